@@ -1,13 +1,13 @@
 #!/usr/bin/env bash
 # The study of docs/study/rapid, a block at a time. Needs the release binaries (cargo build --release --locked --workspace) and a fetched model.
-#   bash scripts/study.sh STAGE N         makes the Nth block of a stage's sweep, and packs its logs as docs/study/rapid/results/STAGE-N.tar.gz
+#   bash scripts/study.sh STAGE N         makes the Nth block of a stage's sweep in runs/study/STAGE-N
 #   bash scripts/study.sh STAGE report [BLOCKS]
-#                                         unpacks all blocks of the stage, makes its report in runs/study/STAGE, and copies the tables and figures to
+#                                         puts the logs of the stage's blocks together in runs/study/STAGE, reports on them, and copies tables and figures to
 #                                         docs/study/rapid/STAGE. Before the last block is made, it refuses: nobody looks at unfinished tests. BLOCKS is for
 #                                         the last stage of a study that ended by its hours: so many blocks are all that will be made
-#   bash scripts/study.sh time predict    measures with rapid bench what an update should take by H and N_step: docs/study/rapid/results/time-predicted.csv
+#   bash scripts/study.sh time predict    measures with rapid bench what an update should take by H and N_step: docs/study/rapid/time-predicted.csv
 #                                         (some minutes, on the machine and just before or after the blocks of the stage time)
-# STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended. A packed block is not made again: its folder may be gone.
+# STAGE is a file of docs/study/rapid/sweeps. Started again, a block goes on where it ended.
 set -euo pipefail
 
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -19,7 +19,7 @@ usage() {
 [ $# = 2 ] || { [ $# = 3 ] && [ "$2" = report ] && [[ $3 =~ ^[1-9][0-9]*$ ]]; } || usage
 stage=$1 what=$2
 cd "$root"
-sweep=docs/study/rapid/sweeps/$stage.toml results=docs/study/rapid/results
+sweep=docs/study/rapid/sweeps/$stage.toml
 rapid=${CARGO_TARGET_DIR:-target}/release/rapid
 [ -f "$sweep" ] || usage
 if ! [ -x "$rapid" ]; then
@@ -39,7 +39,7 @@ seconds() {
 if [ "$what" = predict ]; then
   [ "$stage" = time ] || usage
   declare -A sampling
-  predicted=$results/time-predicted.csv
+  predicted=docs/study/rapid/time-predicted.csv
   {
     echo n_step,h,sampling_seconds,update_seconds,seconds_per_update,time_ratio
     for n in 8 32 128; do
@@ -62,20 +62,21 @@ if [ "$what" = report ]; then
   rounds=$(sed -n 's/^rounds = \([0-9]*\).*/\1/p' "$sweep")
   planned=$((seeds * ${rounds:-1})) blocks=()
   for ((block = 1; block <= ${3:-$planned}; block++)); do
-    packed=$results/$stage-$block.tar.gz
-    if ! [ -f "$packed" ]; then
-      echo "error: there is no $packed yet: bash scripts/study.sh $stage $block" >&2
+    made=runs/study/$stage-$block
+    if ! [ -f "$made/manifest.jsonl" ]; then
+      echo "error: there is no $made/manifest.jsonl yet: bash scripts/study.sh $stage $block" >&2
       exit 1
     fi
-    blocks+=("$packed")
+    blocks+=("$made")
   done
   out=runs/study/$stage
   rm -rf "$out"
   mkdir -p "$out"
   for block in "${blocks[@]}"; do
-    # Every block has a manifest of its own runs.
-    tar -xzf "$block" -C "$out" --exclude=./manifest.jsonl
-    tar -xzOf "$block" ./manifest.jsonl >>"$out/manifest.jsonl"
+    # What the report reads: settings and logs. Every block has a manifest of its own runs.
+    (cd "$block" && find . -maxdepth 3 \( -name '*.jsonl' -o -name config.toml -o -name data.json -o -name sweep.toml -o -path './recipes/*.toml' \) \
+      ! -name manifest.jsonl -exec cp --parents {} "$OLDPWD/$out" \;)
+    cat "$block/manifest.jsonl" >>"$out/manifest.jsonl"
   done
   # Only the stage time is made on a machine on which nothing else runs: seconds of other stages show nothing.
   if [ "$stage" = time ]; then times=(); else times=(--no-times); fi
@@ -87,16 +88,5 @@ if [ "$what" = report ]; then
   exit
 fi
 [[ $what =~ ^[1-9][0-9]*$ ]] || usage
-packed=$results/$stage-$what.tar.gz
-if [ -f "$packed" ]; then
-  echo "$packed has this block already"
-  exit
-fi
-out=runs/study/$stage-$what
-mkdir -p runs/study "$results"
-"$rapid" sweep "$sweep" --out "$out" --block "$what"
-# What the report reads: settings and logs, no samples and no weights of the model.
-(cd "$out" && find . -maxdepth 3 \( -name '*.jsonl' -o -name config.toml -o -name data.json -o -name sweep.toml -o -path './recipes/*.toml' \) -print0 | sort -z) |
-  tar -C "$out" --null --files-from=- --mtime=@0 --owner=0 --group=0 --numeric-owner -czf "$packed.partial"
-mv "$packed.partial" "$packed"
-echo "$packed"
+mkdir -p runs/study
+"$rapid" sweep "$sweep" --out "runs/study/$stage-$what" --block "$what"

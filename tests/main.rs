@@ -22,6 +22,5 @@ mod references;
 mod report_page;
 mod soak;
 mod study;
-mod study_page;
 mod sweep;
 mod unavailable;
