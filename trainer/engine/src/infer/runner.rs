@@ -1,10 +1,11 @@
-//! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions.
+//! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions. While the device computes a step, the next one is planned, and texts are
+//! decoded.
 
 use super::blocks::{BLOCK, blocks_for};
 use super::prefix::{shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
-use super::sequence::SequenceGroup;
-use crate::api::{Completion, GenerateRequest};
+use super::sequence::{SampleState, SequenceGroup};
+use crate::api::{Completion, Finish, GenerateRequest};
 use crate::batch::{Batch, KvRows, Span};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -84,59 +85,78 @@ pub(crate) fn run(
         .collect();
     let blocks = reserve(model, &sequences, limits)?;
     let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
+    let (mut chunks, mut batch) = plan(&mut scheduler);
+    let mut ended: Vec<(usize, usize, Finish)> = Vec::new();
+    let (mut rows, mut draws) = (Vec::new(), Vec::new());
+    let mut origins: Vec<(usize, usize)> = Vec::new();
     loop {
-        let chunks = scheduler.plan();
+        add_tokens(&scheduler.sequences, &mut chunks, &mut batch);
         if chunks.is_empty() {
-            return Ok(());
+            // Every sample that was planned has ended. Others may have waited for their blocks.
+            (chunks, batch) = plan(&mut scheduler);
+            add_tokens(&scheduler.sequences, &mut chunks, &mut batch);
         }
-        let batch = batch(&mut scheduler.sequences, &chunks);
-        let mut rows = Vec::new();
-        let mut draws = Vec::new();
-        let mut origins = Vec::new();
+        rows.clear();
+        draws.clear();
+        origins.clear();
         for (chunk, span) in chunks.iter().zip(&batch.spans) {
-            for sample in scheduler.computed(chunk) {
-                let sequence = &scheduler.sequences[chunk.request];
+            let known = origins.len();
+            scheduler.computed(chunk, &mut origins);
+            for &(request, sample) in &origins[known..] {
                 rows.push(span.q_start + span.q_len - 1);
-                draws.push(sequence.draw(sample));
-                origins.push((chunk.request, sample));
+                draws.push(scheduler.sequences[request].draw(sample));
             }
         }
-        let sampled = model.infer(&batch, &rows, &draws)?;
+        let computing = !chunks.is_empty();
+        if computing {
+            model.begin_infer(&batch, &rows, &draws)?;
+        }
+        // While the device computes: the next step, as if every sample went on, and the completions that the last step ended.
         return_rows(&mut scheduler.sequences, &chunks, batch);
-        for ((request, sample), token) in origins.into_iter().zip(sampled) {
+        for &(request, sample) in &origins {
+            scheduler.expect_token(request, sample);
+        }
+        (chunks, batch) = plan(&mut scheduler);
+        let mut wanted = true;
+        for (request, sample, finish) in ended.drain(..) {
             let sequence = &mut scheduler.sequences[request];
-            let finish = sequence
-                .push(sample, token, tokenizer)
-                .map_err(EngineError::Request)?;
-            let Some(finish) = finish else { continue };
-            let text = sequence
-                .text(sample, tokenizer)
-                .map_err(EngineError::Request)?;
-            scheduler.finish(request, sample);
-            let done = &mut scheduler.sequences[request].samples[sample];
-            let completion = Completion {
-                request,
-                sample,
-                tokens: std::mem::take(&mut done.tokens),
-                logp: std::mem::take(&mut done.logp),
-                text,
-                finish,
-            };
-            if !emit(completion) {
-                return Ok(());
+            let completion = sequence.completion((request, sample), finish, tokenizer);
+            wanted = wanted && emit(completion.map_err(EngineError::Request)?);
+        }
+        if !computing {
+            return Ok(());
+        }
+        let sampled = model.end_infer()?;
+        if !wanted {
+            return Ok(());
+        }
+        for (&(request, sample), token) in origins.iter().zip(sampled) {
+            let sequence = &mut scheduler.sequences[request];
+            let finish = sequence.push(sample, token, tokenizer);
+            if let Some(finish) = finish.map_err(EngineError::Request)? {
+                scheduler.finish(request, sample);
+                ended.push((request, sample, finish));
             }
         }
     }
 }
 
-/// The chunks as one batch, with one span for each. Samples' rows are moved into it, until [`return_rows`], so that each step adds only what is new to them.
-pub(super) fn batch(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
+/// The next chunks, and their batch without tokens.
+fn plan(scheduler: &mut Scheduler) -> (Vec<ScheduledChunk>, Batch) {
+    let chunks = scheduler.plan();
+    let batch = lay_out(&mut scheduler.sequences, &chunks);
+    (chunks, batch)
+}
+
+/// The batch of these chunks without its tokens, with one span for each chunk. Samples' rows are moved into it, until [`return_rows`], so that each step adds
+/// only what is new to them.
+pub(super) fn lay_out(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
     let mut batch = Batch::default();
     for chunk in chunks {
         let sequence = &mut sequences[chunk.request];
         let end = chunk.from + chunk.count;
-        let (tokens, rows, before, mut kv) = match chunk.sample {
-            None => (&sequence.prompt[..], &sequence.rows, 0, KvRows::default()),
+        let (rows, before, mut kv) = match chunk.sample {
+            None => (&sequence.rows, 0, KvRows::default()),
             Some(number) => {
                 let prompt = sequence.prompt.len();
                 let sample = &mut sequence.samples[number];
@@ -144,22 +164,47 @@ pub(super) fn batch(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) 
                 if kv.is_empty() {
                     sequence.rows.add_rows(0, prompt, &mut kv);
                 }
-                (&sample.tokens[..], &sample.rows, prompt, kv)
+                (&sample.rows, prompt, kv)
             }
         };
         rows.add_rows(kv.len() - before, end, &mut kv);
         batch.spans.push(Span {
-            q_start: batch.tokens.len(),
+            q_start: batch.rows.len(),
             q_len: chunk.count,
             kv,
         });
-        batch.tokens.extend_from_slice(&tokens[chunk.from..end]);
         for position in chunk.from..end {
             batch.positions.push((before + position) as u32);
             batch.rows.push(rows.row(position));
         }
     }
     batch
+}
+
+/// Completes a batch that was laid out before the last step's tokens were known: adds the tokens, and leaves out samples that have ended.
+pub(super) fn add_tokens(
+    sequences: &[SequenceGroup],
+    chunks: &mut Vec<ScheduledChunk>,
+    batch: &mut Batch,
+) {
+    let laid_out = std::mem::take(batch);
+    let mut spans = laid_out.spans.into_iter();
+    chunks.retain(|chunk| {
+        let sequence = &sequences[chunk.request];
+        let sample = chunk.sample.map(|number| &sequence.samples[number]);
+        let ended = sample.is_some_and(|sample| sample.phase == SampleState::Done);
+        let Some(mut span) = spans.next().filter(|_| !ended) else {
+            return false;
+        };
+        let queries = span.q_start..span.q_start + span.q_len;
+        span.q_start = batch.tokens.len();
+        let tokens = sample.map_or(&sequence.prompt[..], |sample| &sample.tokens);
+        batch.tokens.extend(&tokens[chunk.from..][..chunk.count]);
+        batch.positions.extend(&laid_out.positions[queries.clone()]);
+        batch.rows.extend(&laid_out.rows[queries]);
+        batch.spans.push(span);
+        true
+    });
 }
 
 /// Moves the samples' rows from the batch of these chunks back to the samples.

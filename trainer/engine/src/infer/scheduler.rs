@@ -202,33 +202,43 @@ impl Scheduler {
         chunks
     }
 
-    /// Records that a chunk has been computed; returns the samples whose next token can now be sampled from the chunk's last token.
-    pub(crate) fn computed(&mut self, chunk: &ScheduledChunk) -> Vec<usize> {
+    /// Records that a chunk is being computed. Adds to `ready` the request and number of each sample whose next token is sampled from the chunk's last token.
+    pub(crate) fn computed(&mut self, chunk: &ScheduledChunk, ready: &mut Vec<(usize, usize)>) {
         let sequence = &mut self.sequences[chunk.request];
         match chunk.sample {
             None => {
                 sequence.computed += chunk.count;
-                if !sequence.prompt_ready() {
-                    return Vec::new();
+                if sequence.prompt_ready() {
+                    let samples = sequence.samples.iter().enumerate();
+                    let new = samples.filter(|(_, sample)| {
+                        sample.phase == SampleState::Waiting && sample.tokens.is_empty()
+                    });
+                    ready.extend(new.map(|(number, _)| (chunk.request, number)));
                 }
-                let new = sequence.samples.iter().enumerate();
-                new.filter(|(_, sample)| {
-                    sample.phase == SampleState::Waiting && sample.tokens.is_empty()
-                })
-                .map(|(number, _)| number)
-                .collect()
             }
             Some(number) => {
                 let sample = &mut sequence.samples[number];
                 sample.computed += chunk.count;
-                let complete = sample.computed == sample.tokens.len();
-                complete.then_some(number).into_iter().collect()
+                if sample.computed == sample.tokens.len() {
+                    ready.push((chunk.request, number));
+                }
             }
         }
     }
 
-    /// Returns a finished sample's blocks to the pool, and its prompt's blocks after the last of its samples. Prompts that share them keep them.
+    /// Makes room for the token that is being sampled for a sample, so that the next step can be planned. If the sample ends with it, returns its blocks.
+    pub(crate) fn expect_token(&mut self, request: usize, sample: usize) {
+        if self.sequences[request].expect_token(sample) {
+            self.finish(request, sample);
+        }
+    }
+
+    /// Returns a finished sample's blocks to the pool, unless this has been done, and its prompt's blocks after the last of its samples. Prompts that share
+    /// them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
+        if self.sequences[request].samples[sample].phase == SampleState::Done {
+            return;
+        }
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
         sequence.samples[sample].phase = SampleState::Done;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::blocks::{BlockTable, blocks_for};
-use crate::api::{Finish, GenerateRequest};
+use crate::api::{Completion, Finish, GenerateRequest};
 use crate::batch::KvRows;
 use crate::sample::{Draw, Sampled, Sampling};
 use crate::text::{StopStrings, Tokenizer};
@@ -15,7 +15,7 @@ pub(crate) enum SampleState {
     Waiting,
     /// It has rows for the tokens that it has computed.
     Running,
-    /// Its completion has been returned.
+    /// Its last token is sampled, or is being sampled.
     Done,
 }
 
@@ -123,7 +123,14 @@ impl SequenceGroup {
         }
     }
 
-    /// Adds a sampled token; returns why the sample ends with it, if it does.
+    /// Adds the place of a token that is being sampled; returns whether the sample cannot get another one after it.
+    pub(crate) fn expect_token(&mut self, sample: usize) -> bool {
+        let tokens = &mut self.samples[sample].tokens;
+        tokens.push(u32::MAX);
+        tokens.len() >= self.max_tokens
+    }
+
+    /// Writes a sampled token to its place; returns why the sample ends with it, if it does.
     pub(crate) fn push(
         &mut self,
         sample: usize,
@@ -131,7 +138,9 @@ impl SequenceGroup {
         tokenizer: &Tokenizer,
     ) -> Result<Option<Finish>, String> {
         let sample = &mut self.samples[sample];
-        sample.tokens.push(sampled.token);
+        if let Some(place) = sample.tokens.last_mut() {
+            *place = sampled.token;
+        }
         sample.logp.push(sampled.logp);
         if self.stop_tokens.contains(&sampled.token)
             || sample.stop.reached(tokenizer, &sample.tokens)?
@@ -142,6 +151,25 @@ impl SequenceGroup {
         } else {
             Ok(None)
         }
+    }
+
+    /// The completion of a sample, by request and number, that has ended. Its tokens are moved into it.
+    pub(crate) fn completion(
+        &mut self,
+        (request, number): (usize, usize),
+        finish: Finish,
+        tokenizer: &Tokenizer,
+    ) -> Result<Completion, String> {
+        let text = self.text(number, tokenizer)?;
+        let sample = &mut self.samples[number];
+        Ok(Completion {
+            request,
+            sample: number,
+            tokens: std::mem::take(&mut sample.tokens),
+            logp: std::mem::take(&mut sample.logp),
+            text,
+            finish,
+        })
     }
 
     /// The text of a sample, without its stop token and cut before a stop string.

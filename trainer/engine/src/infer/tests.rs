@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::blocks::BLOCK;
 use super::prefix::shared_blocks;
-use super::runner::{batch, prompt_blocks, return_rows};
+use super::runner::{add_tokens, lay_out, prompt_blocks, return_rows};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
@@ -123,13 +123,10 @@ fn run(
         prompt_tokens: 0,
         prompt_blocks: 0,
     };
+    // A step is planned before the tokens of the step before it are known.
+    let mut expected: Vec<(usize, usize)> = Vec::new();
     loop {
-        let chunks = scheduler.plan();
-        if chunks.is_empty() {
-            break;
-        }
-        counts.steps += 1;
-        prop_assert!(counts.steps < 100_000, "no progress");
+        let mut chunks = scheduler.plan();
         let held = check_blocks(&scheduler, blocks)?;
         prop_assert!(held <= all_prompts);
         counts.prompt_blocks = counts.prompt_blocks.max(held);
@@ -138,7 +135,34 @@ fn run(
         prop_assert!(running <= max_sequences);
         prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
-        let planned = batch(&mut scheduler.sequences, &chunks);
+        let mut planned = lay_out(&mut scheduler.sequences, &chunks);
+        let waiting = !expected.is_empty();
+        for (request, sample) in expected.drain(..) {
+            let sequence = &mut scheduler.sequences[request];
+            let index = sequence.samples[sample].tokens.len() - 1;
+            let sampled = Sampled {
+                token: token(seed(request, sample), index),
+                logp: -1.0,
+            };
+            let ended = sequence.push(sample, sampled, &tokenizer).unwrap();
+            prop_assert_eq!(
+                ended == Some(Finish::Length),
+                index + 1 == sequence.max_tokens
+            );
+            if index + 1 == requests[request].1[sample] {
+                scheduler.finish(request, sample);
+            }
+        }
+        add_tokens(&scheduler.sequences, &mut chunks, &mut planned);
+        if chunks.is_empty() {
+            // Others may have waited for the blocks of samples that have ended.
+            match waiting {
+                true => continue,
+                false => break,
+            }
+        }
+        counts.steps += 1;
+        prop_assert!(counts.steps < 100_000, "no progress");
         prop_assert_eq!(planned.check(blocks * BLOCK), Ok(()));
         let label = |chunk: &ScheduledChunk, position: usize| match chunk.sample {
             None => labels[chunk.request][position],
@@ -169,29 +193,15 @@ fn run(
                 Some(_) => &labels[chunk.request][..],
             };
             let own = (0..chunk.from + chunk.count).map(|position| label(chunk, position));
-            let expected: Vec<Option<Label>> =
-                before.iter().copied().chain(own).map(Some).collect();
-            prop_assert_eq!(attended, expected);
+            let computed = before.iter().copied().chain(own).map(Some);
+            prop_assert_eq!(attended, computed.collect::<Vec<_>>());
         }
         return_rows(&mut scheduler.sequences, &chunks, planned);
         for chunk in &chunks {
-            for sample in scheduler.computed(chunk) {
-                let sequence = &mut scheduler.sequences[chunk.request];
-                let index = sequence.samples[sample].tokens.len();
-                let sampled = Sampled {
-                    token: token(seed(chunk.request, sample), index),
-                    logp: -1.0,
-                };
-                let ended = sequence.push(sample, sampled, &tokenizer).unwrap();
-                let length = requests[chunk.request].1[sample];
-                prop_assert_eq!(
-                    ended == Some(Finish::Length),
-                    index + 1 == sequence.max_tokens
-                );
-                if index + 1 == length {
-                    scheduler.finish(chunk.request, sample);
-                }
-            }
+            scheduler.computed(chunk, &mut expected);
+        }
+        for &(request, sample) in &expected {
+            scheduler.expect_token(request, sample);
         }
     }
     for (number, (_, samples)) in requests.iter().enumerate() {
@@ -305,6 +315,7 @@ fn the_first_min_tokens_tokens_cannot_be_stop_tokens() {
         assert_eq!((draw.seed, draw.index), (6, index));
         assert_eq!(*draw.suppressed, *suppressed, "token {index}");
         let sampled = Sampled { token, logp: -1.0 };
+        sequence.expect_token(1);
         assert_eq!(sequence.push(1, sampled, &tokenizer), Ok(ended));
     }
     assert_eq!(*sequence.draw(0).suppressed, [3, 4], "the other sample");

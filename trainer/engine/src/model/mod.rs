@@ -216,6 +216,17 @@ impl Model {
         rows: &[usize],
         draws: &[Draw],
     ) -> Result<Vec<Sampled>, EngineError> {
+        self.begin_infer(batch, rows, draws)?;
+        self.end_infer()
+    }
+
+    /// Begins what [`Model::infer`] does. The device may be computing when it returns.
+    pub(crate) fn begin_infer(
+        &mut self,
+        batch: &Batch,
+        rows: &[usize],
+        draws: &[Draw],
+    ) -> Result<(), EngineError> {
         if rows.len() != draws.len() {
             return Err(EngineError::Request(format!(
                 "{} rows have {} draws; each row needs one",
@@ -252,6 +263,11 @@ impl Model {
                 }
             }
         }
+        Ok(())
+    }
+
+    /// The tokens that were sampled since [`Model::begin_infer`].
+    pub(crate) fn end_infer(&mut self) -> Result<Vec<Sampled>, EngineError> {
         self.decoder.backend.sampled()
     }
 

@@ -2,7 +2,7 @@
 //!
 //! A sequence is recognised by the id of its [`KvRows`]. It has a place in the table, wherever its span is in a batch, as long as every batch contains it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, HashMap};
 
 use crate::batch::KvRows;
 
@@ -23,8 +23,8 @@ struct Sequence {
     /// Number in the table of the first segment, and how many there is room for.
     first: usize,
     room: usize,
-    /// Whether the current batch contains the sequence.
-    current: bool,
+    /// Number of the last batch that contained the sequence.
+    batch: u64,
 }
 
 impl Sequence {
@@ -46,7 +46,9 @@ impl Sequence {
 /// The table, and what the device does not have of it yet.
 #[derive(Debug, Default)]
 pub(super) struct SegmentTable {
-    sequences: BTreeMap<u64, Sequence>,
+    sequences: HashMap<u64, Sequence>,
+    /// Number of the current batch.
+    batch: u64,
     /// Beginnings of free places, by their room, which is a power of two.
     free: BTreeMap<usize, Vec<usize>>,
     /// End of the last place.
@@ -63,7 +65,7 @@ impl SegmentTable {
         let sequence = self.sequences.entry(rows.id()).or_default();
         let mut known = sequence.segments.len();
         sequence.read(rows);
-        sequence.current = true;
+        sequence.batch = self.batch;
         let count = sequence.segments.len();
         if count > sequence.room {
             if sequence.room > 0 {
@@ -85,18 +87,20 @@ impl SegmentTable {
     /// Ends the current batch: frees the places of sequences that it does not contain. Appends what the device has to write, three words for each segment: its
     /// number, its position and its row. Returns the number of these segments.
     pub(super) fn updates(&mut self, words: &mut Vec<u32>) -> usize {
-        let free = &mut self.free;
-        self.sequences.retain(|_, sequence| {
-            let current = std::mem::take(&mut sequence.current);
-            if !current && sequence.room > 0 {
-                free.entry(sequence.room).or_default().push(sequence.first);
-            }
-            current
-        });
+        let batch = self.batch;
+        let gone = |_: &u64, sequence: &mut Sequence| sequence.batch != batch;
+        let gone = self.sequences.extract_if(gone).map(|(_, gone)| gone);
+        let mut places: Vec<(usize, usize)> = gone.map(|gone| (gone.room, gone.first)).collect();
+        places.sort_unstable();
+        for (room, first) in places {
+            self.free.entry(room).or_default().push(first);
+        }
+        self.batch += 1;
         if self.end > self.size {
             // The memory is a new one.
             self.size = self.end.next_power_of_two();
             self.changed = self.sequences.keys().map(|id| (*id, 0)).collect();
+            self.changed.sort_unstable();
         }
         let before = words.len();
         for (id, known) in self.changed.drain(..) {
