@@ -36,8 +36,6 @@ const UNSAFE: &[&str] = &[
     "verifier/kernel/src/olean.rs",
     // Handles the instructions that a processor without AMX refuses.
     "trainer/engine/tests/support/tile_unit.rs",
-    // Calls the `gemm` crate, which has only an unsafe interface.
-    "trainer/engine/benches/products.rs",
 ];
 
 /// The folder of each crate.
