@@ -5,6 +5,7 @@
 use std::ffi::{CStr, CString, c_char};
 use std::path::Path;
 
+use cudarc::nvrtc::result::{self, NvrtcError};
 use cudarc::nvrtc::sys;
 
 use super::kernel_cache::{self, Image};
@@ -55,7 +56,7 @@ pub fn version() -> Result<(u32, u32), String> {
     let (mut major, mut minor) = (0, 0);
     // SAFETY: both point to an int.
     check("report its version", unsafe {
-        sys::nvrtcVersion(&raw mut major, &raw mut minor)
+        sys::nvrtcVersion(&raw mut major, &raw mut minor).result()
     })?;
     Ok((major as u32, minor as u32))
 }
@@ -70,12 +71,12 @@ pub fn architectures() -> Result<Vec<u32>, String> {
     let mut count = 0;
     // SAFETY: it points to an int.
     check(what, unsafe {
-        sys::nvrtcGetNumSupportedArchs(&raw mut count)
+        sys::nvrtcGetNumSupportedArchs(&raw mut count).result()
     })?;
     let mut architectures = vec![0; usize::try_from(count).unwrap_or(0)];
     // SAFETY: there is room for the number of architectures that NVRTC reported.
     check(what, unsafe {
-        sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr())
+        sys::nvrtcGetSupportedArchs(architectures.as_mut_ptr()).result()
     })?;
     Ok(architectures.into_iter().map(|arch| arch as u32).collect())
 }
@@ -152,7 +153,7 @@ fn build(
     for expression in &expressions {
         // SAFETY: the program has not been compiled yet, and NVRTC copies the string.
         check("accept a kernel's name", unsafe {
-            sys::nvrtcAddNameExpression(program.0, expression.as_ptr())
+            sys::nvrtcAddNameExpression(program.0, expression.as_ptr()).result()
         })?;
     }
     program.compile(options)?;
@@ -181,45 +182,33 @@ fn c_string(text: &str) -> Result<CString, String> {
 }
 
 /// Turns an error of NVRTC into a message. `what` completes "NVRTC did not".
-fn check(what: &str, result: sys::nvrtcResult) -> Result<(), String> {
-    match result {
-        sys::nvrtcResult::NVRTC_SUCCESS => Ok(()),
-        sys::nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE => Err(format!(
+fn check<T>(what: &str, result: Result<T, NvrtcError>) -> Result<T, String> {
+    result.map_err(|NvrtcError(code)| match code {
+        sys::nvrtcResult::NVRTC_ERROR_BUILTIN_OPERATION_FAILURE => format!(
             "NVRTC does not find its libnvrtc-builtins.so, which must be beside libnvrtc.so: {}",
             libraries::remedy()
-        )),
-        other => Err(format!("NVRTC did not {what}: {other:?}")),
-    }
+        ),
+        other => format!("NVRTC did not {what}: {other:?}"),
+    })
 }
+
+/// NVRTC's functions that return the size of what it compiled, and that itself.
+type SizeOf = unsafe fn(sys::nvrtcProgram, *mut usize) -> sys::nvrtcResult;
+type CodeOf = unsafe fn(sys::nvrtcProgram, *mut c_char) -> sys::nvrtcResult;
 
 /// A program that is destroyed when it is dropped.
 struct Program(sys::nvrtcProgram);
 
 impl Program {
     fn new(text: &CStr) -> Result<Self, String> {
-        let mut program = std::ptr::null_mut();
-        // SAFETY: the program is writable, NVRTC copies both strings, and there are no headers.
-        check("accept the kernels' sources", unsafe {
-            sys::nvrtcCreateProgram(
-                &raw mut program,
-                text.as_ptr(),
-                c"kernels.cu".as_ptr(),
-                0,
-                std::ptr::null(),
-                std::ptr::null(),
-            )
-        })?;
-        Ok(Self(program))
+        let program = result::create_program(text, Some(c"kernels.cu"));
+        check("accept the kernels' sources", program).map(Self)
     }
 
     fn compile(&self, options: &[String]) -> Result<(), String> {
-        let options = options.iter().map(|option| c_string(option));
-        let options = options.collect::<Result<Vec<_>, _>>()?;
-        let pointers: Vec<*const c_char> = options.iter().map(|option| option.as_ptr()).collect();
-        // SAFETY: the program is alive, and there are as many strings as stated.
-        let result =
-            unsafe { sys::nvrtcCompileProgram(self.0, pointers.len() as i32, pointers.as_ptr()) };
-        if result == sys::nvrtcResult::NVRTC_ERROR_COMPILATION {
+        // SAFETY: the program is alive.
+        let result = unsafe { result::compile_program(self.0, options) };
+        if result == Err(NvrtcError(sys::nvrtcResult::NVRTC_ERROR_COMPILATION)) {
             let log = self.log();
             let end = log.floor_char_boundary(LOG);
             return Err(format!("the kernels do not compile: {}", log[..end].trim()));
@@ -228,42 +217,32 @@ impl Program {
     }
 
     fn log(&self) -> String {
-        let mut size = 0;
-        // SAFETY: the program is alive, and the size is writable.
-        let sized = unsafe { sys::nvrtcGetProgramLogSize(self.0, &raw mut size) };
-        let mut bytes = vec![0_u8; size];
-        if check("report the size of its log", sized).is_err() || size == 0 {
-            return String::new();
-        }
-        // SAFETY: there are as many bytes as NVRTC reported.
-        let read = unsafe { sys::nvrtcGetProgramLog(self.0, bytes.as_mut_ptr().cast()) };
-        match check("return its log", read) {
-            Ok(()) => String::from_utf8_lossy(&bytes)
-                .trim_end_matches('\0')
-                .to_owned(),
+        // SAFETY: the program is alive.
+        let log = unsafe { result::get_program_log(self.0) };
+        match check("return its log", log) {
+            Ok(log) => {
+                let bytes: Vec<u8> = log.into_iter().map(|c| c as u8).collect();
+                let text = String::from_utf8_lossy(&bytes);
+                text.trim_end_matches('\0').to_owned()
+            }
             Err(error) => error,
         }
     }
 
     /// Machine code, or PTX with its terminating zero.
     fn code(&self, target: Target) -> Result<Vec<u8>, String> {
+        let (size_of, code_of): (SizeOf, CodeOf) = match target {
+            Target::Cubin(_) => (sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
+            Target::Ptx(_) => (sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
+        };
         let what = "return what it compiled";
         let mut size = 0;
         // SAFETY: the program has been compiled, and the size is writable.
-        check(what, unsafe {
-            match target {
-                Target::Cubin(_) => sys::nvrtcGetCUBINSize(self.0, &raw mut size),
-                Target::Ptx(_) => sys::nvrtcGetPTXSize(self.0, &raw mut size),
-            }
-        })?;
+        check(what, unsafe { size_of(self.0, &raw mut size) }.result())?;
         let mut bytes = vec![0_u8; size];
         // SAFETY: there are as many bytes as NVRTC reported.
-        check(what, unsafe {
-            match target {
-                Target::Cubin(_) => sys::nvrtcGetCUBIN(self.0, bytes.as_mut_ptr().cast()),
-                Target::Ptx(_) => sys::nvrtcGetPTX(self.0, bytes.as_mut_ptr().cast()),
-            }
-        })?;
+        let code = unsafe { code_of(self.0, bytes.as_mut_ptr().cast()) };
+        check(what, code.result())?;
         Ok(bytes)
     }
 
@@ -271,7 +250,7 @@ impl Program {
         let mut name = std::ptr::null();
         // SAFETY: the program has been compiled with this expression, and the string pointer is writable.
         check("return a kernel's name", unsafe {
-            sys::nvrtcGetLoweredName(self.0, expression.as_ptr(), &raw mut name)
+            sys::nvrtcGetLoweredName(self.0, expression.as_ptr(), &raw mut name).result()
         })?;
         // SAFETY: the string lives as long as the program.
         let name = unsafe { CStr::from_ptr(name) };
@@ -282,7 +261,7 @@ impl Program {
 impl Drop for Program {
     fn drop(&mut self) {
         // SAFETY: created once, destroyed once.
-        let _ = unsafe { sys::nvrtcDestroyProgram(&raw mut self.0) };
+        let _ = unsafe { result::destroy_program(self.0) };
     }
 }
 

@@ -10,8 +10,9 @@ use std::ffi::c_void;
 use std::ptr::null_mut;
 use std::sync::Arc;
 
-use cudarc::driver::sys;
-use sys::{CUdevice_attribute, CUfunction_attribute, CUresult};
+use cudarc::driver::result::{function, graph, launch_kernel, mem_get_info, memcpy_dtod_async};
+use cudarc::driver::result::{memcpy_dtoh_async, memset_d8_async, stream};
+use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute};
 
 use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
@@ -90,7 +91,7 @@ impl Gpu {
             functions.insert((*name).to_owned(), Function { raw, shared });
         }
         Ok(Self {
-            multiprocessors: multiprocessors as u32,
+            multiprocessors,
             link: None,
             graphs: Vec::new(),
             forgotten: Vec::new(),
@@ -147,14 +148,11 @@ fn unrecordable(what: &str) -> Fault {
 }
 
 /// Bytes of shared memory that a kernel declares.
-fn declared_shared_bytes(function: sys::CUfunction) -> Result<u32, Fault> {
+fn declared_shared_bytes(kernel: sys::CUfunction) -> Result<u32, Fault> {
     let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_SHARED_SIZE_BYTES;
-    let mut bytes = 0;
-    // SAFETY: it points to an int, and the function's module is alive.
-    check_call("report a kernel's attribute", unsafe {
-        sys::cuFuncGetAttribute(&raw mut bytes, which, function)
-    })?;
-    Ok(bytes as u32)
+    // SAFETY: the function's module is alive.
+    let bytes = unsafe { function::get_function_attribute(kernel, which) };
+    Ok(check_call("report a kernel's attribute", bytes)? as u32)
 }
 
 impl Driver for Gpu {
@@ -164,11 +162,7 @@ impl Driver for Gpu {
 
     fn memory(&self) -> Result<(u64, u64), Fault> {
         self.bind()?;
-        let (mut free, mut total) = (0, 0);
-        // SAFETY: both sizes are writable.
-        check_call("report its memory", unsafe {
-            sys::cuMemGetInfo_v2(&raw mut free, &raw mut total)
-        })?;
+        let (free, total) = check_call("report its memory", mem_get_info())?;
         Ok((free as u64, total as u64))
     }
 
@@ -202,15 +196,9 @@ impl Driver for Gpu {
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
         self.bind_unrecorded("a copy to the host")?;
         if !bytes.is_empty() {
-            // SAFETY: there are as many bytes as stated, and they are borrowed until the stream has been waited for. The caller promises that the source is on
-            // the device.
+            // SAFETY: the bytes are borrowed until the stream has been waited for. The caller promises that the source is on the device.
             check_call("send to the host", unsafe {
-                sys::cuMemcpyDtoHAsync_v2(
-                    bytes.as_mut_ptr().cast(),
-                    from,
-                    bytes.len(),
-                    self.stream.0,
-                )
+                memcpy_dtoh_async(bytes, from, self.stream.0)
             })?;
         }
         self.stream.wait()
@@ -228,7 +216,7 @@ impl Driver for Gpu {
         }
         // SAFETY: the caller promises that both addresses are on the device.
         check_call("copy", unsafe {
-            sys::cuMemcpyDtoDAsync_v2(to, from, bytes, self.stream.0)
+            memcpy_dtod_async(to, from, bytes, self.stream.0)
         })
     }
 
@@ -240,25 +228,25 @@ impl Driver for Gpu {
         // SAFETY: the caller promises that the address is on the device; words are written only to aligned addresses.
         check_call("set memory to 0", unsafe {
             if at.is_multiple_of(4) && bytes.is_multiple_of(4) {
-                sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.0)
+                sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.0).result()
             } else {
-                sys::cuMemsetD8Async(at, 0, bytes, self.stream.0)
+                memset_d8_async(at, 0, bytes, self.stream.0)
             }
         })
     }
 
     fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
         self.bind()?;
-        let function = self.functions.get_mut(kernel);
-        let function = function.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
-        if launch.shared > function.shared {
+        let found = self.functions.get_mut(kernel);
+        let found = found.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
+        if launch.shared > found.shared {
             let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
             let what = format!("give `{kernel}` {} bytes of shared memory", launch.shared);
             // SAFETY: the function's module is alive.
             check_call(&what, unsafe {
-                sys::cuFuncSetAttribute(function.raw, which, launch.shared as i32)
+                function::set_function_attribute(found.raw, which, launch.shared as i32)
             })?;
-            function.shared = launch.shared;
+            found.shared = launch.shared;
         }
         assert!(args.len() <= ARGS, "a kernel has up to {ARGS} arguments");
         // Each argument is at the beginning of 8 bytes; all processors that CUDA supports are little-endian.
@@ -277,22 +265,17 @@ impl Driver for Gpu {
         // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
         // backend's tests hold that they are the kernel's arguments.
         let launched = unsafe {
-            sys::cuLaunchKernel(
-                function.raw,
-                x,
-                y,
-                z,
-                launch.block,
-                1,
-                1,
+            launch_kernel(
+                found.raw,
+                (x, y, z),
+                (launch.block, 1, 1),
                 launch.shared,
                 self.stream.0,
-                pointers.as_mut_ptr(),
-                null_mut(),
+                &mut pointers,
             )
         };
         match launched {
-            CUresult::CUDA_SUCCESS => Ok(()),
+            Ok(()) => Ok(()),
             failed => check_call(&format!("run `{kernel}`"), failed),
         }
     }
@@ -347,7 +330,7 @@ impl Driver for Gpu {
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive and is not recording.
         check_call("record", unsafe {
-            sys::cuStreamBeginCapture_v2(self.stream.0, mode)
+            stream::begin_capture(self.stream.0, mode)
         })?;
         self.recording = true;
         Ok(true)
@@ -356,12 +339,11 @@ impl Driver for Gpu {
     fn recorded(&mut self) -> Result<Recording, Fault> {
         self.bind()?;
         self.recording = false;
-        let mut graph = null_mut();
-        // SAFETY: the stream is recording, and the graph is writable.
-        let ended = unsafe { sys::cuStreamEndCapture(self.stream.0, &raw mut graph) };
+        // SAFETY: the stream is recording.
+        let ended = unsafe { stream::end_capture(self.stream.0) };
         let forgotten = std::mem::take(&mut self.forgotten);
         let mistake = self.unrecordable_call.take();
-        let graph = check_call("end a recording", ended).and_then(|()| Graph::new(graph));
+        let graph = check_call("end a recording", ended).and_then(Graph::new);
         if !forgotten.is_empty() {
             self.stream.wait()?;
             drop(forgotten);
@@ -375,11 +357,12 @@ impl Driver for Gpu {
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
         self.bind_unrecorded("a recording")?;
-        let graph = self.graphs.get(recording as usize);
-        let graph = graph.ok_or_else(|| Fault::Other("the recording has been dropped".into()))?;
+        let recorded = self.graphs.get(recording as usize);
+        let dropped = || Fault::Other("the recording has been dropped".into());
+        let recorded = recorded.ok_or_else(dropped)?;
         // SAFETY: the graph and the stream are alive.
         check_call("replay a recording", unsafe {
-            sys::cuGraphLaunch(graph.0, self.stream.0)
+            graph::launch(recorded.0, self.stream.0)
         })
     }
 

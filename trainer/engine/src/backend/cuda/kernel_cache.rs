@@ -5,7 +5,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 /// The beginning of a file. Another file format would have another one.
-const MAGIC: &[u8; 16] = b"rapid kernels 1\n";
+const MAGIC: &[u8; 16] = b"rapid kernels 2\n";
 /// Bytes of a digest.
 const DIGEST: usize = 32;
 
@@ -75,15 +75,10 @@ fn write(folder: &Path, file: &Path, image: &Image) -> io::Result<()> {
     Ok(())
 }
 
-/// The format: magic, digest of the remaining bytes, number of names, each name with its length, the image.
+/// The format: magic, digest of the remaining bytes, the names as a line of JSON, the image.
 fn encode(image: &Image) -> Vec<u8> {
-    let mut body = Vec::new();
-    body.extend((image.names.len() as u32).to_le_bytes());
-    for name in &image.names {
-        body.extend((name.len() as u32).to_le_bytes());
-        body.extend(name.as_bytes());
-    }
-    body.extend(&image.bytes);
+    let names = serde_json::json!(image.names).to_string();
+    let body = [names.as_bytes(), b"\n", &image.bytes].concat();
     [MAGIC, blake3::hash(&body).as_bytes().as_slice(), &body].concat()
 }
 
@@ -92,24 +87,11 @@ fn decode(bytes: &[u8]) -> Option<Image> {
     if blake3::hash(body).as_bytes() != digest {
         return None;
     }
-    let (count, mut rest) = number(body)?;
-    let mut names = Vec::new();
-    for _ in 0..count {
-        let (length, after) = number(rest)?;
-        let (name, after) = after.split_at_checked(length)?;
-        names.push(String::from_utf8(name.to_vec()).ok()?);
-        rest = after;
-    }
+    let end = body.iter().position(|byte| *byte == b'\n')?;
     Some(Image {
-        bytes: rest.to_vec(),
-        names,
+        names: serde_json::from_slice(&body[..end]).ok()?,
+        bytes: body[end + 1..].to_vec(),
     })
-}
-
-/// A number, and the bytes after it.
-fn number(bytes: &[u8]) -> Option<(usize, &[u8])> {
-    let (number, rest) = bytes.split_first_chunk()?;
-    Some((u32::from_le_bytes(*number) as usize, rest))
 }
 
 #[cfg(test)]
@@ -123,20 +105,18 @@ mod tests {
         }
     }
 
-    fn must_not_compile() -> Result<Image, String> {
-        Err("it was compiled again".into())
+    /// The image that the folder then has, where `compiled` is the result of a compilation.
+    fn get(folder: &Path, compiled: Option<&[u8]>) -> Image {
+        let make = || compiled.map(image).ok_or("it was compiled again");
+        cached(folder, "a", make).unwrap()
     }
 
     #[test]
     fn an_image_is_compiled_once() {
         let folder = tempfile::tempdir().unwrap();
         let cache = folder.path().join("kernels");
-        let compiled = cached(&cache, "a", || Ok::<_, String>(image(b"\x7fELF")));
-        assert_eq!(compiled.unwrap(), image(b"\x7fELF"));
-        assert_eq!(
-            cached(&cache, "a", must_not_compile).unwrap(),
-            image(b"\x7fELF")
-        );
+        assert_eq!(get(&cache, Some(b"\x7fELF")), image(b"\x7fELF"));
+        assert_eq!(get(&cache, None), image(b"\x7fELF"));
         // No temporary file is left.
         assert_eq!(fs::read_dir(&cache).unwrap().count(), 1);
     }
@@ -148,19 +128,10 @@ mod tests {
         let intact = encode(&image(b"\x7fELF and so on"));
         let mut flipped = intact.clone();
         flipped[60] ^= 1;
-        for damaged in [
-            &intact[..intact.len() - 1],
-            &flipped,
-            b"",
-            b"rapid kernels 1\n",
-        ] {
+        for damaged in [&intact[..intact.len() - 1], &flipped, b"", MAGIC] {
             fs::write(&file, damaged).unwrap();
-            let compiled = cached(folder.path(), "a", || Ok::<_, String>(image(b"new")));
-            assert_eq!(compiled.unwrap(), image(b"new"));
-            assert_eq!(
-                cached(folder.path(), "a", must_not_compile).unwrap(),
-                image(b"new")
-            );
+            assert_eq!(get(folder.path(), Some(b"new")), image(b"new"));
+            assert_eq!(get(folder.path(), None), image(b"new"));
         }
     }
 
@@ -183,7 +154,6 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         fs::write(&file, "").unwrap();
-        let compiled = cached(&file.join("kernels"), "a", || Ok::<_, String>(image(b"x")));
-        assert_eq!(compiled.unwrap(), image(b"x"));
+        assert_eq!(get(&file.join("kernels"), Some(b"x")), image(b"x"));
     }
 }

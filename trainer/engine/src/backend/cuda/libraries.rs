@@ -15,97 +15,18 @@ use libloading::Library;
 /// Supported major versions of CUDA, the preferred one first. The loader is given these names.
 const VERSIONS: [u32; 2] = [13, 12];
 
-/// The functions that the backend calls in each library. A library that lacks one of them is too old.
-const DRIVER: &[&str] = &[
-    "cuCtxSetCurrent",
-    "cuDeviceGet",
-    "cuDeviceGetAttribute",
-    "cuDeviceGetCount",
-    "cuDeviceGetName",
-    "cuDeviceGetUuid_v2",
-    "cuDevicePrimaryCtxRetain",
-    "cuDeviceTotalMem_v2",
-    "cuDriverGetVersion",
-    "cuEventCreate",
-    "cuEventDestroy_v2",
-    "cuEventRecord",
-    "cuEventSynchronize",
-    "cuFuncGetAttribute",
-    "cuFuncSetAttribute",
-    "cuGetErrorString",
-    "cuGraphDestroy",
-    "cuGraphExecDestroy",
-    "cuGraphInstantiateWithFlags",
-    "cuGraphLaunch",
-    "cuInit",
-    "cuLaunchKernel",
-    "cuMemAlloc_v2",
-    "cuMemFreeHost",
-    "cuMemFree_v2",
-    "cuMemGetInfo_v2",
-    "cuMemHostAlloc",
-    "cuMemcpyDtoDAsync_v2",
-    "cuMemcpyDtoHAsync_v2",
-    "cuMemcpyHtoDAsync_v2",
-    "cuMemsetD32Async",
-    "cuMemsetD8Async",
-    "cuModuleGetFunction",
-    "cuModuleLoadData",
-    "cuModuleUnload",
-    "cuStreamBeginCapture_v2",
-    "cuStreamCreate",
-    "cuStreamDestroy_v2",
-    "cuStreamEndCapture",
-    "cuStreamQuery",
-    "cuStreamSynchronize",
-];
-const NVRTC: &[&str] = &[
-    "nvrtcAddNameExpression",
-    "nvrtcCompileProgram",
-    "nvrtcCreateProgram",
-    "nvrtcDestroyProgram",
-    "nvrtcGetCUBIN",
-    "nvrtcGetCUBINSize",
-    "nvrtcGetLoweredName",
-    "nvrtcGetNumSupportedArchs",
-    "nvrtcGetPTX",
-    "nvrtcGetPTXSize",
-    "nvrtcGetProgramLog",
-    "nvrtcGetProgramLogSize",
-    "nvrtcGetSupportedArchs",
-    "nvrtcVersion",
-];
-const CUBLASLT: &[&str] = &[
-    "cublasLtCreate",
-    "cublasLtDestroy",
-    "cublasLtGetVersion",
-    "cublasLtMatmul",
-    "cublasLtMatmulAlgoGetHeuristic",
-    "cublasLtMatmulDescCreate",
-    "cublasLtMatmulDescDestroy",
-    "cublasLtMatmulDescSetAttribute",
-    "cublasLtMatmulPreferenceCreate",
-    "cublasLtMatmulPreferenceDestroy",
-    "cublasLtMatmulPreferenceSetAttribute",
-    "cublasLtMatrixLayoutCreate",
-    "cublasLtMatrixLayoutDestroy",
-];
+/// The lowest supported major version of CUDA, for driver and libraries. cudarc panics when a function is called that a library lacks; those that are called are
+/// in every library of this version. Older libraries are asked for their version alone.
+pub(super) const MIN_CUDA: u32 = VERSIONS[1];
 
-/// Loads the driver's library, which no package contains.
+/// Checks for the driver's library, which no package contains.
 pub(super) fn driver() -> Result<(), String> {
-    static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| {
-            // SAFETY: loading one of NVIDIA's libraries runs its initialisers, which have no requirements. This holds wherever one is loaded here.
-            if !unsafe { driver::sys::is_culib_present() } {
-                return Err("no NVIDIA driver is installed: libcuda.so.1 is not found".to_owned());
-            }
-            // SAFETY: as above; the library is present, so this does not panic.
-            let library = unsafe { driver::sys::culib() };
-            check_functions(library, DRIVER)
-                .map_err(|lacks| format!("the NVIDIA driver is too old: it lacks {lacks}"))
-        })
-        .clone()
+    static FOUND: OnceLock<bool> = OnceLock::new();
+    // SAFETY: loading one of NVIDIA's libraries runs its initialisers, which have no requirements. This holds wherever one is loaded here.
+    match FOUND.get_or_init(|| unsafe { driver::sys::is_culib_present() }) {
+        true => Ok(()),
+        false => Err("no NVIDIA driver is installed: libcuda.so.1 is not found".to_owned()),
+    }
 }
 
 /// The newest CUDA version that the driver supports, major and minor.
@@ -114,12 +35,10 @@ pub(super) fn driver_version() -> Result<(u32, u32), String> {
     let mut version = 0;
     // SAFETY: it points to an int; the call is allowed before the driver is started.
     let status = unsafe { driver::sys::cuDriverGetVersion(&raw mut version) };
-    match (status, u32::try_from(version)) {
-        (driver::sys::CUresult::CUDA_SUCCESS, Ok(version)) => {
-            Ok((version / 1000, version % 1000 / 10))
-        }
-        (other, _) => Err(format!(
-            "the NVIDIA driver does not report its version: {other:?}"
+    match (status.result(), u32::try_from(version)) {
+        (Ok(()), Ok(version)) => Ok((version / 1000, version % 1000 / 10)),
+        _ => Err(format!(
+            "the NVIDIA driver does not report its version: {status:?}"
         )),
     }
 }
@@ -150,46 +69,50 @@ fn remedy_of(version: u32) -> String {
 /// Loads NVRTC, with its builtins.
 pub(super) fn nvrtc() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| {
-            // SAFETY: as in `driver`.
-            let present = || unsafe { nvrtc::sys::is_culib_present() };
-            if !present() {
-                open_by_path("libnvrtc.so", Some("libnvrtc-builtins.so"));
-            }
-            if !present() {
-                return Err(missing("NVRTC", "libnvrtc.so"));
-            }
-            // SAFETY: as in `driver`.
-            check_functions(unsafe { nvrtc::sys::culib() }, NVRTC).map_err(|lacks| {
-                format!("the NVRTC found is too old: it lacks {lacks}; {}", remedy())
-            })
-        })
-        .clone()
+    let present = nvrtc::sys::is_culib_present;
+    let load = || {
+        load(
+            "NVRTC",
+            "libnvrtc.so",
+            Some("libnvrtc-builtins.so"),
+            present,
+        )
+    };
+    FOUND.get_or_init(load).clone()
 }
 
 /// Loads cuBLASLt.
 pub(super) fn cublaslt() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
-    FOUND
-        .get_or_init(|| {
-            // SAFETY: as in `driver`.
-            let present = || unsafe { cublaslt::sys::is_culib_present() };
-            if !present() {
-                open_by_path("libcublasLt.so", None);
-            }
-            if !present() {
-                return Err(missing("cuBLASLt", "libcublasLt.so"));
-            }
-            // SAFETY: as in `driver`.
-            check_functions(unsafe { cublaslt::sys::culib() }, CUBLASLT).map_err(|lacks| {
-                format!(
-                    "the cuBLASLt found is too old: it lacks {lacks}; {}",
-                    remedy()
-                )
-            })
-        })
-        .clone()
+    let present = cublaslt::sys::is_culib_present;
+    let load = || load("cuBLASLt", "libcublasLt.so", None, present);
+    FOUND.get_or_init(load).clone()
+}
+
+/// cuBLASLt's version, major and minor.
+pub(super) fn cublaslt_version() -> Result<(u32, u32), String> {
+    cublaslt()?;
+    // SAFETY: it only returns a number.
+    let version = unsafe { cublaslt::sys::cublasLtGetVersion() } as u32;
+    Ok((version / 10_000, version % 10_000 / 100))
+}
+
+/// Loads a library, unless the loader finds it by itself.
+fn load(
+    what: &str,
+    name: &str,
+    beside: Option<&str>,
+    present: unsafe fn() -> bool,
+) -> Result<(), String> {
+    // SAFETY: as in `driver`.
+    let present = || unsafe { present() };
+    if !present() {
+        open_by_path(name, beside);
+    }
+    match present() {
+        true => Ok(()),
+        false => Err(missing(what, name)),
+    }
 }
 
 /// Loads NVTX's library for programs that are not written in C, by its names in CUDA 13 and 12. It stays loaded until the process exits.
@@ -218,15 +141,6 @@ pub(super) fn candidates(name: &str) -> Vec<PathBuf> {
 pub(super) fn nccl_package() -> String {
     let version = versions().next().unwrap_or(VERSIONS[1]);
     format!("`pip install nvidia-nccl-cu{version}`")
-}
-
-/// Checks that a library has all of the functions; the error is the first that it lacks. cudarc panics when a missing one is called.
-fn check_functions(library: &Library, names: &'static [&'static str]) -> Result<(), &'static str> {
-    let lacks = names.iter().find(|name| {
-        // SAFETY: the symbol is only looked up.
-        unsafe { library.get::<unsafe extern "C" fn()>(name.as_bytes()) }.is_err()
-    });
-    lacks.map_or(Ok(()), |name| Err(name))
 }
 
 fn missing(what: &str, library: &str) -> String {
@@ -360,40 +274,6 @@ fn names_in(folder: &Path) -> impl Iterator<Item = String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Functions of one library that are called in sources as `sys::NAME(`.
-    fn called<'a>(sources: &[&'a str], prefix: &str) -> Vec<&'a str> {
-        let mut names: Vec<&str> = sources
-            .iter()
-            .flat_map(|source| source.split("sys::").skip(1))
-            .filter_map(|rest| {
-                let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_')?;
-                let name = &rest[..end];
-                let own = name.strip_prefix(prefix)?;
-                let is_function = own.starts_with(|c: char| c.is_ascii_uppercase());
-                (is_function && rest[end..].starts_with('(')).then_some(name)
-            })
-            .collect();
-        names.sort_unstable();
-        names.dedup();
-        names
-    }
-
-    #[test]
-    fn every_called_function_is_checked_for() {
-        let sources = [
-            include_str!("compile.rs"),
-            include_str!("device.rs"),
-            include_str!("handles.rs"),
-            include_str!("libraries.rs"),
-            include_str!("probe.rs"),
-            include_str!("matmul.rs"),
-            include_str!("staging.rs"),
-        ];
-        assert_eq!(called(&sources, "cu"), DRIVER);
-        assert_eq!(called(&sources, "nvrtc"), NVRTC);
-        assert_eq!(called(&sources, "cublasLt"), CUBLASLT);
-    }
 
     #[test]
     fn python_packages_are_searched() {

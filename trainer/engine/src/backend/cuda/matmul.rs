@@ -9,8 +9,8 @@
 
 use std::collections::HashMap;
 use std::ffi::c_void;
-use std::ptr::null_mut;
 
+use cudarc::cublaslt::result::{self, CublasError};
 use cudarc::cublaslt::sys;
 use sys::{
     cublasLtMatmulDescAttributes_t as DescAttribute,
@@ -37,7 +37,7 @@ pub(super) struct CublasLt {
     plans: HashMap<Shape, ProductPlan>,
     /// The algorithms of each class of shapes, and of each shape that those of its class do not support, the best last.
     choices: HashMap<Shape, Vec<Algorithm>>,
-    handle: Handle,
+    handle: Object<sys::cublasLtHandle_t>,
     workspace: Memory,
     workspace_bytes: usize,
 }
@@ -48,7 +48,7 @@ impl CublasLt {
         libraries::cublaslt().map_err(Fault::Other)?;
         let workspace_bytes = WORKSPACE[usize::from(capability.0 < 9)];
         Ok(Self {
-            handle: Handle::new()?,
+            handle: Object::new("start", result::create_handle(), result::destroy_handle)?,
             workspace: Memory::new(workspace_bytes)?,
             workspace_bytes,
             plans: HashMap::new(),
@@ -93,7 +93,7 @@ impl CublasLt {
                 match status {
                     cublasStatus_t::CUBLAS_STATUS_SUCCESS
                     | cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => {
-                        return check("multiply", status);
+                        return check("multiply", status.result());
                     }
                     // The class's algorithm does not support this shape, or it was offered and then rejected, in both cases before anything is computed.
                     _ => refusal = status,
@@ -136,14 +136,13 @@ fn no_algorithm(shape: &Shape, refusal: cublasStatus_t) -> Fault {
 }
 
 /// Turns an error of cuBLASLt into a message. `what` completes "cuBLASLt did not".
-fn check(what: &str, status: cublasStatus_t) -> Result<(), Fault> {
-    match status {
-        cublasStatus_t::CUBLAS_STATUS_SUCCESS => Ok(()),
-        cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => Err(Fault::Other(format!(
+fn check<T>(what: &str, result: Result<T, CublasError>) -> Result<T, Fault> {
+    result.map_err(|CublasError(status)| match status {
+        cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => Fault::Other(format!(
             "cuBLASLt did not {what}: the GPU has failed, and the content of its memory is lost. Resume the run from its last checkpoint"
-        ))),
-        other => Err(Fault::Other(format!("cuBLASLt did not {what}: {other:?}"))),
-    }
+        )),
+        other => Fault::Other(format!("cuBLASLt did not {what}: {other:?}")),
+    })
 }
 
 fn data_type(format: Format) -> cudaDataType {
@@ -168,29 +167,49 @@ struct ProductPlan {
 /// Descriptions of a product and its matrices.
 #[derive(Debug)]
 struct Operation {
-    description: Description,
-    left: Layout,
-    right: Layout,
-    result: Layout,
+    description: Object<sys::cublasLtMatmulDesc_t>,
+    left: Object<sys::cublasLtMatrixLayout_t>,
+    right: Object<sys::cublasLtMatrixLayout_t>,
+    result: Object<sys::cublasLtMatrixLayout_t>,
 }
 
 impl Operation {
     fn new(shape: &Shape) -> Result<Self, Fault> {
-        let description = Description::new()?;
-        description.transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &shape.left)?;
-        description.transpose(DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &shape.right)?;
+        // Sums in f32, without TF32, with f32 factors.
+        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
+        let description = result::create_matmul_desc(compute, cudaDataType::CUDA_R_32F);
+        let destroy = result::destroy_matmul_desc;
+        let description = Object::new("describe a product", description, destroy)?;
+        for (which, operand) in [
+            (DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &shape.left),
+            (DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &shape.right),
+        ] {
+            // CUBLAS_OP_N and CUBLAS_OP_T of `cublasOperation_t`.
+            let operation = i32::from(operand.transposed).to_ne_bytes();
+            let (bytes, count) = (operation.as_ptr().cast(), operation.len());
+            // SAFETY: the description is alive, and there are as many bytes as stated.
+            check("describe an operand", unsafe {
+                result::set_matmul_desc_attribute(description.raw, which, bytes, count)
+            })?;
+        }
+        let layout = |matrix: &Stored, format| {
+            let (rows, columns) = (matrix.rows as u64, matrix.columns as u64);
+            let stride = matrix.stride as i64;
+            let layout = result::create_matrix_layout(data_type(format), rows, columns, stride);
+            Object::new("describe a matrix", layout, result::destroy_matrix_layout)
+        };
         Ok(Self {
             description,
-            left: Layout::new(&shape.left, shape.operands)?,
-            right: Layout::new(&shape.right, shape.operands)?,
-            result: Layout::new(&shape.result, shape.results)?,
+            left: layout(&shape.left, shape.operands)?,
+            right: layout(&shape.right, shape.operands)?,
+            result: layout(&shape.result, shape.results)?,
         })
     }
 
     /// Starts a product of this shape. cuBLASLt first checks that the algorithm supports it.
     fn multiply(
         &self,
-        (handle, stream): (&Handle, &Stream),
+        (handle, stream): (&Object<sys::cublasLtHandle_t>, &Stream),
         product: &Product,
         algorithm: &Algorithm,
         (workspace, workspace_bytes): (&Memory, usize),
@@ -202,18 +221,18 @@ impl Operation {
         // device as described. The workspace is ours, and products use it one after the other in the stream's order.
         unsafe {
             sys::cublasLtMatmul(
-                handle.0,
-                self.description.0,
+                handle.raw,
+                self.description.raw,
                 (&raw const one).cast(),
                 pointer(&product.b),
-                self.left.0,
+                self.left.raw,
                 pointer(&product.a),
-                self.right.0,
+                self.right.raw,
                 (&raw const beta).cast(),
                 result,
-                self.result.0,
+                self.result.raw,
                 result,
-                self.result.0,
+                self.result.raw,
                 algorithm,
                 workspace.0 as *mut c_void,
                 workspace_bytes,
@@ -225,15 +244,27 @@ impl Operation {
 
 /// Asks cuBLASLt for the algorithms that it expects to be the fastest for a shape, the best last.
 fn choose(
-    handle: &Handle,
+    handle: &Object<sys::cublasLtHandle_t>,
     operation: &Operation,
     shape: &Shape,
     workspace_bytes: usize,
 ) -> Result<Vec<Algorithm>, Fault> {
-    let preferences = Preferences::new()?;
+    let preferences = result::create_matmul_pref();
+    let preferences = Object::new(
+        "create preferences",
+        preferences,
+        result::destroy_matmul_pref,
+    )?;
+    let set = |which, value: &[u8]| {
+        let (bytes, count) = (value.as_ptr().cast(), value.len());
+        // SAFETY: the preferences are alive, and there are as many bytes as stated.
+        check("accept a preference", unsafe {
+            result::set_matmul_pref_attribute(preferences.raw, which, bytes, count)
+        })
+    };
     let scheme = sys::cublasLtReductionScheme_t::CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE as u32;
     let [a, b, c] = shape.alignments.map(|bytes| bytes as u32);
-    preferences.set(
+    set(
         Preference::CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
         &(workspace_bytes as u64).to_ne_bytes(),
     )?;
@@ -247,7 +278,7 @@ fn choose(
         (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, c),
         (Preference::CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, c),
     ] {
-        preferences.set(which, &value.to_ne_bytes())?;
+        set(which, &value.to_ne_bytes())?;
     }
     let empty = sys::cublasLtMatmulHeuristicResult_t {
         algo: Algorithm { data: [0; 8] },
@@ -260,20 +291,20 @@ fn choose(
     // SAFETY: the handles are alive, and there is room for as many choices as stated.
     let status = unsafe {
         sys::cublasLtMatmulAlgoGetHeuristic(
-            handle.0,
-            operation.description.0,
-            operation.left.0,
-            operation.right.0,
-            operation.result.0,
-            operation.result.0,
-            preferences.0,
+            handle.raw,
+            operation.description.raw,
+            operation.left.raw,
+            operation.right.raw,
+            operation.result.raw,
+            operation.result.raw,
+            preferences.raw,
             CHOICES as i32,
             choices.as_mut_ptr(),
             &raw mut count,
         )
     };
     if status != cublasStatus_t::CUBLAS_STATUS_NOT_SUPPORTED {
-        check("choose an algorithm", status)?;
+        check("choose an algorithm", status.result())?;
     }
     let supported = cublasStatus_t::CUBLAS_STATUS_SUCCESS;
     let offered = choices.iter().take(usize::try_from(count).unwrap_or(0));
@@ -283,122 +314,28 @@ fn choose(
     Ok(algorithms)
 }
 
-/// A cuBLASLt handle.
+/// One of cuBLASLt's objects, which is destroyed when it is dropped.
 #[derive(Debug)]
-struct Handle(sys::cublasLtHandle_t);
+struct Object<T: Copy> {
+    raw: T,
+    destroy: unsafe fn(T) -> Result<(), CublasError>,
+}
 
-impl Handle {
-    fn new() -> Result<Self, Fault> {
-        let mut raw = null_mut();
-        // SAFETY: the handle is writable.
-        check("start", unsafe { sys::cublasLtCreate(&raw mut raw) })?;
-        Ok(Self(raw))
+impl<T: Copy> Object<T> {
+    /// Owns what was created. `what` is the creation, for [`check`].
+    fn new(
+        what: &str,
+        created: Result<T, CublasError>,
+        destroy: unsafe fn(T) -> Result<(), CublasError>,
+    ) -> Result<Self, Fault> {
+        let raw = check(what, created)?;
+        Ok(Self { raw, destroy })
     }
 }
 
-impl Drop for Handle {
+impl<T: Copy> Drop for Object<T> {
     fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { sys::cublasLtDestroy(self.0) };
-    }
-}
-
-/// Description of a product.
-#[derive(Debug)]
-struct Description(sys::cublasLtMatmulDesc_t);
-
-impl Description {
-    /// Sums in f32, without TF32, with f32 factors.
-    fn new() -> Result<Self, Fault> {
-        let mut raw = null_mut();
-        let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
-        // SAFETY: the description is writable.
-        check("describe a product", unsafe {
-            sys::cublasLtMatmulDescCreate(&raw mut raw, compute, cudaDataType::CUDA_R_32F)
-        })?;
-        Ok(Self(raw))
-    }
-
-    fn transpose(&self, which: DescAttribute, operand: &Stored) -> Result<(), Fault> {
-        // CUBLAS_OP_N and CUBLAS_OP_T of `cublasOperation_t`.
-        let operation = i32::from(operand.transposed);
-        // SAFETY: the description is alive, and there are as many bytes as stated.
-        check("describe an operand", unsafe {
-            sys::cublasLtMatmulDescSetAttribute(
-                self.0,
-                which,
-                (&raw const operation).cast(),
-                size_of_val(&operation),
-            )
-        })
-    }
-}
-
-impl Drop for Description {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { sys::cublasLtMatmulDescDestroy(self.0) };
-    }
-}
-
-/// The memory layout of a matrix.
-#[derive(Debug)]
-struct Layout(sys::cublasLtMatrixLayout_t);
-
-impl Layout {
-    fn new(matrix: &Stored, format: Format) -> Result<Self, Fault> {
-        let mut raw = null_mut();
-        // SAFETY: the layout is writable.
-        check("describe a matrix", unsafe {
-            sys::cublasLtMatrixLayoutCreate(
-                &raw mut raw,
-                data_type(format),
-                matrix.rows as u64,
-                matrix.columns as u64,
-                matrix.stride as i64,
-            )
-        })?;
-        Ok(Self(raw))
-    }
-}
-
-impl Drop for Layout {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { sys::cublasLtMatrixLayoutDestroy(self.0) };
-    }
-}
-
-/// Requirements on an algorithm.
-#[derive(Debug)]
-struct Preferences(sys::cublasLtMatmulPreference_t);
-
-impl Preferences {
-    fn new() -> Result<Self, Fault> {
-        let mut raw = null_mut();
-        // SAFETY: the preference is writable.
-        check("create preferences", unsafe {
-            sys::cublasLtMatmulPreferenceCreate(&raw mut raw)
-        })?;
-        Ok(Self(raw))
-    }
-
-    fn set(&self, which: Preference, value: &[u8]) -> Result<(), Fault> {
-        // SAFETY: the preference is alive, and there are as many bytes as stated.
-        check("accept a preference", unsafe {
-            sys::cublasLtMatmulPreferenceSetAttribute(
-                self.0,
-                which,
-                value.as_ptr().cast(),
-                value.len(),
-            )
-        })
-    }
-}
-
-impl Drop for Preferences {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { sys::cublasLtMatmulPreferenceDestroy(self.0) };
+        // SAFETY: created once, destroyed once, by the function for such objects.
+        let _ = unsafe { (self.destroy)(self.raw) };
     }
 }

@@ -2,24 +2,21 @@
 
 #![allow(unsafe_code)]
 
-use std::ffi::{CStr, c_char};
 use std::fmt;
 
-use cudarc::{cublaslt, driver::sys};
-use sys::{CUdevice_attribute, CUresult};
+use cudarc::driver::DriverError;
+use cudarc::driver::result::{self, device};
+use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::compile::{self, Target};
-use super::driver::Fault;
 use super::handles::{check_call, words};
-use super::libraries;
+use super::libraries::{self, MIN_CUDA};
 
 /// A version, major and minor.
 pub type Version = (u32, u32);
 
 /// The lowest supported compute capability.
 const MIN_CAPABILITY: Version = (compile::MIN_ARCH / 10, compile::MIN_ARCH % 10);
-/// The lowest supported version of CUDA, for driver and libraries.
-const MIN_CUDA: u32 = 12;
 
 /// A GPU that can be used, and the software that it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -90,34 +87,42 @@ impl From<String> for Absent {
 /// Why it cannot be used. The message contains the remedy.
 pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     libraries::driver().map_err(Absent::None)?;
-    // SAFETY: this must be called before all other functions, and may be called again.
-    match unsafe { sys::cuInit(0) } {
-        CUresult::CUDA_SUCCESS => {}
-        CUresult::CUDA_ERROR_NO_DEVICE => {
+    let driver = libraries::driver_version()?;
+    if driver.0 < MIN_CUDA {
+        return Err(Absent::Unusable(format!(
+            "the NVIDIA driver is too old: it is for CUDA {}.{}; install 580 or later (525 or later with the libraries for CUDA 12)",
+            driver.0, driver.1
+        )));
+    }
+    match result::init() {
+        Ok(()) => {}
+        Err(DriverError(CUresult::CUDA_ERROR_NO_DEVICE)) => {
             return Err(Absent::None("the NVIDIA driver sees no GPU".into()));
         }
-        other => {
-            let reason = format!("the NVIDIA driver does not start: {}", words(other));
+        Err(error) => {
+            let reason = format!("the NVIDIA driver does not start: {}", words(error));
             return Err(Absent::Unusable(reason));
         }
     }
-    let mut count = 0;
-    // SAFETY: it points to an int.
-    as_text(check_call("report the number of GPUs", unsafe {
-        sys::cuDeviceGetCount(&raw mut count)
-    }))?;
+    let count = asked("report the number of GPUs", device::get_count())?;
     let device = match i32::try_from(ordinal) {
-        Ok(n) if n < count => get(n)?,
+        Ok(n) if n < count => asked("open", device::get(n))?,
         _ => return Err(no_such_gpu(ordinal, count).into()),
     };
-    let name = name(device)?;
-    let attribute = |which| attribute(device, which).map(|value| value as u32);
+    let name = asked("report its name", device::get_name(device))?;
     let capability = (
-        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
-        attribute(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
+        attribute(
+            device,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
+        )?,
+        attribute(
+            device,
+            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
+        )?,
     );
     check_capability(&name, capability)?;
-    let (nvrtc, cublaslt) = (compile::version()?, cublaslt_version()?);
+    let (nvrtc, cublaslt) = (compile::version()?, libraries::cublaslt_version()?);
+    check_libraries(nvrtc, cublaslt)?;
     let known = compile::architectures()?;
     let target = Target::of(10 * capability.0 + capability.1, &known).ok_or_else(|| {
         format!(
@@ -127,13 +132,15 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
             libraries::remedy()
         )
     })?;
-    let driver = libraries::driver_version()?;
-    check_versions(driver, nvrtc, cublaslt, target)?;
+    check_driver(driver, nvrtc, cublaslt, target)?;
+    let id = asked("report its name", device::get_uuid(device))?;
+    // SAFETY: the device is the driver's.
+    let memory = asked("report its memory", unsafe { device::total_mem(device) })?;
     Ok(GpuInfo {
         ordinal,
         name,
-        id: unique_id(device)?,
-        memory: memory(device)?,
+        id: id.bytes.map(|byte| byte as u8),
+        memory: memory as u64,
         capability,
         driver,
         release: std::fs::read_to_string("/sys/module/nvidia/version")
@@ -146,8 +153,16 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     })
 }
 
-fn as_text<T>(result: Result<T, Fault>) -> Result<T, String> {
-    result.map_err(|fault| fault.to_string())
+/// What the driver answers; an error is a message.
+fn asked<T>(what: &str, answer: Result<T, DriverError>) -> Result<T, String> {
+    check_call(what, answer).map_err(|fault| fault.to_string())
+}
+
+/// An attribute of a device.
+pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, String> {
+    // SAFETY: the device is the driver's.
+    let value = unsafe { device::get_attribute(device, which) };
+    asked("report an attribute", value).map(|value| value as u32)
 }
 
 fn no_such_gpu(ordinal: usize, count: i32) -> String {
@@ -170,13 +185,8 @@ fn check_capability(name: &str, capability: Version) -> Result<(), String> {
     ))
 }
 
-/// Checks that a driver can load the libraries' output.
-fn check_versions(
-    driver: Version,
-    nvrtc: Version,
-    cublaslt: Version,
-    target: Target,
-) -> Result<(), String> {
+/// Checks that the libraries have the functions that are called.
+fn check_libraries(nvrtc: Version, cublaslt: Version) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
         if version.0 < MIN_CUDA {
             return Err(format!(
@@ -188,6 +198,16 @@ fn check_versions(
             ));
         }
     }
+    Ok(())
+}
+
+/// Checks that a driver can load the libraries' output.
+fn check_driver(
+    driver: Version,
+    nvrtc: Version,
+    cublaslt: Version,
+    target: Target,
+) -> Result<(), String> {
     let newest = nvrtc.0.max(cublaslt.0);
     let jit = matches!(target, Target::Ptx(_)) && driver < nvrtc;
     if driver.0 >= newest && !jit {
@@ -208,115 +228,66 @@ fn check_versions(
     Err(error)
 }
 
-fn get(ordinal: i32) -> Result<sys::CUdevice, String> {
-    let mut device = 0;
-    // SAFETY: the device is writable.
-    as_text(check_call("open", unsafe {
-        sys::cuDeviceGet(&raw mut device, ordinal)
-    }))?;
-    Ok(device)
-}
-
-fn name(device: sys::CUdevice) -> Result<String, String> {
-    let mut bytes: [c_char; 256] = [0; 256];
-    // SAFETY: there is room for as many bytes as stated, and the last one stays 0.
-    as_text(check_call("report its name", unsafe {
-        sys::cuDeviceGetName(bytes.as_mut_ptr(), bytes.len() as i32 - 1, device)
-    }))?;
-    // SAFETY: the last byte at the latest is zero.
-    let name = unsafe { CStr::from_ptr(bytes.as_ptr()) };
-    Ok(name.to_string_lossy().into_owned())
-}
-
-fn memory(device: sys::CUdevice) -> Result<u64, String> {
-    let mut bytes = 0;
-    // SAFETY: the size is writable.
-    as_text(check_call("report its memory", unsafe {
-        sys::cuDeviceTotalMem_v2(&raw mut bytes, device)
-    }))?;
-    Ok(bytes as u64)
-}
-
-/// An attribute of a device.
-pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<i32, String> {
-    let mut value = 0;
-    // SAFETY: it points to an int.
-    as_text(check_call("report an attribute", unsafe {
-        sys::cuDeviceGetAttribute(&raw mut value, which, device)
-    }))?;
-    Ok(value)
-}
-
-fn unique_id(device: sys::CUdevice) -> Result<[u8; 16], String> {
-    let mut id = sys::CUuuid { bytes: [0; 16] };
-    // SAFETY: the name is writable.
-    as_text(check_call("report its name", unsafe {
-        sys::cuDeviceGetUuid_v2(&raw mut id, device)
-    }))?;
-    Ok(id.bytes.map(|byte| byte as u8))
-}
-
-fn cublaslt_version() -> Result<Version, String> {
-    libraries::cublaslt()?;
-    // SAFETY: it only returns a number.
-    let version = unsafe { cublaslt::sys::cublasLtGetVersion() } as u32;
-    Ok((version / 10_000, version % 10_000 / 100))
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    const CUBIN: Target = Target::Cubin(90);
-
     #[test]
-    fn a_driver_accepts_libraries_of_its_major_version() {
-        for (driver, nvrtc, cublaslt) in [
-            ((13, 0), (13, 0), (13, 0)),
-            ((13, 0), (13, 5), (13, 1)),
-            ((12, 4), (12, 9), (12, 9)),
-            ((13, 0), (12, 8), (12, 9)),
+    fn a_driver_accepts_libraries_of_its_major_version_and_ptx_of_its_own() {
+        let (cubin, ptx) = (Target::Cubin(90), Target::Ptx(120));
+        for (driver, nvrtc, cublaslt, target, expected) in [
+            ((13, 0), (13, 0), (13, 0), cubin, &[][..]),
+            ((13, 0), (13, 5), (13, 1), cubin, &[]),
+            ((12, 4), (12, 9), (12, 9), cubin, &[]),
+            ((13, 0), (12, 8), (12, 9), cubin, &[]),
+            ((13, 2), (13, 0), (13, 0), ptx, &[]),
+            // Both remedies: a newer driver, or older libraries.
+            (
+                (12, 4),
+                (13, 0),
+                (13, 0),
+                cubin,
+                &["it is for CUDA 12.4", "nvidia-cuda-nvrtc-cu12"],
+            ),
+            (
+                (12, 4),
+                (12, 9),
+                (13, 0),
+                cubin,
+                &["a driver for CUDA 13.0 or later"],
+            ),
+            (
+                (13, 0),
+                (13, 2),
+                (13, 0),
+                ptx,
+                &["a driver for CUDA 13.2 or later"],
+            ),
         ] {
-            assert_eq!(check_versions(driver, nvrtc, cublaslt, CUBIN), Ok(()));
+            let checked = check_driver(driver, nvrtc, cublaslt, target);
+            assert_eq!(checked.is_ok(), expected.is_empty(), "{checked:?}");
+            let error = checked.err().unwrap_or_default();
+            assert!(expected.iter().all(|part| error.contains(part)), "{error}");
         }
     }
 
     #[test]
-    fn a_driver_that_is_too_old_is_an_error_with_two_remedies() {
-        let error = check_versions((12, 4), (13, 0), (13, 0), CUBIN).unwrap_err();
-        assert!(error.contains("it is for CUDA 12.4"), "{error}");
-        assert!(error.contains("nvidia-cuda-nvrtc-cu12"), "{error}");
-        let error = check_versions((12, 4), (12, 9), (13, 0), CUBIN).unwrap_err();
-        assert!(error.contains("a driver for CUDA 13.0 or later"), "{error}");
-    }
-
-    #[test]
-    fn ptx_requires_a_driver_as_new_as_the_compiler() {
-        let ptx = Target::Ptx(120);
-        assert_eq!(check_versions((13, 2), (13, 0), (13, 0), ptx), Ok(()));
-        let error = check_versions((13, 0), (13, 2), (13, 0), ptx).unwrap_err();
-        assert!(error.contains("a driver for CUDA 13.2 or later"), "{error}");
-    }
-
-    #[test]
-    fn libraries_of_cuda_11_are_too_old() {
-        let error = check_versions((13, 0), (11, 8), (13, 0), CUBIN).unwrap_err();
-        assert!(error.contains("NVRTC 11.8 is too old"), "{error}");
-    }
-
-    #[test]
-    fn an_old_gpu_is_rejected_with_its_name_and_capability() {
+    fn an_old_library_an_old_gpu_and_a_missing_one_are_named() {
+        assert_eq!(check_libraries((12, 0), (13, 0)), Ok(()));
         assert_eq!(check_capability("NVIDIA A100", (8, 0)), Ok(()));
-        let error = check_capability("Tesla V100", (7, 0)).unwrap_err();
-        assert!(
-            error.contains("Tesla V100 is of compute capability 7.0"),
-            "{error}"
-        );
-    }
-
-    #[test]
-    fn a_gpu_number_beyond_the_last_is_an_error() {
-        assert!(no_such_gpu(1, 1).contains("one GPU, cuda:0"));
-        assert!(no_such_gpu(8, 8).contains("8 GPUs, cuda:0 to cuda:7"));
+        for (error, expected) in [
+            (
+                check_libraries((11, 8), (13, 0)).unwrap_err(),
+                "NVRTC 11.8 is too old",
+            ),
+            (
+                check_capability("Tesla V100", (7, 0)).unwrap_err(),
+                "Tesla V100 is of compute capability 7.0",
+            ),
+            (no_such_gpu(1, 1), "one GPU, cuda:0"),
+            (no_such_gpu(8, 8), "8 GPUs, cuda:0 to cuda:7"),
+        ] {
+            assert!(error.contains(expected), "{error}");
+        }
     }
 }

@@ -5,8 +5,9 @@
 
 #![allow(unsafe_code)]
 
-use std::ptr::{NonNull, null_mut};
+use std::ptr::NonNull;
 
+use cudarc::driver::result::{event, free_host, malloc_host};
 use cudarc::driver::sys;
 
 use super::driver::{Address, Fault};
@@ -27,10 +28,9 @@ pub(super) struct Staging {
 
 impl Staging {
     pub(super) fn new() -> Result<Self, Fault> {
-        let mut pinned = null_mut();
-        // SAFETY: the pointer is writable.
-        check_call("pin memory of the host's", unsafe {
-            sys::cuMemHostAlloc(&raw mut pinned, SLOT * SLOTS, 0)
+        // SAFETY: nothing reads the memory before it has been written.
+        let pinned = check_call("pin memory of the host's", unsafe {
+            malloc_host(SLOT * SLOTS, 0)
         })?;
         let pinned = NonNull::new(pinned.cast());
         let pinned = pinned.ok_or_else(|| Fault::Other("the driver pinned no memory".into()))?;
@@ -40,13 +40,8 @@ impl Staging {
             next: 0,
         };
         for _ in 0..SLOTS {
-            let mut event = null_mut();
-            let flags = sys::CUevent_flags::CU_EVENT_DISABLE_TIMING as u32;
-            // SAFETY: the event is writable.
-            check_call("make an event", unsafe {
-                sys::cuEventCreate(&raw mut event, flags)
-            })?;
-            staging.read.push(event);
+            let event = event::create(sys::CUevent_flags::CU_EVENT_DISABLE_TIMING);
+            staging.read.push(check_call("make an event", event)?);
         }
         Ok(staging)
     }
@@ -60,10 +55,10 @@ impl Staging {
     ) -> Result<(), Fault> {
         let mut at = to;
         for chunk in bytes.chunks(SLOT) {
-            let event = self.read[self.next];
+            let read = self.read[self.next];
             // SAFETY: the event is alive; an event that was never recorded counts as completed.
             check_call("read the previous copy", unsafe {
-                sys::cuEventSynchronize(event)
+                event::synchronize(read)
             })?;
             // SAFETY: the slot lies in the pinned memory, the device has read it, and the chunk is no longer than the slot.
             let slot = unsafe {
@@ -73,12 +68,10 @@ impl Staging {
             };
             // SAFETY: the slot does not change until the event completes, and the caller promises that the address is on the device.
             check_call("copy data from the host", unsafe {
-                sys::cuMemcpyHtoDAsync_v2(at, slot.cast(), chunk.len(), stream.0)
+                sys::cuMemcpyHtoDAsync_v2(at, slot.cast(), chunk.len(), stream.0).result()
             })?;
             // SAFETY: the event and the stream are alive.
-            check_call("record an event", unsafe {
-                sys::cuEventRecord(event, stream.0)
-            })?;
+            check_call("record an event", unsafe { event::record(read, stream.0) })?;
             self.next = (self.next + 1) % SLOTS;
             at += chunk.len() as u64;
         }
@@ -88,11 +81,11 @@ impl Staging {
 
 impl Drop for Staging {
     fn drop(&mut self) {
-        for event in self.read.drain(..) {
+        for read in self.read.drain(..) {
             // SAFETY: created once, destroyed once.
-            let _ = unsafe { sys::cuEventDestroy_v2(event) };
+            let _ = unsafe { event::destroy(read) };
         }
         // SAFETY: allocated once, freed once; the owner has waited for the stream.
-        let _ = unsafe { sys::cuMemFreeHost(self.pinned.as_ptr().cast()) };
+        let _ = unsafe { free_host(self.pinned.as_ptr().cast()) };
     }
 }

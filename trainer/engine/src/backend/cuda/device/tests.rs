@@ -1,7 +1,6 @@
 //! Tests of the driver's calls on a GPU.
 
 use super::*;
-use crate::backend::cuda::driver::{Format, Matrix};
 use crate::backend::group::on_each;
 
 /// The first GPU. If there is none, prints that the test is skipped.
@@ -51,41 +50,6 @@ fn written_memory_is_read_back() {
     assert!(back == expected);
     gpu.free(from);
     assert!(matches!(gpu.allocate(1 << 60), Err(Fault::Memory { .. })));
-}
-
-#[test]
-fn products_multiply_row_major_matrices() {
-    let Some(mut gpu) = gpu() else { return };
-    let gpu = gpu.as_mut();
-    let (rows, columns, inner) = (5, 6, 7);
-    let a: Vec<f32> = (0..rows * inner).map(|i| (i % 9) as f32 - 4.0).collect();
-    let b: Vec<f32> = (0..inner * columns).map(|i| (i % 5) as f32).collect();
-    let [a_at, b_at] = [&a, &b].map(|values| sent(gpu, values));
-    let y_at = sent(gpu, &vec![1.0; rows * columns]);
-    let matrix = |address, columns, transposed| Matrix {
-        address,
-        format: Format::F32,
-        columns,
-        transposed,
-    };
-    let product = Product {
-        a: matrix(a_at, inner, false),
-        b: matrix(b_at, inner, true),
-        y: matrix(y_at, columns, false),
-        rows,
-        columns,
-        inner,
-        accumulate: true,
-    };
-    gpu.multiply(&product).unwrap();
-    let expected: Vec<f32> = (0..rows * columns)
-        .map(|at| {
-            let (i, j) = (at / columns, at % columns);
-            let products = (0..inner).map(|l| a[i * inner + l] * b[j * inner + l]);
-            1.0 + products.sum::<f32>()
-        })
-        .collect();
-    assert_eq!(read(gpu, y_at, rows * columns), expected);
 }
 
 #[test]
