@@ -13,7 +13,7 @@
 use std::path::Path;
 
 use engine::backend::cpu;
-use engine::batch::{Batch, Span};
+use engine::batch::Batch;
 use engine::model::Model;
 use engine::{AdamW, Device, Engine, EngineOptions, GenerateRequest, Group, Sampling, load};
 use serde_json::{Value, json};
@@ -33,16 +33,7 @@ fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
     let n = tokens.len();
     model.reserve_kv(n).unwrap();
     let rows: Vec<usize> = (0..n).collect();
-    let batch = Batch {
-        tokens: tokens.to_vec(),
-        positions: (0..n as u32).collect(),
-        rows: rows.clone(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n,
-            kv: vec![(0, n)].into(),
-        }],
-    };
+    let batch = Batch::text(tokens.to_vec());
     let logits = model.logits(&batch, &rows).unwrap();
     logits
         .chunks(logits.len() / n)
@@ -91,18 +82,12 @@ fn update(model: &Path, prompts: &[Vec<u32>], saved: &Path) {
             completions: vec![after.to_vec()],
         }
     });
-    let adamw = AdamW {
-        lr: 1e-2,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
     let likelier = Box::new(|stats: &[engine::TokenStats]| {
         Ok(stats.iter().map(|s| vec![-1.0; s.logp.len()]).collect())
     });
-    engine.step(groups.collect(), 1.0, likelier, adamw).unwrap();
+    engine
+        .step(groups.collect(), 1.0, likelier, AdamW::new(1e-2))
+        .unwrap();
     engine.save_model(saved.to_owned()).unwrap();
 }
 

@@ -138,6 +138,18 @@ pub struct AdamW {
 }
 
 impl AdamW {
+    /// The usual settings with a learning rate: β of 0.9 and 0.999, ε of 10⁻⁸, no decay, and gradients of a norm of 1 at most.
+    pub const fn new(lr: f32) -> Self {
+        Self {
+            lr,
+            beta1: 0.9,
+            beta2: 0.999,
+            eps: 1e-8,
+            weight_decay: 0.0,
+            clip_norm: 1.0,
+        }
+    }
+
     /// The same settings in finite numbers, since JSON has no others: no norm is above the largest.
     pub(crate) fn finite(self) -> Self {
         Self {

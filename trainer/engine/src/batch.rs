@@ -141,6 +141,17 @@ pub struct Span {
     pub kv: KvRows,
 }
 
+impl Span {
+    /// A span of `q_len` tokens from `q_start` on, whose keys are in these ranges of rows.
+    pub fn new(q_start: usize, q_len: usize, kv: impl Into<KvRows>) -> Self {
+        Self {
+            q_start,
+            q_len,
+            kv: kv.into(),
+        }
+    }
+}
+
 /// A packed batch of tokens for one forward pass.
 #[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct Batch {
@@ -155,6 +166,17 @@ pub struct Batch {
 }
 
 impl Batch {
+    /// One sequence from its first token on, in the first rows of the KV cache.
+    pub fn text(tokens: Vec<u32>) -> Self {
+        let n = tokens.len();
+        Self {
+            tokens,
+            positions: (0..n as u32).collect(),
+            rows: (0..n).collect(),
+            spans: vec![Span::new(0, n, vec![(0, n)])],
+        }
+    }
+
     /// Checks that the batch is consistent: every token is in exactly one span, no span is longer than its keys, and all rows are below `store_rows`. The error
     /// states what is wrong.
     pub fn check(&self, store_rows: usize) -> Result<(), String> {

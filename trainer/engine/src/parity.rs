@@ -11,7 +11,7 @@ use std::path::Path;
 
 pub use self::candle::logits as candle_logits;
 use crate::backend::cpu;
-use crate::batch::{Batch, Span};
+use crate::batch::Batch;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::{self, Weights};
@@ -50,12 +50,10 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
             "the text has no tokens, so there are no logits to compare".into(),
         ));
     }
-    let window = loaded
-        .config
-        .sliding
-        .as_ref()
-        .map_or(0, |sliding| sliding.window);
-    let window = if window > LONGEST_WINDOW { 0 } else { window };
+    let window = loaded.config.sliding.as_ref().map(|sliding| sliding.window);
+    let window = window
+        .filter(|window| *window <= LONGEST_WINDOW)
+        .unwrap_or(0);
     let length = (window + once.len()).min(loaded.config.max_position_embeddings);
     let tokens: Vec<u32> = once.iter().copied().cycle().take(length).collect();
     let theirs = candle_logits(&loaded.config, &loaded.weights, &tokens).map_err(|error| EngineError::Model {
@@ -96,17 +94,7 @@ fn ours(
     let n = tokens.len();
     let mut model = Model::new(config, weights, cpu::open(threads)?)?;
     model.reserve_kv(n)?;
-    let batch = Batch {
-        tokens: tokens.to_vec(),
-        positions: (0..n as u32).collect(),
-        rows: (0..n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n,
-            kv: vec![(0, n)].into(),
-        }],
-    };
-    model.logits(&batch, &[n - 1])
+    model.logits(&Batch::text(tokens.to_vec()), &[n - 1])
 }
 
 #[cfg(test)]
@@ -114,22 +102,16 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_difference_and_another_choice_are_detected() {
-        let same = compare(&[1.0, 2.0], &[1.0, 2.0], 1);
-        assert_eq!(
-            (same.difference, same.magnitude, same.same_choice),
-            (0.0, 2.0, true)
-        );
-        let other = compare(&[1.0, 2.0], &[2.5, 2.0], 1);
-        assert_eq!((other.difference, other.same_choice), (1.5, false));
-    }
-
-    #[test]
-    fn a_nan_agrees_with_nothing() {
-        assert_eq!(
-            compare(&[f32::NAN, 1.0], &[0.0, 1.0], 1).difference,
-            f32::INFINITY
-        );
-        assert_eq!(compare(&[1.0], &[1.0, 2.0], 1).difference, f32::INFINITY);
+    fn a_difference_another_choice_and_a_nan_are_detected() {
+        for (ours, theirs, difference, same_choice) in [
+            (&[1.0, 2.0][..], &[1.0, 2.0], 0.0, true),
+            (&[1.0, 2.0], &[2.5, 2.0], 1.5, false),
+            (&[f32::NAN, 2.0], &[0.0, 1.0], f32::INFINITY, false),
+            (&[1.0], &[1.0, 2.0], f32::INFINITY, false),
+        ] {
+            let compared = compare(ours, theirs, 1);
+            assert_eq!(compared.difference, difference, "{ours:?}");
+            assert_eq!(compared.same_choice, same_choice, "{ours:?}");
+        }
     }
 }

@@ -1,7 +1,6 @@
 //! `rapid doctor`: what works on this machine, what does not, and what to do about it.
 
 mod gpu;
-mod learning;
 mod machine;
 mod model;
 mod services;
@@ -73,8 +72,6 @@ enum GpuCheck {
     Repeat,
     /// A thousand changes between sampling and training leave no memory behind
     Phases,
-    /// Twenty updates of RAPID learn what they do on the CPU
-    Learning,
 }
 
 /// The result of a check.
@@ -101,38 +98,26 @@ struct Check {
 }
 
 impl Check {
-    fn ok(what: &str, found: impl Into<String>) -> Self {
+    fn new(state: State, what: &str, found: String, remedy: Option<String>) -> Self {
         Self {
-            state: State::Ok,
-            what: what.into(),
-            found: found.into(),
-            remedy: None,
+            state,
+            what: what.to_owned(),
+            found,
+            remedy,
             figures: Value::Null,
         }
+    }
+
+    fn ok(what: &str, found: impl Into<String>) -> Self {
+        Self::new(State::Ok, what, found.into(), None)
     }
 
     fn warn(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            state: State::Warn,
-            what: what.into(),
-            found: found.into(),
-            remedy: Some(remedy.into()),
-            figures: Value::Null,
-        }
+        Self::new(State::Warn, what, found.into(), Some(remedy.into()))
     }
 
     fn fail(what: &str, found: impl Into<String>, remedy: impl Into<String>) -> Self {
-        Self {
-            state: State::Fail,
-            what: what.into(),
-            found: found.into(),
-            remedy: Some(remedy.into()),
-            figures: Value::Null,
-        }
-    }
-
-    fn with_figures(self, figures: Value) -> Self {
-        Self { figures, ..self }
+        Self::new(State::Fail, what, found.into(), Some(remedy.into()))
     }
 }
 
@@ -142,17 +127,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         return Ok(export(config, &args.device.options()?, folder)?);
     }
     let mut checks = Vec::new();
+    let gpu_checks = |wanted| gpu::checks(&args.device, wanted, args.quick);
     if args.gpu_checks.is_empty() {
         checks.extend(machine::checks(&args.device));
-        checks.extend(gpu::checks(
-            &args.device,
-            GpuCheck::value_variants(),
-            args.quick,
-        ));
+        checks.extend(gpu_checks(GpuCheck::value_variants()));
         checks.extend(services::artifacts());
     } else {
         checks.push(machine::device(&args.device));
-        checks.extend(gpu::checks(&args.device, &args.gpu_checks, args.quick));
+        checks.extend(gpu_checks(&args.gpu_checks));
     }
     if let Some(url) = &args.verifier {
         checks.extend(super::block_on(async {
@@ -167,11 +149,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     } else {
         super::print(&text(&checks))?;
     }
-    match checks
-        .iter()
-        .filter(|check| check.state == State::Fail)
-        .count()
-    {
+    let failed = checks.iter().filter(|check| check.state == State::Fail);
+    match failed.count() {
         0 => Ok(()),
         1 => bail!("a check failed; its line says what to do"),
         failed => bail!("{failed} checks failed; their lines say what to do"),
@@ -179,11 +158,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn text(checks: &[Check]) -> String {
-    let width = checks
-        .iter()
-        .map(|check| check.what.chars().count())
-        .max()
-        .unwrap_or(0);
+    let widths = checks.iter().map(|check| check.what.chars().count());
+    let width = widths.max().unwrap_or(0);
     let mut out = String::new();
     for check in checks {
         let state = match check.state {

@@ -18,16 +18,16 @@ use crate::sample::uniform;
 
 /// Settings of the models' updates.
 const ADAMW: AdamW = AdamW {
-    lr: 1e-3,
-    beta1: 0.9,
     beta2: 0.99,
-    eps: 1e-8,
     weight_decay: 0.01,
-    clip_norm: 1.0,
+    ..AdamW::new(1e-3)
 };
 
 /// Opens a device with products in a number format.
 pub type Open<'a> = &'a dyn Fn(Dtype) -> Result<Box<dyn Backend>, EngineError>;
+
+/// Numbers that a device has computed, with the names of the computations.
+type Results = Vec<(&'static str, Vec<f32>)>;
 
 /// How much is compared.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -55,12 +55,21 @@ impl Compared {
         self.distance <= self.limit
     }
 
-    fn new(what: &str, device: &[f32], cpu: &[f32], limit: f64) -> Self {
-        Self {
-            what: what.to_owned(),
-            distance: distance(device, cpu),
-            limit,
-        }
+    /// Compares the results of a computation `of` something.
+    fn all(
+        device: &Results,
+        cpu: &Results,
+        of: impl Fn(&str) -> String,
+        limit: f64,
+    ) -> impl Iterator<Item = Self> {
+        device
+            .iter()
+            .zip(cpu)
+            .map(move |((what, device), (_, cpu))| Self {
+                what: of(what),
+                distance: distance(device, cpu),
+                limit,
+            })
     }
 }
 
@@ -97,22 +106,19 @@ pub fn with_cpu(
         Extent::Reduced => (&[64], &[Family::Gemma3]),
     };
     let (exact, rounded) = limits(dtype);
+    let on_cpu = || cpu::open_with(None, dtype, None);
     let mut results = Vec::new();
     for head_dim in head_dims {
         let device = operations(open(dtype)?.as_mut(), *head_dim)?;
-        let reference = operations(cpu::open_with(None, dtype, None)?.as_mut(), *head_dim)?;
-        for ((what, device), (_, reference)) in device.iter().zip(&reference) {
-            let what = format!("{what}, heads of {head_dim}");
-            results.push(Compared::new(&what, device, reference, exact));
-        }
+        let reference = operations(on_cpu()?.as_mut(), *head_dim)?;
+        let of = |what: &str| format!("{what}, heads of {head_dim}");
+        results.extend(Compared::all(&device, &reference, of, exact));
     }
     for family in families {
         let device = model(*family, open(dtype)?)?;
-        let reference = model(*family, cpu::open_with(None, dtype, None)?)?;
-        for ((what, device), (_, reference)) in device.iter().zip(&reference) {
-            let what = format!("{}: {what}", family.name());
-            results.push(Compared::new(&what, device, reference, rounded));
-        }
+        let reference = model(*family, on_cpu()?)?;
+        let of = |what: &str| format!("{}: {what}", family.name());
+        results.extend(Compared::all(&device, &reference, of, rounded));
     }
     Ok(results)
 }

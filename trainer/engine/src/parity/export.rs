@@ -7,7 +7,7 @@ use safetensors::tensor::{Dtype as TensorType, TensorView};
 use serde_json::json;
 
 use crate::api::{AdamW, EngineOptions};
-use crate::batch::{Batch, Group, Span};
+use crate::batch::{Batch, Group};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::load::random;
@@ -59,16 +59,6 @@ pub fn export(
         .map(|i| ((i * 7919 + 11) % vocabulary) as u32)
         .collect();
     let rows: Vec<usize> = (0..TOKENS).collect();
-    let batch = Batch {
-        tokens: tokens.clone(),
-        positions: (0..TOKENS as u32).collect(),
-        rows: rows.clone(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: TOKENS,
-            kv: vec![(0, TOKENS)].into(),
-        }],
-    };
     model.reserve_kv(TOKENS)?;
     let ids = tokens.iter().map(|id| *id as f32).collect();
     let mut results = vec![
@@ -76,7 +66,7 @@ pub fn export(
         (
             "logits".to_owned(),
             vec![TOKENS, vocabulary],
-            model.logits(&batch, &rows)?,
+            model.logits(&Batch::text(tokens.clone()), &rows)?,
         ),
     ];
     model.release_kv();
@@ -88,12 +78,8 @@ pub fn export(
     let dlogp = vec![vec![-1.0 / completion.len() as f32; completion.len()]];
     let objective = Box::new(move |_: &[_]| Ok(dlogp));
     let adamw = AdamW {
-        lr: 0.0,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
         clip_norm: f32::INFINITY,
+        ..AdamW::new(0.0)
     };
     train::step(&mut model, &[group], 1.0, objective, &adamw)?;
     for (name, shape) in model.trained_shapes() {

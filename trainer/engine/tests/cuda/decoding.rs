@@ -93,11 +93,7 @@ fn rows_that_the_device_has_are_those_of_the_batch() {
                 together.rows.push(row);
                 kv.append(row, 1);
             }
-            together.spans.push(Span {
-                q_start,
-                q_len: count,
-                kv,
-            });
+            together.spans.push(Span::new(q_start, count, kv));
         }
         let all: Vec<usize> = (0..together.tokens.len()).collect();
         let draws: Vec<Draw> = (0..all.len() as u64)

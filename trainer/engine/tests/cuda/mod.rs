@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex};
 
 use engine::backend::cuda::driver::{Arg, Launch};
 use engine::backend::cuda::emulated::{Counters, Emulated};
-use engine::backend::{Dtype, cpu, cuda};
+use engine::backend::{Backend, Dtype, cpu, cuda};
 use engine::batch::{Batch, KvRows, Span};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
@@ -18,16 +18,12 @@ use engine::parity::device::{Extent, phases, recordings, repeated_step, true_siz
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
 use engine::train::{score, step};
-use engine::{AdamW, StepReport};
+use engine::{AdamW, EngineError, StepReport};
 use support::{Case, Random, batch, distance, groups, largest_difference, weights};
 
 const ADAMW: AdamW = AdamW {
-    lr: 1e-3,
-    beta1: 0.9,
-    beta2: 0.999,
-    eps: 1e-8,
     weight_decay: 0.01,
-    clip_norm: 1.0,
+    ..AdamW::new(1e-3)
 };
 
 /// A random configuration whose heads have a width that the kernels support.
@@ -74,16 +70,16 @@ fn on_both(config: &ModelConfig, weights: &Weights, dtype: Dtype) -> [Model; 2] 
     [emulated_model(config, weights, dtype).0, on_cpu]
 }
 
+fn emulated(dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
+    Ok(cuda::open_on(Emulated::open().0, dtype))
+}
+
 #[test]
 fn every_operation_and_every_family_agrees_with_the_cpu() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
-        let results = with_cpu(&open, dtype, Extent::Full).unwrap();
+        let results = with_cpu(&emulated, dtype, Extent::Full).unwrap();
         assert!(results.len() > 60);
-        let different: Vec<_> = results
-            .iter()
-            .filter(|compared| !compared.agrees())
-            .collect();
+        let different: Vec<_> = results.iter().filter(|of| !of.agrees()).collect();
         assert!(different.is_empty(), "{dtype:?}: {different:#?}");
     }
 }
@@ -91,14 +87,9 @@ fn every_operation_and_every_family_agrees_with_the_cpu() {
 #[test]
 fn the_code_for_true_sizes_agrees_with_the_cpu_at_small_ones() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
-        let sizes = true_sizes(&open, dtype, Extent::Reduced).unwrap();
+        let sizes = true_sizes(&emulated, dtype, Extent::Reduced).unwrap();
         assert!(sizes.compared.len() > 40 && sizes.left_out.is_empty());
-        let different: Vec<_> = sizes
-            .compared
-            .iter()
-            .filter(|compared| !compared.agrees())
-            .collect();
+        let different: Vec<_> = sizes.compared.iter().filter(|of| !of.agrees()).collect();
         assert!(different.is_empty(), "{dtype:?}: {different:#?}");
     }
 }
@@ -106,10 +97,9 @@ fn the_code_for_true_sizes_agrees_with_the_cpu_at_small_ones() {
 #[test]
 fn recordings_repetitions_and_phases_hold_on_the_emulated_device() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
-        let open = |dtype| Ok(cuda::open_on(Emulated::open().0, dtype));
         for claim in [recordings, repeated_step, phases] {
-            let claim = claim(&open, dtype, Extent::Reduced).unwrap();
-            assert!(claim.holds, "{dtype:?}: {}", claim.found);
+            let claim = claim(&emulated, dtype, Extent::Reduced).unwrap();
+            assert!(claim.is_ok(), "{dtype:?}: {claim:?}");
         }
     }
 }
@@ -122,7 +112,10 @@ fn a_device_that_records_nothing_does_not_pass_the_check_of_recordings() {
         Ok(cuda::open_on(device, dtype))
     };
     let claim = recordings(&open, Dtype::F32, Extent::Reduced).unwrap();
-    assert!(!claim.holds && claim.found.contains("no decoding pass was recorded"));
+    assert_eq!(
+        claim.unwrap_err(),
+        "no decoding pass was recorded and replayed"
+    );
 }
 
 #[test]
@@ -184,12 +177,12 @@ fn update(model: &mut Model, case: &Case) -> StepReport {
 }
 
 fn all(model: &mut Model, kind: TensorKind) -> Vec<(String, Vec<f32>)> {
-    let names = model.trained_shapes();
-    let values = names.into_iter().map(|(name, _)| {
-        let values = model.tensor(&name, kind).unwrap();
-        (name, values)
-    });
-    values.collect()
+    let shapes = model.trained_shapes().into_iter();
+    let of = |(name, _): (String, _)| (model.tensor(&name, kind).unwrap(), name);
+    shapes
+        .map(of)
+        .map(|(values, name)| (name, values))
+        .collect()
 }
 
 /// Numbers are loaded four at a time only where they begin at a multiple of 16 bytes. With 70,001 numbers in 1,024 parts, parts of equal length would begin anywhere.
@@ -252,12 +245,8 @@ fn a_step_matches_the_cpus() {
             .into_iter()
             .zip(all(&mut cpu, TensorKind::Weight));
         for ((name, ours), (_, theirs)) in pairs {
-            let differs = |(a, b): (&f32, &f32)| (a - b).abs() > 1e-5;
-            let flipped = ours
-                .iter()
-                .zip(&theirs)
-                .filter(|pair| differs(*pair))
-                .count();
+            let pairs = ours.iter().zip(&theirs);
+            let flipped = pairs.filter(|(a, b)| (*a - *b).abs() > 1e-5).count();
             assert!(
                 flipped * 200 <= ours.len(),
                 "seed {seed}, {name}: {flipped}"
@@ -287,29 +276,6 @@ fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
                 assert!(distance < most, "{family:?} in {dtype:?}: {distance}");
             }
         }
-    }
-}
-
-#[test]
-fn gradients_in_bf16_are_near_those_in_f32() {
-    for (seed, family) in (230..).zip(Family::ALL) {
-        let c = case(seed, family);
-        let values = |mut model: Model| {
-            update(&mut model, &c);
-            let gradient = all(&mut model, TensorKind::Gradient);
-            let values = gradient.into_iter().flat_map(|(_, values)| values);
-            values.collect::<Vec<f32>>()
-        };
-        let gradient_in = |dtype| values(emulated_model(&c.config, &c.weights, dtype).0);
-        let exact = gradient_in(Dtype::F32);
-        let ours = distance(&gradient_in(Dtype::Bf16), &exact);
-        let rounded = support::model(&c.config, &support::rounded(&c.weights), 2);
-        let rounded = distance(&values(rounded), &exact);
-        assert!(ours > 1e-4, "seed {seed}: nothing was rounded");
-        assert!(
-            ours < 2e-2 || ours < 1.25 * rounded,
-            "seed {seed}: {ours}, and {rounded} by the weights' rounding"
-        );
     }
 }
 
@@ -358,11 +324,7 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
             together.positions.push(kv.len() as u32);
             together.rows.push(row);
             kv.append(row, 1);
-            together.spans.push(Span {
-                q_start: i,
-                q_len: 1,
-                kv,
-            });
+            together.spans.push(Span::new(i, 1, kv));
             let cut = i % 3 == 2;
             let sampling = Sampling {
                 temperature: if i % 5 == 4 { 0.0 } else { 0.8 },

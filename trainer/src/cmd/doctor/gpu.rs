@@ -3,10 +3,10 @@
 use engine::parity::device::{
     Claim, Compared, Extent, Open, Sizes, phases, recordings, repeated_step, true_sizes, with_cpu,
 };
-use engine::{Device, Dtype, EngineError};
+use engine::{Device, Dtype};
 use serde_json::json;
 
-use super::{Check, GpuCheck, learning};
+use super::{Check, GpuCheck};
 use crate::cmd::args::DeviceArgs;
 use crate::cmd::paragraph;
 
@@ -41,29 +41,24 @@ pub(super) fn checks(args: &DeviceArgs, wanted: &[GpuCheck], quick: bool) -> Vec
 /// Makes a check. Some have several lines.
 fn made(check: GpuCheck, device: Device, dtype: Dtype, extent: Extent) -> Vec<Check> {
     let open: Open<'_> = &|dtype| device.open(None, dtype, None);
-    let title = |what: &str| format!("{what}, {}", dtype.name());
-    let (what, result) = match check {
-        GpuCheck::Parity => {
-            let what = title("gpu");
-            let found = with_cpu(open, dtype, extent);
-            let result = found.map(|found| vec![verdict(&what, &found)]);
-            (what, result)
-        }
-        GpuCheck::Sizes => {
-            let what = title("gpu sizes");
-            let found = true_sizes(open, dtype, extent);
-            let result = found.map(|found| sizes(&what, &found));
-            (what, result)
-        }
-        GpuCheck::Graphs => claimed(title("gpu graphs"), recordings(open, dtype, extent)),
-        GpuCheck::Repeat => claimed(title("gpu repeats"), repeated_step(open, dtype, extent)),
-        GpuCheck::Phases => claimed(title("gpu phases"), phases(open, dtype, extent)),
-        GpuCheck::Learning => {
-            let what = title("gpu learning");
-            let found = learning::compare(device, dtype);
-            let result = found.map(|found| vec![learning::verdict(&what, &found)]);
-            (what, result)
-        }
+    let name = match check {
+        GpuCheck::Parity => "gpu",
+        GpuCheck::Sizes => "gpu sizes",
+        GpuCheck::Graphs => "gpu graphs",
+        GpuCheck::Repeat => "gpu repeats",
+        GpuCheck::Phases => "gpu phases",
+    };
+    let what = format!("{name}, {}", dtype.name());
+    let claimed = |claim: Claim| match claim {
+        Ok(found) => vec![Check::ok(&what, found)],
+        Err(found) => vec![Check::fail(&what, found, REPORT)],
+    };
+    let result = match check {
+        GpuCheck::Parity => with_cpu(open, dtype, extent).map(|found| vec![verdict(&what, &found)]),
+        GpuCheck::Sizes => true_sizes(open, dtype, extent).map(|found| sizes(&what, &found)),
+        GpuCheck::Graphs => recordings(open, dtype, extent).map(claimed),
+        GpuCheck::Repeat => repeated_step(open, dtype, extent).map(claimed),
+        GpuCheck::Phases => phases(open, dtype, extent).map(claimed),
     };
     result.unwrap_or_else(|error| {
         vec![Check::fail(
@@ -74,62 +69,59 @@ fn made(check: GpuCheck, device: Device, dtype: Dtype, extent: Extent) -> Vec<Ch
     })
 }
 
-fn claimed(
-    what: String,
-    claim: Result<Claim, EngineError>,
-) -> (String, Result<Vec<Check>, EngineError>) {
-    let check = |claim: Claim| match claim.holds {
-        true => Check::ok(&what, claim.found),
-        false => Check::fail(&what, claim.found, REPORT),
-    };
-    let result = claim.map(|claim| vec![check(claim)]);
-    (what, result)
-}
-
 /// A line for what was compared, and one for each case that the memory does not allow.
 fn sizes(what: &str, found: &Sizes) -> Vec<Check> {
-    let left_out = found.left_out.iter().map(|case| {
+    let mut checks = vec![verdict(what, &found.compared)];
+    checks.extend(found.left_out.iter().map(|case| {
         Check::warn(
             what,
             format!("not checked: {case}"),
             "a GPU with more free memory checks this too",
         )
-    });
-    std::iter::once(verdict(what, &found.compared))
-        .chain(left_out)
-        .collect()
+    }));
+    checks
 }
 
 fn verdict(what: &str, found: &[Compared]) -> Check {
-    let figures = json!(found);
-    let differing: Vec<&Compared> = found.iter().filter(|result| !result.agrees()).collect();
-    if differing.is_empty() {
+    let differing: Vec<String> = found
+        .iter()
+        .filter(|result| !result.agrees())
+        .map(
+            |Compared {
+                 what,
+                 distance,
+                 limit,
+             }| {
+                format!("{what} (difference {distance:.1e}, tolerance {limit:.0e})")
+            },
+        )
+        .collect();
+    let check = if differing.is_empty() {
         let ratios = found.iter().map(|result| result.distance / result.limit);
-        return Check::ok(
+        let largest = 100.0 * ratios.fold(0.0, f64::max);
+        Check::ok(
             what,
             format!(
-                "{} results equal the CPU's within rounding; the largest difference is {:.0} % of the tolerance",
-                found.len(),
-                100.0 * ratios.fold(0.0, f64::max)
+                "{} results equal the CPU's within rounding; the largest difference is {largest:.0} % of the tolerance",
+                found.len()
             ),
         )
-        .with_figures(figures);
+    } else {
+        Check::fail(
+            what,
+            format!(
+                "{} of {} results differ from the CPU's by more than rounding: {}",
+                differing.len(),
+                found.len(),
+                differing[..differing.len().min(3)].join(", ")
+            ),
+            REPORT,
+        )
+    };
+    Check {
+        figures: json!(found),
+        ..check
     }
-    let examples = differing.iter().take(3).map(|result| {
-        let (what, distance, limit) = (&result.what, result.distance, result.limit);
-        format!("{what} (difference {distance:.1e}, tolerance {limit:.0e})")
-    });
-    Check::fail(
-        what,
-        format!(
-            "{} of {} results differ from the CPU's by more than rounding: {}",
-            differing.len(),
-            found.len(),
-            examples.collect::<Vec<_>>().join(", ")
-        ),
-        REPORT,
-    )
-    .with_figures(figures)
 }
 
 #[cfg(test)]

@@ -32,8 +32,8 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
 }
 
 fn processor() -> Check {
-    let name =
-        field("/proc/cpuinfo", "model name").unwrap_or_else(|| std::env::consts::ARCH.to_owned());
+    let name = field("/proc/cpuinfo", "model name");
+    let name = name.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
     let features = instructions();
     if cfg!(target_arch = "x86_64") && !(features.contains(&"avx2") && features.contains(&"fma")) {
         return Check::warn(
@@ -42,14 +42,11 @@ fn processor() -> Check {
             "training works here, several times slower than on a processor made since 2014",
         );
     }
-    Check::ok(
-        "processor",
-        if features.is_empty() {
-            name
-        } else {
-            format!("{name} ({})", features.join(", "))
-        },
-    )
+    let list = match features.is_empty() {
+        true => String::new(),
+        false => format!(" ({})", features.join(", ")),
+    };
+    Check::ok("processor", name + &list)
 }
 
 fn gpu() -> Check {
@@ -114,10 +111,8 @@ fn instructions() -> Vec<&'static str> {
     ];
     #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
     let all: [(&'static str, bool); 0] = [];
-    all.into_iter()
-        .filter(|(_, present)| *present)
-        .map(|(name, _)| name)
-        .collect()
+    let present = all.into_iter().filter(|(_, present)| *present);
+    present.map(|(name, _)| name).collect()
 }
 
 fn thread_count(requested: Option<usize>) -> Check {

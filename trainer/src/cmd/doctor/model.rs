@@ -30,10 +30,16 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
             )];
         }
     };
-    let mut checks = vec![
-        Check::ok("model", description(name, &engine)),
-        end_tokens(&engine),
-    ];
+    let info = engine.info();
+    let description = format!(
+        "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
+        info.architecture,
+        info.parameters as f64 / 1e6,
+        info.context,
+        info.vocabulary,
+        info.device
+    );
+    let mut checks = vec![Check::ok("model", description), end_tokens(&engine)];
     match generate(&engine, device) {
         Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
@@ -48,67 +54,56 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
     checks
 }
 
-fn description(name: &str, engine: &Engine) -> String {
-    let info = engine.info();
-    format!(
-        "{name}: {}, {:.1} M weights, context {}, vocabulary {}, on {}",
-        info.architecture,
-        info.parameters as f64 / 1e6,
-        info.context,
-        info.vocabulary,
-        info.device
-    )
-}
-
 /// The tokens that end a completion, with their ids.
 fn end_tokens(engine: &Engine) -> Check {
     let text = |id| format!("{} ({id})", engine.token(id).unwrap_or_default());
     let tokens: Vec<String> = engine.stop_tokens().into_iter().map(text).collect();
-    match tokens.as_slice() {
-        [] => Check::warn(
+    if tokens.is_empty() {
+        return Check::warn(
             "end tokens",
             "none, so completions end at a stop string or at the limit of tokens",
             "name one as `eos_token_id` in config.json, or as `eos_token` in tokenizer_config.json",
-        ),
-        tokens => Check::ok("end tokens", tokens.join(", ")),
+        );
     }
+    Check::ok("end tokens", tokens.join(", "))
 }
 
 fn logits(name: &str, threads: Option<usize>) -> Check {
     let compared = model_path(name).and_then(|path| Ok(parity::with_candle(&path, TEXT, threads)?));
-    match compared {
-        Err(error) => Check::warn(
-            "logits",
-            paragraph(&error),
-            "the model may be right all the same",
-        ),
-        Ok(found) if !found.difference.is_finite() || !found.magnitude.is_finite() => Check::fail(
-            "logits",
-            "not all of them are numbers".to_owned(),
-            "the checkpoint's weights contain NaN or infinity, or overflow: go back to an earlier checkpoint, or fetch the model again",
-        ),
-        Ok(found) => {
-            let figure = format!(
-                "logits at most {:.1e} apart after {} tokens, the largest being {:.1}",
-                found.difference, found.tokens, found.magnitude
-            );
-            if found.same_choice && found.difference <= LOGIT_TOLERANCE * found.magnitude {
-                let verdict = "equal to those of candle-transformers";
-                Check::ok("logits", format!("{verdict}: {figure}"))
-            } else {
-                let verdict = if found.same_choice {
-                    "different from those of candle-transformers, with the same likeliest token"
-                } else {
-                    "different from those of candle-transformers, with another likeliest token"
-                };
-                Check::fail(
-                    "logits",
-                    format!("{verdict}: {figure}"),
-                    "the engine computes this checkpoint wrongly: please report this with the model's name",
-                )
-            }
+    let found = match compared {
+        Ok(found) => found,
+        Err(error) => {
+            let remedy = "the model may be right all the same";
+            return Check::warn("logits", paragraph(&error), remedy);
         }
+    };
+    if !found.difference.is_finite() || !found.magnitude.is_finite() {
+        return Check::fail(
+            "logits",
+            "not all of them are numbers",
+            "the checkpoint's weights contain NaN or infinity, or overflow: go back to an earlier checkpoint, or fetch the model again",
+        );
     }
+    let equal = found.difference <= LOGIT_TOLERANCE * found.magnitude;
+    let verdict = match (found.same_choice, equal) {
+        (true, true) => "equal to those of candle-transformers",
+        (true, false) => {
+            "different from those of candle-transformers, with the same likeliest token"
+        }
+        (false, _) => "different from those of candle-transformers, with another likeliest token",
+    };
+    let figure = format!(
+        "{verdict}: logits at most {:.1e} apart after {} tokens, the largest being {:.1}",
+        found.difference, found.tokens, found.magnitude
+    );
+    if equal && found.same_choice {
+        return Check::ok("logits", figure);
+    }
+    Check::fail(
+        "logits",
+        figure,
+        "the engine computes this checkpoint wrongly: please report this with the model's name",
+    )
 }
 
 fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> {
@@ -116,10 +111,7 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
     let request = GenerateRequest {
         prompt: prompt.clone(),
         seeds: vec![0],
-        sampling: Sampling {
-            temperature: 0.0,
-            ..Sampling::default()
-        },
+        sampling: Sampling::greedy(),
         min_tokens: 0,
         max_tokens: TOKENS,
         stop_tokens: engine.stop_tokens(),
@@ -131,12 +123,12 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         completions: vec![completion.tokens.clone()],
     };
     let scored = engine.score(vec![group], 1.0)?;
-    let difference = scored
+    let pairs = scored
         .iter()
         .flat_map(|stats| &stats.logp)
-        .zip(&completion.logp)
-        .map(|(train, sample)| (train - sample).abs())
-        .fold(0.0, f32::max);
+        .zip(&completion.logp);
+    let differences = pairs.map(|(train, sample)| (train - sample).abs());
+    let difference = differences.fold(0.0, f32::max);
     let options = device.options()?;
     let tolerance = match (options.device.memory(), options.dtype) {
         (None, _) => 0.0,
@@ -145,19 +137,14 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
     };
     let figure =
         format!("log-probabilities of sampling and training at most {difference:.1e} apart");
-    Ok([
-        Check::ok(
-            "generation",
-            format!("{:?}", format!("{PROMPT}{}", completion.text)),
+    let text = format!("{PROMPT}{}", completion.text);
+    let probabilities = match difference <= tolerance {
+        true => Check::ok("probabilities", figure),
+        false => Check::fail(
+            "probabilities",
+            figure,
+            "importance weights would be wrong: please report this with the model's name",
         ),
-        if difference <= tolerance {
-            Check::ok("probabilities", figure)
-        } else {
-            Check::fail(
-                "probabilities",
-                figure,
-                "importance weights would be wrong: please report this with the model's name",
-            )
-        },
-    ])
+    };
+    Ok([Check::ok("generation", format!("{text:?}")), probabilities])
 }

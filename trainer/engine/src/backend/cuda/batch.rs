@@ -231,14 +231,6 @@ impl EqualTokens {
 mod tests {
     use super::*;
 
-    fn span(q_start: usize, q_len: usize, kv: &[(usize, usize)]) -> Span {
-        Span {
-            q_start,
-            q_len,
-            kv: kv.to_vec().into(),
-        }
-    }
-
     /// A prompt of 70 tokens and two completions of it, of 10 tokens and of 1.
     fn group() -> Batch {
         Batch {
@@ -246,9 +238,9 @@ mod tests {
             positions: (0..81).collect(),
             rows: (0..81).collect(),
             spans: vec![
-                span(0, 70, &[(0, 70)]),
-                span(70, 10, &[(0, 70), (70, 10)]),
-                span(80, 1, &[(0, 70), (80, 1)]),
+                Span::new(0, 70, vec![(0, 70)]),
+                Span::new(70, 10, vec![(0, 70), (70, 10)]),
+                Span::new(80, 1, vec![(0, 70), (80, 1)]),
             ],
         }
     }
@@ -300,7 +292,7 @@ mod tests {
             tokens: vec![7; n],
             positions: vec![3; n],
             rows: (0..n).collect(),
-            spans: (0..n).map(|i| span(i, 1, &[(4 * i, 4)])).collect(),
+            spans: (0..n).map(|i| Span::new(i, 1, vec![(4 * i, 4)])).collect(),
         };
         let (mut padded_words, mut full_words) = (Vec::new(), Vec::new());
         let mut table = SegmentTable::default();

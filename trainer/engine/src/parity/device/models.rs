@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{ADAMW, numbers};
+use super::{ADAMW, Results, numbers};
 use crate::backend::Backend;
 use crate::batch::{Batch, Group, Span};
 use crate::config::{Family, ModelConfig, Sliding};
@@ -65,36 +65,20 @@ pub(super) fn random_weights(config: &ModelConfig) -> Weights {
     }
 }
 
-/// Results of a model: logits of a text, then those of decoding steps and of an update.
-pub(super) fn model(
-    family: Family,
-    backend: Box<dyn Backend>,
-) -> Result<Vec<(&'static str, Vec<f32>)>, EngineError> {
+/// Results of a model: logits of a text, then those of decoding steps and of two updates.
+pub(super) fn model(family: Family, backend: Box<dyn Backend>) -> Result<Results, EngineError> {
     let config = small(family);
     let weights = random_weights(&config);
     let mut model = Model::new(config, weights, backend)?;
     let tokens: Vec<u32> = (0..90).map(|i| (i * 37 + 11) % 515).collect();
     model.reserve_kv(128)?;
-    let prompt = Batch {
-        tokens: tokens.clone(),
-        positions: (0..90).collect(),
-        rows: (0..90).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: 90,
-            kv: vec![(0, 90)].into(),
-        }],
-    };
+    let prompt = Batch::text(tokens.clone());
     let all: Vec<usize> = (0..90).collect();
     let logits = model.logits(&prompt, &all)?;
     let mut results = vec![("logits", logits)];
     // Three steps of three sequences. The device may record the second and replay it for the third.
     for step in 0..3 {
-        let spans = (0..3).map(|i| Span {
-            q_start: i,
-            q_len: 1,
-            kv: vec![(0, 90), (90 + 4 * i, step + 1)].into(),
-        });
+        let spans = (0..3).map(|i| Span::new(i, 1, vec![(0, 90), (90 + 4 * i, step + 1)]));
         let decoding = Batch {
             tokens: vec![7, 8, 9],
             positions: vec![90 + step as u32; 3],
@@ -111,16 +95,24 @@ pub(super) fn model(
         prompt: tokens[..40].into(),
         completions: vec![tokens[40..75].to_vec(), tokens[50..53].to_vec()],
     }];
-    let dlogp = vec![numbers(35, 1), numbers(3, 2)];
-    let objective = Box::new(move |_: &[_]| Ok(dlogp));
-    let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
-    let stats = report.stats.iter();
-    let logp = stats.flat_map(|stats| stats.logp.clone());
-    results.push(("log-probabilities", logp.collect()));
-    let mut gradient = Vec::new();
-    for (name, _) in model.trained_shapes() {
-        gradient.extend(model.tensor(&name, TensorKind::Gradient)?);
+    // The second update shows whether the first one has changed what products read.
+    for (logp, gradient) in [
+        ("log-probabilities", "gradient"),
+        (
+            "log-probabilities after an update",
+            "gradient after an update",
+        ),
+    ] {
+        let dlogp = vec![numbers(35, 1), numbers(3, 2)];
+        let objective = Box::new(move |_: &[_]| Ok(dlogp));
+        let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
+        let stats = report.stats.into_iter();
+        results.push((logp, stats.flat_map(|stats| stats.logp).collect()));
+        let mut values = Vec::new();
+        for (name, _) in model.trained_shapes() {
+            values.extend(model.tensor(&name, TensorKind::Gradient)?);
+        }
+        results.push((gradient, values));
     }
-    results.push(("gradient", gradient));
     Ok(results)
 }

@@ -1,6 +1,6 @@
 //! Every operation of a backend on fixed inputs, with outputs that are poisoned before.
 
-use super::numbers;
+use super::{Results, numbers};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Rows, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
@@ -11,7 +11,7 @@ use crate::sample::{Draw, Sampled, Sampling};
 pub(super) struct Bench<'a> {
     pub(super) backend: &'a mut dyn Backend,
     seed: u64,
-    pub(super) results: Vec<(&'static str, Vec<f32>)>,
+    pub(super) results: Results,
 }
 
 impl<'a> Bench<'a> {
@@ -55,11 +55,7 @@ fn packed() -> Batch {
         (83, 130, vec![(83, 130)]),
         (213, 1, vec![(0, 70), (213, 1)]),
     ];
-    let spans = spans.map(|(q_start, q_len, kv)| Span {
-        q_start,
-        q_len,
-        kv: kv.into(),
-    });
+    let spans = spans.map(|(q_start, q_len, kv)| Span::new(q_start, q_len, kv));
     Batch {
         tokens: (0..214).map(|i| i % 97).collect(),
         positions: (0..214).collect(),
@@ -72,7 +68,7 @@ fn packed() -> Batch {
 pub(super) fn operations(
     backend: &mut dyn Backend,
     head_dim: usize,
-) -> Result<Vec<(&'static str, Vec<f32>)>, EngineError> {
+) -> Result<Results, EngineError> {
     let mut bench = Bench::new(backend);
     let batch = packed();
     let rows = batch.tokens.len();

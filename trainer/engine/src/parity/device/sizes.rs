@@ -94,10 +94,8 @@ pub fn true_sizes(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Sizes,
         };
         let device = results(open(dtype)?, first_row)?;
         let reference = results(cpu::open_with(None, dtype, None)?, 0)?;
-        for ((what, device), (_, reference)) in device.iter().zip(&reference) {
-            let what = format!("{what}, {of}");
-            compared.push(Compared::new(&what, device, reference, limits(dtype).0));
-        }
+        let of = |what: &str| format!("{what}, {of}");
+        compared.extend(Compared::all(&device, &reference, of, limits(dtype).0));
         Ok::<_, EngineError>(())
     };
 
@@ -157,13 +155,12 @@ fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), Engin
     t.backend.scale(logits, 6.0);
     let kept = t.backend.allocate(Sums, logits.len())?;
     t.backend.copy(kept, logits);
-    let targets: Vec<Target> = (0..rows)
-        .flat_map(|row| [row * 7919 % vocabulary, vocabulary - 1 - row].map(|token| (row, token)))
-        .map(|(row, token)| Target {
-            row,
-            token: token as u32,
-        })
-        .collect();
+    let target = |row: usize, token: usize| Target {
+        row,
+        token: token as u32,
+    };
+    let of_row = |row| [row * 7919 % vocabulary, vocabulary - 1 - row].map(|id| target(row, id));
+    let targets: Vec<Target> = (0..rows).flat_map(of_row).collect();
     let [logp, entropy] = [(), ()].map(|()| t.poisoned(Sums, targets.len()));
     let (logp, entropy) = (logp?, entropy?);
     t.backend
@@ -187,25 +184,17 @@ fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), Engin
     let greedy = sampled.iter().step_by(2);
     let greedy = greedy.map(|sampled| sampled.token as f32).collect();
     t.results.push(("likeliest tokens", greedy));
-    let drawn: Vec<Target> = sampled
-        .iter()
-        .enumerate()
-        .map(|(row, sampled)| Target {
-            row,
-            token: sampled.token,
-        })
+    let drawn = sampled.iter().enumerate();
+    let drawn: Vec<Target> = drawn
+        .map(|(row, sampled)| target(row, sampled.token as usize))
         .collect();
     let (logp, entropy) = (logp.at(0, rows), entropy.at(0, rows));
     t.backend
         .log_probs(logp, entropy, kept, vocabulary, &drawn, 0.8);
     let mut known = vec![0.0; rows];
     t.backend.download(logp, &mut known)?;
-    let ratios = sampled
-        .iter()
-        .zip(&known)
-        .skip(1)
-        .step_by(2)
-        .map(|(sampled, known)| (sampled.logp - known).exp());
+    let random = sampled.iter().zip(&known).skip(1).step_by(2);
+    let ratios = random.map(|(sampled, known)| (sampled.logp - known).exp());
     t.results
         .push(("draws by their log-probability", ratios.collect()));
 
@@ -215,15 +204,6 @@ fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), Engin
     t.backend
         .log_probs_backward(kept, vocabulary, &targets, &dlogp, 0.8, None);
     t.record("log-probabilities backward", kept)
-}
-
-/// A span of `q_len` tokens from `q_start` on.
-fn span(q_start: usize, q_len: usize, kv: Vec<(usize, usize)>) -> Span {
-    Span {
-        q_start,
-        q_len,
-        kv: kv.into(),
-    }
 }
 
 /// The batch of spans whose tokens are in the rows from `first_row` on.
@@ -240,12 +220,12 @@ fn batch(spans: Vec<Span>, first_row: usize) -> Batch {
 /// A long sequence, a completion of it, and single tokens that attend to different parts of it.
 fn long(length: usize) -> Batch {
     let mut spans = vec![
-        span(0, length, vec![(0, length)]),
-        span(length, COMPLETION, vec![(0, length), (length, COMPLETION)]),
+        Span::new(0, length, vec![(0, length)]),
+        Span::new(length, COMPLETION, vec![(0, length), (length, COMPLETION)]),
     ];
     for i in 0..4 {
         let own = length + COMPLETION + i;
-        spans.push(span(own, 1, vec![(0, length - 13 * i), (own, 1)]));
+        spans.push(Span::new(own, 1, vec![(0, length - 13 * i), (own, 1)]));
     }
     batch(spans, 0)
 }
@@ -253,10 +233,10 @@ fn long(length: usize) -> Batch {
 /// A decoding step: a product, and attention of single tokens to a prompt.
 fn decoding(t: &mut Bench<'_>, sequences: usize) -> Result<(), EngineError> {
     const PROMPT: usize = 40;
-    let mut spans = vec![span(0, PROMPT, vec![(0, PROMPT)])];
+    let mut spans = vec![Span::new(0, PROMPT, vec![(0, PROMPT)])];
     for i in 0..sequences {
         let own = PROMPT + i;
-        spans.push(span(own, 1, vec![(0, PROMPT - i), (own, 1)]));
+        spans.push(Span::new(own, 1, vec![(0, PROMPT - i), (own, 1)]));
     }
     let batch = batch(spans, 0);
     let rows = batch.tokens.len();
@@ -285,8 +265,8 @@ fn stored(t: &mut Bench<'_>, first_row: usize) -> Result<(), EngineError> {
     let stride = q + 2 * kv;
     let prompt = STORED - 1;
     let spans = vec![
-        span(0, prompt, vec![(first_row, prompt)]),
-        span(
+        Span::new(0, prompt, vec![(first_row, prompt)]),
+        Span::new(
             prompt,
             1,
             vec![(first_row, prompt), (first_row + prompt, 1)],
