@@ -13,8 +13,9 @@ use engine::train::step;
 use engine::{AdamW, Engine, EngineOptions, Objective, TokenStats};
 
 const QWEN: &str = "qwen2.5-0.5b";
-/// Its layers, and the size of its vocabulary.
+/// Its layers, the weights of these, and the size of its vocabulary.
 const LAYERS: u64 = 24;
+const WEIGHTS: u64 = 4 * LAYERS;
 const VOCABULARY: usize = 151_936;
 /// Multiprocessors of the device.
 const MULTIPROCESSORS: u64 = H200.multiprocessors as u64;
@@ -43,11 +44,7 @@ fn decode(model: &mut Model, sequences: &mut [KvRows], context: usize) {
         batch.tokens.push(i as u32);
         batch.positions.push(context as u32 - 1);
         batch.rows.push(row(i, context - 1));
-        batch.spans.push(Span {
-            q_start: i,
-            q_len: 1,
-            kv,
-        });
+        batch.spans.push(Span::new(i, 1, kv));
     }
     let draw = |seed| Draw::new(Sampling::default(), seed, 0);
     let draws: Vec<Draw> = (0..count as u64).map(draw).collect();
@@ -110,17 +107,14 @@ fn decoded(name: &str, sequences: usize) -> Work {
 
 /// Completions of these numbers of tokens, each with a prompt of its own.
 fn groups(sequences: &[usize]) -> Vec<Group> {
-    (0..)
-        .zip(sequences)
-        .map(|(number, tokens)| Group {
-            prompt: vec![number; 1].into(),
-            completions: vec![
-                (0..*tokens as u32)
-                    .map(|i| (i * 7 + number) % 32_000)
-                    .collect(),
-            ],
-        })
-        .collect()
+    let group = |(number, tokens): (u32, &usize)| {
+        let completion = (0..*tokens as u32).map(|i| (i * 7 + number) % 32_000);
+        Group {
+            prompt: vec![number].into(),
+            completions: vec![completion.collect()],
+        }
+    };
+    (0..).zip(sequences).map(group).collect()
 }
 
 fn objective() -> Objective {
@@ -130,18 +124,10 @@ fn objective() -> Objective {
     })
 }
 
-const ADAMW: AdamW = AdamW {
-    lr: 1e-6,
-    beta1: 0.9,
-    beta2: 0.999,
-    eps: 1e-8,
-    weight_decay: 0.0,
-    clip_norm: 1.0,
-};
-
 /// A training step on sequences of these numbers of tokens.
 fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
-    step(model, &groups(sequences), 1.0, objective(), &ADAMW).unwrap();
+    let (groups, adamw) = (groups(sequences), AdamW::new(1e-6));
+    step(model, &groups, 1.0, objective(), &adamw).unwrap();
     ledger.take().all
 }
 
@@ -158,52 +144,40 @@ fn trained(name: &str, packs: usize) -> Work {
     trained_in_packs(name, 2048, &vec![2048; packs])
 }
 
-/// How often a decoding step or a training step reads each matrix of a shape: the numbers that occur.
-fn weight_reads(work: &Work, is_head: bool) -> Vec<u64> {
-    let of_kind = |shape: &[usize; 2]| (shape[0] == VOCABULARY) == is_head;
-    let reads = work.weight_reads.iter();
-    let mut reads: Vec<u64> = reads
-        .filter(|((_, shape), _)| of_kind(shape))
-        .map(|(_, reads)| *reads)
-        .collect();
-    reads.sort_unstable();
-    reads.dedup();
-    reads
-}
-
-#[test]
-fn a_decoding_step_reads_every_weight_once() {
-    for sequences in [256, 1024] {
-        let work = decoded(QWEN, sequences);
-        assert_eq!(weight_reads(&work, false), [1], "{sequences}");
-        assert_eq!(weight_reads(&work, true), [1], "{sequences}");
-    }
-}
-
-#[test]
-fn a_decoding_step_launches_12_kernels_a_layer() {
-    for sequences in [256, 1024] {
-        let work = decoded(QWEN, sequences);
-        // Beside the layers: rotations and embedding; and the head's norm, product and draws.
-        assert_eq!(work.total().launches, 12 * LAYERS + 2 + 3);
-        let of = |operation| work.operation(operation).launches;
-        assert_eq!(of("linear"), 4 * LAYERS + 1);
-        assert_eq!(of("rms_norm"), 2 * LAYERS + 1);
-        assert_eq!(of("attention"), 2 * LAYERS);
-        assert_eq!(of("store"), 2 * LAYERS);
-        for once in ["rope", "gate"] {
-            assert_eq!(of(once), LAYERS, "{once}");
+/// How often a step reads each weight of the layers, and the head's, by each operation. The products with a weight have a line of their own.
+fn weight_reads(work: &Work, operation: &str) -> [u64; 2] {
+    let vocabulary = VOCABULARY.to_string();
+    let mut reads = [0; 2];
+    for ((name, weight), of) in &work.lines {
+        if *name == operation {
+            reads[usize::from(weight.contains(&vocabulary))] += of.launches;
         }
     }
+    assert_eq!(reads[0] % WEIGHTS, 0, "{operation}");
+    [reads[0] / WEIGHTS, reads[1]]
 }
 
 #[test]
-fn a_decoding_step_is_one_replay_without_conversions_allocations_or_waits() {
+fn a_decoding_step_is_one_replay_of_12_kernels_a_layer_that_read_every_weight_once() {
     for sequences in [256, 1024] {
         let work = decoded(QWEN, sequences);
-        assert_eq!(work.total().recorded, work.total().launches);
-        assert_eq!(work.operation("convert").launches, 0);
-        assert_eq!(work.operation("copy").launches, 0);
+        assert_eq!(weight_reads(&work, "linear"), [1, 1], "{sequences}");
+        // Beside the layers: rotations and embedding; and the head's norm, product and draws.
+        let total = work.total();
+        assert_eq!(total.launches, 12 * LAYERS + 2 + 3);
+        assert_eq!(total.recorded, total.launches);
+        for (operation, launches) in [
+            ("linear", WEIGHTS + 1),
+            ("rms_norm", 2 * LAYERS + 1),
+            ("attention", 2 * LAYERS),
+            ("store", 2 * LAYERS),
+            ("rope", LAYERS),
+            ("gate", LAYERS),
+            ("convert", 0),
+            ("copy", 0),
+        ] {
+            assert_eq!(work.operation(operation).launches, launches, "{operation}");
+        }
         let host = work.host;
         assert_eq!((host.replays, host.allocations, host.waits), (1, 0, 0));
         // The batch and the draws go to the device, and the sampled tokens come back: 12 bytes each.
@@ -240,10 +214,8 @@ fn a_decoding_step_computes_at_most_an_eighth_more_than_its_sequences() {
 #[test]
 fn decoding_attention_reads_every_key_and_value_once() {
     let work = decoded(QWEN, 1024);
-    let decode = work
-        .lines
-        .iter()
-        .find(|((_, kernel), _)| kernel.starts_with("attention_decode"));
+    let mut lines = work.lines.iter();
+    let decode = lines.find(|((_, kernel), _)| kernel.starts_with("attention_decode"));
     let (_, decode) = decode.unwrap();
     // Keys and values of 2 heads of 64 numbers in bf16.
     let cached = LAYERS * 1024 * CONTEXT as u64 * 2 * 2 * 64 * 2;
@@ -251,38 +223,14 @@ fn decoding_attention_reads_every_key_and_value_once() {
 }
 
 #[test]
-fn a_training_pack_reads_each_weight_twice_and_the_head_three_times() {
+fn a_training_step_reads_each_weight_twice_a_pack_and_waits_for_results_alone() {
     let work = trained(QWEN, 4);
-    // Forward, and for the gradient of the input. Activations are saved, so nothing is recomputed.
-    assert_eq!(weight_reads(&work, false), [4 * 2]);
-    // Its logits are computed again in the backward pass.
-    assert_eq!(weight_reads(&work, true), [4 * 3]);
-}
-
-#[test]
-fn a_training_step_converts_nothing_twice() {
-    let work = trained(QWEN, 4);
-    assert_eq!(work.repeated_conversions, 0);
-    // Gradients in f32: of the results of three of a layer's four products, and of the logits.
+    // Activations are saved, so nothing is recomputed. The head's logits are computed again in the backward pass.
+    assert_eq!(weight_reads(&work, "linear"), [4, 4 * 2]);
+    assert_eq!(weight_reads(&work, "linear_backward_input"), [4, 4]);
+    // Nothing is converted twice: the gradients in f32 of the results of three of a layer's four products, and of the logits.
     assert_eq!(work.operation("convert").launches, 4 * (3 * LAYERS + 1));
-}
-
-#[test]
-fn packs_that_round_to_the_same_multiple_of_128_tokens_share_their_algorithms() {
-    let (mut model, ledger) = planned(QWEN, H200);
-    model.set_pack_tokens(2048);
-    let mut choices = |packs: &[usize]| update(&mut model, &ledger, packs).host.algorithm_choices;
-    // Three products with each of the four weights of a layer, and with the head, whose logits are computed with one product.
-    let of_class = 3 * (4 + 1);
-    assert_eq!(choices(&[2048]), of_class);
-    assert_eq!(choices(&[1921, 1950, 2000, 2047]), 0);
-    assert_eq!(choices(&[1920, 1793, 1800]), of_class);
-    assert_eq!(choices(&[2048, 1920]), 0);
-}
-
-#[test]
-fn a_training_step_allocates_nothing_and_waits_for_results_alone() {
-    let host = trained(QWEN, 4).host;
+    let host = work.host;
     assert_eq!(host.allocations, 0);
     // Log-probabilities and entropies of each pack, and the gradient's norm; then the end of the update.
     assert_eq!((host.reads, host.waits), (4 * 2 + 1, 1));
@@ -303,7 +251,7 @@ fn slices_of_more_weights_than_32_bits_count_are_added_up() {
     };
     let (engine, _) = Engine::planned(config, device, options).unwrap();
     engine
-        .step(groups(&[16, 16]), 1.0, objective(), ADAMW)
+        .step(groups(&[16, 16]), 1.0, objective(), AdamW::new(1e-6))
         .unwrap();
 }
 
@@ -338,42 +286,36 @@ fn kernels_of_training_that_take_time_have_two_blocks_for_each_multiprocessor() 
 }
 
 #[test]
-fn attention_with_4_heads_fills_the_device_in_packs_of_8_sequences() {
+fn attention_fills_the_device() {
     // Packs have up to this many tokens on a GPU by default.
-    let work = trained_in_packs("gemma3-1b", 16 * 1024, &[2048; 8]);
-    for (operation, kernel, blocks) in [
-        ("attention", "attention_prefill<bf16, 256>", 8 * 128),
+    let long = trained_in_packs("gemma3-1b", 16 * 1024, &[2048; 8]);
+    let mut cases = vec![
+        (&long, "attention", "attention_prefill<bf16, 256>", 8 * 128),
         (
+            &long,
             "attention_backward",
             "attention_backward_q<bf16, 256>",
             8 * 132,
         ),
-    ] {
+    ];
+    let gradient = "attention_backward";
+    let each = 4 * MULTIPROCESSORS;
+    let short = [QWEN, "qwen3-0.6b", "gemma3-1b"].map(|name| trained(name, 1));
+    let kernels = [64, 128, 256].map(|width| format!("attention_backward_kv<bf16, {width}>"));
+    for (work, kernel) in short.iter().zip(&kernels) {
+        cases.push((work, gradient, kernel, each));
+    }
+    for (work, operation, kernel, blocks) in cases {
         let of = &work.lines[&(operation, kernel.to_owned())];
         assert_eq!(of.min_blocks, blocks, "{kernel}");
     }
 }
 
 #[test]
-fn the_gradient_of_keys_and_values_has_four_blocks_for_each_multiprocessor() {
-    for (name, width) in [
-        (QWEN, 64),
-        ("llama3.2-1b", 64),
-        ("qwen3-0.6b", 128),
-        ("gemma3-1b", 256),
-    ] {
-        let work = trained(name, 1);
-        let kernel = format!("attention_backward_kv<bf16, {width}>");
-        let of = &work.lines[&("attention_backward", kernel)];
-        assert_eq!(of.min_blocks, 4 * MULTIPROCESSORS, "{name}");
-        assert_eq!(of.blocks, of.launches * of.min_blocks, "{name}");
-    }
-}
-
-#[test]
 fn the_products_of_every_published_model_are_those_of_its_matrices() {
     for name in trainable() {
-        let shapes = published(name).unwrap().tensor_shapes();
+        let config = published(name).unwrap();
+        let shapes = config.tensor_shapes();
         // The embedding is the head, too.
         let matrices = shapes.iter().filter(|(_, shape)| shape.len() == 2);
         let weights: usize = matrices.map(|(_, shape)| shape[0] * shape[1]).sum();
@@ -385,12 +327,11 @@ fn the_products_of_every_published_model_are_those_of_its_matrices() {
         let trained = trained(name, 1);
         let of = |operation| trained.operation(operation).flops;
         // A sequence's last token is predicted and not an input, and its first one is not predicted.
-        let head = 2 * published(name).unwrap().vocab_size as u64;
-        let hidden = published(name).unwrap().hidden_size as u64;
+        let head = 2 * (config.vocab_size * config.hidden_size) as u64;
         let expected = of_one * tokens;
         assert_eq!(of("linear_backward_input"), expected, "{name}");
         assert_eq!(of("linear_backward_weight"), expected, "{name}");
         // The head is computed again in the backward pass.
-        assert_eq!(of("linear"), expected + head * hidden * tokens, "{name}");
+        assert_eq!(of("linear"), expected + head * tokens, "{name}");
     }
 }

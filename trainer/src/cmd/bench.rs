@@ -9,14 +9,14 @@ mod train;
 
 use std::iter;
 
-use clap::Subcommand;
-use engine::backend::cpu::roofline::Peak;
 use engine::config::ModelConfig;
-use engine::{Demand, Engine, EngineOptions, Footprint, Lora, ModelInfo};
+use engine::{Demand, Engine, EngineOptions, Footprint, Lora};
 use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use trainer::resident_memory;
 
+use self::plan::Plan;
+use self::profile::Profiled;
 use super::Usage;
 use super::args::{DeviceArgs, configuration, from_zero, model_path, positive, up_to};
 
@@ -33,38 +33,34 @@ const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
-  rapid bench rollout
+  rapid bench rollout --prompts 16 --samples 8 --prompt-tokens 128 --tokens 64
   rapid bench train --model m.gguf --threads 2 --json
   rapid bench step --random-weights qwen2.5-0.5b --dtype bf16
   rapid bench train --random-weights qwen2.5-0.5b --dtype bf16 --device cuda:plan")]
 pub(crate) struct Args {
-    #[command(subcommand)]
+    /// What to measure
+    #[arg(value_enum)]
     what: What,
+    #[command(flatten)]
+    options: Options,
 }
 
-#[derive(Debug, Subcommand)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, clap::ValueEnum)]
 enum What {
     /// Sampling: tokens per second; each prompt is computed once for all its samples
-    #[command(
-        after_help = "Examples:\n  rapid bench rollout --prompts 16 --samples 8 --prompt-tokens 128 --tokens 64"
-    )]
-    Rollout(Options),
+    Rollout,
     /// Training: tokens per second through forward, backward and optimiser
-    #[command(
-        after_help = "Examples:\n  rapid bench train --prompts 4 --samples 8 --prompt-tokens 128 --tokens 64"
-    )]
-    Train(Options),
+    Train,
     /// A whole iteration: sampling, then an update on the samples
-    #[command(
-        after_help = "Examples:\n  rapid bench step --prompts 8 --samples 4 --prompt-tokens 64 --tokens 64"
-    )]
-    Step(Options),
+    Step,
 }
 
 impl What {
-    fn options(&self) -> &Options {
+    fn name(self) -> &'static str {
         match self {
-            Self::Rollout(options) | Self::Train(options) | Self::Step(options) => options,
+            Self::Rollout => "sampling",
+            Self::Train => "training",
+            Self::Step => "an iteration",
         }
     }
 }
@@ -118,19 +114,40 @@ struct Options {
     device: DeviceArgs,
 }
 
-/// The measured figures.
+/// What the figures are of.
 #[derive(Debug, Serialize)]
-struct Figures {
+struct Workload {
     what: &'static str,
-    device: String,
-    /// How matrix products are computed, and why so.
-    products: String,
     model: String,
     prompts: usize,
     samples: usize,
     prompt_tokens: usize,
     shared_tokens: usize,
     tokens: usize,
+}
+
+impl Workload {
+    /// The numbers of prompts, completions and tokens, for people.
+    fn sizes(&self) -> String {
+        let shared = match self.shared_tokens {
+            0 => String::new(),
+            n => format!(" ({n} of them shared)"),
+        };
+        format!(
+            "{} prompts of {} tokens{shared} × {} completions of {} tokens",
+            self.prompts, self.prompt_tokens, self.samples, self.tokens
+        )
+    }
+}
+
+/// The measured figures.
+#[derive(Debug, Serialize)]
+struct Figures {
+    #[serde(flatten)]
+    work: Workload,
+    device: String,
+    /// How matrix products are computed, and why so.
+    products: String,
     seconds: f64,
     /// Completion tokens per second.
     completion_tokens_per_s: f64,
@@ -144,8 +161,6 @@ struct Figures {
     limit_gflop_per_s: f64,
     /// What was measured for that bound: an instruction of the processor, or a library's products.
     limit_by: String,
-    /// The rate of each of the processor's instructions for the model's numbers, the fastest first.
-    instructions: Vec<Peak>,
     /// `gflop_per_s` in percent of `limit_gflop_per_s`.
     limit_percent: f64,
     /// Rate of the engine's own large matrix products, for comparison.
@@ -162,9 +177,10 @@ struct Figures {
     planned_bytes: u64,
 }
 
-/// The work whose time was measured.
+/// What was measured of an engine.
 #[derive(Debug, Clone, Copy)]
-struct Work {
+struct Measured {
+    seconds: f64,
     /// Prompt and completion tokens.
     tokens: usize,
     /// Operations per weight.
@@ -209,27 +225,29 @@ impl Options {
         }
     }
 
-    /// What the figures call the model.
-    fn model_name(&self) -> String {
-        self.random_weights.as_ref().unwrap_or(&self.model).clone()
-    }
-
-    /// Bytes that the engine plans for this work.
-    fn planned_bytes(&self, what: &What, options: &EngineOptions) -> anyhow::Result<u64> {
-        let config = self.config()?;
-        Ok(Footprint::new(&config, options, &self.demand(what, &config)).peak())
+    /// What the figures are of.
+    fn workload(&self, what: What) -> Workload {
+        Workload {
+            what: what.name(),
+            model: self.random_weights.as_ref().unwrap_or(&self.model).clone(),
+            prompts: self.prompts,
+            samples: self.samples,
+            prompt_tokens: self.prompt_tokens,
+            shared_tokens: self.shared_tokens,
+            tokens: self.tokens,
+        }
     }
 
     /// The sizes of this work.
-    fn demand(&self, what: &What, config: &ModelConfig) -> Demand {
+    fn demand(&self, what: What, config: &ModelConfig) -> Demand {
         let prompts_if = |used: bool| if used { self.prompts } else { 0 };
         Demand {
             prompt_tokens: self.prompt_tokens,
             shared_prompt_tokens: self.shared_prompt_tokens(config.vocab_size),
             max_tokens: self.tokens,
             samples: self.samples,
-            sampled_prompts: prompts_if(!matches!(what, What::Train(_))),
-            update_prompts: prompts_if(!matches!(what, What::Rollout(_))),
+            sampled_prompts: prompts_if(what != What::Train),
+            update_prompts: prompts_if(what != What::Rollout),
             ranks: 1,
         }
     }
@@ -244,9 +262,14 @@ impl Options {
         }
     }
 
+    /// Tokens of all completions.
+    fn completion_tokens(&self) -> usize {
+        self.lengths().iter().sum()
+    }
+
     /// Prompt and completion tokens, each prompt once.
     fn all_tokens(&self) -> usize {
-        self.prompts * self.prompt_tokens + self.lengths().iter().sum::<usize>()
+        self.prompts * self.prompt_tokens + self.completion_tokens()
     }
 
     /// Prompt and completion tokens that sampling computes.
@@ -271,10 +294,6 @@ impl Options {
     }
 
     fn engine_options(&self) -> anyhow::Result<EngineOptions> {
-        self.engine_options_on(&self.device)
-    }
-
-    fn engine_options_on(&self, device: &DeviceArgs) -> anyhow::Result<EngineOptions> {
         Ok(EngineOptions {
             lora: self.lora.map(|rank| Lora {
                 rank,
@@ -284,7 +303,7 @@ impl Options {
             max_sequences: self.max_sequences,
             pack_tokens: self.pack_tokens,
             activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
-            ..device.options()?
+            ..self.device.options()?
         })
     }
 
@@ -294,141 +313,112 @@ impl Options {
             Some(name) => Engine::random(configuration(name)?, 0, options)?,
         })
     }
+
+    /// Prints figures, as JSON if that was asked for.
+    fn print<T: Serialize>(&self, figures: &T, text: fn(&T) -> String) -> anyhow::Result<()> {
+        super::print(&match self.json {
+            true => serde_json::to_string_pretty(figures)? + "\n",
+            false => text(figures),
+        })
+    }
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let options = args.what.options();
-    let measure: fn(&Engine, &Options) -> anyhow::Result<Figures> = match &args.what {
-        What::Rollout(_) => rollout::measure,
-        What::Train(_) => train::measure,
-        What::Step(_) => step::measure,
-    };
+    let Args { what, options } = args;
+    let what = *what;
     options.check()?;
     if let Some(device) = plan::planned_for(&options.device.device) {
-        return plan::run(device, &args.what, options);
+        return options.print(&Plan::new(device, what, options)?, Plan::text);
     }
     if options.profile {
-        return profile::run(&args.what, options);
+        return options.print(&Profiled::measure(what, options)?, Profiled::text);
     }
-    let engine_options = options.engine_options()?;
-    let planned_bytes = options.planned_bytes(&args.what, &engine_options)?;
-    let engine = options.open(engine_options)?;
-    let mut figures = measure(&engine, options)?;
-    figures.products = options.device.arithmetic()?;
-    figures.peak_bytes = resident_memory::peak();
-    figures.device_peak_bytes = engine.device_memory().map(|meter| meter.take_peak());
-    // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
-    drop(engine);
-    let peaks = machine_peaks::measure(&options.device)?;
-    figures.planned_bytes = planned_bytes;
-    figures.limit_gflop_per_s = peaks.gflop_per_s;
-    figures.limit_by = peaks.by;
-    figures.instructions = peaks.instructions;
-    figures.limit_percent = 100.0 * figures.gflop_per_s / peaks.gflop_per_s;
-    figures.products_gflop_per_s = peaks.products_gflop_per_s;
-    figures.copy_gbyte_per_s = peaks.gbyte_per_s;
-    figures.copy_percent = 100.0 * figures.gbyte_per_s / peaks.gbyte_per_s;
-    if options.json {
-        return super::print(&(serde_json::to_string_pretty(&figures)? + "\n"));
-    }
-    super::print(&figures.text())
+    options.print(&Figures::measure(what, options)?, Figures::text)
 }
 
 impl Figures {
-    fn of(
-        what: &'static str,
-        engine: &Engine,
-        options: &Options,
-        seconds: f64,
-        work: Work,
-    ) -> Self {
-        let info: &ModelInfo = engine.info();
-        let completions = options.lengths().iter().sum::<usize>() as f64;
-        Self {
-            what,
-            device: info.device.clone(),
-            products: String::new(),
-            model: options.model_name(),
-            prompts: options.prompts,
-            samples: options.samples,
-            prompt_tokens: options.prompt_tokens,
-            shared_tokens: options.shared_tokens,
-            tokens: options.tokens,
-            seconds,
-            completion_tokens_per_s: completions / seconds,
-            all_tokens_per_s: work.tokens as f64 / seconds,
-            gflop_per_s: work.flop_per_weight * info.parameters as f64 / seconds / 1e9,
-            gbyte_per_s: work.bytes_per_weight * info.parameters as f64 / seconds / 1e9,
-            limit_gflop_per_s: 0.0,
-            limit_by: String::new(),
-            instructions: Vec::new(),
-            limit_percent: 0.0,
-            products_gflop_per_s: 0.0,
-            copy_gbyte_per_s: 0.0,
-            copy_percent: 0.0,
-            peak_bytes: None,
-            device_peak_bytes: None,
-            planned_bytes: 0,
-        }
+    fn measure(what: What, options: &Options) -> anyhow::Result<Self> {
+        let engine_options = options.engine_options()?;
+        let config = options.config()?;
+        let demand = options.demand(what, &config);
+        let planned_bytes = Footprint::new(&config, &engine_options, &demand).peak();
+        let engine = options.open(engine_options)?;
+        let measured = match what {
+            What::Rollout => rollout::measure(&engine, options)?,
+            What::Train => train::measure(&engine, options)?,
+            What::Step => step::measure(&engine, options)?,
+        };
+        let peak_bytes = resident_memory::peak();
+        let device_peak_bytes = engine.device_memory().map(|meter| meter.take_peak());
+        let device = engine.info().device.clone();
+        let parameters = engine.info().parameters as f64;
+        // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
+        drop(engine);
+        let peaks = machine_peaks::measure(&options.device)?;
+        let giga_per_s = |per_weight: f64| per_weight * parameters / measured.seconds / 1e9;
+        let gflop_per_s = giga_per_s(measured.flop_per_weight);
+        let gbyte_per_s = giga_per_s(measured.bytes_per_weight);
+        Ok(Self {
+            work: options.workload(what),
+            device,
+            products: options.device.arithmetic()?,
+            seconds: measured.seconds,
+            completion_tokens_per_s: options.completion_tokens() as f64 / measured.seconds,
+            all_tokens_per_s: measured.tokens as f64 / measured.seconds,
+            gflop_per_s,
+            gbyte_per_s,
+            limit_gflop_per_s: peaks.gflop_per_s,
+            limit_by: peaks.by,
+            limit_percent: 100.0 * gflop_per_s / peaks.gflop_per_s,
+            products_gflop_per_s: peaks.products_gflop_per_s,
+            copy_gbyte_per_s: peaks.gbyte_per_s,
+            copy_percent: 100.0 * gbyte_per_s / peaks.gbyte_per_s,
+            peak_bytes,
+            device_peak_bytes,
+            planned_bytes,
+        })
     }
 
     fn text(&self) -> String {
-        let arithmetic = format!(
-            "{:.0}% of the {:.0} that {} reaches",
-            self.limit_percent, self.limit_gflop_per_s, self.limit_by
-        );
-        let memory = format!(
-            "{:.0}% of the {:.0} GB/s of copies here",
-            self.copy_percent, self.copy_gbyte_per_s
-        );
-        let shared = match self.shared_tokens {
-            0 => String::new(),
-            n => format!(" ({n} of them shared)"),
-        };
-        let peak = self.peak_bytes.map_or_else(String::new, |bytes| {
-            format!(
-                "  memory             {:>9.2} GB at most\n",
-                bytes as f64 / 1e9
-            )
-        });
-        let device_peak = self.device_peak_bytes.map_or_else(String::new, |bytes| {
-            format!(
-                "  memory of the GPU  {:>9.2} GB at most, without what the driver takes\n",
-                bytes as f64 / 1e9
-            )
-        });
-        let slower: String = self
-            .instructions
-            .iter()
-            .skip(1)
-            .map(|peak| {
-                let (rate, instruction) = (peak.gflop_per_s, peak.instruction);
-                format!("  {instruction:<26} {rate:>9.1} GFLOP/s on registers alone\n")
+        let memory = |what: &str, bytes: Option<u64>, more: &str| {
+            bytes.map_or_else(String::new, |bytes| {
+                format!(
+                    "  {what:<18} {:>9.2} GB at most{more}\n",
+                    bytes as f64 / 1e9
+                )
             })
-            .collect();
+        };
         format!(
             "{} of {} on {}\n\
              products in {}\n\
-             {} prompts of {} tokens{shared} × {} completions of {} tokens in {:.1} s\n\n\
+             {} in {:.1} s\n\n\
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
-             \x20 arithmetic         {:>9.1} GFLOP/s, {arithmetic}\n\
+             \x20 arithmetic         {:>9.1} GFLOP/s, {:.0}% of the {:.0} that {} reaches\n\
              \x20 large products     {:>9.1} GFLOP/s, the engine's own\n\
-             \x20 weights moved      {:>9.1} GB/s, {memory}\n{peak}{device_peak}{slower}",
-            self.what,
-            self.model,
+             \x20 weights moved      {:>9.1} GB/s, {:.0}% of the {:.0} GB/s of copies here\n{}{}",
+            self.work.what,
+            self.work.model,
             self.device,
             self.products,
-            self.prompts,
-            self.prompt_tokens,
-            self.samples,
-            self.tokens,
+            self.work.sizes(),
             self.seconds,
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
             self.gflop_per_s,
+            self.limit_percent,
+            self.limit_gflop_per_s,
+            self.limit_by,
             self.products_gflop_per_s,
-            self.gbyte_per_s
+            self.gbyte_per_s,
+            self.copy_percent,
+            self.copy_gbyte_per_s,
+            memory("memory", self.peak_bytes, ""),
+            memory(
+                "memory of the GPU",
+                self.device_peak_bytes,
+                ", without what the driver takes"
+            ),
         )
     }
 }
@@ -449,15 +439,19 @@ mod tests {
     use super::rollout::prompt;
 
     #[derive(Debug, clap::Parser)]
-    struct Line {
+    pub(super) struct Line {
         #[command(flatten)]
-        options: Options,
+        pub(super) options: Options,
+    }
+
+    pub(super) fn options(line: &str) -> Result<Options, clap::Error> {
+        let words = ["bench"].into_iter().chain(line.split_whitespace());
+        Line::try_parse_from(words).map(|line| line.options)
     }
 
     #[test]
     fn prompts_begin_with_the_shared_tokens_and_differ_after_them() {
-        let words = ["bench", "--prompt-tokens", "40", "--shared-tokens", "33"];
-        let options = Line::try_parse_from(words).unwrap().options;
+        let options = options("--prompt-tokens 40 --shared-tokens 33").unwrap();
         let [a, b] = [0, 7].map(|number| prompt(1000, &options, number));
         assert_eq!((a.len(), &a[..33]), (40, &b[..33]));
         assert!(a[33..].iter().zip(&b[33..]).all(|(a, b)| a != b));
@@ -466,10 +460,7 @@ mod tests {
 
     #[test]
     fn lengths_are_spread_over_prompts() {
-        let lengths = |line: &str| {
-            let words = ["bench"].into_iter().chain(line.split_whitespace());
-            Line::try_parse_from(words).unwrap().options.lengths()
-        };
+        let lengths = |line: &str| options(line).unwrap().lengths();
         let spread = "--tokens 24 --min-tokens 13";
         assert_eq!(
             lengths(&format!("{spread} --prompts 1 --samples 3")),
@@ -485,35 +476,27 @@ mod tests {
 
     #[test]
     fn options_out_of_range_are_a_usage_error() {
-        let options = |line: &str| {
-            let words = ["bench"].into_iter().chain(line.split_whitespace());
-            Line::try_parse_from(words).map(|line| line.options)
-        };
-        assert!(options("").unwrap().check().is_ok());
-        for line in [
-            "--prompts 99999999999999",
-            "--samples 18446744073709551615 --tokens 1000000",
-            "--prompts 1000 --samples 1000 --tokens 1000",
+        let all = "100000000 tokens in all";
+        for (line, expected) in [
+            ("", ""),
+            ("--min-tokens 10 --tokens 10", ""),
+            ("--prompts 99999999999999", all),
+            ("--samples 18446744073709551615 --tokens 1000000", all),
+            ("--prompts 1000 --samples 1000 --tokens 1000", all),
+            (
+                "--shared-tokens 129",
+                "--shared-tokens 129 is more than --prompt-tokens 128; lower it, or raise --prompt-tokens",
+            ),
+            (
+                "--min-tokens 100 --tokens 10",
+                "--min-tokens 100 is more than --tokens 10; lower it, or raise --tokens",
+            ),
         ] {
-            let error = options(line).unwrap().check().unwrap_err().to_string();
-            assert!(error.contains("100000000 tokens in all"), "{error}");
+            let error = options(line).unwrap().check().err();
+            let error = error.map_or_else(String::new, |error| error.to_string());
+            assert!(error.contains(expected), "{line}: {error}");
+            assert_eq!(error.is_empty(), expected.is_empty(), "{line}: {error}");
         }
-        let error = options("--shared-tokens 129").unwrap().check();
-        assert_eq!(
-            error.unwrap_err().to_string(),
-            "--shared-tokens 129 is more than --prompt-tokens 128; lower it, or raise --prompt-tokens"
-        );
-        let error = options("--min-tokens 100 --tokens 10").unwrap().check();
-        assert_eq!(
-            error.unwrap_err().to_string(),
-            "--min-tokens 100 is more than --tokens 10; lower it, or raise --tokens"
-        );
-        assert!(
-            options("--min-tokens 10 --tokens 10")
-                .unwrap()
-                .check()
-                .is_ok()
-        );
         for line in [
             "--prompt-tokens 99999999999",
             "--tokens 99999999999",
@@ -521,8 +504,7 @@ mod tests {
             "--lora 9223372036854775807",
             "--activations-mib 18446744073709551615",
         ] {
-            let error = options(line).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{line}");
+            assert_eq!(options(line).unwrap_err().exit_code(), 2, "{line}");
         }
     }
 }

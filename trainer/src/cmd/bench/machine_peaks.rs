@@ -5,7 +5,7 @@
 
 use std::time::{Duration, Instant};
 
-use engine::backend::cpu::roofline::{self, Peak};
+use engine::backend::cpu::roofline;
 use engine::backend::{Backend, Buf, Linear, Purpose};
 use engine::sample::uniform;
 use engine::{Device, EngineError};
@@ -33,8 +33,6 @@ pub(super) struct MachinePeaks {
     pub(super) gflop_per_s: f64,
     /// What was measured for them: an instruction, or a library.
     pub(super) by: String,
-    /// The rate of each of the processor's instructions for those numbers, the fastest first; none for a GPU.
-    pub(super) instructions: Vec<Peak>,
     /// GFLOP/s that the backend's own large products reach.
     pub(super) products_gflop_per_s: f64,
     /// GB/s of copies, read and written together.
@@ -67,16 +65,12 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
         backend.release(buffer);
     }
     if options.device.memory().is_none() {
-        let threads = match options.threads {
-            Some(threads) => threads,
-            None => std::thread::available_parallelism().map_or(1, usize::from),
-        };
-        let instructions = roofline::arithmetic(options.dtype, threads);
-        let fastest = instructions[0];
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = options.threads.unwrap_or_else(all);
+        let fastest = roofline::arithmetic(options.dtype, threads)[0];
         return Ok(MachinePeaks {
             gflop_per_s: fastest.gflop_per_s,
             by: format!("this processor's {}", fastest.instruction),
-            instructions,
             products_gflop_per_s,
             gbyte_per_s: roofline::copies(threads),
         });
@@ -87,7 +81,6 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     Ok(MachinePeaks {
         gflop_per_s: products_gflop_per_s,
         by: "cuBLASLt's large products".to_owned(),
-        instructions: Vec::new(),
         products_gflop_per_s,
         gbyte_per_s: (2 * copied * size_of::<f32>()) as f64 / seconds / 1e9,
     })

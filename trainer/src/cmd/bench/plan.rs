@@ -8,8 +8,8 @@ use engine::{Engine, EngineOptions, Footprint};
 use serde::Serialize;
 
 use super::rollout::{DEFAULT_SEQUENCES, requests, sample};
-use super::{Options, What, train};
-use crate::cmd::args::{self, DeviceArgs, PLAN};
+use super::{Options, What, Workload, train};
+use crate::cmd::args::{self, PLAN};
 
 /// `--device` of these commands, which is more than that of others.
 pub(super) fn device(arg: Arg) -> Arg {
@@ -52,22 +52,15 @@ struct Table {
     rows: Vec<Row>,
     all: Launches,
     host: HostCalls,
-    host_seconds: f64,
-    /// Conversions of numbers that had been converted before.
-    repeated_conversions: u64,
 }
 
 /// The predicted figures.
 #[derive(Debug, Serialize)]
-struct Plan {
-    what: &'static str,
+pub(super) struct Plan {
+    #[serde(flatten)]
+    workload: Workload,
     device: DeviceModel,
-    model: String,
     dtype: String,
-    prompts: usize,
-    samples: usize,
-    prompt_tokens: usize,
-    tokens: usize,
     /// Completion tokens per second.
     completion_tokens_per_s: f64,
     /// Prompt and completion tokens per second, each prompt counted once.
@@ -90,17 +83,9 @@ struct Step {
     work: Table,
 }
 
-/// Counts the work of a command and prints the predicted figures.
-pub(super) fn run(device: DeviceModel, what: &What, options: &Options) -> anyhow::Result<()> {
-    let plan = Plan::new(device, what, options)?;
-    if options.json {
-        return crate::cmd::print(&(serde_json::to_string_pretty(&plan)? + "\n"));
-    }
-    crate::cmd::print(&plan.text())
-}
-
 impl Plan {
-    fn new(device: DeviceModel, what: &What, options: &Options) -> anyhow::Result<Self> {
+    /// Counts the work of a command.
+    pub(super) fn new(device: DeviceModel, what: What, options: &Options) -> anyhow::Result<Self> {
         let config = options.config()?;
         let engine_options = engine_options(options)?;
         let demand = options.demand(what, &config);
@@ -117,48 +102,34 @@ impl Plan {
                 work: Table::of(&step),
             }
         });
-        let table = Table::of(&account.all);
-        let completions = options.lengths().iter().sum::<usize>() as f64;
-        let prompts = (options.prompts * options.prompt_tokens) as f64;
+        let work = Table::of(&account.all);
         Ok(Self {
-            what: match what {
-                What::Rollout(_) => "sampling",
-                What::Train(_) => "training",
-                What::Step(_) => "an iteration",
-            },
+            workload: options.workload(what),
             device,
-            model: options.model_name(),
             dtype: options.device.dtype.clone(),
-            prompts: options.prompts,
-            samples: options.samples,
-            prompt_tokens: options.prompt_tokens,
-            tokens: options.tokens,
-            completion_tokens_per_s: completions / table.seconds,
-            all_tokens_per_s: (prompts + completions) / table.seconds,
+            completion_tokens_per_s: options.completion_tokens() as f64 / work.seconds,
+            all_tokens_per_s: options.all_tokens() as f64 / work.seconds,
             planned_bytes: planned.peak(),
             reserved_bytes: planned.reserved,
             allocated_bytes,
-            work: table,
+            work,
             longest_step,
         })
     }
 
-    fn text(&self) -> String {
+    pub(super) fn text(&self) -> String {
         let mut text = format!(
             "{} of {} in {}, predicted for one {} and not measured\n\
-             {} prompts of {} tokens × {} completions of {} tokens\n\n\
+             {}\n\n\
              \x20 completion tokens  {:>9.0} /s\n\
              \x20 all tokens         {:>9.0} /s   each prompt once\n\
              \x20 time               {:>9.3} ms   without the host's own work\n\
              \x20 memory             {:>9.2} GB allocated; {:.2} GB planned, {:.2} GB of it for the GPU's own software\n",
-            self.what,
-            self.model,
+            self.workload.what,
+            self.workload.model,
             self.dtype,
             self.device.name,
-            self.prompts,
-            self.prompt_tokens,
-            self.samples,
-            self.tokens,
+            self.workload.sizes(),
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
             1e3 * self.work.seconds,
@@ -199,7 +170,7 @@ impl Plan {
 
 /// The work of a command on a device that counts it, and the most memory that it allocates.
 pub(super) fn counted(
-    what: &What,
+    what: What,
     options: &Options,
     device: DeviceModel,
     engine_options: EngineOptions,
@@ -214,19 +185,17 @@ pub(super) fn counted(
 
 /// The engine's options. Its device is not opened.
 pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
-    let device = DeviceArgs {
-        device: "cpu".to_owned(),
-        ..options.device.clone()
-    };
-    options.engine_options_on(&device)
+    let mut options = options.clone();
+    options.device.device = "cpu".to_owned();
+    options.engine_options()
 }
 
 /// An iteration trains on arbitrary tokens, since the sampled ones are all the same.
-pub(super) fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
-    if !matches!(what, What::Train(_)) {
+pub(super) fn work(what: What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
+    if what != What::Train {
         sample(engine, requests(engine, options))?;
     }
-    if !matches!(what, What::Rollout(_)) {
+    if what != What::Rollout {
         train::step(engine, options)?;
     }
     Ok(())
@@ -234,57 +203,39 @@ pub(super) fn work(what: &What, engine: &Engine, options: &Options) -> anyhow::R
 
 impl Table {
     fn of(work: &Work) -> Self {
-        let mut rows: Vec<Row> = work
+        let rows = work
             .lines
             .iter()
             .map(|((operation, kernel), launches)| Row {
                 operation,
                 kernel: kernel.clone(),
                 launches: launches.clone(),
-            })
-            .collect();
+            });
+        let mut rows: Vec<Row> = rows.collect();
         rows.sort_by(|a, b| b.launches.seconds.total_cmp(&a.launches.seconds));
         Self {
             seconds: work.seconds(),
             rows,
             all: work.total(),
             host: work.host,
-            host_seconds: work.host_seconds,
-            repeated_conversions: work.repeated_conversions,
         }
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use clap::Parser as _;
-
     use super::*;
 
-    #[derive(Debug, clap::Parser)]
-    struct Line {
-        #[command(flatten)]
-        options: Options,
-    }
-
-    fn plan(line: &str) -> Plan {
-        plan_of("step", line)
-    }
-
-    fn plan_of(what: &str, line: &str) -> Plan {
-        let words = format!("bench --device cuda:plan --dtype bf16 --random-weights {line}");
-        let line = Line::try_parse_from(words.split_whitespace()).unwrap();
-        let what = match what {
-            "train" => What::Train(line.options.clone()),
-            "rollout" => What::Rollout(line.options.clone()),
-            _ => What::Step(line.options.clone()),
-        };
-        Plan::new(H200, &what, &line.options).unwrap()
+    fn plan(what: What, line: &str) -> Plan {
+        let line = format!("--device cuda:plan --dtype bf16 --random-weights {line}");
+        let options = super::super::tests::options(&line).unwrap();
+        Plan::new(H200, what, &options).unwrap()
     }
 
     #[test]
     fn an_iteration_of_a_published_model_is_predicted() {
-        let plan = plan("qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100");
+        let line = "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100";
+        let plan = plan(What::Step, line);
         let seconds: f64 = plan.work.rows.iter().map(|row| row.launches.seconds).sum();
         let share = seconds / plan.work.seconds;
         assert!((0.95..=1.0).contains(&share), "{share}");
@@ -312,7 +263,7 @@ mod tests {
             " --pack-tokens 16384 --activations-mib 60000",
             " --pack-tokens 2048 --activations-mib 6144",
         ];
-        let plans = more.map(|more| plan(&format!("{line}{more}")).work.seconds);
+        let plans = more.map(|more| plan(What::Step, &format!("{line}{more}")).work.seconds);
         assert!(plans[0] == plans[1] && plans[0] < plans[2], "{plans:?}");
     }
 
@@ -320,32 +271,36 @@ mod tests {
     #[test]
     fn the_planned_memory_is_within_a_tenth_of_what_is_allocated() {
         let train = "--prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048";
-        for (what, line) in [
-            ("train", format!("qwen2.5-0.5b {train}")),
-            ("train", format!("qwen2.5-0.5b {train} --activations-mib 0")),
-            ("train", format!("qwen2.5-0.5b {train} --lora 16")),
-            ("train", format!("gemma3-1b {train}")),
+        let cases: [(What, &str); 8] = [
+            (What::Train, &format!("qwen2.5-0.5b {train}")),
             (
-                "train",
-                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 1 --tokens 64".to_owned(),
+                What::Train,
+                &format!("qwen2.5-0.5b {train} --activations-mib 0"),
+            ),
+            (What::Train, &format!("qwen2.5-0.5b {train} --lora 16")),
+            (What::Train, &format!("gemma3-1b {train}")),
+            (
+                What::Train,
+                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 1 --tokens 64",
             ),
             (
-                "rollout",
-                "qwen2.5-0.5b --prompts 16 --samples 64 --prompt-tokens 960 --tokens 80 --max-sequences 1024".to_owned(),
+                What::Rollout,
+                "qwen2.5-0.5b --prompts 16 --samples 64 --prompt-tokens 960 --tokens 80 --max-sequences 1024",
             ),
             (
-                "rollout",
-                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 16 --tokens 8".to_owned(),
+                What::Rollout,
+                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 16 --tokens 8",
             ),
             (
-                "step",
-                "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100".to_owned(),
+                What::Step,
+                "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100",
             ),
-        ] {
-            let plan = plan_of(what, &line);
+        ];
+        for (what, line) in cases {
+            let plan = plan(what, line);
             let planned = (plan.planned_bytes - plan.reserved_bytes) as f64;
             let allocated = plan.allocated_bytes as f64;
-            let figures = format!("{what} {line}: {planned:.3e}, {allocated:.3e}");
+            let figures = format!("{line}: {planned:.3e}, {allocated:.3e}");
             assert!((planned / allocated - 1.0).abs() < 0.1, "{figures}");
         }
     }

@@ -6,14 +6,14 @@ use std::time::Instant;
 use anyhow::bail;
 use engine::{Completion, Dtype, Engine, GenerateRequest, Sampling};
 
-use super::{Figures, Options, Work};
+use super::{Measured, Options};
 
 /// A multiplication and an addition for each weight and token.
 pub(super) const FLOP_PER_WEIGHT: f64 = 2.0;
 /// Sequences that the engine generates at once by default.
 pub(super) const DEFAULT_SEQUENCES: usize = 256;
 
-pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
+pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Measured> {
     // The first pass plans and touches memory. A GPU also chooses and records its kernels for each batch size.
     let first = match options.device.options()?.device.memory() {
         None => 1,
@@ -32,12 +32,12 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
         Dtype::Bf16 => 2,
     };
     let tokens = options.sampled_tokens(engine);
-    let work = Work {
+    Ok(Measured {
+        seconds,
         tokens,
         flop_per_weight: FLOP_PER_WEIGHT * tokens as f64,
         bytes_per_weight: (steps * bytes) as f64,
-    };
-    Ok(Figures::of("sampling", engine, options, seconds, work))
+    })
 }
 
 /// Requests for completions of the lengths that the options give.
@@ -71,11 +71,8 @@ pub(super) fn sample(
 
 /// Refuses completions that are shorter than requested.
 pub(super) fn check(completions: &[Completion], options: &Options) -> anyhow::Result<()> {
-    let sampled: usize = completions
-        .iter()
-        .map(|completion| completion.tokens.len())
-        .sum();
-    let wanted: usize = options.lengths().iter().sum();
+    let lengths = completions.iter().map(|completion| completion.tokens.len());
+    let (sampled, wanted) = (lengths.sum::<usize>(), options.completion_tokens());
     if sampled != wanted {
         bail!(
             "{sampled} of {wanted} tokens were sampled: prompt and completion together are longer than the model's context; give fewer --tokens"

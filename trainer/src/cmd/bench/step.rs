@@ -6,12 +6,12 @@ use engine::{Engine, Group};
 
 use super::rollout::{FLOP_PER_WEIGHT, check, requests, sample};
 use super::train::{flop_per_weight, update};
-use super::{Figures, Options, Work};
+use super::{Measured, Options};
 
 /// Timed iterations, after a first one that plans and touches the memory.
 const ITERATIONS: usize = 2;
 
-pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
+pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Measured> {
     iterate(engine, options)?;
     let started = Instant::now();
     for _ in 0..ITERATIONS {
@@ -20,13 +20,13 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figu
     let seconds = started.elapsed().as_secs_f64() / ITERATIONS as f64;
     // The memory traffic of an iteration depends on its number of sampling steps; `rollout` and `train` report it for each part.
     let (sampled, trained) = (options.sampled_tokens(engine), options.all_tokens());
-    let work = Work {
+    Ok(Measured {
+        seconds,
         tokens: trained,
         flop_per_weight: FLOP_PER_WEIGHT * sampled as f64
             + flop_per_weight(options) * trained as f64,
         bytes_per_weight: 0.0,
-    };
-    Ok(Figures::of("an iteration", engine, options, seconds, work))
+    })
 }
 
 fn iterate(engine: &Engine, options: &Options) -> anyhow::Result<()> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 use engine::{AdamW, Engine, Group, TokenStats};
 
 use super::rollout::{prompt, tokens};
-use super::{Figures, Options, Work};
+use super::{Measured, Options};
 
 /// Operations per weight and token: a multiplication and an addition each in the forward pass, for the gradient of the input and, where the weight is trained, for
 /// the gradient of the weight. Recomputation is not counted, and neither are adapters, which are hundreds of times smaller.
@@ -26,22 +26,20 @@ fn bytes_per_weight(options: &Options) -> f64 {
 
 const STEPS: usize = 2;
 
-pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Figures> {
+pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Measured> {
     // The first step plans and touches memory.
     step(engine, options)?;
     let started = Instant::now();
     for _ in 0..STEPS {
         step(engine, options)?;
     }
-    let seconds = started.elapsed().as_secs_f64();
     let tokens = options.all_tokens();
-    let work = Work {
+    Ok(Measured {
+        seconds: started.elapsed().as_secs_f64() / STEPS as f64,
         tokens,
         flop_per_weight: flop_per_weight(options) * tokens as f64,
         bytes_per_weight: bytes_per_weight(options),
-    };
-    let seconds = seconds / STEPS as f64;
-    Ok(Figures::of("training", engine, options, seconds, work))
+    })
 }
 
 /// An update on completions of arbitrary tokens.
@@ -72,14 +70,6 @@ pub(super) fn update(engine: &Engine, groups: Vec<Group>) -> anyhow::Result<()> 
         let dlogp = stats.iter().map(|s| s.logp.iter().map(dlogp_of).collect());
         Ok(dlogp.collect())
     });
-    let adamw = AdamW {
-        lr: 1e-9,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
-    engine.step(groups, 1.0, objective, adamw)?;
+    engine.step(groups, 1.0, objective, AdamW::new(1e-9))?;
     Ok(())
 }

@@ -6,11 +6,10 @@
 //!
 //! **Operations** are multiplications and additions, also those for masked pairs inside tiles that are computed. Any other function counts as one.
 
-use super::super::driver::{Address, Arg, Launch, Product};
+use super::super::driver::{Arg, Format, Launch, Product};
 use super::attention;
 use super::memory::Memory;
 use super::signature::{Kind, Signature};
-use crate::backend::cuda::driver::Format;
 
 /// The part of the device that does the arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -99,20 +98,6 @@ impl Call<'_> {
         }
     }
 
-    /// Addresses that the launch writes to: those of pointers to data that is not constant.
-    pub(super) fn written(&self) -> impl Iterator<Item = Address> {
-        let pairs = self.signature.parameters.iter().zip(self.args);
-        pairs.filter_map(|(parameter, arg)| match (&parameter.kind, arg) {
-            (
-                Kind::Pointer {
-                    constant: false, ..
-                },
-                Arg::Address(address),
-            ) => Some(*address),
-            _ => None,
-        })
-    }
-
     /// The arguments of the instance's template, such as `bf16` and `64`.
     fn instance(&self) -> impl Iterator<Item = &str> {
         let (_, list) = self.kernel.split_once('<').unwrap_or_default();
@@ -153,7 +138,7 @@ impl Sum<'_> {
 
     /// Bytes of an element that a parameter points to.
     pub(super) fn element(&mut self, name: &str) -> u64 {
-        let Some((Kind::Pointer { element, .. }, _)) = self.parameter(name) else {
+        let Some((Kind::Pointer(element), _)) = self.parameter(name) else {
             return 0;
         };
         let template = &self.call.signature.template;

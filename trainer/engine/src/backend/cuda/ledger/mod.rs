@@ -11,7 +11,7 @@ mod memory;
 mod signature;
 mod work;
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -21,7 +21,6 @@ pub use self::device_model::{DeviceModel, H100, H200};
 use self::memory::Memory;
 use self::signature::Signature;
 pub use self::work::{Account, HostCalls, Launches, Line, Work};
-use super::column_major::Shape;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::kernels;
 
@@ -54,8 +53,6 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
         memory: Memory::new(model.memory),
         ledger: ledger.clone(),
         current: Work::default(),
-        converted: BTreeSet::new(),
-        classes: HashSet::new(),
         operation: "",
         recordings: Vec::new(),
         recording: None,
@@ -68,8 +65,10 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
 enum Step {
     Launch(String, Launch, Vec<Arg>),
     Multiply(Product),
-    Copy(Address, usize),
-    Zero(Address, usize),
+    /// Bytes that are copied.
+    Copy(usize),
+    /// Bytes that are set to 0.
+    Zero(usize),
 }
 
 struct Counting {
@@ -79,10 +78,6 @@ struct Counting {
     ledger: Ledger,
     /// The work since the last wait.
     current: Work,
-    /// Start and length in bytes of what was converted and has not changed since.
-    converted: BTreeSet<(Address, u64)>,
-    /// Classes of the products so far.
-    classes: HashSet<Shape>,
     /// The operation of the last launch.
     operation: &'static str,
     recordings: Vec<Vec<Step>>,
@@ -94,25 +89,20 @@ pub(super) fn launch_line(kernel: &str, last: &'static str) -> Line {
     (operation(kernel).unwrap_or(last), kernel.to_owned())
 }
 
-/// The line of a product, with outputs and inputs of its weight.
+/// The line of a product, with outputs and inputs of its weight. The operation is the one that transposes these operands.
 pub(super) fn product_line(product: &Product) -> Line {
-    let (operation, [outputs, inputs]) = weight_of(product);
-    (operation, format!("{outputs} × {inputs}"))
-}
-
-/// The operation of a product, and outputs and inputs of its weight, by which of the operands are transposed.
-fn weight_of(product: &Product) -> (&'static str, [usize; 2]) {
     let Product {
         rows,
         columns,
         inner,
         ..
     } = *product;
-    match (product.a.transposed, product.b.transposed) {
-        (true, _) => ("linear_backward_weight", [rows, columns]),
-        (false, true) => ("linear", [columns, inner]),
-        (false, false) => ("linear_backward_input", [inner, columns]),
-    }
+    let (operation, outputs, inputs) = match (product.a.transposed, product.b.transposed) {
+        (true, _) => ("linear_backward_weight", rows, columns),
+        (false, true) => ("linear", columns, inner),
+        (false, false) => ("linear_backward_input", inner, columns),
+    };
+    (operation, format!("{outputs} × {inputs}"))
 }
 
 /// The backend's operation that launches a kernel, if it is always the same one.
@@ -148,12 +138,6 @@ impl Counting {
         }
     }
 
-    /// Notes that numbers from an address on have changed. The length is not known, so the change counts for what was converted around that address.
-    fn changed(&mut self, at: Address) {
-        self.converted
-            .retain(|(start, bytes)| !(*start..start + bytes).contains(&at));
-    }
-
     fn step(&mut self, step: Step) -> Result<(), Fault> {
         match &mut self.recording {
             Some(steps) => {
@@ -165,45 +149,42 @@ impl Counting {
     }
 
     fn count(&mut self, step: &Step, recorded: bool) -> Result<(), Fault> {
+        // Copies and fills are the driver's, which uses the whole device.
+        let all_blocks = self.model.multiprocessors.into();
+        let moved = |reads: usize, writes: usize| Cost {
+            reads: reads as u64,
+            writes: writes as u64,
+            ..Cost::default()
+        };
         let (line, cost, blocks) = match step {
-            Step::Launch(kernel, launch, args) => self.launched(kernel, *launch, args)?,
-            Step::Multiply(product) => self.multiplied(product),
-            Step::Copy(to, bytes) => {
-                self.changed(*to);
-                let bytes = *bytes as u64;
-                let cost = Cost {
-                    reads: bytes,
-                    writes: bytes,
-                    ..Cost::default()
-                };
-                (("copy", String::new()), cost, self.all_blocks())
+            Step::Launch(kernel, launch, args) => {
+                let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
+                let cost = self.launched(kernel, *launch, args)?;
+                (launch_line(kernel, self.operation), cost, blocks)
             }
-            Step::Zero(at, bytes) => {
-                self.changed(*at);
-                let cost = Cost {
-                    writes: *bytes as u64,
-                    ..Cost::default()
-                };
-                (("zero", String::new()), cost, self.all_blocks())
+            Step::Multiply(product) => {
+                let (cost, blocks) = cost::product(product, self.model.multiprocessors);
+                (product_line(product), cost, blocks)
             }
+            Step::Copy(bytes) => (("copy", String::new()), moved(*bytes, *bytes), all_blocks),
+            Step::Zero(bytes) => (("zero", String::new()), moved(0, *bytes), all_blocks),
         };
         self.operation = line.0;
-        let seconds = self.model.seconds(&cost, blocks, recorded);
-        self.current.launch(line, &cost, blocks, recorded, seconds);
+        let launches = Launches {
+            launches: 1,
+            recorded: recorded.into(),
+            blocks,
+            min_blocks: blocks,
+            reads: cost.reads,
+            writes: cost.writes,
+            flops: cost.flops,
+            seconds: self.model.seconds(&cost, blocks, recorded),
+        };
+        self.current.lines.entry(line).or_default().add(&launches);
         Ok(())
     }
 
-    /// Copies and fills are the driver's, which uses the whole device.
-    fn all_blocks(&self) -> u64 {
-        self.model.multiprocessors.into()
-    }
-
-    fn launched(
-        &mut self,
-        kernel: &str,
-        launch: Launch,
-        args: &[Arg],
-    ) -> Result<(Line, Cost, u64), Fault> {
+    fn launched(&self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<Cost, Fault> {
         let name = kernel.split('<').next().unwrap_or(kernel);
         let signature = self.signatures.get(name);
         let signature = signature.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
@@ -215,28 +196,12 @@ impl Counting {
             signature,
             memory: &self.memory,
         };
-        let cost = call.cost().map_err(Fault::Other)?;
-        let written: Vec<Address> = call.written().collect();
-        written.into_iter().for_each(|at| self.changed(at));
-        if let ("convert", [_, Arg::Address(from), Arg::Size(_)]) = (name, args)
-            && !self.converted.insert((*from, cost.reads))
-        {
-            self.current.repeated_conversions += 1;
-        }
-        let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
-        Ok((launch_line(kernel, self.operation), cost, blocks))
+        call.cost().map_err(Fault::Other)
     }
 
-    fn multiplied(&mut self, product: &Product) -> (Line, Cost, u64) {
-        if !product.a.transposed {
-            let read = (product.b.address, weight_of(product).1);
-            *self.current.weight_reads.entry(read).or_default() += 1;
-        }
-        self.changed(product.y.address);
-        let is_new = self.classes.insert(Shape::of_class(product));
-        self.current.host.algorithm_choices += u64::from(is_new);
-        let (cost, blocks) = cost::product(product, self.model.multiprocessors);
-        (product_line(product), cost, blocks)
+    /// Counts the time of a copy between the host and the device.
+    fn transferred(&mut self, bytes: usize) {
+        self.current.host.seconds += bytes as f64 / self.model.host_bandwidth;
     }
 }
 
@@ -267,10 +232,9 @@ impl Driver for Counting {
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
-        self.changed(to);
         self.current.host.writes += 1;
         self.current.host.written_bytes += bytes.len() as u64;
-        self.current.host_seconds += bytes.len() as f64 / self.model.host_bandwidth;
+        self.transferred(bytes.len());
         self.memory.write(to, bytes)
     }
 
@@ -278,7 +242,7 @@ impl Driver for Counting {
         bytes.fill(0);
         self.current.host.reads += 1;
         self.current.host.read_bytes += bytes.len() as u64;
-        self.current.host_seconds += bytes.len() as f64 / self.model.host_bandwidth;
+        self.transferred(bytes.len());
         self.wait();
         Ok(())
     }
@@ -289,12 +253,12 @@ impl Driver for Counting {
         Ok(())
     }
 
-    fn copy(&mut self, to: Address, _from: Address, bytes: usize) -> Result<(), Fault> {
-        self.step(Step::Copy(to, bytes))
+    fn copy(&mut self, _to: Address, _from: Address, bytes: usize) -> Result<(), Fault> {
+        self.step(Step::Copy(bytes))
     }
 
-    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
-        self.step(Step::Zero(at, bytes))
+    fn zero(&mut self, _at: Address, bytes: usize) -> Result<(), Fault> {
+        self.step(Step::Zero(bytes))
     }
 
     fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {

@@ -9,7 +9,7 @@ use super::super::kernels::Source;
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
     /// A pointer to elements of a type, which is a class of the kernel's template or has a size of its own.
-    Pointer { element: String, constant: bool },
+    Pointer(String),
     /// `unsigned int` or `int`.
     Word,
     /// `size_t`.
@@ -22,7 +22,7 @@ impl Kind {
     fn accepts(&self, arg: Arg) -> bool {
         matches!(
             (self, arg),
-            (Self::Pointer { .. }, Arg::Address(_))
+            (Self::Pointer(_), Arg::Address(_))
                 | (Self::Word, Arg::Word(_))
                 | (Self::Size, Arg::Size(_))
                 | (Self::Float, Arg::Float(_))
@@ -54,16 +54,11 @@ impl Signature {
                 args.len()
             ));
         }
-        match self
-            .parameters
-            .iter()
-            .zip(args)
-            .find(|(parameter, arg)| !parameter.kind.accepts(**arg))
-        {
+        let mut pairs = self.parameters.iter().zip(args);
+        match pairs.find(|(parameter, arg)| !parameter.kind.accepts(**arg)) {
             None => Ok(()),
-            Some((parameter, arg)) => Err(format!(
-                "the parameter `{}` of `{kernel}` is launched with {arg:?}",
-                parameter.name
+            Some((Parameter { name, .. }, arg)) => Err(format!(
+                "the parameter `{name}` of `{kernel}` is launched with {arg:?}"
             )),
         }
     }
@@ -128,13 +123,7 @@ fn parameter(text: &str) -> Option<Parameter> {
     let (declared, name) = text.split_at(at + 1);
     let declared = declared.trim();
     let kind = match (declared.strip_suffix('*'), declared) {
-        (Some(element), _) => {
-            let constant = element.trim().strip_prefix("const ");
-            Kind::Pointer {
-                element: constant.unwrap_or(element).trim().to_owned(),
-                constant: constant.is_some(),
-            }
-        }
+        (Some(element), _) => Kind::Pointer(element.trim_start_matches("const ").trim().to_owned()),
         (None, "u32" | "int") => Kind::Word,
         (None, "size_t") => Kind::Size,
         (None, "float") => Kind::Float,
@@ -173,12 +162,9 @@ mod tests {
         assert_eq!(signature.template, ["Y", "X", "WIDEST"]);
         let names: Vec<_> = signature.parameters.iter().map(|p| &p.name).collect();
         assert_eq!(names, ["y", "stride", "x", "rows", "factor", "add"]);
-        let pointer = |element: &str, constant| Kind::Pointer {
-            element: element.to_owned(),
-            constant,
-        };
-        assert_eq!(signature.parameters[0].kind, pointer("Y", false));
-        assert_eq!(signature.parameters[2].kind, pointer("X", true));
+        let pointer = |element: &str| Kind::Pointer(element.to_owned());
+        assert_eq!(signature.parameters[0].kind, pointer("Y"));
+        assert_eq!(signature.parameters[2].kind, pointer("X"));
         let args = [
             Arg::Address(1),
             Arg::Size(2),

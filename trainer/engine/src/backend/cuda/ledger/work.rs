@@ -4,9 +4,6 @@ use std::collections::BTreeMap;
 
 use serde::Serialize;
 
-use super::super::driver::Address;
-use super::cost::Cost;
-
 /// The launches of one kernel for one operation.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
 pub struct Launches {
@@ -29,7 +26,7 @@ pub struct Launches {
 }
 
 impl Launches {
-    fn add(&mut self, other: &Self) {
+    pub(super) fn add(&mut self, other: &Self) {
         self.min_blocks = match self.launches {
             0 => other.min_blocks,
             _ => self.min_blocks.min(other.min_blocks),
@@ -45,7 +42,7 @@ impl Launches {
 }
 
 /// Calls that are not launches.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Default, Serialize)]
 pub struct HostCalls {
     /// Allocations of the device's memory, and the number of times that memory was freed.
     pub allocations: u64,
@@ -61,8 +58,8 @@ pub struct HostCalls {
     pub waits: u64,
     /// Recordings that were replayed.
     pub replays: u64,
-    /// Classes of products that were met for the first time, for each of which the library chooses an algorithm.
-    pub algorithm_choices: u64,
+    /// Predicted seconds of the copies.
+    pub seconds: f64,
 }
 
 /// The operation, and the kernel or the shape of the product's weight.
@@ -75,41 +72,12 @@ pub struct Work {
     pub lines: BTreeMap<Line, Launches>,
     /// Calls that are not launches.
     pub host: HostCalls,
-    /// Seconds that copies between the host and the device take.
-    pub host_seconds: f64,
-    /// How often products read each weight: by its address, and its outputs and inputs.
-    pub weight_reads: BTreeMap<(Address, [usize; 2]), u64>,
-    /// Conversions of numbers that had been converted before and had not changed.
-    pub repeated_conversions: u64,
 }
 
 impl Work {
-    pub(super) fn launch(
-        &mut self,
-        line: Line,
-        cost: &Cost,
-        blocks: u64,
-        recorded: bool,
-        seconds: f64,
-    ) {
-        self.lines.entry(line).or_default().add(&Launches {
-            launches: 1,
-            recorded: recorded.into(),
-            blocks,
-            min_blocks: blocks,
-            reads: cost.reads,
-            writes: cost.writes,
-            flops: cost.flops,
-            seconds,
-        });
-    }
-
     pub(super) fn add(&mut self, other: &Self) {
         for (line, launches) in &other.lines {
             self.lines.entry(line.clone()).or_default().add(launches);
-        }
-        for (weight, reads) in &other.weight_reads {
-            *self.weight_reads.entry(*weight).or_default() += reads;
         }
         let (ours, theirs) = (&mut self.host, &other.host);
         ours.allocations += theirs.allocations;
@@ -119,9 +87,7 @@ impl Work {
         ours.read_bytes += theirs.read_bytes;
         ours.waits += theirs.waits;
         ours.replays += theirs.replays;
-        ours.algorithm_choices += theirs.algorithm_choices;
-        self.host_seconds += other.host_seconds;
-        self.repeated_conversions += other.repeated_conversions;
+        ours.seconds += theirs.seconds;
     }
 
     /// All launches together.
@@ -134,17 +100,17 @@ impl Work {
     /// The launches of an operation, whatever the kernel.
     pub fn operation(&self, operation: &str) -> Launches {
         let mut total = Launches::default();
-        let lines = self
-            .lines
-            .iter()
-            .filter(|((name, _), _)| *name == operation);
-        lines.for_each(|(_, line)| total.add(line));
+        for ((name, _), line) in &self.lines {
+            if *name == operation {
+                total.add(line);
+            }
+        }
         total
     }
 
     /// Predicted seconds, copies between the host and the device included.
     pub fn seconds(&self) -> f64 {
-        self.total().seconds + self.host_seconds
+        self.total().seconds + self.host.seconds
     }
 }
 
