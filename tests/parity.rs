@@ -17,72 +17,50 @@ fn golden() -> Value {
     serde_json::from_str(&text).unwrap()
 }
 
-fn ids(list: &Value) -> Vec<u32> {
-    list.as_array()
-        .unwrap()
-        .iter()
-        .map(|id| u32::try_from(id.as_u64().unwrap()).unwrap())
-        .collect()
+fn list(list: &Value) -> &[Value] {
+    list.as_array().unwrap()
 }
 
-fn numbers(list: &Value) -> Vec<f64> {
-    list.as_array()
-        .unwrap()
-        .iter()
-        .map(|number| number.as_f64().unwrap())
-        .collect()
+fn ids(of: &Value) -> Vec<u32> {
+    let ids = list(of).iter().map(|id| id.as_u64().unwrap());
+    ids.map(|id| u32::try_from(id).unwrap()).collect()
+}
+
+fn numbers(of: &Value) -> Vec<f64> {
+    let numbers = list(of).iter().map(|number| number.as_f64().unwrap());
+    numbers.collect()
 }
 
 fn engine() -> Option<Engine> {
-    let model = artifacts::model()?;
-    Some(
-        Engine::open(
-            &model,
-            EngineOptions {
-                device: Device::Cpu,
-                ..EngineOptions::default()
-            },
-        )
-        .unwrap(),
-    )
+    let options = EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    };
+    Some(Engine::open(&artifacts::model()?, options).unwrap())
 }
 
 #[test]
 fn texts_get_the_tokens_that_the_model_was_trained_on() {
     let Some(engine) = engine() else { return };
     let golden = golden();
-    for text in golden["texts"].as_array().unwrap() {
-        assert_eq!(
-            engine.encode(text["text"].as_str().unwrap(), true).unwrap(),
-            ids(&text["tokens"]),
-            "{}",
-            text["text"]
-        );
+    let check = |text: &str, tokens: &Value| {
+        assert_eq!(engine.encode(text, true).unwrap(), ids(tokens), "{text:?}");
+    };
+    for text in list(&golden["texts"]) {
+        check(text["text"].as_str().unwrap(), &text["tokens"]);
     }
-    for prompt in golden["prompts"].as_array().unwrap() {
+    for prompt in list(&golden["prompts"]) {
         let text = prompt["text"].as_str().unwrap();
         if let Some(messages) = prompt["messages"].as_array() {
+            let part = |message: &Value, name: &str| message[name].as_str().unwrap().to_owned();
+            let messages = messages.iter();
             let messages: Vec<_> = messages
-                .iter()
-                .map(|m| {
-                    (
-                        m["role"].as_str().unwrap().to_owned(),
-                        m["content"].as_str().unwrap().to_owned(),
-                    )
-                })
+                .map(|m| (part(m, "role"), part(m, "content")))
                 .collect();
-            assert_eq!(
-                engine
-                    .chat_prompt(&messages, engine::text::today())
-                    .unwrap(),
-                text
-            );
+            let today = engine::text::today();
+            assert_eq!(engine.chat_prompt(&messages, today).unwrap(), text);
         }
-        assert_eq!(
-            engine.encode(text, true).unwrap(),
-            ids(&prompt["prompt_tokens"]),
-            "{text:?}"
-        );
+        check(text, &prompt["prompt_tokens"]);
     }
 }
 
@@ -90,25 +68,19 @@ fn texts_get_the_tokens_that_the_model_was_trained_on() {
 fn greedy_continuations_and_log_probabilities_agree_with_transformers() {
     let Some(engine) = engine() else { return };
     let golden = golden();
-    let prompts = golden["prompts"].as_array().unwrap();
-    let requests = prompts
-        .iter()
-        .map(|prompt| GenerateRequest {
-            prompt: ids(&prompt["prompt_tokens"]).into(),
-            seeds: vec![0],
-            sampling: Sampling {
-                temperature: 0.0,
-                ..Sampling::default()
-            },
-            min_tokens: 0,
-            max_tokens: prompt["tokens"].as_array().unwrap().len(),
-            stop_tokens: Vec::new(),
-            stop_strings: Vec::new(),
-        })
-        .collect();
+    let prompts = list(&golden["prompts"]);
+    let requests = prompts.iter().map(|prompt| GenerateRequest {
+        prompt: ids(&prompt["prompt_tokens"]).into(),
+        seeds: vec![0],
+        sampling: Sampling::greedy(),
+        min_tokens: 0,
+        max_tokens: list(&prompt["tokens"]).len(),
+        stop_tokens: Vec::new(),
+        stop_strings: Vec::new(),
+    });
     let mut completions = 0;
     let mut worst: f64 = 0.0;
-    for completion in engine.generate(requests) {
+    for completion in engine.generate(requests.collect()) {
         let completion = completion.unwrap();
         let prompt = &prompts[completion.request];
         let (tokens, logp, gap) = (
@@ -144,25 +116,19 @@ fn greedy_continuations_and_log_probabilities_agree_with_transformers() {
 fn the_training_forward_pass_gives_the_same_log_probabilities() {
     let Some(engine) = engine() else { return };
     let golden = golden();
-    let prompts = golden["prompts"].as_array().unwrap();
-    let groups = prompts
-        .iter()
-        .map(|prompt| Group {
-            prompt: ids(&prompt["prompt_tokens"]).into(),
-            completions: vec![ids(&prompt["tokens"])],
-        })
-        .collect();
-    let stats = engine.score(groups, 1.0).unwrap();
+    let prompts = list(&golden["prompts"]);
+    let groups = prompts.iter().map(|prompt| Group {
+        prompt: ids(&prompt["prompt_tokens"]).into(),
+        completions: vec![ids(&prompt["tokens"])],
+    });
+    let stats = engine.score(groups.collect(), 1.0).unwrap();
     assert_eq!(stats.len(), prompts.len());
     for (stats, prompt) in stats.iter().zip(prompts) {
         let expected = numbers(&prompt["logp"]);
         assert_eq!(stats.logp.len(), expected.len());
-        let worst = stats
-            .logp
-            .iter()
-            .zip(&expected)
-            .map(|(a, b)| (f64::from(*a) - b).abs())
-            .fold(0.0, f64::max);
+        let pairs = stats.logp.iter().zip(&expected);
+        let differences = pairs.map(|(a, b)| (f64::from(*a) - b).abs());
+        let worst = differences.fold(0.0, f64::max);
         assert!(
             worst < MAX_LOGP_DIFFERENCE,
             "{}: off by {worst:e}",

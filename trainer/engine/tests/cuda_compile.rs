@@ -51,63 +51,32 @@ fn every_kernel_compiles_for_every_architecture() {
     }
 }
 
-/// What the compiler reports for a kernel.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-struct Resources {
-    registers: u32,
-    stack: u32,
-    spill_stores: u32,
-    spill_loads: u32,
-    shared: u32,
-}
+/// What the compiler reports for a kernel: the columns of the table, and the words after each number in the report.
+const RESOURCES: [(&str, &str); 5] = [
+    ("registers", " registers"),
+    ("stack", " bytes stack frame"),
+    ("stores", " bytes spill stores"),
+    ("loads", " bytes spill loads"),
+    ("shared", " bytes smem"),
+];
 
 /// The resources of every kernel in machine code of an architecture, in the order of [`NAMES`].
-fn resources(architecture: u32) -> Vec<Resources> {
+fn resources(architecture: u32) -> Vec<[String; 5]> {
     let (cubin, report) = compile_with_report(SOURCES, NAMES, architecture).unwrap();
     assert!(cubin.bytes.starts_with(b"\x7fELF"));
     assert_eq!(cubin.names.len(), NAMES.len());
-    let of = |name: &String| Resources::of(&report, name);
+    let of = |lowered: &String| {
+        let mut entries = report.split("entry function '");
+        let entry = entries.find(|entry| entry.starts_with(&format!("{lowered}'")));
+        let entry = entry.unwrap_or_else(|| panic!("{lowered}: {report}"));
+        // Kernels without static shared memory have no number for it.
+        RESOURCES.map(|(_, words)| {
+            let before = entry.split_once(words).map_or("0", |(before, _)| before);
+            let number = before.rsplit(|c: char| !c.is_ascii_digit()).next();
+            number.unwrap_or_default().to_owned()
+        })
+    };
     cubin.names.iter().map(of).collect()
-}
-
-impl Resources {
-    fn numbers(&self) -> [String; 5] {
-        [
-            self.registers,
-            self.stack,
-            self.spill_stores,
-            self.spill_loads,
-            self.shared,
-        ]
-        .map(|n| n.to_string())
-    }
-
-    /// The resources of the kernel with this name in machine code.
-    fn of(report: &str, lowered: &str) -> Self {
-        let own = format!("entry function '{lowered}'");
-        let lines: Vec<&str> = report
-            .lines()
-            .skip_while(|line| !line.contains(&own))
-            .take_while(|line| !line.contains("entry function") || line.contains(&own))
-            .collect();
-        let number = |after: &str| {
-            lines.iter().find_map(|line| {
-                let mut words = line.split(&[' ', ','][..]).filter(|word| !word.is_empty());
-                let words: Vec<&str> = words.by_ref().collect();
-                let phrase: Vec<&str> = after.split(' ').collect();
-                let at = words.windows(phrase.len()).position(|w| w == phrase)?;
-                words[at.checked_sub(1)?].parse().ok()
-            })
-        };
-        Self {
-            registers: number("registers").unwrap_or_else(|| panic!("{lowered}: {report}")),
-            stack: number("bytes stack frame").unwrap(),
-            spill_stores: number("bytes spill stores").unwrap(),
-            spill_loads: number("bytes spill loads").unwrap(),
-            // Kernels without static shared memory have no such entry.
-            shared: number("bytes smem").unwrap_or(0),
-        }
-    }
 }
 
 /// The table: a line for each kernel, with the five numbers for each architecture.
@@ -118,44 +87,23 @@ fn table() -> String {
          # bytes of static shared memory of a block. Written by tests/cuda_compile.rs: RAPID_TEST_WRITE=1.\n#\n",
         COMPILER.0, COMPILER.1
     );
-    let names = ["registers", "stack", "stores", "loads", "shared"];
-    let _ = write!(text, "{:<38}", "#");
-    for architecture in ARCHITECTURES {
-        let _ = write!(text, "{:>10}{:40}", format!("sm_{architecture}"), "");
-    }
-    let mut line = |first: &str, cells: &[String]| {
+    let mut line = |first: &str, cells: Vec<String>| {
         let cells: String = cells.iter().map(|cell| format!("{cell:>10}")).collect();
-        let _ = write!(text, "\n{first:<38}{cells}");
+        let _ = writeln!(text, "{}", format!("{first:<38}{cells}").trim_end());
     };
-    let titles = ARCHITECTURES.iter().flat_map(|_| names.map(str::to_owned));
-    line("# kernel", &titles.collect::<Vec<_>>());
+    let titles = ARCHITECTURES.map(|number| {
+        let mut titles = [const { String::new() }; 5];
+        titles[0] = format!("sm_{number}");
+        titles
+    });
+    line("#", titles.concat());
+    let names = RESOURCES.map(|(name, _)| name.to_owned());
+    line("# kernel", ARCHITECTURES.map(|_| names.clone()).concat());
     for (number, name) in NAMES.iter().enumerate() {
-        let cells = all.iter().flat_map(|of| of[number].numbers());
-        line(name, &cells.collect::<Vec<_>>());
+        let cells = all.iter().flat_map(|of| of[number].clone());
+        line(name, cells.collect());
     }
-    text.push('\n');
-    text.lines()
-        .fold(String::new(), |all, line| all + line.trim_end() + "\n")
-}
-
-/// Compares the table with the resources on the architecture of [`ALWAYS`].
-fn compare_one(file: &Path) {
-    let text = std::fs::read_to_string(file).unwrap();
-    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
-    let changed = format!(
-        "{} is not what the compiler reports; if this is meant, write it with RAPID_TEST_WRITE=1",
-        file.display()
-    );
-    assert_eq!(lines.len(), NAMES.len(), "{changed}");
-    for ((line, name), now) in lines
-        .iter()
-        .zip(NAMES)
-        .zip(resources(ARCHITECTURES[ALWAYS]))
-    {
-        let cells = line.strip_prefix(name).expect(&changed).split_whitespace();
-        let committed: Vec<&str> = cells.skip(5 * ALWAYS).take(5).collect();
-        assert_eq!(committed, now.numbers(), "{name}: {changed}");
-    }
+    text
 }
 
 /// Registers limit how many blocks a multiprocessor runs at once, and a spill is a kernel's own traffic to memory.
@@ -173,41 +121,37 @@ fn every_kernel_takes_the_registers_and_the_memory_of_the_table() {
         return;
     }
     let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernels/resources.txt");
-    let write = std::env::var_os("RAPID_TEST_WRITE").is_some();
-    if !write && !long::long("the registers of the CUDA kernels on sm_80 and sm_120") {
-        compare_one(&file);
+    if std::env::var_os("RAPID_TEST_WRITE").is_some() {
+        std::fs::write(&file, table()).unwrap();
         return;
     }
-    let table = table();
-    if write {
-        std::fs::write(&file, &table).unwrap();
-    }
-    let committed = std::fs::read_to_string(&file).unwrap();
-    let changed: Vec<_> = committed
-        .lines()
-        .zip(table.lines())
-        .filter(|(committed, now)| committed != now)
-        .collect();
-    assert!(
-        committed == table,
-        "{} is not what the compiler reports; if this is meant, write it with RAPID_TEST_WRITE=1: {changed:#?}",
-        file.display()
-    );
-}
-
-#[test]
-fn the_compiler_reports_its_architectures() {
-    if nvrtc() {
-        let known = compile::architectures().unwrap();
-        assert!(known.contains(&80) && known.contains(&90), "{known:?}");
+    let text = std::fs::read_to_string(&file).unwrap();
+    let lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+    assert_eq!(lines.len(), NAMES.len());
+    for (column, architecture) in ARCHITECTURES.into_iter().enumerate() {
+        let what = format!("the registers of the CUDA kernels on sm_{architecture}");
+        if column != ALWAYS && !long::long(&what) {
+            continue;
+        }
+        for ((line, name), now) in lines.iter().zip(NAMES).zip(resources(architecture)) {
+            let cells = line.strip_prefix(name).unwrap_or_default();
+            let cells = cells.split_whitespace().skip(5 * column).take(5);
+            assert_eq!(
+                cells.collect::<Vec<_>>(),
+                now,
+                "{name} on sm_{architecture}: if this change is meant, write the table with RAPID_TEST_WRITE=1"
+            );
+        }
     }
 }
 
 #[test]
-fn a_compilation_error_names_the_file_and_the_line() {
+fn the_compiler_reports_its_architectures_and_where_an_error_is() {
     if !nvrtc() {
         return;
     }
+    let known = compile::architectures().unwrap();
+    assert!(known.contains(&80) && known.contains(&90), "{known:?}");
     let sources = [
         ("good.cu", "__global__ void good() {}\n"),
         ("bad.cu", "\n__global__ void bad() { nothing; }\n"),

@@ -192,34 +192,23 @@ mod tests {
     #[test]
     fn products_that_differ_in_the_number_of_tokens_are_one_class() {
         // A weight of 896 inputs and 4,864 outputs: its product, the gradient of its input, and its own.
-        let linear = |tokens| Product {
-            a: matrix(896, false),
-            b: matrix(896, true),
-            y: matrix(4864, false),
-            rows: tokens,
-            columns: 4864,
-            inner: 896,
+        let of = |a, b, columns, [rows, inner]: [usize; 2]| Product {
+            a,
+            b,
+            y: matrix(columns, false),
+            rows,
+            columns,
+            inner,
             accumulate: false,
         };
-        let input_gradient = |tokens| Product {
-            a: matrix(4864, false),
-            b: matrix(896, false),
-            y: matrix(896, false),
-            rows: tokens,
-            columns: 896,
-            inner: 4864,
-            accumulate: false,
-        };
-        let weight_gradient = |tokens| Product {
-            a: matrix(4864, true),
-            b: matrix(896, false),
-            y: matrix(896, false),
-            rows: 4864,
-            columns: 896,
-            inner: tokens,
-            accumulate: true,
-        };
-        let kinds: [&dyn Fn(usize) -> Product; 3] = [&linear, &input_gradient, &weight_gradient];
+        let (inputs, outputs) = (896, 4864);
+        let x = matrix(inputs, false);
+        let dy = |transposed| matrix(outputs, transposed);
+        let kinds: [&dyn Fn(usize) -> Product; 3] = [
+            &|tokens| of(x, matrix(inputs, true), outputs, [tokens, inputs]),
+            &|tokens| of(dy(false), x, inputs, [tokens, outputs]),
+            &|tokens| of(dy(true), x, inputs, [outputs, tokens]),
+        ];
         for product in kinds {
             for (tokens, rounded) in [
                 (1, 1),
