@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     ClientError, DatasetInfo, Datasets, Id, Item, Judgement, Problem, Readiness, ServiceInfo,
-    StoredVerdict, Verdict, VerifyRequest, VerifyResponse,
+    StoredVerdict, Verdict, VerifyResponse,
 };
 
 /// The longest answer that is read, in bytes. A verifier's answer to its largest request is far shorter.
@@ -92,40 +92,10 @@ impl Client {
             .header(reqwest::header::CONTENT_TYPE, "application/json")
             .body(body);
         let answer: VerifyResponse = self.send(&url, request, self.verify_timeout).await?;
-        if answer.results.len() != items.len() {
-            let reason = format!(
-                "{} items were sent and {} judgements received",
-                items.len(),
-                answer.results.len()
-            );
-            return Err(ClientError::Answer { url, reason });
+        match mismatch(items, &answer.results) {
+            Some(reason) => Err(ClientError::Answer { url, reason }),
+            None => Ok(answer.results),
         }
-        if let Some((item, judgement)) = items
-            .iter()
-            .zip(&answer.results)
-            .find(|(item, judgement)| !matches!(&judgement.id, Id::Text(id) if *id == item.id))
-        {
-            let reason = format!(
-                "the judgement of `{}` was received instead of that of `{}`",
-                judgement.id, item.id
-            );
-            return Err(ClientError::Answer { url, reason });
-        }
-        for judgement in &answer.results {
-            let verdict = judgement.verdict;
-            let right = f64::from(verdict == Verdict::Correct);
-            if let Some(reward) = judgement.reward
-                && (reward != right || verdict == Verdict::Unavailable)
-            {
-                let verdict = format!("{verdict:?}").to_lowercase();
-                let reason = format!(
-                    "the reward of `{}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any other",
-                    judgement.id
-                );
-                return Err(ClientError::Answer { url, reason });
-            }
-        }
-        Ok(answer.results)
     }
 
     /// The service's versions, graders, data sets and limits.
@@ -153,20 +123,10 @@ impl Client {
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
         let url = self.route("readyz")?;
         let request = self.request(Method::GET, &url, QUESTION_TIMEOUT);
-        let answer = answer(&url, request, QUESTION_TIMEOUT).await?;
-        let status = answer.status();
-        let retry_after = retry_after(&answer);
-        let body = read(answer, &url, MAX_ANSWER, QUESTION_TIMEOUT).await?;
-        match serde_json::from_slice(&body) {
-            Ok(readiness) if status.is_success() || status == StatusCode::SERVICE_UNAVAILABLE => {
-                Ok(readiness)
-            }
-            Ok(_) => Err(refused(url, status, &body, retry_after)),
-            Err(error) if status.is_success() => Err(ClientError::Answer {
-                url,
-                reason: error.to_string(),
-            }),
-            Err(_) => Err(refused(url, status, &body, retry_after)),
+        let answer = Answer::to(&url, request, QUESTION_TIMEOUT).await?;
+        match serde_json::from_slice(&answer.body) {
+            Ok(readiness) if answer.status == StatusCode::SERVICE_UNAVAILABLE => Ok(readiness),
+            _ => answer.parse(url),
         }
     }
 
@@ -217,25 +177,39 @@ impl Client {
         request: reqwest::RequestBuilder,
         timeout: Duration,
     ) -> Result<T, ClientError> {
-        let answer = answer(url, request, timeout).await?;
-        let status = answer.status();
-        let retry_after = retry_after(&answer);
-        if !status.is_success() {
-            // The status alone is enough, so a body that cannot be read is not another error.
-            let body = read(answer, url, MAX_PROBLEM, timeout)
-                .await
-                .unwrap_or_default();
-            return Err(refused(url.clone(), status, &body, retry_after));
-        }
-        let body = read(answer, url, MAX_ANSWER, timeout).await?;
-        serde_json::from_slice(&body).map_err(|error| ClientError::Answer {
-            url: url.clone(),
-            reason: error.to_string(),
-        })
+        let answer = Answer::to(url, request, timeout).await?;
+        answer.parse(url.clone())
     }
 }
 
-/// [`VerifyRequest`] by reference, so that the items are not copied.
+/// Why these are not the judgements of `items`.
+fn mismatch(items: &[Item], judgements: &[Judgement]) -> Option<String> {
+    let (sent, received) = (items.len(), judgements.len());
+    if sent != received {
+        return Some(format!(
+            "{sent} items were sent and {received} judgements received"
+        ));
+    }
+    items.iter().zip(judgements).find_map(|(item, judgement)| {
+        let Judgement { id, verdict, .. } = judgement;
+        if !matches!(id, Id::Text(id) if *id == item.id) {
+            let meant = &item.id;
+            return Some(format!(
+                "the judgement of `{id}` was received instead of that of `{meant}`"
+            ));
+        }
+        let right = f64::from(*verdict == Verdict::Correct);
+        let reward = judgement.reward?;
+        (reward != right || *verdict == Verdict::Unavailable).then(|| {
+            let verdict = format!("{verdict:?}").to_lowercase();
+            format!(
+                "the reward of `{id}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any other"
+            )
+        })
+    })
+}
+
+/// [`crate::VerifyRequest`] by reference, so that the items are not copied.
 #[derive(serde::Serialize)]
 struct Batch<'a> {
     items: &'a [Item],
@@ -318,19 +292,75 @@ fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     }
 }
 
-async fn answer(
-    url: &Url,
-    request: reqwest::RequestBuilder,
-    timeout: Duration,
-) -> Result<reqwest::Response, ClientError> {
-    let sent = request.send().await;
-    let answer = sent.map_err(|error| broken(url, &error, timeout))?;
-    match answer.headers().get(LOCATION) {
-        Some(to) if answer.status().is_redirection() => Err(ClientError::Redirect {
-            url: url.clone(),
-            to: without_secrets(&String::from_utf8_lossy(to.as_bytes())),
-        }),
-        _ => Ok(answer),
+/// An answer that was read.
+struct Answer {
+    status: StatusCode,
+    retry_after: Option<Duration>,
+    body: Vec<u8>,
+}
+
+impl Answer {
+    /// The answer to a request. Of one with an error status, only the beginning is read, and none if it breaks off: the status alone is enough.
+    async fn to(
+        url: &Url,
+        request: reqwest::RequestBuilder,
+        timeout: Duration,
+    ) -> Result<Answer, ClientError> {
+        let sent = request.send().await;
+        let answer = sent.map_err(|error| broken(url, &error, timeout))?;
+        let (status, headers) = (answer.status(), answer.headers());
+        if let Some(to) = headers.get(LOCATION).filter(|_| status.is_redirection()) {
+            return Err(ClientError::Redirect {
+                url: url.clone(),
+                to: without_secrets(&String::from_utf8_lossy(to.as_bytes())),
+            });
+        }
+        let retry_after = headers
+            .get(RETRY_AFTER)
+            .and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok())
+            .map(Duration::from_secs);
+        let body = if status.is_success() {
+            read(answer, url, MAX_ANSWER, timeout).await?
+        } else {
+            let read = read(answer, url, MAX_PROBLEM, timeout).await;
+            read.unwrap_or_default()
+        };
+        Ok(Answer {
+            status,
+            retry_after,
+            body,
+        })
+    }
+
+    /// The value in the body, or the error that the status says.
+    fn parse<T: DeserializeOwned>(self, url: Url) -> Result<T, ClientError> {
+        let status = self.status;
+        if status.is_success() {
+            return serde_json::from_slice(&self.body).map_err(|error| ClientError::Answer {
+                url,
+                reason: error.to_string(),
+            });
+        }
+        let text = || {
+            String::from_utf8_lossy(&self.body)
+                .chars()
+                .take(500)
+                .collect()
+        };
+        let mut problem: Problem = serde_json::from_slice(&self.body).unwrap_or_else(|_| Problem {
+            kind: "about:blank".to_owned(),
+            title: status.canonical_reason().unwrap_or_default().to_owned(),
+            status: 0,
+            detail: text(),
+            item: None,
+            field: None,
+        });
+        problem.status = status.as_u16();
+        Err(ClientError::Refused {
+            url,
+            problem: Box::new(problem),
+            retry_after: self.retry_after,
+        })
     }
 }
 
@@ -353,40 +383,6 @@ async fn read(
         body.extend_from_slice(&piece);
     }
     Ok(body)
-}
-
-fn retry_after(answer: &reqwest::Response) -> Option<Duration> {
-    let seconds: u64 = answer
-        .headers()
-        .get(RETRY_AFTER)?
-        .to_str()
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
-    Some(Duration::from_secs(seconds))
-}
-
-fn refused(
-    url: Url,
-    status: StatusCode,
-    body: &[u8],
-    retry_after: Option<Duration>,
-) -> ClientError {
-    let mut problem: Problem = serde_json::from_slice(body).unwrap_or_else(|_| Problem {
-        kind: "about:blank".to_owned(),
-        title: status.canonical_reason().unwrap_or_default().to_owned(),
-        status: 0,
-        detail: String::from_utf8_lossy(body).chars().take(500).collect(),
-        item: None,
-        field: None,
-    });
-    problem.status = status.as_u16();
-    ClientError::Refused {
-        url,
-        problem: Box::new(problem),
-        retry_after,
-    }
 }
 
 fn broken(url: &Url, error: &reqwest::Error, after: Duration) -> ClientError {
@@ -416,10 +412,4 @@ fn chain(error: &dyn std::error::Error) -> String {
         source = cause.source();
     }
     text
-}
-
-impl From<Vec<Item>> for VerifyRequest {
-    fn from(items: Vec<Item>) -> Self {
-        VerifyRequest { items }
-    }
 }
