@@ -97,19 +97,6 @@ mod tests {
         assert_eq!(bounded.get(&key(5_000)), None);
     }
 
-    #[test]
-    fn a_value_below_half_the_bound_is_stored_and_a_heavier_one_evicts_nothing() {
-        let bounded = Bounded::new(BOUND);
-        bounded.put(key(0), 0, BOUND / 20);
-        bounded.put(key(1), 1, BOUND);
-        assert_eq!(
-            (bounded.get(&key(0)), bounded.get(&key(1))),
-            (Some(0), None)
-        );
-        bounded.put(key(2), 2, BOUND * 4 / 10);
-        assert_eq!(bounded.get(&key(2)), Some(2));
-    }
-
     proptest! {
         #[test]
         fn a_new_value_is_stored_and_the_weight_never_exceeds_the_bound(

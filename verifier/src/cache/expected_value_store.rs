@@ -155,20 +155,16 @@ impl ExpectedValueStore {
                 continue; // Another process has removed it.
             };
             let modified = status.modified()?;
+            let is_left = modified.elapsed().is_ok_and(|age| age > MAX_LEFTOVER_AGE);
+            let name = path.file_name().unwrap_or_default().to_string_lossy();
             if path
                 .extension()
                 .is_some_and(|extension| extension == VALUES)
             {
                 files.push((modified, status.len(), path));
-            } else if path
-                .file_name()
-                .is_some_and(|name| name.to_string_lossy().starts_with(TEMPORARY))
-                && modified.elapsed().is_ok_and(|age| age > MAX_LEFTOVER_AGE)
-            {
+            } else if is_left && name.starts_with(TEMPORARY) {
                 let _ = fs::remove_file(&path);
-            } else if path.extension().is_some_and(|extension| extension == LOCK)
-                && modified.elapsed().is_ok_and(|age| age > MAX_LEFTOVER_AGE)
-            {
+            } else if is_left && path.extension().is_some_and(|extension| extension == LOCK) {
                 remove_if_unlocked(&path);
             }
         }
@@ -219,24 +215,20 @@ mod tests {
     }
 
     #[test]
-    fn two_processes_read_each_others_values() {
+    fn processes_read_each_others_values_and_a_key_has_one_claim_at_a_time() {
         let (folder, one) = store(1 << 20);
         let other = ExpectedValueStore::open(folder.path(), 1 << 20).unwrap();
-        one.put(&Key([1; 32]), b"values");
-        assert_eq!(other.get(&Key([1; 32])).as_deref(), Some(&b"values"[..]));
-        assert_eq!(other.get(&Key([2; 32])), None);
-    }
-
-    #[test]
-    fn a_key_has_one_claim_at_a_time_and_no_lock_file_is_left() {
-        let (folder, one) = store(1 << 20);
-        let other = ExpectedValueStore::open(folder.path(), 1 << 20).unwrap();
-        let claim = one.claim(&Key([1; 32]));
-        assert!(claim.is_some() && other.claim(&Key([1; 32])).is_none());
-        assert!(other.claim(&Key([2; 32])).is_some());
+        let [key, unknown] = [Key([1; 32]), Key([2; 32])];
+        let claim = one.claim(&key);
+        assert!(claim.is_some() && other.claim(&key).is_none());
+        assert!(other.claim(&unknown).is_some());
         drop(claim);
-        assert!(other.claim(&Key([1; 32])).is_some());
+        assert!(other.claim(&key).is_some());
+        // No lock file is left.
         assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
+        one.put(&key, b"values");
+        assert_eq!(other.get(&key).as_deref(), Some(&b"values"[..]));
+        assert_eq!(other.get(&unknown), None);
     }
 
     #[test]
@@ -285,22 +277,13 @@ mod tests {
     fn an_old_lock_file_without_a_holder_is_removed() {
         let (folder, store) = store(1 << 20);
         let held = store.claim(&Key([1; 32])).unwrap();
-        let left = folder.path().join(format!("{}.{LOCK}", Key([2; 32])));
-        let new = folder.path().join(format!("{}.{LOCK}", Key([3; 32])));
-        fs::write(&left, b"").unwrap();
-        fs::write(&new, b"").unwrap();
+        let [locked, left, new] =
+            [1, 2, 3].map(|n| folder.path().join(format!("{}.{LOCK}", Key([n; 32]))));
         let old = SystemTime::now() - 2 * MAX_LEFTOVER_AGE;
-        for path in [
-            &left,
-            &folder.path().join(format!("{}.{LOCK}", Key([1; 32]))),
-        ] {
-            File::options()
-                .write(true)
-                .open(path)
-                .unwrap()
-                .set_modified(old)
-                .unwrap();
-        }
+        File::create(&new).unwrap();
+        File::create(&left).unwrap().set_modified(old).unwrap();
+        let held_file = File::options().write(true).open(&locked).unwrap();
+        held_file.set_modified(old).unwrap();
         store.prune().unwrap();
         assert!(!left.exists() && new.exists());
         assert!(store.claim(&Key([1; 32])).is_none());
