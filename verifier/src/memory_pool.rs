@@ -5,11 +5,13 @@
 //! limit before. So a verdict does not depend on what else runs. A request that must not wait is deferred if the pool lacks the memory.
 
 use std::path::Path;
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::Arc;
 
+use futures::executor::block_on;
 use sandboxes::{
     Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError, Work,
 };
+use tokio::sync::Semaphore;
 
 /// Bytes that an instance may use without a share of the pool.
 pub const FREE_ALLOWANCE: u64 = 256 << 20;
@@ -21,17 +23,28 @@ const DEFAULT_MACHINE_BYTES: u64 = 8 << 30;
 /// A sandbox that limits the memory of all its programs together. The wrapped sandbox must end a program at its memory limit, whatever the limit is.
 pub struct PooledMemorySandbox {
     sandbox: Arc<dyn Sandbox>,
-    memory: MemoryPool,
+    /// The MiB that are free. They are lent in the order of the requests.
+    free: Semaphore,
+    /// The MiB of the whole pool.
+    all: u32,
 }
 
 impl PooledMemorySandbox {
     /// `bytes` is the pool for the programs that need more than [`FREE_ALLOWANCE`]. A program whose limit is the whole pool or more has the pool to itself while it runs.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>, bytes: u64) -> PooledMemorySandbox {
+        let all = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
         PooledMemorySandbox {
             sandbox,
-            memory: MemoryPool::new(bytes),
+            free: Semaphore::new(all as usize),
+            all,
         }
+    }
+
+    /// The MiB that `bytes` take of the pool: all of them, if it has no more.
+    fn mebibytes(&self, bytes: u64) -> u32 {
+        let mebibytes = u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
+        mebibytes.min(self.all)
     }
 }
 
@@ -56,10 +69,12 @@ impl Sandbox for PooledMemorySandbox {
             Work::Tests { .. } => limit.saturating_mul(INSTANCES),
             Work::Calls { .. } | Work::WholeProgram { .. } | Work::Outline { .. } => limit,
         };
-        let _lease = match request.patience {
-            Patience::Wait => self.memory.acquire(bytes),
-            Patience::Defer => self.memory.try_acquire(bytes).ok_or(Deferred::NoMemory)?,
+        let share = self.mebibytes(bytes);
+        let lent = match request.patience {
+            Patience::Wait => block_on(self.free.acquire_many(share)).ok(),
+            Patience::Defer => self.free.try_acquire_many(share).ok(),
         };
+        let _lent = lent.ok_or(Deferred::NoMemory)?;
         self.sandbox.run(request)
     }
 }
@@ -107,82 +122,6 @@ fn control_group_limits() -> Vec<u64> {
         .collect()
 }
 
-/// A pool of bytes, lent in the order of the requests.
-struct MemoryPool {
-    state: Mutex<State>,
-    changed: Condvar,
-    all: u64,
-}
-
-struct State {
-    free: u64,
-    /// The ticket of the next request that waits.
-    next_ticket: u64,
-    /// The ticket of the request that is served next.
-    serving: u64,
-}
-
-/// Bytes lent from the pool, until it is dropped.
-struct MemoryLease<'a> {
-    pool: &'a MemoryPool,
-    bytes: u64,
-}
-
-impl MemoryPool {
-    fn new(all: u64) -> MemoryPool {
-        MemoryPool {
-            state: Mutex::new(State {
-                free: all,
-                next_ticket: 0,
-                serving: 0,
-            }),
-            changed: Condvar::new(),
-            all,
-        }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
-    /// Waits until `bytes` are free, or the whole pool if `bytes` is more than that.
-    fn acquire(&self, bytes: u64) -> MemoryLease<'_> {
-        let bytes = bytes.min(self.all);
-        let mut state = self.lock();
-        let ticket = state.next_ticket;
-        state.next_ticket += 1;
-        while state.serving != ticket || state.free < bytes {
-            state = self
-                .changed
-                .wait(state)
-                .unwrap_or_else(PoisonError::into_inner);
-        }
-        state.serving += 1;
-        state.free -= bytes;
-        drop(state);
-        self.changed.notify_all();
-        MemoryLease { pool: self, bytes }
-    }
-
-    /// Like [`MemoryPool::acquire`], but returns `None` instead of waiting.
-    fn try_acquire(&self, bytes: u64) -> Option<MemoryLease<'_>> {
-        let bytes = bytes.min(self.all);
-        let mut state = self.lock();
-        if state.serving != state.next_ticket || state.free < bytes {
-            return None;
-        }
-        state.free -= bytes;
-        Some(MemoryLease { pool: self, bytes })
-    }
-}
-
-impl Drop for MemoryLease<'_> {
-    fn drop(&mut self) {
-        self.pool.lock().free += self.bytes;
-        self.pool.changed.notify_all();
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU64, Ordering};
@@ -194,31 +133,26 @@ mod tests {
 
     const LIMIT: u64 = 4 * FREE_ALLOWANCE;
 
-    fn limits() -> Limits {
-        Limits {
-            memory: LIMIT,
-            ..Limits::default()
-        }
-    }
-
     fn run(
-        sandbox_with_pool: &PooledMemorySandbox,
+        sandbox: &PooledMemorySandbox,
         source: &str,
         patience: Patience,
     ) -> Result<End, SandboxError> {
+        let entry_point = "f";
         let program = Program {
             source,
-            entry_point: "f",
+            entry_point,
         };
-        let work = Work::Calls {
-            program,
-            calls: &[],
+        let calls = &[];
+        let limits = Limits {
+            memory: LIMIT,
+            ..Limits::default()
         };
         let request = Request {
             patience,
-            ..Request::new(work, &limits())
+            ..Request::new(Work::Calls { program, calls }, &limits)
         };
-        sandbox_with_pool.run(&request).map(|run| run.end)
+        sandbox.run(&request).map(|run| run.end)
     }
 
     #[test]
@@ -268,7 +202,7 @@ mod tests {
             Arc::<FakeSandbox>::clone(&sandbox) as Arc<dyn Sandbox>,
             LIMIT,
         );
-        let all = sandbox_with_pool.memory.acquire(u64::MAX);
+        let all = block_on(sandbox_with_pool.free.acquire_many(sandbox_with_pool.all)).unwrap();
         let completed = Ok(End::Completed);
         assert_eq!(run(&sandbox_with_pool, "little", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
@@ -280,28 +214,6 @@ mod tests {
         assert_eq!(run(&sandbox_with_pool, "much", Patience::Defer), completed);
         assert_eq!(run(&sandbox_with_pool, "much", Patience::Wait), completed);
         assert_eq!(sandbox.runs.load(Ordering::SeqCst), 6);
-    }
-
-    #[test]
-    fn memory_is_lent_in_the_order_of_the_requests() {
-        let pool = MemoryPool::new(10);
-        let (few, order) = (pool.acquire(5), Mutex::new(Vec::new()));
-        std::thread::scope(|scope| {
-            for (number, bytes) in [(1, 10), (2, 1)] {
-                scope.spawn({
-                    let (pool, order) = (&pool, &order);
-                    move || {
-                        let _lease = pool.acquire(bytes);
-                        order.lock().unwrap().push(number);
-                    }
-                });
-                while pool.lock().next_ticket <= number {
-                    std::thread::yield_now();
-                }
-            }
-            drop(few);
-        });
-        assert_eq!(*order.lock().unwrap(), [1, 2]);
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::sync::atomic::AtomicU64;
 
-use prometheus_client::encoding::{EncodeLabelSet, prometheus_text};
+use prometheus_client::encoding::prometheus_text;
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
 use prometheus_client::metrics::gauge::Gauge;
@@ -22,41 +22,19 @@ const BUCKETS: [f64; 12] = [
 #[derive(Debug)]
 pub struct Metrics {
     registry: Registry,
-    requests: Family<RequestLabels, Counter>,
-    judgements: Family<JudgementLabels, Counter>,
-    client_items: Family<ClientLabels, Counter>,
-    seconds: Family<GraderLabel, Histogram>,
+    requests: Counters<2>,
+    judgements: Counters<3>,
+    client_items: Counters<2>,
+    seconds: Family<[(&'static str, &'static str); 1], Histogram>,
     queued: Count,
     running: Count,
     workers: Count,
     ready: Count,
 }
 
+/// Counters by the names and values of labels.
+type Counters<const LABELS: usize> = Family<[(&'static str, String); LABELS], Counter>;
 type Count = Gauge<u64, AtomicU64>;
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct RequestLabels {
-    route: String,
-    status: u16,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct JudgementLabels {
-    grader: &'static str,
-    verdict: &'static str,
-    cached: bool,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct ClientLabels {
-    client: &'static str,
-    outcome: &'static str,
-}
-
-#[derive(Debug, Clone, PartialEq, Eq, Hash, EncodeLabelSet)]
-struct GraderLabel {
-    grader: &'static str,
-}
 
 /// Values that are read when the metrics are requested.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
@@ -73,58 +51,38 @@ pub struct Gauges {
 
 impl Default for Metrics {
     fn default() -> Metrics {
-        let mut registry = Registry::with_prefix("rapid_verifier");
+        let mut all = Registry::with_prefix("rapid_verifier");
+        let r = &mut all;
         Metrics {
-            requests: add(
-                &mut registry,
-                "requests",
-                "HTTP requests answered",
-                Family::default(),
-            ),
-            judgements: add(
-                &mut registry,
-                "judgements",
-                "Items judged",
-                Family::default(),
-            ),
+            requests: add(r, "requests", "HTTP requests answered"),
+            judgements: add(r, "judgements", "Items judged"),
             client_items: add(
-                &mut registry,
+                r,
                 "client_items",
                 "Items of other projects' clients by what the client was told: the verdict, withheld (an error and no reward), failsafe (a reward 0 that is masked), or run (what a program wrote)",
-                Family::default(),
             ),
-            seconds: add(
-                &mut registry,
+            seconds: register(
+                r,
                 "judge_seconds",
                 "Time that judging an item took, without cached items and items that no grader could judge",
                 Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             ),
-            queued: add(
-                &mut registry,
-                "queued_items",
-                "Items that wait for a worker",
-                Gauge::default(),
-            ),
-            running: add(
-                &mut registry,
-                "running_items",
-                "Items that are being judged",
-                Gauge::default(),
-            ),
-            workers: add(&mut registry, "workers", "Worker threads", Gauge::default()),
-            ready: add(
-                &mut registry,
-                "ready",
-                "1 if /readyz answers 200, otherwise 0",
-                Gauge::default(),
-            ),
-            registry,
+            queued: add(r, "queued_items", "Items that wait for a worker"),
+            running: add(r, "running_items", "Items that are being judged"),
+            workers: add(r, "workers", "Worker threads"),
+            ready: add(r, "ready", "1 if /readyz answers 200, otherwise 0"),
+            registry: all,
         }
     }
 }
 
-/// Registers a metric and returns it. The library appends a full stop to the help, and `_total` to a counter's name.
-fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+/// Registers a metric and returns it.
+fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
+    register(registry, name, help, M::default())
+}
+
+/// [`add`] of a metric that has no default. The library appends a full stop to the help, and `_total` to a counter's name.
+fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
 }
@@ -132,10 +90,8 @@ fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metri
 impl Metrics {
     /// Counts an answered request.
     pub fn request(&self, route: &str, status: u16) {
-        let route = route.to_owned();
-        self.requests
-            .get_or_create(&RequestLabels { route, status })
-            .inc();
+        let labels = [("route", route.to_owned()), ("status", status.to_string())];
+        self.requests.get_or_create(&labels).inc();
     }
 
     /// Counts a judgement, and records the `seconds` that it took. They are not recorded for a cached judgement, and are `None`
@@ -147,23 +103,26 @@ impl Metrics {
         cached: bool,
         seconds: Option<f64>,
     ) {
-        let labels = JudgementLabels {
-            grader,
-            verdict: name(verdict),
-            cached,
-        };
+        let labels = [
+            ("grader", grader.to_owned()),
+            ("verdict", name(verdict).to_owned()),
+            ("cached", cached.to_string()),
+        ];
         self.judgements.get_or_create(&labels).inc();
         if let Some(seconds) = seconds.filter(|_| !cached) {
-            self.seconds
-                .get_or_create(&GraderLabel { grader })
-                .observe(seconds);
+            let labels = [("grader", grader)];
+            self.seconds.get_or_create(&labels).observe(seconds);
         }
     }
 
     /// Counts items of a client by what it was told about them.
     pub fn client_items(&self, client: &'static str, outcome: &'static str, items: usize) {
+        let labels = [
+            ("client", client.to_owned()),
+            ("outcome", outcome.to_owned()),
+        ];
         self.client_items
-            .get_or_create(&ClientLabels { client, outcome })
+            .get_or_create(&labels)
             .inc_by(items as u64);
     }
 

@@ -378,6 +378,7 @@ mod tests {
             if let Some(hold) = &self.hold {
                 let _ = hold.recv();
             }
+            assert_ne!(self.text, "panic", "on purpose");
             let _ = self.to.send(self.text);
         }
     }
@@ -388,6 +389,7 @@ mod tests {
         pool: Pool,
         to: mpsc::Sender<&'static str>,
         notes: mpsc::Receiver<&'static str>,
+        wanted: Arc<AtomicBool>,
     }
 
     impl Bench {
@@ -395,39 +397,39 @@ mod tests {
         fn busy(capacity: usize) -> Bench {
             let (to, notes) = mpsc::channel();
             let (release, hold) = mpsc::channel();
-            let pool = Pool::new("test", 1, capacity).unwrap();
-            let wanted = Arc::new(AtomicBool::new(true));
-            pool.reserve(new_lane(), 1).unwrap().submit(Box::new(Note {
-                text: "first",
-                to: to.clone(),
-                wanted,
-                hold: Some(hold),
-            }));
-            while pool.load() != (0, 1) {
-                std::thread::yield_now();
-            }
-            Bench {
+            let bench = Bench {
                 release: Some(release),
-                pool,
+                pool: Pool::new("test", 1, capacity).unwrap(),
                 to,
                 notes,
+                wanted: Arc::new(AtomicBool::new(true)),
+            };
+            let mut first = bench.note("first");
+            first.hold = Some(hold);
+            let mut place = bench.pool.reserve(lane_of(0), 1).unwrap();
+            place.submit(first);
+            while bench.pool.load() != (0, 1) {
+                std::thread::yield_now();
             }
+            bench
         }
 
-        fn submit(&self, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
-            self.submit_in(new_lane(), texts, wanted);
+        fn note(&self, text: &'static str) -> Box<Note> {
+            Box::new(Note {
+                text,
+                to: self.to.clone(),
+                wanted: Arc::clone(&self.wanted),
+                hold: None,
+            })
         }
 
-        fn submit_in(&self, lane: Lane, texts: &[&'static str], wanted: &Arc<AtomicBool>) {
-            let mut room = self.pool.reserve(lane, texts.len()).unwrap();
-            for text in texts {
-                room.submit(Box::new(Note {
-                    text,
-                    to: self.to.clone(),
-                    wanted: Arc::clone(wanted),
-                    hold: None,
-                }));
-            }
+        fn submit(&self, lane: Lane, texts: &[&'static str]) {
+            let mut places = self.pool.reserve(lane, texts.len()).unwrap();
+            texts.iter().for_each(|text| places.submit(self.note(text)));
+        }
+
+        fn has_room(&self, jobs: usize) -> bool {
+            self.pool.reserve(lane_of(0), jobs).is_ok()
         }
 
         fn finish(mut self) -> Vec<&'static str> {
@@ -435,46 +437,36 @@ mod tests {
             while self.pool.load() != (0, 0) {
                 std::thread::yield_now();
             }
-            drop(self.to);
-            drop(self.pool);
+            drop((self.to, self.pool));
             self.notes.iter().collect()
         }
     }
 
-    fn new_lane() -> Lane {
-        Lane::new(ClientId(0))
-    }
-
-    fn yes() -> Arc<AtomicBool> {
-        Arc::new(AtomicBool::new(true))
+    /// The lane of a new request.
+    fn lane_of(client: u64) -> Lane {
+        Lane::new(ClientId(client))
     }
 
     #[test]
-    fn a_single_job_does_not_wait_for_a_request_with_many() {
-        let bench = Bench::busy(100);
-        bench.submit(&["a1", "a2", "a3", "a4"], &yes());
-        bench.submit(&["b1"], &yes());
-        assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
-    }
-
-    #[test]
-    fn a_single_job_does_not_wait_for_a_request_whose_jobs_arrive_one_by_one() {
-        let bench = Bench::busy(100);
-        let lane = new_lane();
-        for text in ["a1", "a2", "a3", "a4"] {
-            bench.submit_in(lane, &[text], &yes());
+    fn a_single_job_waits_for_no_request_with_many_whether_they_arrive_at_once_or_one_by_one() {
+        let texts = ["a1", "a2", "a3", "a4"];
+        for at_a_time in [4, 1] {
+            let (bench, lane) = (Bench::busy(100), lane_of(0));
+            for jobs in texts.chunks(at_a_time) {
+                bench.submit(lane, jobs);
+            }
+            bench.submit(lane_of(0), &["b1"]);
+            assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
         }
-        bench.submit(&["b1"], &yes());
-        assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
     }
 
     #[test]
     fn a_client_with_many_requests_has_one_turn_as_others_have() {
         let bench = Bench::busy(100);
         for text in ["a1", "a2", "a3", "a4"] {
-            bench.submit_in(Lane::new(ClientId(1)), &[text], &yes());
+            bench.submit(lane_of(1), &[text]);
         }
-        bench.submit_in(Lane::new(ClientId(2)), &["b1", "b2"], &yes());
+        bench.submit(lane_of(2), &["b1", "b2"]);
         let order = ["first", "a1", "b1", "a2", "b2", "a3", "a4"];
         assert_eq!(bench.finish(), order);
     }
@@ -488,80 +480,37 @@ mod tests {
     #[test]
     fn a_request_is_admitted_as_a_whole_or_not_at_all() {
         let bench = Bench::busy(3);
-        let room = bench.pool.reserve(new_lane(), 2).unwrap();
-        let full = bench.pool.reserve(new_lane(), 2).err().unwrap();
+        let room = bench.pool.reserve(lane_of(0), 2).unwrap();
+        let full = bench.pool.reserve(lane_of(0), 2).err().unwrap();
         assert!(full.retry_after >= Duration::from_secs(1));
         drop(room);
-        assert!(bench.pool.reserve(new_lane(), 3).is_ok());
+        assert!(bench.has_room(3));
     }
 
     #[test]
-    fn a_readmitted_job_has_room_in_a_full_queue() {
-        let bench = Bench::busy(1);
-        let lane = new_lane();
-        bench.submit_in(lane, &["a1"], &yes());
-        assert!(bench.pool.reserve(new_lane(), 1).is_err());
-        bench.pool.readmit(
-            lane,
-            Box::new(Note {
-                text: "a2",
-                to: bench.to.clone(),
-                wanted: yes(),
-                hold: None,
-            }),
-        );
-        assert_eq!(bench.finish(), ["first", "a1", "a2"]);
-    }
-
-    #[test]
-    fn a_request_without_jobs_is_admitted_while_the_queue_is_over_its_capacity() {
-        let bench = Bench::busy(1);
-        let lane = new_lane();
-        bench.submit_in(lane, &["a1"], &yes());
-        bench.pool.readmit(
-            lane,
-            Box::new(Note {
-                text: "a2",
-                to: bench.to.clone(),
-                wanted: yes(),
-                hold: None,
-            }),
-        );
-        assert!(bench.pool.reserve(new_lane(), 0).is_ok());
-        assert!(bench.pool.reserve(new_lane(), 1).is_err());
+    fn a_full_queue_admits_a_readmitted_job_and_a_request_without_jobs() {
+        let (bench, lane) = (Bench::busy(1), lane_of(0));
+        bench.submit(lane, &["a1"]);
+        bench.pool.readmit(lane, bench.note("a2"));
+        assert!(bench.has_room(0) && !bench.has_room(1));
         assert_eq!(bench.finish(), ["first", "a1", "a2"]);
     }
 
     #[test]
     fn jobs_that_nobody_waits_for_are_not_run_and_free_their_places() {
         let bench = Bench::busy(3);
-        let wanted = yes();
-        bench.submit(&["a1", "a2", "a3"], &wanted);
-        wanted.store(false, Ordering::SeqCst);
-        assert!(bench.pool.reserve(new_lane(), 1).is_err());
+        bench.submit(lane_of(0), &["a1", "a2", "a3"]);
+        bench.wanted.store(false, Ordering::SeqCst);
+        assert!(!bench.has_room(1));
         bench.pool.sweep();
-        assert!(bench.pool.reserve(new_lane(), 3).is_ok());
+        assert!(bench.has_room(3));
         assert_eq!(bench.finish(), ["first"]);
     }
 
     #[test]
     fn a_worker_survives_a_job_that_panics() {
-        struct Panics;
-        impl Job for Panics {
-            fn wanted(&mut self) -> bool {
-                true
-            }
-            fn run(self: Box<Self>) {
-                panic!("on purpose");
-            }
-        }
         let bench = Bench::busy(10);
-        bench
-            .pool
-            .reserve(new_lane(), 1)
-            .unwrap()
-            .submit(Box::new(Panics));
-        bench.submit(&["after"], &yes());
+        bench.submit(lane_of(0), &["panic", "after"]);
         assert_eq!(bench.finish(), ["first", "after"]);
     }
 }
