@@ -3,7 +3,7 @@
 mod grader_state;
 
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::Arc;
 
 use datasets::{CodeTask, CodeTest, MathTask, TaskSpec, Value};
 use sandboxes::outline::Stopped;
@@ -19,7 +19,7 @@ use crate::grade::code::{
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::memory_pool;
-use crate::registry::{RegisteredTask, grader};
+use crate::registry::RegisteredTask;
 use grader_state::GraderCell;
 
 /// Opens the sandbox. The first time is slow, so it runs in a separate thread.
@@ -55,7 +55,7 @@ pub struct Graders {
     expected_values: Option<Arc<ExpectedValueStore>>,
     code: GraderCell<CodeGrader>,
     lean: GraderCell<LeanGrader>,
-    math: RwLock<(GraderState, Option<String>)>,
+    math: GraderCell<()>,
 }
 
 impl Graders {
@@ -70,17 +70,13 @@ impl Graders {
             expected_values,
             code: GraderCell::new("the sandbox"),
             lean: GraderCell::new("Lean"),
-            math: RwLock::new((GraderState::Preparing, None)),
+            math: GraderCell::new("mathematics"),
         }
     }
 
     /// Opens the sandbox, and has every grader judge a correct and a wrong sample. Blocks; for a minute if the sandbox must be built first.
     pub fn prepare(&self, open: OpenSandbox) {
-        let math = match self_test_math(self.settings.math) {
-            Ok(()) => (GraderState::Ready, None),
-            Err(reason) => (GraderState::Unavailable, Some(reason)),
-        };
-        *self.math.write().unwrap_or_else(PoisonError::into_inner) = math;
+        self.math.set(self_test_math(self.settings.math));
         std::thread::scope(|scope| {
             // Loading Mathlib takes as long as building a sandbox.
             scope.spawn(|| self.lean.set(self.prepare_lean()));
@@ -139,7 +135,7 @@ impl Graders {
         abandoned: &Abandoned,
     ) -> Result<Grading, NoVerdictYet> {
         match &task.spec {
-            TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
+            TaskSpec::Math(spec) => Ok(self.grade_math(task, spec, prompt, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
@@ -166,7 +162,7 @@ impl Graders {
         abandoned: &Abandoned,
     ) -> Result<Grading, Key> {
         match &task.spec {
-            TaskSpec::Math(spec) => Ok(self.grade_math(task, prompt, spec, completion)),
+            TaskSpec::Math(spec) => Ok(self.grade_math(task, spec, prompt, completion)),
             TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
                 Ok(grader) => grader.grade_with(spec, completion, mode, given),
                 Err(unavailable) => Ok(*unavailable),
@@ -186,12 +182,12 @@ impl Graders {
     fn grade_math(
         &self,
         task: &RegisteredTask,
-        prompt: &str,
         spec: &MathTask,
-        completion: &str,
+        prompt: &str,
+        text: &str,
     ) -> Grading {
         let question = question_text(task, prompt);
-        math::grade(question, &spec.answer, completion, self.settings.math)
+        math::grade(question, &spec.answer, text, self.settings.math)
     }
 
     /// The result of a task's canonical solution, as [`CodeGrader::try_canonical_result`].
@@ -284,13 +280,12 @@ impl Graders {
     /// The `unavailable` grading that says why the task's grader cannot judge now. `None` if it can judge.
     #[must_use]
     pub fn unavailable_grading(&self, spec: &TaskSpec) -> Option<Grading> {
-        match spec {
+        let unavailable = match spec {
             TaskSpec::Math(_) => None,
-            TaskSpec::Code(_) | TaskSpec::Program(_) => {
-                self.code.grader().err().map(|unavailable| *unavailable)
-            }
-            TaskSpec::Lean(_) => self.lean.grader().err().map(|unavailable| *unavailable),
-        }
+            TaskSpec::Code(_) | TaskSpec::Program(_) => self.code.grader().err(),
+            TaskSpec::Lean(_) => self.lean.grader().err(),
+        };
+        unavailable.map(|grading| *grading)
     }
 
     /// Fails if Lean is ready and no jail keeps the code that it runs from this machine.
@@ -325,9 +320,7 @@ impl Graders {
         completion: &str,
         mode: TestMode,
     ) -> Key {
-        let writer = KeyWriter::new()
-            .field("verdict-1")
-            .field(grader(&task.spec));
+        let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
             TaskSpec::Lean(spec) => {
@@ -383,35 +376,26 @@ impl Graders {
             version: version.to_owned(),
             state: GraderState::Unavailable,
             reason: None,
-            required: self
-                .settings
-                .require
-                .iter()
-                .any(|required| required == name),
+            required: self.settings.require.iter().any(|other| other == name),
             backend: None,
             interpreter: None,
             digest: None,
             policy: None,
         };
-        let (state, reason) = self
-            .math
-            .read()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone();
         let math = GraderInfo {
-            state,
-            reason,
             policy: Some(self.settings.math.name()),
             ..blank("math", math::VERSION)
         };
+        let math = self.math.info(math, |()| None);
         let code = GraderInfo {
             policy: Some(self.settings.code.name().to_owned()),
             ..blank("code", code::VERSION)
         };
-        let code = self.code.info(code, |grader| grader.sandbox().identity());
-        let lean = self
-            .lean
-            .info(blank("lean", lean::VERSION), |grader| &grader.identity);
+        let code = self
+            .code
+            .info(code, |grader| Some(grader.sandbox().identity()));
+        let lean = blank("lean", lean::VERSION);
+        let lean = self.lean.info(lean, |grader| Some(&grader.identity));
         vec![math, code, lean]
     }
 

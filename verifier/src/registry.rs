@@ -156,7 +156,7 @@ impl Registry {
         let digest = of_tasks(tasks.iter().map(|(id, task)| (id.as_str(), task.content)));
         let mut graders: Vec<String> = Vec::new();
         for (id, task) in tasks {
-            let grader = grader(&task.spec);
+            let grader = task.spec.kind();
             if !graders.iter().any(|known| known == grader) {
                 graders.push(grader.to_owned());
             }
@@ -209,46 +209,11 @@ impl Registry {
     }
 }
 
-/// The grader that a task needs.
-#[must_use]
-pub fn grader(spec: &TaskSpec) -> &'static str {
-    spec.kind()
-}
-
 #[cfg(test)]
 mod tests {
     use datasets::{CodeTask, MathTask};
 
     use super::*;
-
-    fn registry() -> Registry {
-        let task = |id: &str, answer: &str| Task {
-            id: id.to_owned(),
-            question: "?".to_owned(),
-            spec: TaskSpec::Math(MathTask {
-                answer: answer.to_owned(),
-            }),
-        };
-        let mut registry = Registry::default();
-        registry.add(Dataset {
-            name: "sums".to_owned(),
-            train: vec![task("sums/1", "2")],
-            eval: vec![task("sums/2", "4")],
-        });
-        registry
-    }
-
-    #[test]
-    fn a_task_is_looked_up_by_its_id() {
-        let registry = registry();
-        assert!(registry.get("sums/2").is_some());
-        assert!(registry.get("sums/3").is_none());
-        assert_eq!(registry.datasets()[0].graders, ["math"]);
-        assert_eq!(
-            (registry.datasets()[0].train, registry.datasets()[0].eval),
-            (1, 1)
-        );
-    }
 
     #[test]
     fn an_inline_task_equals_that_of_a_data_set_unless_it_has_a_canonical_solution() {
@@ -282,11 +247,18 @@ mod tests {
     }
 
     #[test]
-    fn the_digest_of_a_data_set_equals_that_of_its_loader() {
+    fn a_data_set_is_registered_with_its_tasks_and_the_digest_of_its_loader() {
         let dataset = datasets::open("starter-code", None).unwrap();
         let mut registry = Registry::default();
-        let digest = dataset.digest().to_string();
+        let (digest, id) = (dataset.digest().to_string(), dataset.eval[0].id.clone());
+        let (train, eval) = (dataset.train.len(), dataset.eval.len());
         registry.add(dataset);
-        assert_eq!(registry.datasets()[0].digest, digest);
+        let info = &registry.datasets()[0];
+        assert_eq!(
+            (&info.digest, &info.graders[..]),
+            (&digest, &["code".to_owned()][..])
+        );
+        assert_eq!((info.train, info.eval), (train, eval));
+        assert!(registry.get(&id).is_some() && registry.get("starter-code/none").is_none());
     }
 }

@@ -6,13 +6,13 @@ use std::sync::Arc;
 use datasets::passk::{self, Counts, Estimate, percent};
 use futures::StreamExt as _;
 use serde::Serialize;
-use verifier_api::{Id, Judgement, Verdict};
+use verifier_api::{Id, Judgement};
 
 use crate::grade::code::TestMode;
 use crate::metrics::name;
 use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
-use crate::service::{Batch, JudgeItem, Service, judge};
+use crate::service::{Batch, JudgeItem, Service, judge, no_judgement};
 
 mod audit;
 mod results;
@@ -93,29 +93,16 @@ impl<'a> SampleScorer<'a> {
     }
 
     async fn judge_one(&self, index: usize) -> Judgement {
-        let judgement = match self.judge_item(index) {
-            Some(item) => judge(
-                self.service,
-                ClientId::default(),
-                Batch::new(self.service, vec![item]),
-            )
-            .await
-            .ok()
-            .and_then(|mut judgements| judgements.pop()),
-            None => None,
-        };
-        judgement.unwrap_or_else(|| Judgement {
-            id: Id::Text(self.samples[index].task.clone()),
-            reward: None,
-            verdict: Verdict::Unavailable,
-            detail: serde_json::json!({ "reason": "the queue had no room" }),
-            passed: None,
-            total: None,
-            retryable: true,
-            key: String::new(),
-            cached: false,
-            deterministic: true,
-            elapsed_ms: 0.0,
+        let mut judgements = Vec::new();
+        if let Some(item) = self.judge_item(index) {
+            let batch = Batch::new(self.service, vec![item]);
+            let judged = judge(self.service, ClientId::default(), batch).await;
+            judgements = judged.unwrap_or_default();
+        }
+        judgements.pop().unwrap_or_else(|| {
+            let id = Id::Text(self.samples[index].task.clone());
+            let detail = serde_json::json!({ "reason": "the queue had no room" });
+            no_judgement(id, detail, true)
         })
     }
 
@@ -278,27 +265,23 @@ mod tests {
     use std::sync::Mutex;
 
     use datasets::{CodeTask, CodeTest, Dataset, Task, TaskSpec, Value};
-    use sandboxes::{Limits, Sandbox};
-    use verifier_api::RequestLimits;
+    use sandboxes::Sandbox;
 
     use super::*;
     use crate::fake_sandbox::{FakeSandbox, doubled};
-    use crate::grade::code::Extraction;
-    use crate::grade::{lean, math};
-    use crate::graders::GraderSettings;
     use crate::registry::Registry;
-    use crate::service::{CompatSettings, DiskStores, ServiceSettings};
+    use crate::service::DiskStores;
+    use crate::service::tests::settings;
 
     /// A service with one task, a function that doubles its argument and whose prompt is code; and the sources that its sandbox runs.
     fn service() -> (Arc<Service>, Arc<Mutex<Vec<String>>>) {
-        let test = CodeTest {
-            args: vec![Value::from(3)],
-            expected: Some(Value::from(6)),
-        };
         let spec = TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
             prefix: Some("def f(n):\n".to_owned()),
-            tests: vec![test],
+            tests: vec![CodeTest {
+                args: vec![Value::from(3)],
+                expected: Some(Value::from(6)),
+            }],
             ..CodeTask::default()
         });
         let task = Task {
@@ -312,32 +295,8 @@ mod tests {
             train: vec![task],
             eval: Vec::new(),
         });
-        let settings = ServiceSettings {
-            limits: RequestLimits {
-                body_bytes: 1 << 20,
-                items: 1,
-                queue: 1,
-            },
-            connections: 1,
-            workers: 1,
-            cache_bytes: 1 << 20,
-            token: None,
-            allowed_hosts: Vec::new(),
-            compat: CompatSettings {
-                hold: std::time::Duration::ZERO,
-                nemo_gym_failsafe: false,
-            },
-            graders: GraderSettings {
-                lean: lean::LeanSettings::default(),
-                workers: 1,
-                math: math::MathSettings::default(),
-                code: Extraction::default(),
-                limits: Limits::default(),
-                memory_pool: None,
-                expected_bytes: 1 << 20,
-                require: Vec::new(),
-            },
-        };
+        let mut settings = settings();
+        settings.limits.queue = 1;
         let service = Service::new(settings, registry, DiskStores::default()).unwrap();
         let sources = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sources);
@@ -373,6 +332,6 @@ mod tests {
             ..samples[1].clone()
         };
         let judgements = judge_samples(&service, &[blank], TestMode::All, || ()).await;
-        assert_eq!(judgements[0].verdict, Verdict::Malformed);
+        assert_eq!(judgements[0].verdict, verifier_api::Verdict::Malformed);
     }
 }

@@ -27,55 +27,23 @@ pub enum SetupError {
     /// A data set that the configuration names.
     #[error(transparent)]
     Dataset(#[from] datasets::DatasetError),
-    /// The token file.
-    #[error(
-        "the token file {path} {reason}. Put a long random text on its first line, such as `openssl rand -hex 32` prints"
-    )]
-    Token {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it.
+    /// The token, or where to listen.
+    #[error("{reason}")]
+    Refused {
+        /// What is wrong, and what to change.
         reason: String,
+        /// The system's error, if there is one.
+        source: Option<std::io::Error>,
     },
     /// The worker threads cannot be started.
     #[error("the worker threads could not be started: {0}. Lower `workers`")]
     Threads(std::io::Error),
-    /// Other machines could reach the service, and there is no token.
-    #[error(
-        "refusing to listen on {listen}{}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1",
-        address_of_name(.listen, .address)
-    )]
-    Unguarded {
-        /// The configured address.
-        listen: Listen,
-        /// One of its addresses that is not loopback.
-        address: SocketAddr,
-    },
-    /// Other machines could reach the service, and with it code of proofs that no jail keeps from this machine.
-    #[error(
-        "refusing to judge proofs of other machines without a jail: set lean.jail = \"bubblewrap\", or lean.backend = \"none\", or listen on 127.0.0.1 instead of {listen}"
-    )]
-    Unjailed {
-        /// The configured address.
-        listen: Listen,
-    },
-    /// The host name to listen on has no address.
-    #[error(
-        "cannot listen on {listen}: its name cannot be looked up; give an IP address, such as 127.0.0.1"
-    )]
-    Unresolved {
-        /// The configured address.
-        listen: Listen,
-        /// The system's error.
-        source: std::io::Error,
-    },
 }
 
-/// The address in parentheses, if the configuration has a name.
-fn address_of_name(listen: &Listen, address: &SocketAddr) -> String {
-    match listen {
-        Listen::Address(_) => String::new(),
-        Listen::Name { .. } => format!(" ({address})"),
+fn refused(reason: String) -> SetupError {
+    SetupError::Refused {
+        reason,
+        source: None,
     }
 }
 
@@ -95,24 +63,28 @@ pub struct Listening {
 /// [`SetupError`].
 pub fn service(config: &Config, token: Option<String>) -> Result<Listening, SetupError> {
     let token = read_token(config, token)?;
-    let listen = || config.listen.clone();
-    let addresses = config
-        .listen
-        .resolve()
-        .map_err(|source| SetupError::Unresolved {
-            listen: listen(),
-            source,
-        })?;
+    let listen = &config.listen;
+    let addresses = listen.resolve().map_err(|source| SetupError::Refused {
+        reason: format!(
+            "cannot listen on {listen}: its name cannot be looked up; give an IP address, such as 127.0.0.1"
+        ),
+        source: Some(source),
+    })?;
     let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
     if let Some(address) = addresses.iter().find(reachable) {
         if token.is_none() {
-            return Err(SetupError::Unguarded {
-                listen: listen(),
-                address: *address,
-            });
+            let address = match listen {
+                Listen::Address(_) => String::new(),
+                Listen::Name { .. } => format!(" ({address})"),
+            };
+            return Err(refused(format!(
+                "refusing to listen on {listen}{address}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
+            )));
         }
         if config.lean.runs_without_jail() {
-            return Err(SetupError::Unjailed { listen: listen() });
+            return Err(refused(format!(
+                "refusing to judge proofs of other machines without a jail: set lean.jail = \"bubblewrap\", or lean.backend = \"none\", or listen on 127.0.0.1 instead of {listen}"
+            )));
         }
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
@@ -203,27 +175,21 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
     ))
 }
 
-/// Opens the stores on disk.
+/// Opens the stores on disk. One that cannot be opened is left out, with a warning: its content is then in memory only.
 #[must_use]
 pub fn open_disk_stores(config: &Config) -> DiskStores {
-    DiskStores {
-        verdicts: open_verdict_db(config),
-        expected_values: open_expected_values(config),
-    }
-}
-
-/// Opens the verdict database; `None`, with a warning, if it cannot be opened: verdicts are then stored in memory only.
-fn open_verdict_db(config: &Config) -> Option<Arc<VerdictDb>> {
-    if !config.cache.disk {
-        return None;
-    }
     let path = cache_dir(config).join("verdicts.redb");
-    match VerdictDb::open_within(&path, config.cache.disk_bytes / 2) {
-        Ok(disk) => Some(Arc::new(disk)),
-        Err(error) => {
-            tracing::warn!("{error}");
-            None
-        }
+    let opened =
+        (config.cache.disk).then(|| VerdictDb::open_within(&path, config.cache.disk_bytes / 2));
+    let verdicts = opened.and_then(|opened| {
+        opened
+            .inspect_err(|error| tracing::warn!("{error}"))
+            .ok()
+            .map(Arc::new)
+    });
+    DiskStores {
+        verdicts,
+        expected_values: open_expected_values(config),
     }
 }
 
@@ -307,9 +273,11 @@ fn read_token(config: &Config, environment: Option<String>) -> Result<Option<Tok
             .filter(|token| !token.trim().is_empty())
             .map(|token| Token::new(token.trim())));
     };
-    let fault = |reason: String| SetupError::Token {
-        path: path.clone(),
-        reason,
+    let fault = |reason: String| {
+        refused(format!(
+            "the token file {} {reason}. Put a long random text on its first line, such as `openssl rand -hex 32` prints",
+            path.display()
+        ))
     };
     let text = datasets::jsonl::read_text(path)
         .map_err(|error| fault(format!("cannot be read: {error}")))?;
@@ -336,26 +304,17 @@ mod tests {
 
     #[test]
     fn an_address_that_others_can_reach_needs_a_token() {
+        let start = |listen: &str, token: Option<&str>| {
+            let started = service(&config_on(listen), token.map(str::to_owned));
+            started.map(drop).map_err(|error| error.to_string())
+        };
         // The last is a name that resolves to 0.0.0.0 everywhere.
         for open in ["0.0.0.0:0", "[::]:0", "192.0.2.1:80", "0x0:0"] {
-            assert!(
-                matches!(
-                    service(&config_on(open), None),
-                    Err(SetupError::Unguarded { .. })
-                ),
-                "{open}"
-            );
-            assert!(
-                matches!(
-                    service(&config_on(open), Some("  ".to_owned())),
-                    Err(SetupError::Unguarded { .. })
-                ),
-                "{open} with a blank token"
-            );
-            assert!(
-                service(&config_on(open), Some("secret".to_owned())).is_ok(),
-                "{open} with a token"
-            );
+            for none in [None, Some("  ")] {
+                let refused = start(open, none).unwrap_err();
+                assert!(refused.contains("without a token"), "{open}: {refused}");
+            }
+            assert_eq!(start(open, Some("secret")), Ok(()), "{open}");
         }
         for closed in [
             "127.0.0.1:0",
@@ -363,7 +322,7 @@ mod tests {
             "[::ffff:127.0.0.1]:0",
             "localhost:0",
         ] {
-            assert!(service(&config_on(closed), None).is_ok(), "{closed}");
+            assert_eq!(start(closed, None), Ok(()), "{closed}");
         }
     }
 
@@ -397,16 +356,14 @@ mod tests {
             token_file: Some(path.clone()),
             ..config_on("0.0.0.0:0")
         };
-        assert!(matches!(
-            service(&config, None),
-            Err(SetupError::Token { .. })
-        ));
+        let refused = |token: Option<&str>| {
+            let started = service(&config, token.map(str::to_owned));
+            started.err().map(|error| error.to_string())
+        };
+        assert!(refused(None).unwrap().contains("cannot be read"));
         std::fs::write(&path, "\n").unwrap();
-        assert!(matches!(
-            service(&config, Some("else".to_owned())),
-            Err(SetupError::Token { .. })
-        ));
+        assert!(refused(Some("else")).unwrap().contains("has nothing"));
         std::fs::write(&path, "secret\n").unwrap();
-        assert!(service(&config, None).is_ok());
+        assert_eq!(refused(None), None);
     }
 }

@@ -4,11 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Child, Command, Output, Stdio};
+use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
+
+use crate::running::Serving;
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
@@ -72,48 +74,28 @@ fn a_usage_error_exits_2() {
 }
 
 #[test]
-fn an_output_path_that_cannot_be_written_is_named_before_any_sample_is_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    let samples = folder.path().join("samples.jsonl");
-    std::fs::write(
-        &samples,
-        "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n",
-    )
-    .unwrap();
-    for place in [folder.path().join("missing/x.jsonl"), folder.path().into()] {
-        let place = place.to_str().unwrap();
-        let mut args = vec!["score", "--dataset", "starter-math", "--out", place];
-        args.extend(["--set", "code.sandbox=none", "--samples"]);
-        // The samples are not even read: otherwise a missing file would be reported too.
-        for samples in [samples.to_str().unwrap(), "none.jsonl"] {
-            let (status, stdout, stderr) = run(&[&args[..], &[samples]].concat());
-            assert_eq!(status, Some(2), "{stderr}");
-            assert!(
-                stderr.contains(place) && !stderr.contains("none.jsonl"),
-                "{stderr}"
-            );
-            assert!(stdout.is_empty(), "{stdout}");
-        }
-    }
-    assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn an_input_file_is_not_overwritten() {
+fn an_output_path_that_cannot_be_used_is_named_before_any_sample_is_judged() {
     let folder = tempfile::tempdir().unwrap();
     let samples = folder.path().join("samples.jsonl");
     let line = "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n";
     std::fs::write(&samples, line).unwrap();
-    let other_name = folder.path().join(".").join("samples.jsonl");
-    let mut args = vec!["score", "--dataset", "starter-math", "--samples"];
-    args.extend([
-        samples.to_str().unwrap(),
-        "--out",
-        other_name.to_str().unwrap(),
-    ]);
-    let (status, stdout, stderr) = run(&args);
-    assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
-    assert!(stderr.contains("is the file of --samples"), "{stderr}");
+    let place = folder.path().to_str().unwrap();
+    for (out, says) in [
+        (format!("{place}/missing/x.jsonl"), "cannot be written"),
+        (place.to_owned(), "is not a regular file"),
+        (
+            format!("{place}/./samples.jsonl"),
+            "is the file of --samples",
+        ),
+    ] {
+        let samples = samples.display();
+        let (status, stdout, stderr) = run_words(&format!(
+            "score --dataset starter-math --set code.sandbox=none --samples {samples} --out {out}"
+        ));
+        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
+        assert!(stderr.contains(&out) && stderr.contains(says), "{stderr}");
+    }
+    assert_eq!(std::fs::read_dir(place).unwrap().count(), 1);
     assert_eq!(std::fs::read_to_string(&samples).unwrap(), line);
 }
 
@@ -195,40 +177,24 @@ fn a_file_of_math_samples_is_scored() {
     );
 }
 
-/// A service's process, which ends with the test.
-struct Serving(Child);
-
-impl Drop for Serving {
-    fn drop(&mut self) {
-        // The process may have ended already.
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
-
 /// Starts a service, and returns it with a client.
 fn serve(home: &Path, args: &[&str]) -> (Serving, Client) {
     serve_with(home, args, Stdio::null())
 }
 
 fn serve_with(home: &Path, args: &[&str], stderr: Stdio) -> (Serving, Client) {
-    let mut command = verifier(home, &["serve", "--listen", "127.0.0.1:0"]);
-    command.args(["--set", "code.sandbox=none"]).args(args);
-    command.stdout(Stdio::piped()).stderr(stderr);
-    let mut serving = Serving(command.spawn().unwrap());
-    let mut line = String::new();
-    BufReader::new(serving.0.stdout.take().unwrap())
-        .read_line(&mut line)
-        .unwrap();
-    let client = Client::new(line.trim().strip_prefix("listening on ").unwrap(), None).unwrap();
-    (serving, client)
+    let mut command = verifier(home, &["serve", "--set", "code.sandbox=none"]);
+    if !args.contains(&"--listen") {
+        command.args(["--listen", "127.0.0.1:0"]);
+    }
+    Serving::start(command.args(args).stderr(stderr))
 }
 
 fn items(count: usize) -> Vec<Item> {
     numbered(0..count)
 }
 
-/// An item for each number; no two are equal.
+/// An item for each number, whose answer is right; no two are equal.
 fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| Item {
@@ -248,22 +214,12 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
 async fn a_service_listens_on_a_name_of_this_machine() {
     let home = tempfile::tempdir().unwrap();
     for place in ["localhost:0", "LOCALHOST:0"] {
-        let mut command = verifier(home.path(), &["serve", "--listen", place]);
-        command.args(["--set", "code.sandbox=none"]);
-        command.stdout(Stdio::piped()).stderr(Stdio::null());
-        let mut serving = Serving(command.spawn().unwrap());
-        let mut line = String::new();
-        BufReader::new(serving.0.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let url = line.trim().strip_prefix("listening on ").unwrap();
-        assert!(!url.contains(":0"), "{url}");
-        let client = Client::new(url, None).unwrap();
+        let (_serving, client) = serve(home.path(), &["--listen", place]);
+        assert!(!client.url().contains(":0"), "{}", client.url());
         assert_eq!(client.verify(&items(1)).await.unwrap().len(), 1);
     }
 }
 
-#[cfg(unix)]
 fn terminate(serving: &Serving) {
     Command::new("kill")
         .arg(serving.0.id().to_string())
@@ -272,7 +228,6 @@ fn terminate(serving: &Serving) {
 }
 
 /// The exit code of a service that ends by itself.
-#[cfg(unix)]
 fn code_of(serving: &mut Serving) -> Option<i32> {
     let started = Instant::now();
     loop {
@@ -287,7 +242,6 @@ fn code_of(serving: &mut Serving) -> Option<i32> {
     }
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_signal_ends_it_at_once()
 {
@@ -314,14 +268,12 @@ async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_sign
 }
 
 /// A pipe whose reader is closed, as after `| head`.
-#[cfg(unix)]
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);
     writer.into()
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_service_keeps_running_if_its_output_is_closed() {
     let home = tempfile::tempdir().unwrap();
@@ -348,7 +300,6 @@ async fn a_service_keeps_running_if_its_output_is_closed() {
     assert_eq!(code_of(&mut serving), Some(0));
 }
 
-#[cfg(unix)]
 #[tokio::test]
 async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     let home = tempfile::tempdir().unwrap();
@@ -402,31 +353,39 @@ async fn a_killed_service_leaves_a_usable_cache() {
 }
 
 #[tokio::test]
-async fn the_math_extraction_flag_decides_whether_an_unboxed_answer_counts() {
+async fn the_extraction_rules_follow_the_flags_and_are_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
     let mut item = items(3).remove(2);
     item.completion = "so the answer is 2.".to_owned();
-    for (flag, verdict) in [("boxed", Verdict::Malformed), ("any", Verdict::Correct)] {
-        let (_serving, client) = serve(home.path(), &["--math-extraction", flag]);
-        assert_eq!(
-            client.verify(std::slice::from_ref(&item)).await.unwrap()[0].verdict,
-            verdict
-        );
-    }
-}
-
-#[tokio::test]
-async fn the_code_extraction_rule_follows_the_flag_and_is_shown_in_info() {
-    let home = tempfile::tempdir().unwrap();
-    for (flags, policy) in [
-        (&[][..], "program"),
-        (&["--code-extraction", "last-block"], "last-block"),
-        (&["--set", "code.extraction=last-block"], "last-block"),
+    for (flags, verdict, policy) in [
+        (&[][..], Verdict::Malformed, "program"),
+        (
+            &[
+                "--math-extraction",
+                "any",
+                "--code-extraction",
+                "last-block",
+            ],
+            Verdict::Correct,
+            "last-block",
+        ),
+        (
+            &[
+                "--math-extraction",
+                "boxed",
+                "--set",
+                "code.extraction=last-block",
+            ],
+            Verdict::Malformed,
+            "last-block",
+        ),
     ] {
         let (_serving, client) = serve(home.path(), flags);
+        let judged = client.verify(std::slice::from_ref(&item)).await.unwrap();
+        assert_eq!(judged[0].verdict, verdict);
         let info = client.info().await.unwrap();
-        let code = info.graders.iter().find(|grader| grader.name == "code");
-        let code = code.unwrap();
+        let mut graders = info.graders.iter();
+        let code = graders.find(|grader| grader.name == "code").unwrap();
         assert_eq!(code.policy.as_deref(), Some(policy));
         assert_eq!(code.version, verifier::grade::code::VERSION);
     }

@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::Context as _;
 use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
@@ -16,7 +15,7 @@ use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::service::DiskStores;
 use verifier::setup;
 
-use super::{ConfigArgs, prepare, print, progress_bar};
+use super::{ConfigArgs, prepared_service, print, progress_bar, runtime};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -101,25 +100,21 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let started = Instant::now();
-    let (service, open) = setup::with_registry(&config, None, registry, DiskStores::default())?;
-    service.prepare(prepare::prepare_in_subprocess(&config, open));
+    let service = prepared_service(&config, registry, DiskStores::default())?;
     let start_seconds = started.elapsed().as_secs_f64();
-    let runtime =
-        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
-    let bar = progress_bar(first.len() + programs.len());
-    runtime.block_on(judge_samples(
-        &service,
-        &first,
-        TestMode::UntilFailure,
-        || bar.inc(1),
-    ));
+    let runtime = runtime()?;
+    let bar = progress_bar("judging", first.len() + programs.len());
+    let judge = |samples: &[Sample]| {
+        runtime.block_on(judge_samples(
+            &service,
+            samples,
+            TestMode::UntilFailure,
+            || bar.inc(1),
+        ))
+    };
+    judge(&first);
     let (started, processor) = (Instant::now(), processor_seconds());
-    let judgements = runtime.block_on(judge_samples(
-        &service,
-        &programs,
-        TestMode::UntilFailure,
-        || bar.inc(1),
-    ));
+    let judgements = judge(&programs);
     let seconds = started.elapsed().as_secs_f64();
     let processor = processor_seconds() - processor;
     bar.finish_and_clear();

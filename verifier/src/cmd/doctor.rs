@@ -11,7 +11,7 @@ use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::{ConfigArgs, prepare, print};
+use super::{ConfigArgs, prepared_service, print};
 
 /// Check this machine, and print how to fix each failed check
 #[derive(Debug, clap::Args)]
@@ -83,10 +83,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             None => Check::new(State::Warn, "sandbox artifact", "not on this machine: `rapid-verifier fetch` fetches it, --sandbox-dir names a folder that holds it"),
         });
     }
-    let (service, open) =
-        setup::with_registry(&config, None, Registry::default(), DiskStores::default())?;
     let started = Instant::now();
-    service.prepare(prepare::prepare_in_subprocess(&config, open));
+    let service = prepared_service(&config, Registry::default(), DiskStores::default())?;
     let seconds = started.elapsed().as_secs_f64();
     // Lean is checked only if it is configured.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();

@@ -2,6 +2,7 @@
 //! fetched or a file repaired.
 
 use std::error::Error;
+use std::io::ErrorKind;
 
 use datasets::DatasetError;
 use datasets::fetch::FetchError;
@@ -22,28 +23,24 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 
 /// Whether the error is in the command line, in the configuration, or in a path that they name.
 fn is_input_error(error: &(dyn Error + 'static)) -> bool {
-    let dataset = error.downcast_ref::<DatasetError>();
-    let samples = error.downcast_ref::<ScoreError>();
-    let results = error.downcast_ref::<ResultsError>();
-    let fetched = error.downcast_ref::<FetchError>();
-    error.is::<Usage>()
-        || error.is::<ConfigError>()
-        || error
-            .downcast_ref::<SetupError>()
-            .is_some_and(is_setup_input_error)
-        || samples.is_some_and(ScoreError::is_misnamed)
-        || results.is_some_and(ResultsError::is_misnamed)
-        || dataset.is_some_and(DatasetError::is_misnamed)
-        || fetched.is_some_and(FetchError::is_misnamed)
-}
-
-fn is_setup_input_error(error: &SetupError) -> bool {
-    match error {
-        SetupError::Token { .. }
-        | SetupError::Unguarded { .. }
-        | SetupError::Unjailed { .. }
-        | SetupError::Unresolved { .. } => true,
-        SetupError::Dataset(error) => error.is_misnamed(),
-        SetupError::Threads(_) => false,
+    if let Some(error) = error.downcast_ref::<DatasetError>() {
+        return error.is_misnamed();
     }
+    if let Some(error) = error.downcast_ref::<FetchError>() {
+        return error.is_misnamed();
+    }
+    match error.downcast_ref::<SetupError>() {
+        Some(SetupError::Dataset(error)) => return error.is_misnamed(),
+        Some(SetupError::Refused { .. }) => return true,
+        _ => {}
+    }
+    match error.downcast_ref::<ScoreError>() {
+        Some(ScoreError::Io { source, .. }) => return source.kind() == ErrorKind::NotFound,
+        Some(ScoreError::NoPrograms(_)) => return true,
+        _ => {}
+    }
+    let results = error.downcast_ref::<ResultsError>();
+    matches!(results, Some(ResultsError::Misnamed { .. }))
+        || error.is::<ConfigError>()
+        || error.is::<Usage>()
 }

@@ -2,11 +2,10 @@
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
 use datasets::fetch::{ArtifactKind, FetchError, Terminal, fetch};
 use verifier::setup;
 
-use super::{print, say};
+use super::{print, runtime, say};
 
 /// Fetch the sandbox's interpreter, or a data set, into the cache folder
 #[derive(Debug, clap::Args)]
@@ -24,9 +23,7 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (kind, name) = parse_name(&args.name);
-    let runtime =
-        tokio::runtime::Runtime::new().context("the async runtime could not be started")?;
-    match runtime.block_on(fetch(kind, name, &Terminal::new())) {
+    match runtime()?.block_on(fetch(kind, name, &Terminal::new())) {
         Ok(folder) => print(&format!("{}\n", folder.display()))?,
         // A built-in data set needs no download.
         Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),

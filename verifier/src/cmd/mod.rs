@@ -14,12 +14,16 @@ pub(crate) mod serve;
 
 use std::io::{self, IsTerminal as _, Write as _};
 use std::path::PathBuf;
+use std::sync::Arc;
 
 use anyhow::Context as _;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
+use verifier::registry::Registry;
+use verifier::service::{DiskStores, Service};
+use verifier::setup;
 
 /// Writes a result to stdout. A closed pipe (`| head`) is not an error.
 pub(crate) fn print(text: &str) -> anyhow::Result<()> {
@@ -83,23 +87,25 @@ impl ConfigArgs {
 
     /// Like [`ConfigArgs::resolve`], with one more flag in the form of `--set`.
     pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
-        let set = |key: &str, name: &str| format!("{key}={name}");
-        let flags = [
-            self.workers.map(|workers| format!("workers={workers}")),
-            self.math_extraction
-                .map(|choice| set("math.extraction", choice.name())),
-            self.math_policy
-                .map(|choice| set("math.policy", choice.name())),
-            self.code_extraction
-                .map(|choice| set("code.extraction", choice.name())),
-            flag,
+        let choices = [
+            (
+                "math.extraction",
+                self.math_extraction.map(Extraction::name),
+            ),
+            ("math.policy", self.math_policy.map(Policy::name)),
+            (
+                "code.extraction",
+                self.code_extraction.map(CodeExtraction::name),
+            ),
         ];
-        let sets: Vec<String> = self
-            .set
-            .iter()
-            .cloned()
-            .chain(flags.into_iter().flatten())
-            .collect();
+        let mut sets = self.set.clone();
+        sets.extend(self.workers.map(|workers| format!("workers={workers}")));
+        sets.extend(
+            choices
+                .iter()
+                .filter_map(|(key, name)| Some(format!("{key}={}", (*name)?))),
+        );
+        sets.extend(flag);
         let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
@@ -111,12 +117,8 @@ impl ConfigArgs {
             }
             config.data_dir = Some(dir.clone());
         }
-        if let Some(dir) = &self.sandbox_dir {
-            config.code.dir = Some(dir.clone());
-        }
-        if let Some(dir) = &self.cache_dir {
-            config.cache.dir = Some(dir.clone());
-        }
+        config.code.dir = self.sandbox_dir.clone().or(config.code.dir);
+        config.cache.dir = self.cache_dir.clone().or(config.cache.dir);
         config.cache.disk &= !self.no_disk_cache;
         // This program checks proofs, in separate processes.
         let program = std::env::current_exe().context("the program's own file is not known")?;
@@ -125,13 +127,24 @@ impl ConfigArgs {
     }
 }
 
-/// A progress bar for judging, shown if stderr is a terminal.
-pub(crate) fn progress_bar(length: usize) -> ProgressBar {
-    progress_bar_of("judging", length)
+/// The runtime of a command.
+pub(crate) fn runtime() -> anyhow::Result<tokio::runtime::Runtime> {
+    tokio::runtime::Runtime::new().context("the async runtime could not be started")
+}
+
+/// The service of a command that judges by itself, prepared.
+pub(crate) fn prepared_service(
+    config: &Config,
+    registry: Registry,
+    stores: DiskStores,
+) -> anyhow::Result<Arc<Service>> {
+    let (service, open) = setup::with_registry(config, None, registry, stores)?;
+    service.prepare(prepare::prepare_in_subprocess(config, open));
+    Ok(service)
 }
 
 /// A progress bar labelled `what`, shown if stderr is a terminal.
-pub(crate) fn progress_bar_of(what: &'static str, length: usize) -> ProgressBar {
+pub(crate) fn progress_bar(what: &'static str, length: usize) -> ProgressBar {
     let target = if io::stderr().is_terminal() {
         ProgressDrawTarget::stderr()
     } else {

@@ -16,7 +16,7 @@ use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
 
-use super::{ConfigArgs, Usage, print, progress_bar_of, say};
+use super::{ConfigArgs, Usage, prepared_service, print, progress_bar, say};
 
 /// Do ahead of time what the first use would wait for: compile the WebAssembly sandbox, which takes a minute or two, or run the canonical solutions of data sets
 #[derive(Debug, clap::Args)]
@@ -76,8 +76,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         verdicts: None,
         expected_values,
     };
-    let (service, open) = setup::with_registry(&config, None, Registry::default(), stores)?;
-    service.prepare(prepare_in_subprocess(&config, open));
+    let service = prepared_service(&config, Registry::default(), stores)?;
     let state = service.graders().info();
     if let Some(code) = state.iter().find(|grader| grader.name == "code")
         && code.state != GraderState::Ready
@@ -109,7 +108,7 @@ fn run_solutions(
     workers: usize,
 ) -> anyhow::Result<()> {
     let (started, total) = (Instant::now(), tasks.len());
-    let bar = progress_bar_of("preparing", total);
+    let bar = progress_bar("preparing", total);
     let plain = !std::io::stderr().is_terminal();
     let counts = Mutex::new(Counts::default());
     run_canonical_solutions::run(graders, tasks, workers, |index, outcome| {

@@ -23,7 +23,7 @@ pub(crate) struct Progress {
 impl Progress {
     /// The progress of `all` samples, of which `done` are judged already.
     pub(crate) fn new(done: usize, all: usize) -> Progress {
-        let bar = progress_bar(all).with_position(done as u64);
+        let bar = progress_bar("judging", all).with_position(done as u64);
         bar.reset_eta();
         Progress {
             bar,

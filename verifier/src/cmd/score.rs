@@ -1,20 +1,24 @@
 //! `rapid-verifier score`.
 
 use std::cell::RefCell;
+use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
 
-use anyhow::Context as _;
+use datasets::Dataset;
+use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
 use verifier::score::{
     Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples, repeated,
 };
+use verifier::service::Service;
 use verifier::setup;
 use verifier_api::Judgement;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepare, print, say};
+use super::{ConfigArgs, Usage, prepared_service, print, runtime, say};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -56,27 +60,41 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Fails if `out` exists and is not a regular file, or is one of the input files.
-fn check_not_input(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
-    let Ok(place) = out.canonicalize() else {
-        return Ok(());
+/// Fails if judgements cannot be written to `out`, or if it is one of the files that are `read`. Called before the samples are judged.
+fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
+    let refused = |reason: &str| {
+        let out = out.display();
+        Usage(format!("--out {out} {reason}; name another file"))
     };
-    if !place.is_file() {
-        return Err(Usage(format!(
-            "--out {} exists already and is not a regular file; name another file",
-            out.display()
-        )));
+    let exists = out.canonicalize();
+    if let Ok(place) = &exists {
+        if !place.is_file() {
+            return Err(refused("exists already and is not a regular file"));
+        }
+        let is_out = |path: &Path| path.canonicalize().is_ok_and(|other| other == *place);
+        if let Some((flag, _)) = read.iter().find(|(_, path)| is_out(path)) {
+            return Err(refused(&format!(
+                "is the file of {flag}, which is only read"
+            )));
+        }
     }
-    match read
-        .iter()
-        .find(|(_, path)| path.canonicalize().is_ok_and(|other| other == place))
-    {
-        Some((flag, _)) => Err(Usage(format!(
-            "--out {} is the file of {flag}, which is only read; name another file",
-            out.display()
-        ))),
-        None => Ok(()),
-    }
+    let opened = OpenOptions::new().append(true).create(true).open(out);
+    let tried = opened.and_then(|_| match exists {
+        Ok(_) => Ok(()),
+        Err(_) => std::fs::remove_file(out),
+    });
+    tried.map_err(|error| {
+        refused(&format!(
+            "cannot be written ({error}): check that its folder exists and the disk has room"
+        ))
+    })
+}
+
+/// The service that judges its samples.
+fn service_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Service>> {
+    let mut registry = Registry::default();
+    registry.add(dataset);
+    prepared_service(config, registry, setup::open_disk_stores(config))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -87,14 +105,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
     if let Some(out) = &args.out {
-        check_not_input(
-            out,
-            &[
-                ("--samples", path.as_path()),
-                ("--dataset", Path::new(&args.dataset)),
-            ],
-        )?;
-        check_writable(out)?;
+        let dataset = Path::new(&args.dataset);
+        check_out(out, &[("--samples", path), ("--dataset", dataset)])?;
     }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
@@ -109,11 +121,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (None, Vec::new()),
     };
-    let mut registry = Registry::default();
-    registry.add(dataset);
-    let (service, open) =
-        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
-    service.prepare(prepare::prepare_in_subprocess(&config, open));
+    let service = service_of(&config, dataset)?;
 
     let test_mode = if args.all_tests {
         TestMode::All
@@ -155,17 +163,10 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
-    let mut registry = Registry::default();
-    registry.add(dataset);
-    let (service, open) =
-        setup::with_registry(&config, None, registry, setup::open_disk_stores(&config))?;
-    service.prepare(prepare::prepare_in_subprocess(&config, open));
+    let service = service_of(&config, dataset)?;
     let progress = RefCell::new(Progress::new(0, samples.len()));
-    let audit = tokio::runtime::Runtime::new()
-        .context("the async runtime could not be started")?
-        .block_on(Audit::run(&service, &name, &samples, || {
-            progress.borrow_mut().step();
-        }));
+    let audited = Audit::run(&service, &name, &samples, || progress.borrow_mut().step());
+    let audit = runtime()?.block_on(audited);
     progress.into_inner().finish();
     if audit.unavailable.len() == audit.tasks {
         let reason = audit.unavailable.values().next();
@@ -212,37 +213,13 @@ fn judge(
         progress.step();
         Ok(())
     };
-    let judged = tokio::runtime::Runtime::new()
-        .context("the async runtime could not be started")?
-        .block_on(scorer.judge(unjudged, store));
+    let judged = runtime()?.block_on(scorer.judge(unjudged, store));
     progress.finish();
     judged?;
     if let Some(results) = results {
         results.finish()?;
     }
     Ok(judgements.into_iter().flatten().collect())
-}
-
-/// Fails if `path` cannot be written. Called before the samples are judged.
-fn check_writable(path: &Path) -> Result<(), Usage> {
-    let exists = path.exists();
-    let opened = std::fs::OpenOptions::new()
-        .append(true)
-        .create(true)
-        .open(path)
-        .and_then(|_| {
-            if exists {
-                Ok(())
-            } else {
-                std::fs::remove_file(path)
-            }
-        });
-    opened.map_err(|error| {
-        Usage(format!(
-            "{} cannot be written ({error}); check that its folder exists and the disk has room",
-            path.display()
-        ))
-    })
 }
 
 /// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.

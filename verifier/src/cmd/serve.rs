@@ -7,11 +7,12 @@ use std::process::ExitCode;
 
 use anyhow::Context as _;
 use tokio::net::TcpListener;
+use tokio::signal::unix::{Signal, SignalKind, signal};
 use verifier::config::{KEYS, Listen};
 use verifier::service::serve;
 use verifier::setup::{self, Listening};
 
-use super::{ConfigArgs, prepare, print};
+use super::{ConfigArgs, prepare, print, runtime};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
@@ -82,25 +83,23 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     tracing::info!("data sets: {}", names.join(", "));
     let open = prepare::prepare_in_subprocess(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
-    let served = tokio::runtime::Runtime::new()
-        .context("the async runtime could not be started")?
-        .block_on(async {
-            let listener = bind(&addresses).await.map_err(|error| {
-                let what = format!("cannot listen on {}: {}", config.listen, hint(error.kind()));
-                anyhow::Error::new(error).context(what)
-            })?;
-            let address = listener
-                .local_addr()
-                .context("the listening address is not known")?;
-            let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
-            service
-                .prepare_in_background(open)
-                .context("no thread could be started to prepare the graders")?;
-            // The one line of stdout: scripts read the port from it.
-            print(&format!("listening on http://{address}\n"))?;
-            serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
-            Ok(ExitCode::SUCCESS)
-        });
+    let served = runtime()?.block_on(async {
+        let listener = bind(&addresses).await.map_err(|error| {
+            let what = format!("cannot listen on {}: {}", config.listen, hint(error.kind()));
+            anyhow::Error::new(error).context(what)
+        })?;
+        let address = listener
+            .local_addr()
+            .context("the listening address is not known")?;
+        let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
+        service
+            .prepare_in_background(open)
+            .context("no thread could be started to prepare the graders")?;
+        // The one line of stdout: scripts read the port from it.
+        print(&format!("listening on http://{address}\n"))?;
+        serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
+        Ok(ExitCode::SUCCESS)
+    });
     service.flush();
     served
 }
@@ -155,16 +154,13 @@ async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
 }
 
 /// A handler of Ctrl-C and SIGTERM. From its creation on, the signals no longer end the process, and a signal that arrives before [`Signals::next`] is not lost.
-#[cfg(unix)]
 struct Signals {
-    pressed: tokio::signal::unix::Signal,
-    terminated: tokio::signal::unix::Signal,
+    pressed: Signal,
+    terminated: Signal,
 }
 
-#[cfg(unix)]
 impl Signals {
     fn listen() -> std::io::Result<Self> {
-        use tokio::signal::unix::{SignalKind, signal};
         Ok(Self {
             pressed: signal(SignalKind::interrupt())?,
             terminated: signal(SignalKind::terminate())?,
@@ -176,20 +172,6 @@ impl Signals {
             _ = self.pressed.recv() => {}
             _ = self.terminated.recv() => {}
         }
-    }
-}
-
-#[cfg(windows)]
-struct Signals(tokio::signal::windows::CtrlC);
-
-#[cfg(windows)]
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        tokio::signal::windows::ctrl_c().map(Self)
-    }
-
-    async fn next(&mut self) {
-        self.0.recv().await;
     }
 }
 

@@ -1,6 +1,6 @@
 //! The state of a grader that takes time to prepare, and may not work on this machine.
 
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, PoisonError, RwLock, RwLockReadGuard};
 
 use sandboxes::Identity;
 use verifier_api::{GraderInfo, GraderState};
@@ -39,7 +39,7 @@ impl<T> GraderCell<T> {
 
     /// The grader, or an `unavailable` grading with the reason.
     pub(super) fn grader(&self) -> Result<Arc<T>, Box<Grading>> {
-        match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
+        match &*self.read() {
             State::Ready(grader) => Ok(Arc::clone(grader)),
             State::Preparing => {
                 let reason = format!(
@@ -52,33 +52,32 @@ impl<T> GraderCell<T> {
         }
     }
 
-    /// `blank`, with the grader's state and identity filled in.
-    pub(super) fn info(&self, blank: GraderInfo, identity: impl Fn(&T) -> &Identity) -> GraderInfo {
-        match &*self.state.read().unwrap_or_else(PoisonError::into_inner) {
-            State::Preparing => GraderInfo {
-                state: GraderState::Preparing,
-                reason: Some(format!("{} is being prepared", self.what)),
-                ..blank
-            },
-            State::Unavailable(reason) => GraderInfo {
-                state: GraderState::Unavailable,
-                reason: Some(reason.clone()),
-                ..blank
-            },
-            State::Ready(grader) => {
-                let Identity {
-                    backend,
-                    interpreter,
-                    digest,
-                } = identity(grader).clone();
-                GraderInfo {
-                    state: GraderState::Ready,
-                    backend: Some(backend),
-                    interpreter: Some(interpreter),
-                    digest: Some(digest),
-                    ..blank
-                }
+    /// `blank`, with the grader's state filled in, and its identity if it has one.
+    pub(super) fn info(
+        &self,
+        blank: GraderInfo,
+        identity: impl Fn(&T) -> Option<&Identity>,
+    ) -> GraderInfo {
+        let (state, reason, identity) = match &*self.read() {
+            State::Preparing => {
+                let reason = format!("{} is being prepared", self.what);
+                (GraderState::Preparing, Some(reason), None)
             }
+            State::Unavailable(reason) => (GraderState::Unavailable, Some(reason.clone()), None),
+            State::Ready(grader) => (GraderState::Ready, None, identity(grader).cloned()),
+        };
+        let part = |of: fn(&Identity) -> &String| identity.as_ref().map(|known| of(known).clone());
+        GraderInfo {
+            state,
+            reason,
+            backend: part(|identity| &identity.backend),
+            interpreter: part(|identity| &identity.interpreter),
+            digest: part(|identity| &identity.digest),
+            ..blank
         }
+    }
+
+    fn read(&self) -> RwLockReadGuard<'_, State<T>> {
+        self.state.read().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -1,17 +1,12 @@
 use datasets::{LeanTask, ProgramTask, ProgramTest};
 
 use super::*;
+use crate::service::tests::settings;
 
 fn graders(code: Extraction) -> Graders {
     let settings = GraderSettings {
-        math: math::MathSettings::default(),
         code,
-        lean: lean::LeanSettings::default(),
-        workers: 1,
-        limits: Limits::default(),
-        memory_pool: None,
-        expected_bytes: 1 << 20,
-        require: Vec::new(),
+        ..settings().graders
     };
     Graders::new(settings, None)
 }
@@ -81,24 +76,19 @@ fn everything_that_decides_on_a_program_with_stdio_tests_changes_its_key() {
 }
 
 #[test]
-fn the_extraction_rule_is_part_of_the_key_except_for_whole_programs() {
-    let keys = |is_whole_program: bool| {
-        let spec = TaskSpec::Code(CodeTask {
-            entry_point: "f".to_owned(),
-            asserts: vec!["assert f(1) == 2".to_owned()],
-            ..CodeTask::default()
-        });
-        let task = RegisteredTask::from(spec);
-        let task = if is_whole_program {
-            task.for_whole_programs()
-        } else {
-            task
-        };
+fn the_extraction_rule_is_no_part_of_the_key_of_a_whole_program() {
+    let spec = TaskSpec::Code(CodeTask {
+        entry_point: "f".to_owned(),
+        asserts: vec!["assert f(1) == 2".to_owned()],
+        ..CodeTask::default()
+    });
+    let task = RegisteredTask::from(spec);
+    let keys = |task: &RegisteredTask| {
         [Extraction::Program, Extraction::LastBlock]
-            .map(|code| graders(code).key(&task, "", "x = 1", TestMode::All))
+            .map(|code| graders(code).key(task, "", "x = 1", TestMode::All))
     };
-    let ([one, other], [whole, whole_by_other_rule]) = (keys(false), keys(true));
-    assert!(one != other && whole == whole_by_other_rule && one != whole);
+    let ([one, other], [whole, by_other_rule]) = (keys(&task), keys(&task.for_whole_programs()));
+    assert!(one != other && whole == by_other_rule && one != whole);
 }
 
 #[test]

@@ -26,73 +26,80 @@ def _rapid_empty(values):
             value.clear()
 ";
 
+/// When tests that a trivial program passes are weak.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+enum WeakIf {
+    /// It passes all of them.
+    All,
+    /// It passes one.
+    Any,
+    /// It passes more than the program before it.
+    More,
+}
+
 /// A trivial program, which solves no task.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-enum TrivialProgram {
-    /// Returns the same value for all arguments.
-    Constant(&'static str),
-    /// Empties its arguments, and returns the same value for all.
-    Emptied(&'static str),
-    /// Returns an object of its own class.
-    Object,
-    /// Raises.
-    Raise,
+#[derive(Debug)]
+struct TrivialProgram {
+    /// What it does.
+    does: String,
+    /// How to change tests that it passes.
+    remedy: &'static str,
+    weak_if: WeakIf,
+    /// What stands before its function.
+    before: &'static str,
+    body: String,
 }
 
 impl TrivialProgram {
-    fn all() -> impl Iterator<Item = TrivialProgram> {
+    fn all() -> Vec<TrivialProgram> {
         let constants = CONSTANTS.into_iter().flat_map(|value| {
             [
-                TrivialProgram::Constant(value),
-                TrivialProgram::Emptied(value),
+                TrivialProgram {
+                    does: format!("returns {value} whatever it is given"),
+                    remedy: "expect more than one value",
+                    weak_if: WeakIf::All,
+                    before: "",
+                    body: format!("return {value}"),
+                },
+                TrivialProgram {
+                    does: format!("empties its arguments and returns {value}"),
+                    remedy: "compare with a literal or a copy, not with an argument that the program has had",
+                    weak_if: WeakIf::More,
+                    before: EMPTY_ARGUMENTS,
+                    body: format!("_rapid_empty([*args, *kwargs.values()])\n    return {value}"),
+                },
             ]
         });
-        constants.chain([TrivialProgram::Object, TrivialProgram::Raise])
+        let object = TrivialProgram {
+            does: "returns an object of its own, which is unequal to everything".to_owned(),
+            remedy: "compare with `==`, not with `!=` alone",
+            weak_if: WeakIf::Any,
+            before: "class _Rapid:\n    pass\n",
+            body: "return _Rapid()".to_owned(),
+        };
+        let raise = TrivialProgram {
+            does: "raises whatever it is given".to_owned(),
+            remedy: "let no exception pass for a result",
+            weak_if: WeakIf::All,
+            before: "",
+            body: "raise ValueError".to_owned(),
+        };
+        constants.chain([object, raise]).collect()
     }
 
-    fn program(self, entry_point: &str) -> String {
-        if let Some((class, _, name)) = method(entry_point) {
-            let function = self.program(name);
-            return format!(
-                "{function}\nclass {class}:\n    def __init__(self, *_):\n        pass\n    {name} = staticmethod({name})\n"
-            );
-        }
-        let name = entry_point;
-        let head = format!("def {name}(*args, **kwargs):\n");
-        match self {
-            TrivialProgram::Constant(value) => format!("{head}    return {value}\n"),
-            TrivialProgram::Emptied(value) => {
+    /// Its source, as a function or a method.
+    fn source(&self, entry_point: &str) -> String {
+        let TrivialProgram { before, body, .. } = self;
+        let (class, name) = match method(entry_point) {
+            None => (String::new(), entry_point),
+            Some((class, _, name)) => (
                 format!(
-                    "{EMPTY_ARGUMENTS}\n{head}    _rapid_empty([*args, *kwargs.values()])\n    return {value}\n"
-                )
-            }
-            TrivialProgram::Object => {
-                format!("class _Rapid:\n    pass\n\n{head}    return _Rapid()\n")
-            }
-            TrivialProgram::Raise => format!("{head}    raise ValueError\n"),
-        }
-    }
-
-    /// What the program does, and how to change tests that it passes.
-    fn description_and_remedy(self) -> (String, &'static str) {
-        match self {
-            TrivialProgram::Constant(value) => (
-                format!("returns {value} whatever it is given"),
-                "expect more than one value",
+                    "\nclass {class}:\n    def __init__(self, *_):\n        pass\n    {name} = staticmethod({name})\n"
+                ),
+                name,
             ),
-            TrivialProgram::Emptied(value) => (
-                format!("empties its arguments and returns {value}"),
-                "compare with a literal or a copy, not with an argument that the program has had",
-            ),
-            TrivialProgram::Object => (
-                "returns an object of its own, which is unequal to everything".to_owned(),
-                "compare with `==`, not with `!=` alone",
-            ),
-            TrivialProgram::Raise => (
-                "raises whatever it is given".to_owned(),
-                "let no exception pass for a result",
-            ),
-        }
+        };
+        format!("{before}\ndef {name}(*args, **kwargs):\n    {body}\n{class}")
     }
 }
 
@@ -136,15 +143,16 @@ impl Audit {
             TaskSpec::Code(code) => Some((&task.id, &code.entry_point)),
             TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
         });
-        let programs = functions.flat_map(|(id, name)| {
-            TrivialProgram::all().map(move |program| Sample {
+        let programs = TrivialProgram::all();
+        let samples = functions.flat_map(|(id, name)| {
+            programs.iter().map(|program| Sample {
                 task: id.clone(),
                 prompt: String::new(),
-                completion: program.program(name),
+                completion: program.source(name),
                 is_whole_program: true,
             })
         });
-        programs.collect()
+        samples.collect()
     }
 
     /// Judges `samples`, and calls `done` after each.
@@ -159,7 +167,7 @@ impl Audit {
     }
 
     fn of(dataset: &str, judgements: &[Judgement]) -> Audit {
-        let programs: Vec<TrivialProgram> = TrivialProgram::all().collect();
+        let programs = TrivialProgram::all();
         let mut audit = Audit {
             dataset: dataset.to_owned(),
             tasks: judgements.len() / programs.len(),
@@ -167,36 +175,28 @@ impl Audit {
             weak: Vec::new(),
         };
         for of_task in judgements.chunks_exact(programs.len()) {
-            let passed: BTreeMap<TrivialProgram, u32> = programs
-                .iter()
-                .zip(of_task)
-                .map(|(program, judgement)| (*program, judgement.passed.unwrap_or(0)))
-                .collect();
+            let mut passed_before = 0;
             for (program, judgement) in programs.iter().zip(of_task) {
-                if judgement.reward.is_none() {
+                let task = judgement.id.to_string();
+                let Some(reward) = judgement.reward else {
                     let reason = judgement.detail["reason"].as_str().unwrap_or_default();
-                    audit
-                        .unavailable
-                        .insert(judgement.id.to_string(), reason.to_owned());
+                    audit.unavailable.insert(task, reason.to_owned());
                     break;
-                }
-                let all = judgement.reward == Some(1.0);
-                let weak = match program {
-                    TrivialProgram::Constant(_) | TrivialProgram::Raise => all,
-                    // It passes more tests than the constant alone.
-                    TrivialProgram::Emptied(value) => {
-                        passed[program] > passed[&TrivialProgram::Constant(value)]
-                    }
-                    TrivialProgram::Object => passed[program] > 0,
                 };
+                let passed = judgement.passed.unwrap_or(0);
+                let weak = match program.weak_if {
+                    WeakIf::All => reward == 1.0,
+                    WeakIf::Any => passed > 0,
+                    WeakIf::More => passed > passed_before,
+                };
+                passed_before = passed;
                 if weak {
-                    let (description, remedy) = program.description_and_remedy();
                     audit.weak.push(WeakTask {
-                        task: judgement.id.to_string(),
-                        program: description,
-                        passed: passed[program],
+                        task,
+                        program: program.does.clone(),
+                        passed,
                         total: judgement.total.unwrap_or(0),
-                        remedy,
+                        remedy: program.remedy,
                     });
                 }
             }
@@ -240,10 +240,13 @@ mod tests {
 
     use super::*;
 
-    /// The judgements of a task with two tests, of which each program passes `passed(program)`.
-    fn judged(task: &str, passed: impl Fn(TrivialProgram) -> u32) -> Vec<Judgement> {
-        let judgement = |program| {
-            let passed = passed(program);
+    /// The judgements of a task with two tests, of which the programs that do something pass as many.
+    fn judged(task: &str, passed: &[(&str, u32)]) -> Vec<Judgement> {
+        let judgement = |program: &TrivialProgram| {
+            let passed = passed
+                .iter()
+                .find(|(does, _)| program.does.starts_with(does));
+            let passed = passed.map_or(0, |(_, passed)| *passed);
             let reward = f64::from(u8::from(passed == 2));
             serde_json::from_value(json!({
                 "id": task, "reward": reward, "verdict": if passed == 2 { "correct" } else { "incorrect" },
@@ -252,37 +255,33 @@ mod tests {
             }))
             .unwrap()
         };
-        TrivialProgram::all().map(judgement).collect()
+        TrivialProgram::all().iter().map(judgement).collect()
     }
 
     #[test]
     fn tests_passed_by_trivial_programs_are_reported() {
-        let mut all = judged("a", |program| {
-            u32::from(matches!(
-                program,
-                TrivialProgram::Constant("[]") | TrivialProgram::Emptied("[]")
-            )) + u32::from(program == TrivialProgram::Emptied("[]"))
-        });
-        all.extend(judged("b", |program| {
-            u32::from(program == TrivialProgram::Object)
-        }));
-        all.extend(judged("c", |program| {
-            2 * u32::from(program == TrivialProgram::Raise)
-        }));
-        // A constant truth value that passes one of two tests does not count.
-        all.extend(judged("d", |program| {
-            u32::from(matches!(
-                program,
-                TrivialProgram::Constant("True" | "False")
-                    | TrivialProgram::Emptied("True" | "False")
-            ))
-        }));
-        let audit = Audit::of("own", &all);
-        let weak: Vec<(&str, u32)> = audit
-            .weak
-            .iter()
-            .map(|weak| (weak.task.as_str(), weak.passed))
-            .collect();
+        let all = [
+            judged(
+                "a",
+                &[
+                    ("returns []", 1),
+                    ("empties its arguments and returns []", 2),
+                ],
+            ),
+            judged("b", &[("returns an object", 1)]),
+            judged("c", &[("raises", 2)]),
+            // A constant truth value that passes one of two tests does not count.
+            judged(
+                "d",
+                &[
+                    ("returns True", 1),
+                    ("empties its arguments and returns True", 1),
+                ],
+            ),
+        ];
+        let audit = Audit::of("own", &all.concat());
+        let weak = audit.weak.iter();
+        let weak: Vec<(&str, u32)> = weak.map(|weak| (weak.task.as_str(), weak.passed)).collect();
         assert_eq!((audit.tasks, weak), (4, vec![("a", 2), ("b", 1), ("c", 2)]));
         let table = audit.table();
         assert!(table.starts_with("own: 3 of 4 functions have weak tests"));

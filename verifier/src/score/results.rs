@@ -27,23 +27,15 @@ pub enum ResultsError {
         /// The system's error.
         source: io::Error,
     },
-    /// Another process is writing the file.
-    #[error(
-        "{path} is being written by another process; wait for its end, or name another file with --out"
-    )]
-    InUse {
+    /// The file has other content, or another process is writing it.
+    #[error("{path} {reason}; {remedy}")]
+    Misnamed {
         /// The file.
         path: PathBuf,
-    },
-    /// The file exists and has other content.
-    #[error(
-        "{path} exists already and {reason}; name another file with --out, or delete this one to start again"
-    )]
-    Other {
-        /// The file.
-        path: PathBuf,
-        /// What it has.
+        /// Why judgements cannot be written to it.
         reason: String,
+        /// What to do.
+        remedy: &'static str,
     },
     /// The grader cannot judge, so it is not known whether the stored judgements are comparable with new ones.
     #[error("the samples cannot be judged: {0}")]
@@ -51,13 +43,13 @@ pub enum ResultsError {
 }
 
 impl ResultsError {
-    /// Whether another path is the remedy.
-    #[must_use]
-    pub fn is_misnamed(&self) -> bool {
-        matches!(
-            self,
-            ResultsError::InUse { .. } | ResultsError::Other { .. }
-        )
+    /// A file that exists already, and has something else, as `reason` says.
+    fn other(path: &Path, reason: &str) -> ResultsError {
+        ResultsError::Misnamed {
+            path: path.to_owned(),
+            reason: format!("exists already and {reason}"),
+            remedy: "name another file with --out, or delete this one to start again",
+        }
     }
 }
 
@@ -79,7 +71,7 @@ impl Results {
     /// Opens `path`, and returns the judgements in it, which are those of the first of `samples`. An incomplete line at the end is overwritten by the next judgement.
     ///
     /// # Errors
-    /// [`ResultsError`]; [`ResultsError::Other`] if a line is not a judgement, or is of another sample.
+    /// [`ResultsError`]; [`ResultsError::Misnamed`] if a line is not a judgement, or is of another sample.
     pub fn open(
         path: &Path,
         samples: &[Sample],
@@ -97,8 +89,10 @@ impl Results {
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
-                return Err(ResultsError::InUse {
+                return Err(ResultsError::Misnamed {
                     path: path.to_owned(),
+                    reason: "is being written by another process".to_owned(),
+                    remedy: "wait for its end, or name another file with --out",
                 });
             }
             // Not every file system has locks.
@@ -122,10 +116,8 @@ impl Results {
             if !line.ends_with(b"\n") && (length as u64) < max_length {
                 let is_judgement = line.starts_with(LINE_START) || LINE_START.starts_with(&line);
                 if !is_judgement {
-                    return Err(ResultsError::Other {
-                        path: path.to_owned(),
-                        reason: "ends in a line that is not a judgement".to_owned(),
-                    });
+                    let reason = "ends in a line that is not a judgement";
+                    return Err(ResultsError::other(path, reason));
                 }
                 tracing::info!(
                     "{}: its last line is incomplete, and is written again",
@@ -134,12 +126,8 @@ impl Results {
                 torn = Some(complete);
                 break;
             }
-            let judgement =
-                parse_line(&line, stored.len(), samples).map_err(|reason| ResultsError::Other {
-                    path: path.to_owned(),
-                    reason,
-                })?;
-            stored.push(judgement);
+            let judgement = parse_line(&line, stored.len(), samples);
+            stored.push(judgement.map_err(|reason| ResultsError::other(path, &reason))?);
             complete += length as u64;
         }
         let results = Results {
@@ -229,13 +217,11 @@ impl Results {
     /// The error for a file whose judgements are of these samples, but have other keys.
     #[must_use]
     pub fn judged_differently(&self, index: usize, task: &str) -> ResultsError {
-        ResultsError::Other {
-            path: self.path.clone(),
-            reason: format!(
-                "its judgements were made differently (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task with that name",
-                index + 1
-            ),
-        }
+        let reason = format!(
+            "its judgements were made differently (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task with that name",
+            index + 1
+        );
+        ResultsError::other(&self.path, &reason)
     }
 }
 
@@ -315,13 +301,17 @@ mod tests {
             .unwrap();
     }
 
-    fn ids(text: &str) -> Vec<String> {
-        text.lines()
-            .map(|line| {
-                let line: Json = serde_json::from_str(line).unwrap();
-                line["task"].as_str().unwrap().to_owned()
-            })
+    /// The tasks of the lines of a file.
+    fn tasks(path: &Path) -> Vec<String> {
+        let text = std::fs::read_to_string(path).unwrap();
+        let lines = text.lines().map(serde_json::from_str::<Json>);
+        lines
+            .map(|line| line.unwrap()["task"].as_str().unwrap().to_owned())
             .collect()
+    }
+
+    fn rewards(stored: &[Judgement]) -> Vec<Option<f64>> {
+        stored.iter().map(|judgement| judgement.reward).collect()
     }
 
     #[test]
@@ -330,13 +320,12 @@ mod tests {
         let path = folder.path().join("judged.jsonl");
         let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
         assert!(stored.is_empty());
-        let now = || ids(&std::fs::read_to_string(&path).unwrap());
         put(&mut results, 2, Some(1.0));
-        assert_eq!(now(), [""; 0]);
+        assert_eq!(tasks(&path), [""; 0]);
         put(&mut results, 0, Some(1.0));
-        assert_eq!(now(), ["sums/0"]);
+        assert_eq!(tasks(&path), ["sums/0"]);
         put(&mut results, 1, Some(1.0));
-        assert_eq!(now(), ["sums/0", "sums/1", "sums/2"]);
+        assert_eq!(tasks(&path), ["sums/0", "sums/1", "sums/2"]);
         let text = std::fs::read_to_string(&path).unwrap();
         assert!(text.contains("\"completion\":\"0\"") && text.contains("\"solution\":\"1\""));
     }
@@ -381,9 +370,7 @@ mod tests {
         for text in [before.as_str(), &torn, &torn[..before.len() + 1]] {
             std::fs::write(&path, text).unwrap();
             let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
-            let rewards: Vec<Option<f64>> =
-                stored.iter().map(|judgement| judgement.reward).collect();
-            assert_eq!(rewards, [Some(1.0), None]);
+            assert_eq!(rewards(&stored), [Some(1.0), None]);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
             put(&mut results, 3, Some(0.0));
             put(&mut results, 2, Some(0.0));
@@ -391,9 +378,10 @@ mod tests {
             put(&mut results, 1, Some(0.0));
             results.finish().unwrap();
             let (_, stored) = Results::open(&path, &samples(4)).unwrap();
-            let rewards: Vec<Option<f64>> =
-                stored.iter().map(|judgement| judgement.reward).collect();
-            assert_eq!(rewards, [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]);
+            assert_eq!(
+                rewards(&stored),
+                [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]
+            );
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -437,6 +425,6 @@ mod tests {
         let path = folder.path().join("judged.jsonl");
         let _first = Results::open(&path, &samples(1)).unwrap();
         let second = Results::open(&path, &samples(1));
-        assert!(matches!(second, Err(ResultsError::InUse { .. })));
+        assert!(matches!(second, Err(ResultsError::Misnamed { .. })));
     }
 }

@@ -39,50 +39,19 @@ pub enum ScoreError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file has no samples.
-    #[error("{place} holds no samples; {}", FORM)]
-    Empty {
-        /// The file.
-        place: String,
-    },
     /// A folder without programs.
     #[error(
-        "the folder {place} holds no programs; EvalPlus's are in folders such as Mbpp_2/0.py, and a file of samples is given by its own path"
+        "the folder {0} holds no programs; EvalPlus's are in folders such as Mbpp_2/0.py, and a file of samples is given by its own path"
     )]
-    NoPrograms {
-        /// The folder.
+    NoPrograms(String),
+    /// What a file holds is not a sample, or it holds none.
+    #[error("{place}: {reason}")]
+    Content {
+        /// The file, with the line from 1 if it has several samples.
         place: String,
-    },
-    /// A line is not a sample.
-    #[error("{place}, line {line}: {reason}")]
-    Line {
-        /// The file.
-        place: String,
-        /// The line, from 1.
-        line: usize,
-        /// What is wrong with it, and what to do.
+        /// What is wrong there, and what to do.
         reason: String,
     },
-    /// A file of a folder is not a sample.
-    #[error("{path}: {reason}")]
-    Program {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong with it, and what to do.
-        reason: String,
-    },
-}
-
-impl ScoreError {
-    /// Whether another path is the remedy.
-    #[must_use]
-    pub fn is_misnamed(&self) -> bool {
-        match self {
-            ScoreError::Io { source, .. } => source.kind() == io::ErrorKind::NotFound,
-            ScoreError::NoPrograms { .. } => true,
-            _ => false,
-        }
-    }
 }
 
 const FORM: &str = "a sample is one line, such as {\"task_id\": \"Mbpp/2\", \"completion\": \"…\"}";
@@ -138,9 +107,8 @@ fn lines(
         place: place.to_owned(),
         source,
     };
-    let fault = |line: usize, reason: String| ScoreError::Line {
-        place: place.to_owned(),
-        line,
+    let fault = |line: usize, reason: String| ScoreError::Content {
+        place: format!("{place}, line {line}"),
         reason,
     };
     let mut lines = Lines::new(source).map_err(io)?;
@@ -152,8 +120,9 @@ fn lines(
         samples.push(sample(text, lookup).map_err(|reason| fault(number, reason))?);
     }
     if samples.is_empty() {
-        return Err(ScoreError::Empty {
+        return Err(ScoreError::Content {
             place: place.to_owned(),
+            reason: format!("it holds no samples; {FORM}"),
         });
     }
     Ok(samples)
@@ -293,8 +262,8 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
             {
                 continue;
             }
-            let fault = |reason: String| ScoreError::Program {
-                path: program.clone(),
+            let fault = |reason: String| ScoreError::Content {
+                place: program.display().to_string(),
                 reason,
             };
             let (task, spec) = lookup.find(&id).map_err(fault)?;
@@ -311,9 +280,7 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
         }
     }
     if samples.is_empty() {
-        return Err(ScoreError::NoPrograms {
-            place: path.display().to_string(),
-        });
+        return Err(ScoreError::NoPrograms(path.display().to_string()));
     }
     Ok(samples)
 }

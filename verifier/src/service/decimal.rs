@@ -22,17 +22,14 @@ pub(super) fn from_json_number(number: &str) -> Result<String, &'static str> {
         None => ("", significand),
     };
     let (whole, part) = digits.split_once('.').unwrap_or((digits, ""));
+    let zeros = "0".repeat(shift);
+    let all = format!("{zeros}{whole}{part}{zeros}");
     let (whole, part) = if exponent < 0 {
-        let padded = format!("{}{whole}", "0".repeat(shift));
-        let (whole, moved) = padded.split_at(padded.len() - shift);
-        (whole.to_owned(), format!("{moved}{part}"))
+        let (whole, part) = all.split_at(whole.len());
+        (whole, &part[..part.len() - shift])
     } else {
-        let padded = format!("{part}{}", "0".repeat(shift));
-        let (moved, part) = padded.split_at(shift);
-        (
-            format!("{whole}{moved}"),
-            part.trim_end_matches('0').to_owned(),
-        )
+        let (whole, part) = all.split_at(2 * shift + whole.len());
+        (whole, part.trim_end_matches('0'))
     };
     let whole = match whole.trim_start_matches('0') {
         "" => "0",

@@ -6,8 +6,9 @@ use std::time::{Duration, Instant};
 
 use datasets::TaskSpec;
 use sandboxes::Abandoned;
+use serde_json::Value as Json;
 use tokio::sync::oneshot;
-use verifier_api::{Id, Judgement};
+use verifier_api::{Id, Judgement, Verdict};
 
 use super::Service;
 use super::canonical_queue;
@@ -16,7 +17,6 @@ use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoVerdictYet};
 use crate::pool::{ClientId, Full, Job, Lane, Reservation};
-use crate::registry::grader;
 
 /// The keys that are being judged, each with the requests that wait for its verdict.
 #[derive(Default)]
@@ -211,12 +211,6 @@ impl Drop for CancelGuard<'_> {
     }
 }
 
-/// An item's result, or the channel on which it will come.
-enum Pending {
-    Ready(ItemResult, Key),
-    Queued(oneshot::Receiver<ItemResult>, Key),
-}
-
 /// Items with their keys, and with the results that need no judging.
 pub struct Batch {
     items: Vec<(JudgeItem, Key, Option<ItemResult>)>,
@@ -290,40 +284,33 @@ pub async fn judge(
 
     let guard = CancelGuard::new(service);
     let Batch { items, started } = batch;
-    let mut ids = Vec::with_capacity(items.len());
     let mut pending = Vec::with_capacity(items.len());
     for (item, key, ready) in items {
-        ids.push((item.id.clone(), grader(&item.task.spec)));
-        pending.push(match ready {
-            Some(result) => Pending::Ready(result, key),
-            None => {
-                let places = if item.needs_sandbox() {
-                    &mut sandbox_places
-                } else {
-                    &mut math_places
-                };
-                Pending::Queued(enqueue(service, places, item, key), key)
-            }
-        });
+        let (id, grader) = (item.id.clone(), item.task.spec.kind());
+        let places = if item.needs_sandbox() {
+            &mut sandbox_places
+        } else {
+            &mut math_places
+        };
+        let result = ready.ok_or_else(|| enqueue(service, places, item, key));
+        pending.push((id, grader, key, result));
     }
     // Release the places of keys that were in flight already.
     drop((math_places, sandbox_places));
 
-    let mut judgements = Vec::with_capacity(ids.len());
-    for ((id, grader), pending) in ids.into_iter().zip(pending) {
-        let (result, key) = match pending {
-            Pending::Ready(result, key) => (result, key),
-            Pending::Queued(receiver, key) => {
-                let lost = || ItemResult {
-                    grading: Grading::unavailable(
-                        "the item was not judged: its grader failed, or the server is stopping",
-                        true,
-                    ),
-                    cached: false,
-                    seconds: None,
-                };
-                (receiver.await.unwrap_or_else(|_| lost()), key)
-            }
+    let mut judgements = Vec::with_capacity(pending.len());
+    for (id, grader, key, result) in pending {
+        let lost = |_| ItemResult {
+            grading: Grading::unavailable(
+                "the item was not judged: its grader failed, or the server is stopping",
+                true,
+            ),
+            cached: false,
+            seconds: None,
+        };
+        let result = match result {
+            Ok(result) => result,
+            Err(queued) => queued.await.unwrap_or_else(lost),
         };
         let seconds = if result.cached {
             started.elapsed().as_secs_f64()
@@ -366,25 +353,32 @@ fn enqueue(
 
 fn judgement(id: Id, key: Key, result: ItemResult, seconds: f64) -> Judgement {
     let reward = result.grading.reward();
-    let Grading {
-        verdict,
-        detail,
-        passed,
-        total,
-        retryable,
-        deterministic,
-    } = result.grading;
     Judgement {
-        id,
         reward,
-        verdict,
-        detail,
-        passed,
-        total,
-        retryable,
+        verdict: result.grading.verdict,
+        passed: result.grading.passed,
+        total: result.grading.total,
         key: key.to_string(),
         cached: result.cached,
-        deterministic,
+        deterministic: result.grading.deterministic,
         elapsed_ms: (seconds * 1e6).round() / 1e3,
+        ..no_judgement(id, result.grading.detail, result.grading.retryable)
+    }
+}
+
+/// What an item is answered that was not judged. There is no key.
+pub(crate) fn no_judgement(id: Id, detail: Json, retryable: bool) -> Judgement {
+    Judgement {
+        id,
+        reward: None,
+        verdict: Verdict::Unavailable,
+        detail,
+        passed: None,
+        total: None,
+        retryable,
+        key: String::new(),
+        cached: false,
+        deterministic: true,
+        elapsed_ms: 0.0,
     }
 }

@@ -18,7 +18,6 @@ mod routes;
 mod sender;
 mod sockets;
 mod strangers;
-mod verify_batch;
 
 use std::sync::Arc;
 
@@ -38,6 +37,7 @@ use crate::registry::Registry;
 pub use auth::Token;
 pub use compat::CompatSettings;
 pub use connections::serve;
+pub(crate) use judge::no_judgement;
 pub use judge::{Batch, judge};
 pub use problem::ProblemResponse;
 pub use request::JudgeItem;
@@ -242,4 +242,4 @@ pub fn app(service: Arc<Service>) -> Router {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

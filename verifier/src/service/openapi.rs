@@ -128,31 +128,15 @@ fn name_variants(schemas: &mut Json, of: &str) {
 mod tests {
     use super::*;
 
-    /// Every `$ref` in `json`.
-    fn references(json: &Json, found: &mut Vec<String>) {
-        match json {
-            Json::Object(fields) => {
-                for (key, value) in fields {
-                    match value {
-                        Json::String(target) if key == "$ref" => found.push(target.clone()),
-                        other => references(other, found),
-                    }
-                }
-            }
-            Json::Array(items) => items.iter().for_each(|item| references(item, found)),
-            _ => {}
-        }
-    }
-
     #[test]
     fn every_reference_has_a_target() {
         let document = document();
-        let mut found = Vec::new();
-        references(&document, &mut found);
-        assert!(found.len() > 20);
-        for target in found {
-            let pointer = target.strip_prefix('#').unwrap();
-            assert!(document.pointer(pointer).is_some(), "{target}");
+        let text = document.to_string();
+        let references: Vec<&str> = text.split(r##""$ref":"#"##).skip(1).collect();
+        assert!(references.len() > 20);
+        for reference in references {
+            let (pointer, _) = reference.split_once('"').unwrap();
+            assert!(document.pointer(pointer).is_some(), "{pointer}");
         }
     }
 

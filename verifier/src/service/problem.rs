@@ -49,8 +49,10 @@ pub struct ProblemResponse {
     retry_after: Option<Duration>,
 }
 
-impl ProblemResponse {
-    fn new(Kind(status, name, title): Kind, detail: impl Into<String>) -> ProblemResponse {
+impl Kind {
+    /// A problem of this kind.
+    fn with(self, detail: impl Into<String>) -> ProblemResponse {
+        let Kind(status, name, title) = self;
         let problem = Problem {
             kind: format!("/problems/{name}"),
             title: title.to_owned(),
@@ -64,61 +66,54 @@ impl ProblemResponse {
             retry_after: None,
         }
     }
+}
 
+impl ProblemResponse {
     /// The document.
     pub(super) fn problem(&self) -> &Problem {
         &self.problem
     }
 
     pub(super) fn not_json(reason: impl std::fmt::Display) -> ProblemResponse {
-        let detail = format!(
+        NOT_JSON.with(format!(
             "the body is not JSON ({reason}); /openapi.json describes the body of each route"
-        );
-        ProblemResponse::new(NOT_JSON, detail)
+        ))
     }
 
     pub(super) fn unread() -> ProblemResponse {
-        ProblemResponse::new(
-            UNREAD,
-            "the request's body broke off before its end; send it again",
-        )
+        UNREAD.with("the request's body broke off before its end; send it again")
     }
 
     pub(super) fn late(timeout: Duration) -> ProblemResponse {
-        let detail = format!(
+        LATE.with(format!(
             "the request's body did not arrive within {} s, or came at less than 16 KiB/s; send fewer items per request",
             timeout.as_secs()
-        );
-        ProblemResponse::new(LATE, detail)
+        ))
     }
 
     pub(super) fn not_gzip(reason: &std::io::Error) -> ProblemResponse {
-        let detail = format!(
+        NOT_GZIP.with(format!(
             "Content-Encoding is gzip, but the body cannot be unpacked ({reason}); compress it again, or send it without Content-Encoding"
-        );
-        ProblemResponse::new(NOT_GZIP, detail)
+        ))
     }
 
     pub(super) fn unknown_coding(given: &str) -> ProblemResponse {
-        let given: String = given.chars().take(100).collect();
-        let detail = format!(
+        let given = excerpt(given);
+        UNKNOWN_ENCODING.with(format!(
             "Content-Encoding `{given}` is not supported, only gzip; compress the body with gzip, or send it uncompressed"
-        );
-        ProblemResponse::new(UNKNOWN_ENCODING, detail)
+        ))
     }
 
     pub(super) fn too_large(limit: usize) -> ProblemResponse {
-        let detail = format!(
+        TOO_LARGE.with(format!(
             "the body, unpacked if it is compressed, is longer than {limit} bytes; send fewer items per request (/v1/info has the limits), or start the server with a higher limits.body_bytes"
-        );
-        ProblemResponse::new(TOO_LARGE, detail)
+        ))
     }
 
     pub(super) fn too_many_values(limit: usize) -> ProblemResponse {
-        let detail = format!(
+        TOO_MANY_VALUES.with(format!(
             "the body has more than {limit} numbers, texts, lists, objects and keys, which take too much memory; send fewer items per request, or tasks with smaller values"
-        );
-        ProblemResponse::new(TOO_MANY_VALUES, detail)
+        ))
     }
 
     /// An error in the item `item`, or in the body if it is `None`. `field` may be of any length; in `reason`, text of the client's is shortened.
@@ -128,7 +123,7 @@ impl ProblemResponse {
             || format!("`{field}`"),
             |item| format!("items[{item}], `{field}`"),
         );
-        let mut answer = ProblemResponse::new(BAD_ITEM, format!("{place}: {reason}"));
+        let mut answer = BAD_ITEM.with(format!("{place}: {reason}"));
         answer.problem.item = item;
         answer.problem.field = Some(field);
         answer
@@ -139,7 +134,7 @@ impl ProblemResponse {
         let reason = excerpt(&loose_json::reason(body, error));
         let detail =
             format!("the body cannot be read ({reason}); send it as /openapi.json describes it");
-        let mut answer = ProblemResponse::new(BAD_BODY, detail);
+        let mut answer = BAD_BODY.with(detail);
         if !error.is_data() {
             answer.problem.status = 400;
         }
@@ -149,17 +144,16 @@ impl ProblemResponse {
     /// An error in a field of another service's route.
     pub(super) fn bad_field(field: &str, reason: &str) -> ProblemResponse {
         let field = excerpt(field);
-        let mut answer = ProblemResponse::new(BAD_FIELD, format!("`{field}`: {reason}"));
+        let mut answer = BAD_FIELD.with(format!("`{field}`: {reason}"));
         answer.problem.field = Some(field);
         answer
     }
 
     /// A request that was held for as long as its client waits.
     pub(super) fn no_answer(missing: &str) -> ProblemResponse {
-        let detail = format!(
+        NO_ANSWER.with(format!(
             "there is no answer in the time that the request allows ({missing}), and none is made up; send the same request again"
-        );
-        ProblemResponse::new(NO_ANSWER, detail)
+        ))
     }
 
     /// Whether there is no room now.
@@ -169,16 +163,15 @@ impl ProblemResponse {
 
     /// No reward, for a client to whom a verdict `unavailable` cannot be told.
     pub(super) fn unavailable(reason: &str) -> ProblemResponse {
-        let mut answer = ProblemResponse::new(
-            UNAVAILABLE,
-            format!("{reason}. This is no verdict on a completion, so there is no reward"),
-        );
+        let mut answer = UNAVAILABLE.with(format!(
+            "{reason}. This is no verdict on a completion, so there is no reward"
+        ));
         answer.retry_after = Some(Duration::from_secs(1));
         answer
     }
 
     pub(super) fn no_jail(reason: &str) -> ProblemResponse {
-        ProblemResponse::new(NO_JAIL, reason)
+        NO_JAIL.with(reason)
     }
 
     pub(super) fn unauthorised(wrong: bool) -> ProblemResponse {
@@ -187,60 +180,56 @@ impl ProblemResponse {
         } else {
             "this server requires a token: send the header `Authorization: Bearer TOKEN`, or put it into the URL as the password, as in http://user:TOKEN@HOST/"
         };
-        ProblemResponse::new(UNAUTHORISED, detail)
+        UNAUTHORISED.with(detail)
     }
 
     pub(super) fn unknown_host(host: &str) -> ProblemResponse {
-        let host: String = host.chars().take(100).collect();
-        let detail = format!(
+        let host = excerpt(host);
+        UNKNOWN_HOST.with(format!(
             "this server has no token, so it answers only to names of its own machine, and `{host}` may be anybody's: use localhost or 127.0.0.1, add the name to allowed_hosts in the server's configuration, or give the server a token"
-        );
-        ProblemResponse::new(UNKNOWN_HOST, detail)
+        ))
     }
 
     pub(super) fn unknown_origin(origin: &str) -> ProblemResponse {
-        let origin: String = origin.chars().take(100).collect();
-        let detail = format!(
+        let origin = excerpt(origin);
+        UNKNOWN_ORIGIN.with(format!(
             "this server has no token, so it answers no web page of another origin, such as `{origin}`: send the request from a program, or give the server a token"
-        );
-        ProblemResponse::new(UNKNOWN_ORIGIN, detail)
+        ))
     }
 
     pub(super) fn no_json_type() -> ProblemResponse {
-        ProblemResponse::new(
-            NOT_JSON_TYPE,
-            "this server has no token, so it reads only bodies that are declared as JSON, which a web page of another origin cannot send: send the header `Content-Type: application/json`, or give the server a token",
+        NOT_JSON_TYPE.with("this server has no token, so it reads only bodies that are declared as JSON, which a web page of another origin cannot send: send the header `Content-Type: application/json`, or give the server a token",
         )
     }
 
     pub(super) fn unknown_key(key: &str) -> ProblemResponse {
-        let detail = format!(
+        UNKNOWN_KEY.with(format!(
             "no verdict is cached under `{key}`: it was never computed here, it was `unavailable`, or the cache has evicted it"
-        );
-        ProblemResponse::new(UNKNOWN_KEY, detail)
+        ))
     }
 
     pub(super) fn unknown_task(reason: &str) -> ProblemResponse {
-        ProblemResponse::new(UNKNOWN_TASK, reason)
+        UNKNOWN_TASK.with(reason)
     }
 
     /// `meant` is the route that the client may have meant.
     pub(super) fn unknown_route(path: &str, meant: Option<String>) -> ProblemResponse {
         let path = excerpt(path);
         let meant = meant.map_or_else(String::new, |route| format!(" (did you mean `{route}`?)"));
-        let detail = format!("there is nothing at `{path}`{meant}; /openapi.json lists the routes");
-        ProblemResponse::new(UNKNOWN_ROUTE, detail)
+        UNKNOWN_ROUTE.with(format!(
+            "there is nothing at `{path}`{meant}; /openapi.json lists the routes"
+        ))
     }
 
     pub(super) fn wrong_method(method: &str, path: &str) -> ProblemResponse {
         let (method, path) = (excerpt(method), excerpt(path));
-        let detail = format!("`{path}` does not answer {method}; /openapi.json lists the routes");
-        ProblemResponse::new(WRONG_METHOD, detail)
+        WRONG_METHOD.with(format!(
+            "`{path}` does not answer {method}; /openapi.json lists the routes"
+        ))
     }
 
     pub(super) fn internal() -> ProblemResponse {
-        let detail = "something went wrong inside the server; its log says what. The same request may succeed later";
-        ProblemResponse::new(INTERNAL, detail)
+        INTERNAL.with("something went wrong inside the server; its log says what. The same request may succeed later")
     }
 }
 
@@ -250,7 +239,7 @@ impl From<Full> for ProblemResponse {
         let detail = format!("the queue is full; send the same request again in {seconds} s");
         ProblemResponse {
             retry_after: Some(retry_after),
-            ..ProblemResponse::new(QUEUE_FULL, detail)
+            ..QUEUE_FULL.with(detail)
         }
     }
 }

@@ -12,6 +12,7 @@ use datasets::{
     CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
     loose_json, python_name, right_answer, time_limit,
 };
+use serde::Deserialize;
 use serde_json::Value as Json;
 use serde_json::value::RawValue;
 use verifier_api::{Id, RequestLimits};
@@ -66,26 +67,17 @@ pub(super) fn read(
     registry: &Registry,
     limits: &RequestLimits,
 ) -> Result<Vec<Result<JudgeItem, BadItem>>, ProblemResponse> {
-    let body = json(body)?;
-    let Some(mut body) = object(body) else {
-        return Err(ProblemResponse::bad(
-            None,
-            "items",
-            "the body is not an object with `items`",
-        ));
-    };
-    let Some(items) = body.remove("items").and_then(array) else {
-        return Err(ProblemResponse::bad(
-            None,
-            "items",
-            "it is required, and must be an array",
-        ));
-    };
+    let bad = |field: &str, reason: &str| ProblemResponse::bad(None, field, reason);
+    let mut body: BTreeMap<String, &RawValue> = of_kind(json(body)?)
+        .ok_or_else(|| bad("items", "the body is not an object with `items`"))?;
+    let items: Vec<&RawValue> = body
+        .remove("items")
+        .and_then(of_kind)
+        .ok_or_else(|| bad("items", "it is required, and must be an array"))?;
     if let Some(key) = body.keys().next() {
-        return Err(ProblemResponse::bad(None, key, "the body has only `items`"));
+        return Err(bad(key, "the body has only `items`"));
     }
-    check_count("items", items.len(), limits)
-        .map_err(|(field, reason)| ProblemResponse::bad(None, &field, &reason))?;
+    check_count("items", items.len(), limits).map_err(|(field, reason)| bad(&field, &reason))?;
     let items = items.into_iter().enumerate().map(|(index, item)| {
         judge_item(item, registry).map_err(|(field, reason)| BadItem {
             id: Fields::new("", item)
@@ -129,18 +121,8 @@ pub(super) fn check_count(
     Ok(())
 }
 
-/// The fields of an object; `None` for anything else.
-fn object(json: &RawValue) -> Option<BTreeMap<String, &RawValue>> {
-    serde_json::from_str(json.get()).ok()
-}
-
-/// The items of an array; `None` for anything else.
-fn array(json: &RawValue) -> Option<Vec<&RawValue>> {
-    serde_json::from_str(json.get()).ok()
-}
-
-/// The value of a string; `None` for anything else.
-pub(super) fn string(json: &RawValue) -> Option<String> {
+/// The value, if it is of this kind; `None` for anything else.
+pub(super) fn of_kind<'a, T: Deserialize<'a>>(json: &'a RawValue) -> Option<T> {
     serde_json::from_str(json.get()).ok()
 }
 
@@ -178,7 +160,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
     let item = JudgeItem {
         id,
-        task: match string(reference) {
+        task: match of_kind::<String>(reference) {
             Some(id) => registered_task(&id, digest.as_deref(), registry)?,
             None if digest.is_some() => {
                 return Err(fields.fault(
@@ -196,14 +178,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
             Some(_) => return Err(fields.fault("all_tests", "it must be true or false")),
         },
     };
-    fields.done(&[
-        "id",
-        "task",
-        "task_digest",
-        "prompt",
-        "completion",
-        "all_tests",
-    ])?;
+    fields.done()?;
     Ok(item)
 }
 
@@ -240,56 +215,33 @@ pub(super) fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
 /// The task that an object with `kind` describes.
 pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> {
     let kind = fields.string("kind")?;
-    match kind.as_str() {
-        "math" => {
-            let answer = answer(&mut fields)?;
-            fields.done(&["kind", "answer"])?;
-            Ok(TaskSpec::Math(MathTask { answer }))
-        }
-        "lean" => {
-            let (header, statement) = (fields.string("header")?, fields.string("statement")?);
-            fields.done(&["kind", "header", "statement"])?;
-            Ok(TaskSpec::Lean(LeanTask { header, statement }))
-        }
-        "code" => {
-            let task = code(&mut fields)?;
-            fields.done(&[
-                "kind",
-                "entry_point",
-                "class_name",
-                "tests",
-                "asserts",
-                "prefix",
-                "canonical",
-                "imports",
-                "atol",
-                "compare",
-                "time_limit",
-            ])?;
-            Ok(TaskSpec::Code(task))
-        }
-        "program" => {
-            let task = program(&mut fields)?;
-            fields.done(&["kind", "tests", "time_limit"])?;
-            Ok(TaskSpec::Program(task))
-        }
+    let task = match kind.as_str() {
+        "math" => TaskSpec::Math(MathTask {
+            answer: answer(&mut fields)?,
+        }),
+        "lean" => TaskSpec::Lean(LeanTask {
+            header: fields.string("header")?,
+            statement: fields.string("statement")?,
+        }),
+        "code" => TaskSpec::Code(code(&mut fields)?),
+        "program" => TaskSpec::Program(program(&mut fields)?),
         other => {
             let near = hint(nearest(other, ["math", "code", "program", "lean"]));
-            Err(fields.fault(
-                "kind",
-                &format!(
-                    "`{}` is not one of `math`, `code`, `program`, `lean`{near}",
-                    excerpt(other)
-                ),
-            ))
+            let reason = format!(
+                "`{}` is not one of `math`, `code`, `program`, `lean`{near}",
+                excerpt(other)
+            );
+            return Err(fields.fault("kind", &reason));
         }
-    }
+    };
+    fields.done()?;
+    Ok(task)
 }
 
 /// A math task's answer: a string, of which the end counts if it is a worked solution, or a number as it was written.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
-    if let Some(text) = string(answer) {
+    if let Some(text) = of_kind::<String>(answer) {
         return right_answer(&text).map_err(|error| fields.fault("answer", &error.to_string()));
     }
     if !answer
@@ -319,7 +271,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
             .enumerate()
             .map(|(at, arg)| value(&format!("{path}.args[{at}]"), arg))
             .collect::<Result<_, _>>()?;
-        let expected = match fields.left.remove("expected") {
+        let expected = match fields.remove("expected") {
             Some(expected) => Some(value(&format!("{path}.expected"), expected)?),
             None if canonical.is_some() => None,
             None => {
@@ -329,7 +281,7 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
                 ));
             }
         };
-        fields.done(&["args", "expected"])?;
+        fields.done()?;
         tests.push(CodeTest { args, expected });
     }
     let asserts = fields.texts("asserts")?;
@@ -367,7 +319,7 @@ fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
             stdin: fields.string("stdin")?,
             stdout: fields.string("stdout")?,
         });
-        fields.done(&["stdin", "stdout"])?;
+        fields.done()?;
     }
     if tests.is_empty() {
         return Err(fields.fault("tests", "a program needs at least one test"));
@@ -381,8 +333,7 @@ fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
 fn tolerance(fields: &mut Fields<'_>) -> Result<f64, FieldError> {
     match fields.optional("atol") {
         None => Ok(0.0),
-        Some(json) => serde_json::from_str(json.get())
-            .ok()
+        Some(json) => of_kind(json)
             .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
             .ok_or_else(|| fields.fault("atol", "it must be a number, 0 or more")),
     }
@@ -416,23 +367,24 @@ pub(super) struct Fields<'a> {
     left: BTreeMap<String, &'a RawValue>,
     /// Those that are `null`, if these count as absent.
     nulls: BTreeMap<String, &'a RawValue>,
+    /// The names of those that were asked for.
+    known: Vec<String>,
 }
 
 impl<'a> Fields<'a> {
     /// Parses an object whose fields have paths that begin with `path`.
     pub(super) fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
-        match object(json) {
+        match of_kind(json) {
             Some(left) => Ok(Fields {
                 path: path.to_owned(),
                 left,
                 nulls: BTreeMap::new(),
+                known: Vec::new(),
             }),
             None => {
                 let place = path.trim_end_matches('.');
-                Err((
-                    if place.is_empty() { "(item)" } else { place }.to_owned(),
-                    wrong_kind("an object", json),
-                ))
+                let place = if place.is_empty() { "(item)" } else { place };
+                Err((place.to_owned(), wrong_kind("an object", json)))
             }
         }
     }
@@ -445,21 +397,33 @@ impl<'a> Fields<'a> {
         self.fault(name, &wrong_kind(expected, json))
     }
 
+    fn remove(&mut self, name: &str) -> Option<&'a RawValue> {
+        self.known.push(name.to_owned());
+        self.left.remove(name)
+    }
+
     pub(super) fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
-        let is_null = self.nulls.contains_key(name);
-        let reason = if is_null {
+        let reason = if self.nulls.contains_key(name) {
             "it is null"
         } else {
             "it is missing"
         };
-        self.left
-            .remove(name)
-            .ok_or_else(|| self.fault(name, reason))
+        self.remove(name).ok_or_else(|| self.fault(name, reason))
     }
 
     /// An optional field. `null` counts as absent, as in files of tasks.
     pub(super) fn optional(&mut self, name: &str) -> Option<&'a RawValue> {
-        self.left.remove(name).filter(|json| json.get() != "null")
+        self.remove(name).filter(|json| json.get() != "null")
+    }
+
+    /// The value of a field, which is of the `expected` kind.
+    fn read<T: Deserialize<'a>>(
+        &self,
+        name: &str,
+        expected: &str,
+        json: &'a RawValue,
+    ) -> Result<T, FieldError> {
+        of_kind(json).ok_or_else(|| self.wrong(name, expected, json))
     }
 
     pub(super) fn id(&mut self, name: &str) -> Result<Id, FieldError> {
@@ -469,39 +433,30 @@ impl<'a> Fields<'a> {
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {
         let json = self.take(name)?;
-        string(json).ok_or_else(|| self.wrong(name, "a string", json))
+        self.read(name, "a string", json)
     }
 
     pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
-        let Some(json) = self.optional(name) else {
-            return Ok(None);
-        };
-        let text = string(json).ok_or_else(|| self.wrong(name, "a string", json))?;
-        Ok(Some(text))
+        let json = self.optional(name);
+        json.map(|json| self.read(name, "a string", json))
+            .transpose()
     }
 
     pub(super) fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         let json = self.take(name)?;
-        array(json).ok_or_else(|| self.wrong(name, "an array", json))
+        self.read(name, "an array", json)
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
-        let Some(json) = self.optional(name) else {
-            return Ok(Vec::new());
-        };
-        array(json).ok_or_else(|| self.wrong(name, "an array", json))
+        let json = self.optional(name);
+        json.map_or(Ok(Vec::new()), |json| self.read(name, "an array", json))
     }
 
     /// An optional list of Python texts.
     fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
-        self.list(name)?
-            .into_iter()
-            .enumerate()
-            .map(|(index, text)| {
-                string(text).ok_or_else(|| {
-                    self.wrong(&format!("{name}[{index}]"), "a string of Python", text)
-                })
-            })
+        let texts = self.list(name)?.into_iter().enumerate();
+        texts
+            .map(|(at, text)| self.read(&format!("{name}[{at}]"), "a string of Python", text))
             .collect()
     }
 
@@ -517,12 +472,12 @@ impl<'a> Fields<'a> {
         self
     }
 
-    /// Fails if a field is left, which is unknown.
-    fn done(&self, known: &[&str]) -> Result<(), FieldError> {
+    /// Fails if a field is left that was not asked for.
+    fn done(&self) -> Result<(), FieldError> {
         let Some(name) = self.left.keys().next() else {
             return Ok(());
         };
-        let near = nearest(name, known.iter().copied())
+        let near = nearest(name, self.known.iter().map(String::as_str))
             .map(|near| format!("; did you mean `{near}`?"))
             .unwrap_or_default();
         Err(self.fault(name, &format!("there is no such field{near}")))

@@ -11,16 +11,19 @@ use axum::http::{HeaderValue, Method, StatusCode, Uri, header};
 use axum::middleware::Next;
 use axum::response::{IntoResponse, Response};
 use serde::Deserialize;
-use verifier_api::{API_VERSION, Datasets, ServiceInfo, StoredVerdict, TaskInfo, VerifyResponse};
+use serde_json::json;
+use verifier_api::{
+    API_VERSION, Datasets, Id, Judgement, Problem, ServiceInfo, StoredVerdict, TaskInfo,
+    VerifyResponse,
+};
 
 use super::hold::Hold;
-use super::judge::judge;
+use super::judge::{Batch, judge, no_judgement};
+use super::request::BadItem;
 use super::sender::Sender;
-use super::verify_batch::{self, VerifyBatch};
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
 use crate::metrics;
-use crate::registry::grader;
 
 type Shared = State<Arc<Service>>;
 
@@ -55,14 +58,35 @@ pub(super) async fn verify(
     let service = &sender.service;
     let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
-        let items = request::read(body, &service.registry, &service.settings.limits)?;
-        VerifyBatch::new(service, items, errors == ErrorsBy::Item)
+        let (mut refused, mut judged) = (Vec::new(), Vec::new());
+        for item in request::read(body, &service.registry, &service.settings.limits)? {
+            refused.push(match item {
+                Ok(item) => {
+                    judged.push(item);
+                    None
+                }
+                Err(BadItem {
+                    id: Some(id),
+                    problem,
+                }) if errors == ErrorsBy::Item => Some(refusal(id, problem.problem())),
+                Err(BadItem { problem, .. }) => return Err(problem),
+            });
+        }
+        Ok((refused, Batch::new(service, judged)))
     };
-    let VerifyBatch { refused, batch } = body.parse(parse).await?;
-    let judged = judge(service, sender.client, batch).await?;
-    Ok(Json(VerifyResponse {
-        results: verify_batch::in_order(refused, judged),
-    }))
+    let (refused, batch) = body.parse(parse).await?;
+    let mut judged = judge(service, sender.client, batch).await?.into_iter();
+    let results = refused
+        .into_iter()
+        .filter_map(|refusal| refusal.or_else(|| judged.next()))
+        .collect();
+    Ok(Json(VerifyResponse { results }))
+}
+
+/// The judgement of an item that cannot be used.
+fn refusal(id: Id, problem: &Problem) -> Judgement {
+    let detail = json!({ "reason": problem.detail, "problem": problem });
+    no_judgement(id, detail, false)
 }
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
@@ -83,7 +107,7 @@ pub(super) async fn task(
             &service.registry.missing(&id),
         )),
         Some(task) => Ok(Json(TaskInfo {
-            grader: grader(&task.spec).to_owned(),
+            grader: task.spec.kind().to_owned(),
             digest: task.content.to_string(),
             id,
         })),

@@ -92,100 +92,56 @@ fn is_json(kind: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use axum::body::Body;
-    use axum::http::StatusCode;
 
     use super::*;
 
-    fn status(request: axum::http::request::Builder) -> Option<StatusCode> {
+    /// The status of the refusal of a request, if it is refused.
+    fn refused(request: axum::http::request::Builder) -> Option<u16> {
         let allowed = ["verifier.example".to_owned()];
         let request = request.body(Body::empty()).unwrap();
         let refused = admit(&request, &allowed).err();
-        refused.map(|problem| problem.into_response().status())
+        refused.map(|problem| problem.into_response().status().as_u16())
     }
 
     #[test]
     fn only_this_machines_own_names_are_answered() {
-        for host in [
-            "localhost",
-            "LOCALHOST:8700",
-            "localhost.:8700",
-            "rapid.localhost:1",
-            "127.0.0.1:8700",
-            "127.1.2.3",
-            "[::1]:8700",
-            "[::ffff:127.0.0.1]",
-            "verifier.example:80",
-        ] {
-            let request = Request::get("/v1/info").header(HOST, host);
-            assert_eq!(status(request), None, "{host}");
-        }
-        for host in [
-            "evil.example",
-            "localhost.evil.example:8700",
-            "notlocalhost",
-            "192.168.1.5:8700",
-            "0.0.0.0:8700",
-            "",
-            "a b",
-        ] {
-            let request = Request::get("/v1/info").header(HOST, host);
-            assert_eq!(
-                status(request),
-                Some(StatusCode::MISDIRECTED_REQUEST),
-                "{host}"
-            );
+        let own = "localhost,LOCALHOST:8700,localhost.:8700,rapid.localhost:1,127.0.0.1:8700,127.1.2.3,[::1]:8700,[::ffff:127.0.0.1],verifier.example:80";
+        let others = "evil.example,localhost.evil.example:8700,notlocalhost,192.168.1.5:8700,0.0.0.0:8700,,a b";
+        for (hosts, status) in [(own, None), (others, Some(421))] {
+            for host in hosts.split(',') {
+                let request = Request::get("/v1/info").header(HOST, host);
+                assert_eq!(refused(request), status, "{host}");
+            }
         }
         let proxied = Request::get("http://evil.example/v1/info").header(HOST, "localhost");
-        assert_eq!(status(proxied), Some(StatusCode::MISDIRECTED_REQUEST));
-        assert_eq!(status(Request::get("/v1/info")), None);
+        assert_eq!(refused(proxied), Some(421));
+        assert_eq!(refused(Request::get("/v1/info")), None);
     }
 
     #[test]
     fn no_other_origin_is_answered() {
-        let request = |origin: &str| {
-            Request::get("/v1/info")
-                .header(HOST, "localhost:8700")
-                .header(ORIGIN, origin)
-        };
-        for origin in ["http://localhost:8700", "https://LOCALHOST:8700"] {
-            assert_eq!(status(request(origin)), None, "{origin}");
-        }
-        for origin in [
-            "http://localhost:3000",
-            "http://evil.example",
-            "null",
-            "localhost:8700",
-            "",
-        ] {
-            let refused = status(request(origin));
-            assert_eq!(refused, Some(StatusCode::FORBIDDEN), "{origin}");
+        let own = "http://localhost:8700,https://LOCALHOST:8700";
+        let others = "http://localhost:3000,http://evil.example,null,localhost:8700,";
+        for (origins, status) in [(own, None), (others, Some(403))] {
+            for origin in origins.split(',') {
+                let request = Request::get("/v1/info").header(HOST, "localhost:8700");
+                assert_eq!(refused(request.header(ORIGIN, origin)), status, "{origin}");
+            }
         }
         let without_host = Request::get("/").header(ORIGIN, "http://localhost");
-        assert_eq!(status(without_host), Some(StatusCode::FORBIDDEN));
+        assert_eq!(refused(without_host), Some(403));
     }
 
     #[test]
     fn only_json_is_read() {
-        for kind in [
-            "application/json",
-            "Application/JSON; charset=utf-8",
-            "application/problem+json",
-        ] {
-            let request = Request::post("/").header(CONTENT_TYPE, kind);
-            assert_eq!(status(request), None, "{kind}");
+        let json = "application/json,Application/JSON; charset=utf-8,application/problem+json";
+        let others = "text/plain,application/x-www-form-urlencoded,multipart/form-data; boundary=application/json,text/plain; application/json,";
+        for (kinds, status) in [(json, None), (others, Some(415))] {
+            for kind in kinds.split(',') {
+                let request = Request::post("/").header(CONTENT_TYPE, kind);
+                assert_eq!(refused(request), status, "{kind}");
+            }
         }
-        for kind in [
-            "text/plain",
-            "application/x-www-form-urlencoded",
-            "multipart/form-data; boundary=application/json",
-            "text/plain; application/json",
-            "",
-        ] {
-            let request = Request::post("/").header(CONTENT_TYPE, kind);
-            let refused = status(request);
-            assert_eq!(refused, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE), "{kind}");
-        }
-        let without = status(Request::post("/"));
-        assert_eq!(without, Some(StatusCode::UNSUPPORTED_MEDIA_TYPE));
+        assert_eq!(refused(Request::post("/")), Some(415));
     }
 }

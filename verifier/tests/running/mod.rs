@@ -41,9 +41,33 @@ pub(crate) fn docker() -> bool {
     false
 }
 
+/// A service's process, which ends with the test.
+pub(crate) struct Serving(pub(crate) Child);
+
+impl Serving {
+    /// Starts `command`, and returns it with a client, once it listens.
+    pub(crate) fn start(command: &mut Command) -> (Serving, Client) {
+        let mut child = command.stdout(Stdio::piped()).spawn().unwrap();
+        let mut line = String::new();
+        let stdout = child.stdout.take().unwrap();
+        BufReader::new(stdout).read_line(&mut line).unwrap();
+        let url = line.trim().strip_prefix("listening on ");
+        let client = Client::new(url.unwrap_or_else(|| panic!("{line:?}")), None).unwrap();
+        (Serving(child), client)
+    }
+}
+
+impl Drop for Serving {
+    fn drop(&mut self) {
+        // The process may have ended already.
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
 /// A verifier for one test, on a free port. It ends with the test.
 pub(crate) struct Running {
-    child: Child,
+    _serving: Serving,
     client: Client,
 }
 
@@ -53,23 +77,10 @@ impl Running {
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--data-dir"])
             .arg(data)
-            .args(["--set", &format!("code.sandbox={sandbox}")]);
-        // Verdicts are not cached on disk; a warmed interpreter is reused.
-        command.args(["--no-disk-cache"]);
-        let mut child = command
-            .stdout(Stdio::piped())
-            .stderr(Stdio::inherit())
-            .spawn()
-            .unwrap();
-        let mut line = String::new();
-        BufReader::new(child.stdout.take().unwrap())
-            .read_line(&mut line)
-            .unwrap();
-        let url = line
-            .trim()
-            .strip_prefix("listening on ")
-            .unwrap_or_else(|| panic!("{line:?}"));
-        let client = Client::new(url, None).unwrap();
+            .args(["--set", &format!("code.sandbox={sandbox}")])
+            // Verdicts are not cached on disk; a warmed interpreter is reused.
+            .arg("--no-disk-cache");
+        let (serving, client) = Serving::start(&mut command);
         let started = Instant::now();
         loop {
             let readiness = client.ready().await.unwrap();
@@ -82,32 +93,20 @@ impl Running {
             );
             tokio::time::sleep(Duration::from_millis(200)).await;
         }
-        Running { child, client }
+        Running {
+            _serving: serving,
+            client,
+        }
     }
 
     /// Judges the items in requests of eight, four at a time. The judgements are in the items' order.
     pub(crate) async fn judge(&self, items: Vec<Item>) -> Vec<Judgement> {
-        let batches: Vec<(usize, Vec<Item>)> =
-            items.chunks(8).map(<[Item]>::to_vec).enumerate().collect();
-        let mut answers: Vec<(usize, Vec<Judgement>)> =
-            futures::stream::iter(batches)
-                .map(|(number, batch)| async move {
-                    (number, self.client.verify(&batch).await.unwrap())
-                })
-                .buffer_unordered(4)
-                .collect()
-                .await;
-        answers.sort_by_key(|(number, _)| *number);
-        answers
-            .into_iter()
-            .flat_map(|(_, judgements)| judgements)
+        let batches: Vec<Vec<Item>> = items.chunks(8).map(<[Item]>::to_vec).collect();
+        let judged: Vec<Vec<Judgement>> = futures::stream::iter(batches)
+            .map(|batch| async move { self.client.verify(&batch).await.unwrap() })
+            .buffered(4)
             .collect()
-    }
-}
-
-impl Drop for Running {
-    fn drop(&mut self) {
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+            .await;
+        judged.concat()
     }
 }

@@ -115,7 +115,9 @@ fn a_file_without_samples_is_an_error() {
     for nothing in ["", "\n \n", "\u{feff}"] {
         let error = read(nothing.as_bytes()).unwrap_err();
         assert!(
-            error.to_string().contains("samples.jsonl holds no samples"),
+            error
+                .to_string()
+                .contains("samples.jsonl: it holds no samples"),
             "{error}"
         );
     }
@@ -139,7 +141,7 @@ fn a_folder_of_programs_is_read_by_task_and_number() {
     let read = || read_samples(folder.path(), &dataset());
     write("Mbpp_3/notes.txt", "no program");
     write("readme.md", "none either");
-    assert!(matches!(read(), Err(ScoreError::NoPrograms { .. })));
+    assert!(matches!(read(), Err(ScoreError::NoPrograms(_))));
     for (name, text) in [
         ("Mbpp_3/0.py", "c"),
         ("Mbpp_2/10.py", "b"),

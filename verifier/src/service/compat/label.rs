@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::decimal;
-use crate::service::request::{FieldError, Fields, string, task_spec};
+use crate::service::request::{FieldError, Fields, of_kind, task_spec};
 
 /// Letters of the shortest name that counts as a data set's if the service has none of this name.
 const MIN_DATASET_NAME: usize = 3;
@@ -33,7 +33,7 @@ pub(super) fn task(
         [b'-' | b'0'..=b'9', ..] => decimal::from_json_number(label.get())
             .map(answer)
             .map_err(|reason| fault(reason.to_owned())),
-        [b'"', ..] => text(path, &string(label).unwrap_or_default(), registry),
+        [b'"', ..] => text(path, &of_kind::<String>(label).unwrap_or_default(), registry),
         b"null" => Err(fault(
             "it is null, and without a label no completion can be judged; give an answer, a task's id, or an object with `kind`".to_owned(),
         )),
@@ -150,32 +150,34 @@ mod tests {
             .map_err(|(field, reason)| format!("{field}: {reason}"))
     }
 
-    fn read_answer(label: &Json) -> String {
-        match &read(label).unwrap().spec {
-            TaskSpec::Math(task) => task.answer.clone(),
-            other => panic!("{label} means {other:?}"),
-        }
-    }
+    /// Labels that are answers, and the answers.
+    const ANSWERS: &str = r#"
+"\\frac12" | \frac12
+" 3/4\n" | 3/4
+"a/b" | a/b
+"a / b" | a / b
+"speed /time" | speed /time
+"{1, 2}" | {1, 2}
+"[1, 2]" | [1, 2]
+12 | 12
+0.5 | 0.5
+-3 | -3
+"null" | null
+"16 - 3 = 13\n\u0023### 1,300" | 1300
+"speed/time is the pace #### 5" | 5
+"km/h is the unit: $\\boxed{5}$." | 5
+{"kind": "math", "answer": "speed/time"} | speed/time
+"#;
 
     #[test]
     fn a_bare_label_is_an_answer() {
-        for (label, expected) in [
-            (json!(r"\frac12"), r"\frac12"),
-            (json!(" 3/4\n"), "3/4"),
-            (json!("a/b"), "a/b"),
-            (json!("a / b"), "a / b"),
-            (json!("speed /time"), "speed /time"),
-            (json!("{1, 2}"), "{1, 2}"),
-            (json!("[1, 2]"), "[1, 2]"),
-            (json!(12), "12"),
-            (json!(0.5), "0.5"),
-            (json!(-3), "-3"),
-            (json!("null"), "null"),
-            (json!("16 - 3 = 13\n#### 1,300"), "1300"),
-            (json!("speed/time is the pace #### 5"), "5"),
-            (json!(r"km/h is the unit: $\boxed{5}$."), "5"),
-        ] {
-            assert_eq!(read_answer(&label), expected, "{label}");
+        for line in ANSWERS.trim().lines() {
+            let (label, expected) = line.split_once(" | ").unwrap();
+            let task = read(&serde_json::from_str(label).unwrap()).unwrap();
+            let TaskSpec::Math(MathTask { answer }) = &task.spec else {
+                panic!("{label} means {:?}", task.spec)
+            };
+            assert_eq!(answer, expected, "{label}");
         }
     }
 
@@ -185,10 +187,6 @@ mod tests {
         for label in [json!(code.to_string()), code] {
             assert!(matches!(read(&label).unwrap().spec, TaskSpec::Code(_)));
         }
-        assert_eq!(
-            read_answer(&json!({ "kind": "math", "answer": "speed/time" })),
-            "speed/time"
-        );
     }
 
     #[test]

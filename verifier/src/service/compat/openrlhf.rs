@@ -15,7 +15,7 @@ use serde_json::{Map, Value};
 
 use super::client::{self, Client};
 use super::{completion, label};
-use crate::service::request::{FieldError, Fields, check_count, read_object, string, wrong_kind};
+use crate::service::request::{FieldError, Fields, check_count, of_kind, read_object, wrong_kind};
 use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service};
 
@@ -63,7 +63,7 @@ fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemRespon
         for (index, (query, label)) in queries.into_iter().zip(labels).enumerate() {
             let text = |name: &str, json| {
                 let wrong = || (format!("{name}[{index}]"), wrong_kind("a string", json));
-                string(json).ok_or_else(wrong)
+                of_kind::<String>(json).ok_or_else(wrong)
             };
             let query = text("query", query)?;
             let prompt = prompts

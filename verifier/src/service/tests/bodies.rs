@@ -1,6 +1,15 @@
 //! How bodies of requests are read, and which are refused.
 
+use axum::extract::FromRequestParts as _;
+use axum::response::IntoResponse as _;
+
 use super::*;
+
+/// The answer to a body with this content coding.
+async fn coded(app: &Router, coding: &str, body: Vec<u8>) -> (StatusCode, String, HeaderMap) {
+    let request = post("/v1/verify").header(header::CONTENT_ENCODING, coding);
+    answer_to(app, request.body(Body::from(body)).unwrap()).await
+}
 
 #[tokio::test]
 async fn a_body_is_read_alike_however_it_was_written() {
@@ -17,42 +26,95 @@ async fn a_body_is_read_alike_however_it_was_written() {
         ("GZip", gzip(plain.as_bytes())),
         ("identity", gzip(plain.as_bytes())),
     ] {
-        let request = post("/v1/verify").header(header::CONTENT_ENCODING, coding);
-        let (status, body, _) = send(&app, request.body(Body::from(body)).unwrap()).await;
-        assert_eq!(status, StatusCode::OK, "{coding}: {body}");
-        assert_eq!(body["results"][0]["verdict"], "correct", "{coding}: {body}");
-    }
-    for path in [
-        "/v1/verify",
-        "/compat/sandbox-fusion/run_code",
-        "/compat/openrlhf/get_reward",
-    ] {
-        let body = Body::from("{\"items\": [{\"id\": 1,\n\"answer\": NaN}]}");
-        let (status, problem, _) = send(&app, post(path).body(body).unwrap()).await;
-        let detail = problem["detail"].as_str().unwrap();
-        let named = detail.contains("(JSON has no number `NaN`, at line 2 column ");
-        assert!(
-            status == StatusCode::BAD_REQUEST && named,
-            "{path}: {detail}"
-        );
+        let (status, text, _) = coded(&app, coding, body).await;
+        assert_eq!(status, StatusCode::OK, "{coding}: {text}");
+        assert!(text.contains("\"correct\""), "{coding}: {text}");
     }
 }
 
 #[tokio::test]
-async fn a_body_over_the_limit_is_refused_whether_its_length_is_announced_or_not() {
+async fn a_body_that_is_too_large_or_cannot_be_unpacked_is_refused() {
     let (app, _) = ready();
-    let long = "x".repeat(20_000);
-    let announced = post("/v1/verify")
-        .header(header::CONTENT_LENGTH, "20000")
-        .body(Body::from(long.clone()))
-        .unwrap();
-    assert_eq!(send(&app, announced).await.0, StatusCode::PAYLOAD_TOO_LARGE);
-    let pieces = futures::stream::iter(
-        long.into_bytes()
-            .chunks(1_000)
-            .map(|piece| Ok::<_, std::io::Error>(piece.to_vec()))
-            .collect::<Vec<_>>(),
+    let limit = settings().limits.body_bytes;
+    let body = |length: usize| format!("{:length$}", r#"{"items": []}"#).into_bytes();
+    let bomb = gzip(&vec![b' '; 8 << 20]);
+    assert!(bomb.len() < limit);
+    let packed = gzip(&body(20));
+    let cut = packed[..packed.len() - 4].to_vec();
+    // The packed size is limited too, even if the body unpacks to nothing.
+    let many = gzip(b"").repeat(limit / 20 + 1);
+    for (coding, body, status, kind) in [
+        ("identity", body(limit), 200, "results"),
+        ("identity", body(limit + 1), 413, "/problems/too-large"),
+        ("gzip", gzip(&body(limit)), 200, "results"),
+        ("gzip", gzip(&body(limit + 1)), 413, "/problems/too-large"),
+        ("gzip", bomb, 413, "/problems/too-large"),
+        ("gzip", many, 413, "/problems/too-large"),
+        ("gzip", body(20), 400, "/problems/not-gzip"),
+        ("gzip", cut, 400, "/problems/not-gzip"),
+        ("zstd", packed.clone(), 415, "/problems/unknown-encoding"),
+        ("gzip, gzip", packed, 415, "/problems/unknown-encoding"),
+    ] {
+        let length = body.len();
+        let (code, text, headers) = coded(&app, coding, body).await;
+        assert_eq!(code.as_u16(), status, "{coding} {length}: {text}");
+        assert!(text.contains(kind), "{coding} {length}: {text}");
+        let accepted = (status == 415).then_some("gzip");
+        let accepts = headers.get(header::ACCEPT_ENCODING);
+        assert_eq!(accepts.map(|value| value.to_str().unwrap()), accepted);
+    }
+    let announced = post("/compat/slime/rm").header(header::CONTENT_LENGTH, limit + 1);
+    let (status, _) = send(&app, announced.body(Body::empty()).unwrap()).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+}
+
+#[tokio::test]
+async fn a_body_with_too_many_values_is_refused_with_the_limit() {
+    let mut settings = settings();
+    settings.limits.body_bytes = 64 << 20;
+    let app = app(service(settings));
+    let body = format!(
+        r#"{{"items": [{}0]}}"#,
+        "0,".repeat(body_memory::MAX_VALUES)
     );
-    let streamed = post("/v1/verify").body(Body::from_stream(pieces)).unwrap();
-    assert_eq!(send(&app, streamed).await.0, StatusCode::PAYLOAD_TOO_LARGE);
+    let (status, text, _) = coded(&app, "identity", body.into_bytes()).await;
+    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
+    assert!(text.contains("more than 4194304 numbers"), "{text}");
+}
+
+/// The sender of a request to a service.
+async fn sender_to(service: &Arc<Service>) -> sender::Sender {
+    let (mut parts, ()) = Request::new(()).into_parts();
+    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, service).await;
+    sender
+}
+
+#[tokio::test]
+async fn the_values_of_a_body_count_until_its_response() {
+    let service = service(settings());
+    let zeros = format!("[0{}]", ",0".repeat(999));
+    let sender = sender_to(&service).await;
+    let mut hold = hold::Hold::at_most(Duration::ZERO);
+    let received = body::receive(&sender, Body::from(zeros), &mut hold);
+    let received = received.await.unwrap();
+    received.parse(|_, _| Ok(())).await.unwrap();
+    // Of 40,000 bytes, 2,000 are the text's and 50,000 the values'.
+    assert!(service.body_memory.acquire(0).is_err());
+    drop(sender);
+    assert!(service.body_memory.acquire(30_000).is_ok());
+}
+
+#[tokio::test]
+async fn a_body_that_does_not_arrive_is_given_up() {
+    let service = service(settings());
+    let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
+    let sender = sender_to(&service).await;
+    let mut hold = hold::Hold::at_most(Duration::ZERO);
+    let lag = Duration::from_millis(10);
+    let body = Body::from_stream(pieces);
+    let Err(problem) = body::receive_within(&sender, body, &mut hold, lag).await else {
+        panic!("it arrived");
+    };
+    let status = problem.into_response().status();
+    assert_eq!(status, StatusCode::REQUEST_TIMEOUT);
 }

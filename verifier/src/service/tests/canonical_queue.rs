@@ -97,22 +97,3 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3);
     assert_eq!(service.canonical_queue.waiting(), 0);
 }
-
-#[tokio::test(flavor = "multi_thread")]
-async fn each_parked_sample_gets_the_failure_of_the_canonical_solution() {
-    let service = service(settings());
-    let sandbox = Arc::new(FakeSandbox::new(|source, calls, _| {
-        if source.contains("fails") {
-            return Err(sandboxes::Deferred::Failed("no room".to_owned()).into());
-        }
-        Ok(doubled(source, calls))
-    }));
-    service.prepare(opens(&sandbox));
-    let app = app(service);
-    let (_, body) = verify(&app, &samples(&task_with_solution("right fails"), 3)).await;
-    for result in body["results"].as_array().unwrap() {
-        let verdict = fields(result, "verdict retryable");
-        assert_eq!(verdict, json!(["unavailable", true]));
-        assert_eq!(result["detail"]["reason"], "no room");
-    }
-}

@@ -69,6 +69,37 @@ async fn in_time<T>(what: impl Future<Output = T>) -> T {
     tokio::time::timeout(LONG / 2, what).await.unwrap()
 }
 
+/// All that a client still receives.
+async fn rest_for(client: &mut TcpStream) -> String {
+    let mut answer = String::new();
+    in_time(client.read_to_string(&mut answer)).await.unwrap();
+    answer
+}
+
+/// The beginning of a request to judge.
+const HEAD: &str =
+    "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
+
+/// A request of a client that sends no other.
+fn closing(request: &str, body: &str) -> String {
+    format!(
+        "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
+        body.len()
+    )
+}
+
+/// Such a request to judge these items.
+fn judging(items: &Json) -> String {
+    let body = json!({ "items": items }).to_string();
+    closing("POST /v1/verify", &body)
+}
+
+/// An item with a right answer.
+fn right() -> Json {
+    let task = json!({ "kind": "math", "answer": "1" });
+    json!([item("a", &task, "\\boxed{1}")])
+}
+
 #[tokio::test]
 async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
     for half in [
@@ -102,26 +133,6 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
     }
 }
 
-/// The answer to a request on a connection of its own.
-async fn answer_to(served: &Served, request: &str) -> String {
-    answer_at("127.0.0.1:0", served, request).await
-}
-
-/// The answer to a client at another address.
-async fn answer_at(address: &str, served: &Served, request: &str) -> String {
-    let mut answer = String::new();
-    let mut client = served.client_at(address, request).await;
-    in_time(client.read_to_string(&mut answer)).await.unwrap();
-    answer
-}
-
-fn closing(request: &str, body: &str) -> String {
-    format!(
-        "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
-        body.len()
-    )
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn requests_over_the_limit_wait_and_probes_do_not() {
     let gate = Gate::shut();
@@ -131,28 +142,21 @@ async fn requests_over_the_limit_wait_and_probes_do_not() {
     };
     let (service, _) = gated_with(one, &gate);
     let served = Served::new(&service, TIMEOUTS).await;
-    let verify = |n| {
-        closing(
-            "POST /v1/verify",
-            &json!({ "items": slow(n, 1) }).to_string(),
-        )
-    };
     // Eight requests for each connection.
     let mut clients = Vec::new();
     for n in 0..9 {
-        clients.push(served.client(&verify(n)).await);
+        clients.push(served.client(&judging(&slow(n, 1))).await);
     }
     until(|| service.first_pass_pool.load() == (6, 2)).await;
     tokio::time::sleep(2 * SHORT).await;
     assert_eq!(service.first_pass_pool.load(), (6, 2));
     for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
-        let answer = answer_to(&served, &closing(probe, "")).await;
+        let answer = rest_for(&mut served.client(&closing(probe, "")).await).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
     gate.open();
     for client in &mut clients {
-        let mut answer = String::new();
-        in_time(client.read_to_string(&mut answer)).await.unwrap();
+        let answer = rest_for(client).await;
         assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     }
 }
@@ -165,15 +169,14 @@ async fn clients_that_lag_keep_nobody_out() {
         ..settings()
     };
     let service = service(six);
-    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     let attacks = [
         String::new(),
         "GET /openapi.json HTTP/1.1\r\nhost: localhost\r\n\r\n".repeat(300),
-        format!("{head}content-length: 9999\r\n\r\n{{"),
-        format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n"),
+        format!("{HEAD}content-length: 9999\r\n\r\n{{"),
+        format!("{HEAD}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n"),
         "GET /healthz HTTP/1.1\r\nhost: loc".to_owned(),
         "GET /healthz HTTP/1.1\r\nx: ".to_owned(),
-        format!("{head}content-length: 999999\r\n\r\n"),
+        format!("{HEAD}content-length: 999999\r\n\r\n"),
     ];
     for (number, attack) in attacks.into_iter().enumerate() {
         let keeps_pace = number >= 5;
@@ -189,12 +192,13 @@ async fn clients_that_lag_keep_nobody_out() {
             }));
         }
         let address = ["127.0.0.1:0", "127.0.0.2:0"][usize::from(keeps_pace)];
-        let health = answer_at(address, &served, &closing("GET /healthz", "")).await;
-        assert!(health.starts_with("HTTP/1.1 200"), "{attack:.40}: {health}");
-        let task = json!({ "kind": "math", "answer": "1" });
-        let body = json!({ "items": [item("a", &task, "\\boxed{1}")] }).to_string();
-        let verdict = answer_at(address, &served, &closing("POST /v1/verify", &body)).await;
-        assert!(verdict.contains("\"correct\""), "{attack:.40}: {verdict}");
+        for (request, says) in [
+            (closing("GET /healthz", ""), "HTTP/1.1 200"),
+            (judging(&right()), "\"correct\""),
+        ] {
+            let answer = rest_for(&mut served.client_at(address, &request).await).await;
+            assert!(answer.contains(says), "{attack:.40}: {answer}");
+        }
     }
 }
 
@@ -213,10 +217,8 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
     };
     let served = Served::new(&service, hasty).await;
     let all = || service.body_memory.acquire(16 << 20).is_ok();
-    let task = json!({ "kind": "math", "answer": "1" });
-    let items: Vec<Json> = (0..30_000).map(|_| item("a", &task, "1")).collect();
-    let body = json!({ "items": items }).to_string();
-    let _unread = served.client(&closing("POST /v1/verify", &body)).await;
+    let items = vec![right()[0].clone(); 30_000];
+    let _unread = served.client(&judging(&json!(items))).await;
     tokio::time::sleep(10 * SHORT).await;
     assert!(!all(), "the memory is free before the answer is read");
     in_time(async {
@@ -231,16 +233,15 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
 async fn bodies_that_are_announced_and_do_not_come_take_no_memory() {
     let service = service(settings());
     let served = Served::new(&service, TIMEOUTS).await;
-    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
     let mut clients = Vec::new();
     for _ in 0..10 {
-        let announced = format!("{head}content-length: 9999\r\n\r\n{{");
+        let announced = format!("{HEAD}content-length: 9999\r\n\r\n{{");
         clients.push(served.client(&announced).await);
-        let chunked = format!("{head}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
+        let chunked = format!("{HEAD}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
         clients.push(served.client(&chunked).await);
     }
     tokio::time::sleep(SHORT).await;
-    let answer = answer_to(&served, &closing("POST /v1/verify", "{\"items\": []}")).await;
+    let answer = rest_for(&mut served.client(&judging(&json!([]))).await).await;
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
 }
 
@@ -256,8 +257,8 @@ async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     let mut canonical = doubles();
     canonical["canonical"] = json!("endless");
     for (task, completion) in [(doubles(), "endless"), (canonical, "right")] {
-        let body = json!({ "items": [item("a", &task, completion)] }).to_string();
-        let client = served.client(&closing("POST /v1/verify", &body)).await;
+        let items = json!([item("a", &task, completion)]);
+        let client = served.client(&judging(&items)).await;
         let in_state = async |running: usize| {
             until(|| busy() == running).await;
         };
@@ -294,10 +295,7 @@ async fn a_client_with_many_requests_delays_no_other() {
         };
         service.prepare(opens(&Arc::new(sandbox)));
         let served = Served::new(&service, TIMEOUTS).await;
-        let verify = |n| {
-            let items = json!({ "items": slow(n, 1) });
-            closing("POST /v1/verify", &items.to_string())
-        };
+        let verify = |n| judging(&slow(n, 1));
         let mut clients = Vec::new();
         for n in 0..40 {
             clients.push(served.client(&verify(n)).await);
@@ -312,8 +310,7 @@ async fn a_client_with_many_requests_delays_no_other() {
         let mut other = served.client_at("127.0.0.2:0", &verify(99)).await;
         in_time(queued(own + 1)).await;
         gate.open();
-        let mut answer = String::new();
-        in_time(other.read_to_string(&mut answer)).await.unwrap();
+        let answer = rest_for(&mut other).await;
         assert!(answer.contains("\"correct\""), "{answer}");
         let order = order.lock().unwrap();
         let turn = order.iter().position(|source| source.contains("slow 99"));
@@ -327,19 +324,13 @@ async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let (service, _) = gated(&gate);
     let served = Served::new(&service, TIMEOUTS).await;
     let _half = served.client("POST /v1/ver").await;
-    let body = json!({ "items": slow(0, 1) }).to_string();
-    let head = format!(
-        "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n",
-        body.len()
-    );
-    let mut whole = served.client(&(head + &body)).await;
+    let mut whole = served.client(&judging(&slow(0, 1))).await;
     until(|| service.first_pass_pool.load().1 != 0).await;
     served.stop.send(()).unwrap();
     tokio::time::sleep(5 * SHORT).await;
     let waited = !served.done.is_finished();
     gate.open();
-    let mut answer = String::new();
-    in_time(whole.read_to_string(&mut answer)).await.unwrap();
+    let answer = rest_for(&mut whole).await;
     assert!(waited, "it stopped before its last answer");
     assert!(
         answer.starts_with("HTTP/1.1 200") && answer.contains("\"correct\""),
@@ -387,16 +378,10 @@ async fn a_refusal_is_seen_by_a_client_that_sends_its_body_first() {
             in_time(client.write_all(&body.as_bytes()[100..]))
                 .await
                 .unwrap();
-            let mut answer = String::new();
-            in_time(client.read_to_string(&mut answer)).await.unwrap();
-            assert!(
-                answer.starts_with(&format!("HTTP/1.1 {status}")),
-                "{answer}"
-            );
-            assert!(
-                answer.contains("connection: close") && answer.ends_with('}'),
-                "{answer}"
-            );
+            let answer = rest_for(&mut client).await;
+            let begins = answer.starts_with(&format!("HTTP/1.1 {status}"));
+            let closes = answer.contains("connection: close");
+            assert!(begins && closes && answer.ends_with('}'), "{answer}");
         }
     }
 }
@@ -412,9 +397,10 @@ async fn an_endless_body_ends_its_connection_and_one_that_was_read_does_not() {
         ..settings()
     };
     let served = Served::new(&service(one), hasty).await;
-    let head = "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length:";
     for pause in [Duration::ZERO, SHORT / 10] {
-        let mut client = served.client(&format!("{head} 999999999999\r\n\r\n")).await;
+        let mut client = served
+            .client(&format!("{HEAD}content-length: 999999999999\r\n\r\n"))
+            .await;
         let mut status = [0; 12];
         in_time(client.read_exact(&mut status)).await.unwrap();
         assert_eq!(&status, b"HTTP/1.1 413");
@@ -427,7 +413,7 @@ async fn an_endless_body_ends_its_connection_and_one_that_was_read_does_not() {
     }
     // The place of its connection is free again.
     let mut client = served
-        .client(&format!("{head} 2\r\n\r\n{{}}").repeat(2))
+        .client(&format!("{HEAD}content-length: 2\r\n\r\n{{}}").repeat(2))
         .await;
     let mut answers = String::new();
     while answers.matches("HTTP/1.1 422").count() < 2 {

@@ -146,7 +146,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
         return whole_task(data);
     }
     let test = form.test.ok_or_else(|| wrong(FORMS))?;
-    let text = request::string(&test);
+    let text: Option<String> = request::of_kind(&test);
     // The array may be in a text, as tables have it.
     let list = loose_json::repaired(text.as_deref().unwrap_or(test.get()).into());
     if let Ok(tests) = serde_json::from_slice::<Vec<StdioTest>>(&list) {
@@ -193,13 +193,10 @@ async fn attempt(
     let (judgement, program) = tokio::try_join!(judgement(service, client, item), async {
         Ok::<_, Obstacle>(program(service, client, item).await)
     })?;
-    let extracted = match program? {
-        Some(program) => program,
-        None => judgement.detail["extracted"]
-            .as_str()
-            .unwrap_or_default()
-            .to_owned(),
-    };
+    let extracted = program?.unwrap_or_else(|| {
+        let extracted = judgement.detail["extracted"].as_str();
+        extracted.unwrap_or_default().to_owned()
+    });
     CLIENT.count(service, metrics::name(judgement.verdict), 1);
     Ok(result(item.id.clone(), extracted, judgement))
 }

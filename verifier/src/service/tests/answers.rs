@@ -1,0 +1,198 @@
+//! The requests of `answers.txt`, and the answers that they get.
+
+use axum::http::HeaderMap;
+use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
+use sandboxes::{End, Run, SandboxError};
+
+use super::*;
+use crate::fake_sandbox::exited;
+
+/// A Lean whose messages about a file are determined by its words.
+struct FakeLean;
+
+impl Lean for FakeLean {
+    fn compile_within(&self, _: &str, body: &str, seconds: u64) -> Result<Compiled, LeanError> {
+        let message = |severity, data: &str| Message {
+            severity,
+            pos: Position { line: 1, column: 0 },
+            end: Some(Position { line: 1, column: 6 }),
+            data: data.to_owned(),
+        };
+        let info = |data: &str| vec![message(Severity::Information, data)];
+        let sorry = "declaration uses 'sorry'";
+        let (messages, compiles) = match body {
+            "wait" => return Err(LeanError::Timeout(seconds)),
+            "loop" => return Err(LeanError::ProcessorTime(seconds)),
+            "fill" => return Err(LeanError::Memory(8)),
+            "crash" => return Err(LeanError::Crashed("signal 11".to_owned())),
+            "lost" => return Err(LeanError::Missing("no such file".to_owned())),
+            "exit" => (Vec::new(), false),
+            "#check Nat" => (info("Nat : Type"), true),
+            "wrong" => (vec![message(Severity::Error, "unknown identifier")], false),
+            "sorry" => (vec![message(Severity::Warning, sorry)], true),
+            "talk" => (info(&"a".repeat(2 << 20)), true),
+            _ => (Vec::new(), true),
+        };
+        Ok(Compiled {
+            messages: Messages {
+                header: Vec::new(),
+                body: messages,
+            },
+            files: compiles.then(Vec::new).into_iter().collect(),
+        })
+    }
+}
+
+/// The run of a program whose words say how it ends; else that of [`doubled`].
+fn by_words(source: &str, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
+    let is_short = limits.fuel <= 6_000_000_000;
+    let end = match source.trim() {
+        "shout" => return Ok(exited(0, &calls[0].to_uppercase())),
+        "limits" if is_short => {
+            let told = format!("{} bytes, at most 3 s", limits.memory);
+            return Ok(exited(0, &told));
+        }
+        "fail" => return Ok(exited(1, "")),
+        "broken" => return Err(sandboxes::Deferred::Failed("no engine".to_owned()).into()),
+        "poison" => panic!("on purpose"),
+        "out of fuel" => End::OutOfFuel,
+        "out of time" => End::OutOfTime,
+        "out of memory" => End::OutOfMemory,
+        "too much output" => End::TooMuchOutput,
+        "dies" => End::Died("abort".to_owned()),
+        "unloadable" => End::Unloadable {
+            kind: "SyntaxError".to_owned(),
+            message: "line 1".to_owned(),
+        },
+        _ if calls.first().is_some_and(|stdin| stdin == "21\n") => return Ok(exited(0, "42\n")),
+        _ => return Ok(doubled(source, calls)),
+    };
+    Ok(ended(Vec::new(), end))
+}
+
+/// The service that the table means.
+fn named(name: &str) -> Router {
+    let mut settings = settings();
+    settings.compat.hold = Duration::from_millis(200);
+    settings.token = name.contains("token").then(|| Token::new("secret"));
+    let service = service(settings);
+    if name.contains("Lean") {
+        let grader = grader_of(Arc::new(FakeLean));
+        let is_jailed = name.contains("in a jail");
+        let grader = if is_jailed { grader.in_jail() } else { grader };
+        service.graders.set_lean(grader);
+    } else {
+        service.prepare(opens(&Arc::new(FakeSandbox::new(by_words))));
+    }
+    app(service)
+}
+
+/// The lines of the table, each with its continuation, without comments, and with the names replaced that it gives.
+fn lines() -> Vec<String> {
+    let mut lines: Vec<String> = Vec::new();
+    let text = include_str!("answers.txt").lines();
+    for line in text.filter(|line| !line.starts_with('#') && !line.is_empty()) {
+        match lines.last_mut() {
+            Some(last) if line.starts_with("  ") => *last = format!("{last} {}", line.trim()),
+            _ => lines.push(line.to_owned()),
+        }
+    }
+    let mut names: Vec<(String, String)> = Vec::new();
+    let mut replaced = Vec::new();
+    for mut line in lines {
+        for (name, value) in &names {
+            line = line.replace(name, value);
+        }
+        match line.strip_prefix('@').and(line.split_once(" = ")) {
+            Some((name, value)) => names.push((name.to_owned(), value.to_owned())),
+            None => replaced.push(line),
+        }
+    }
+    replaced
+}
+
+/// Whether an answer has what is expected: of an object these fields, and of a text what follows `…`.
+fn has(found: &Json, expected: &Json) -> bool {
+    match (expected, found) {
+        (Json::Object(expected), _) => expected
+            .iter()
+            .all(|(name, value)| has(&found[name], value)),
+        (Json::Array(expected), Json::Array(found)) => {
+            expected.len() == found.len()
+                && expected
+                    .iter()
+                    .zip(found)
+                    .all(|(one, other)| has(other, one))
+        }
+        (Json::String(expected), Json::String(found)) => match expected.strip_prefix('…') {
+            Some(part) => found.contains(part),
+            None => found == expected,
+        },
+        _ => found == expected,
+    }
+}
+
+/// `METHOD PATH (HEADER: VALUE) BODY` as a request, with its path and its body.
+fn request(text: &str) -> (Request<Body>, &str, &str) {
+    let (method, rest) = text.split_once(' ').unwrap();
+    let (path, mut body) = rest.split_once(' ').unwrap_or((rest, ""));
+    let mut request = Request::builder().method(method).uri(path);
+    while let Some((header, rest)) = body.strip_prefix('(').and_then(|body| body.split_once(')')) {
+        let (name, value) = header.split_once(": ").unwrap();
+        request = request.header(name, value);
+        body = rest.trim_start();
+    }
+    if !text.contains("(content-type:") {
+        request = request.header(header::CONTENT_TYPE, "application/json");
+    }
+    (
+        request.body(Body::from(body.to_owned())).unwrap(),
+        path,
+        body,
+    )
+}
+
+/// Checks an answer, of which `expected` is `STATUS ANSWER`.
+fn check(line: &str, expected: &str, (status, text, headers): (StatusCode, String, HeaderMap)) {
+    let (code, answer) = expected.split_once(' ').unwrap_or((expected, ""));
+    assert_eq!(status.as_str(), code, "{line}\n{text}");
+    if status.as_u16() >= 400 {
+        assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
+    }
+    let is_there = match answer.strip_prefix('…') {
+        Some(part) => text.contains(part),
+        None if answer.is_empty() => true,
+        None => {
+            let expected = serde_json::from_str(answer).expect(line);
+            has(&serde_json::from_str(&text).unwrap(), &expected)
+        }
+    };
+    assert!(is_there, "{line}\n{text}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn each_request_of_the_table_has_its_answer() {
+    let mut app = named("");
+    let (mut path, mut body) = (String::new(), String::new());
+    for line in lines() {
+        if line.starts_with('[') {
+            app = named(&line);
+        } else if let Some((sent, expected)) = line.split_once(" => ") {
+            let (request, to, with) = request(sent);
+            (path, body) = (to.to_owned(), with.to_owned());
+            check(&line, expected, answer_to(&app, request).await);
+        } else {
+            let [change, field, part] = line.split(" | ").collect::<Vec<_>>()[..] else {
+                panic!("{line}")
+            };
+            let body = changed(&serde_json::from_str(&body).expect(&line), change);
+            let expected = json!({ "field": field, "detail": format!("…{part}") });
+            let request = post(&path).body(Body::from(body.to_string())).unwrap();
+            check(
+                &line,
+                &format!("422 {expected}"),
+                answer_to(&app, request).await,
+            );
+        }
+    }
+}
