@@ -8,10 +8,9 @@ use std::collections::HashSet;
 use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -63,18 +62,18 @@ const VERIFY_FORM: Form = Form {
     time_in_response: true,
 };
 
-pub(super) fn routes() -> Router<Arc<Service>> {
-    let answer_as = |form: Form| {
-        post(move |sender: Sender, body: Body| async move { answer(&sender, body, form).await })
-    };
-    Router::new()
-        .route("/compat/kimina/api/check", answer_as(CHECK_FORM))
-        .route("/compat/kimina/verify", answer_as(VERIFY_FORM))
-        .route("/compat/kimina/health", get(health))
+pub(super) async fn check(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
+    answer(&sender, body, CHECK_FORM).await
+}
+
+pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
+    answer(&sender, body, VERIFY_FORM).await
 }
 
 /// Whether snippets are run here.
-async fn health(State(service): State<Arc<Service>>) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn health(
+    State(service): State<Arc<Service>>,
+) -> Result<Json<Value>, ProblemResponse> {
     check_jail(&service)?;
     let unavailable = service
         .graders

@@ -6,12 +6,10 @@
 mod aggregate;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
-use axum::routing::{get, post};
-use axum::{Json, Router};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
@@ -41,20 +39,8 @@ const ANSWER_FIELDS: [&str; 6] = [
 /// The fields of a row, as they were sent.
 type Row = BTreeMap<String, Box<RawValue>>;
 
-pub(super) fn routes() -> Router<Arc<Service>> {
-    let routes = Router::new()
-        .route("/seed_session", post(session))
-        .route("/verify", post(verify))
-        .route("/close_session", post(session))
-        .route("/aggregate_metrics", post(aggregate_metrics))
-        .route("/reverify_mode", get(reverify_mode));
-    Router::new()
-        .nest("/compat/nemo-gym", routes.clone())
-        .merge(routes)
-}
-
 /// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
-async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
     let mut hold = CLIENT.hold(&sender.service);
@@ -66,11 +52,11 @@ async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemRespo
 }
 
 /// That a row can be verified again by itself.
-async fn reverify_mode() -> Json<&'static str> {
+pub(super) async fn reverify_mode() -> Json<&'static str> {
     Json("stateless")
 }
 
-async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse> {
+pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| {
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
@@ -176,7 +162,10 @@ fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     }
 }
 
-async fn aggregate_metrics(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn aggregate_metrics(
+    sender: Sender,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
     let aggregated = |service: &Service, body: &[u8]| {
         let responses = responses(service, body)?;
         Ok(aggregate::metrics(&responses))

@@ -3,15 +3,12 @@
 //! Its client sends `query` (the prompt and the completion, with special tokens), `prompts` and `labels`, all empty for some of several servers. It waits 180 seconds,
 //! repeats a request that fails four times after a second, and then trains without the sample.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
-use axum::routing::post;
-use axum::{Json, Router};
-use serde::Serialize;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+use serde_json::{Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label};
@@ -25,28 +22,14 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-/// The answer.
-#[derive(Serialize)]
-struct Answer {
-    rewards: Vec<f64>,
-    /// What the client filters prompts by, and logs.
-    scores: Vec<f64>,
-    extra_logs: Map<String, Value>,
-}
-
-pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new().route("/compat/openrlhf/get_reward", post(get_reward))
-}
-
-async fn get_reward(sender: Sender, body: Body) -> Result<Json<Answer>, ProblemResponse> {
+pub(super) async fn get_reward(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((items(service, body)?, ()));
     let (rewards, ()) = CLIENT.judge(&sender, body, parse).await?;
     let rewards: Vec<f64> = rewards.iter().map(|item| item.reward).collect();
-    Ok(Json(Answer {
-        scores: rewards.clone(),
-        rewards,
-        extra_logs: Map::new(),
-    }))
+    // The client filters prompts by the scores, and logs them.
+    Ok(Json(
+        json!({ "rewards": rewards, "scores": rewards, "extra_logs": {} }),
+    ))
 }
 
 /// Parses a body.

@@ -8,12 +8,9 @@ mod run;
 mod submit;
 pub(in crate::service) mod wire;
 
-use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
 use axum::body::Body;
-use axum::routing::{get, post};
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
@@ -22,6 +19,9 @@ use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
+
+pub(super) use run::run_code;
+pub(super) use submit::submit;
 
 const CLIENT: Client = Client {
     name: "sandbox-fusion",
@@ -39,16 +39,8 @@ const MARGIN: f64 = 2.0;
 /// The longest timeout, in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
 
-/// The routes, relative to their base path.
-pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new()
-        .route("/run_code", post(run::run_code))
-        .route("/submit", post(submit::submit))
-        .route("/v1/ping", get(ping))
-}
-
 /// What SandboxFusion answers.
-async fn ping() -> axum::Json<&'static str> {
+pub(super) async fn ping() -> axum::Json<&'static str> {
     axum::Json("pong")
 }
 

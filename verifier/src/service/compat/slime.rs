@@ -3,12 +3,10 @@
 //! Its client sends one sample at a time and takes the answer, a bare number, as the reward. It waits 120 seconds, repeats a request that fails nine times, and then
 //! ends; older versions end at the first failure.
 
-use std::sync::Arc;
 use std::time::Duration;
 
+use axum::Json;
 use axum::body::Body;
-use axum::routing::post;
-use axum::{Json, Router};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -24,11 +22,7 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-pub(super) fn routes() -> Router<Arc<Service>> {
-    Router::new().route("/compat/slime/rm", post(rm))
-}
-
-async fn rm(sender: Sender, body: Body) -> Result<Json<f64>, ProblemResponse> {
+pub(super) async fn rm(sender: Sender, body: Body) -> Result<Json<f64>, ProblemResponse> {
     let parse = |service: &Service, body: &[u8]| Ok((vec![item(service, body)?], ()));
     match &CLIENT.judge(&sender, body, parse).await?.0[..] {
         [item] => Ok(Json(item.reward)),

@@ -27,7 +27,7 @@ const MIN_MEMORY: u64 = 256 << 20;
 const KILLED: i32 = 137;
 const ABORTED: i32 = 134;
 
-pub(super) async fn run_code(
+pub(in crate::service::compat) async fn run_code(
     sender: Sender,
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {

@@ -13,11 +13,10 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
-use super::super::client::{judge_once, why};
+use super::super::client::{self, judge_once, why};
 use super::queued::queued;
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
 use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
-use crate::grade::code::TestMode;
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
@@ -28,7 +27,7 @@ use crate::service::{JudgeItem, ProblemResponse, Service, request};
 const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval's form (`prompt`, `entry_point`, `test`), or an object with `test`, an array of \
                      {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}} or a text with it in JSON";
 
-pub(super) async fn submit(
+pub(in crate::service::compat) async fn submit(
     sender: Sender,
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
@@ -76,10 +75,7 @@ fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, Proble
     };
     Ok(JudgeItem {
         id,
-        task,
-        prompt: String::new(),
-        completion,
-        test_mode: TestMode::UntilFailure,
+        ..client::item(task, String::new(), &completion)
     })
 }
 
