@@ -42,37 +42,9 @@ pub enum DataError {
         /// The engine's error.
         source: EngineError,
     },
-    /// All prompts are longer than the limit, so no training task is left.
-    #[error(
-        "no training task of {dataset} is left: `data.max_prompt_tokens` is {limit}, and the prompt of each ({left_out} in all) is longer. Raise it; completions of `sampling.max_tokens` leave {room} of the {context} tokens of the model's context for the prompt"
-    )]
-    Nothing {
-        /// The data set.
-        dataset: String,
-        /// Tasks left out.
-        left_out: usize,
-        /// The limit.
-        limit: usize,
-        /// The tokens that completions leave for the prompt.
-        room: usize,
-        /// Longest sequence, in tokens.
-        context: usize,
-    },
-    /// Completions leave too little of the context for the prompts, so no training task is left.
-    #[error(
-        "no training task of {dataset} is left: `sampling.max_tokens` is {max_tokens}, which leaves {} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context",
-        .context.saturating_sub(*.max_tokens)
-    )]
-    NoRoom {
-        /// The data set.
-        dataset: String,
-        /// Tasks left out.
-        left_out: usize,
-        /// Maximum number of tokens of a completion.
-        max_tokens: usize,
-        /// Longest sequence, in tokens.
-        context: usize,
-    },
+    /// No training task is left: what leaves them out, and the remedy.
+    #[error("{0}")]
+    Nothing(String),
     /// No epoch has a whole phase, and others are dropped.
     #[error(
         "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
@@ -83,9 +55,6 @@ pub enum DataError {
         /// Training prompts.
         tasks: usize,
     },
-    /// The split is empty.
-    #[error("the data set {0} has no training tasks; give one that has a `train` split")]
-    Empty(String),
 }
 
 /// Makes prompts of tasks.
@@ -106,22 +75,26 @@ impl PromptRenderer {
     /// [`DataError::Template`].
     pub fn new(settings: &config::Data) -> Result<Self, DataError> {
         let name = settings.template.as_str();
+        let path = Path::new(name);
+        let extension = path.extension().map(|it| it.to_ascii_lowercase());
+        let is_path = name.contains(['/', '\\']) || extension.is_some() || path.is_file();
         let template = if name == "auto" {
-            Template::for_dataset(&settings.dataset)
+            Ok(Template::for_dataset(&settings.dataset))
         } else if name.contains('{') {
-            Template::parse(name).map_err(|error| DataError::Template(error.to_string()))?
-        } else if Path::new(name).is_file() || is_path(name) {
-            let text = datasets::jsonl::read_text(Path::new(name))
+            Template::parse(name).map_err(|error| error.to_string())
+        } else if is_path {
+            let text = datasets::jsonl::read_text(path)
                 .map_err(|error| DataError::Template(format!("{name} cannot be read: {error}; give a file with the template, or a built-in template's name")))?;
-            let template = if is_toml(name) {
-                Template::from_toml(&text)
-            } else {
-                Template::parse(&text)
+            // A file of another kind has only the text of the template.
+            let template = match extension.is_some_and(|it| it == "toml") {
+                true => Template::from_toml(&text),
+                false => Template::parse(&text),
             };
-            template.map_err(|error| DataError::Template(format!("{name}: {error}")))?
+            template.map_err(|error| format!("{name}: {error}"))
         } else {
-            Template::named(name).map_err(|error| DataError::Template(error.to_string()))?
+            Template::named(name).map_err(|error| error.to_string())
         };
+        let template = template.map_err(DataError::Template)?;
         Ok(Self::with_template(template, settings))
     }
 
@@ -189,13 +162,11 @@ impl PromptRenderer {
         } else {
             "give each kind of task a file of its own".to_owned()
         };
-        let count = tasks
-            .iter()
-            .filter(|task| task.spec.kind() == other)
-            .count();
+        let of_kind = tasks.iter().filter(|task| task.spec.kind() == other);
         Err(DataError::Template(format!(
-            "`{}` asks for {requested}, and {count} of {} tasks for {needed}; {remedy}",
+            "`{}` asks for {requested}, and {} of {} tasks for {needed}; {remedy}",
             self.name,
+            of_kind.count(),
             tasks.len()
         )))
     }
@@ -238,14 +209,13 @@ impl PromptRenderer {
         };
         let mut text = self.template.render(task);
         let tokens = if self.chat {
-            text = encoder
-                .chat_prompt(&[("user".to_owned(), text)], self.day)
-                .map_err(failed)?;
+            let message = [("user".to_owned(), text)];
+            text = encoder.chat_prompt(&message, self.day).map_err(failed)?;
             encoder.encode_chat(&text)
         } else {
             encoder.encode(&text, true)
-        }
-        .map_err(failed)?;
+        };
+        let tokens = tokens.map_err(failed)?;
         Ok(Prompt {
             task: task.clone(),
             text: text.into(),
@@ -285,18 +255,6 @@ fn answer_of(kind: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// Whether a template's name looks like a path.
-fn is_path(name: &str) -> bool {
-    name.contains(['/', '\\']) || Path::new(name).extension().is_some()
-}
-
-/// Whether a template's file is TOML, like the built-in ones. Any other file has only the text of the template.
-fn is_toml(name: &str) -> bool {
-    Path::new(name)
-        .extension()
-        .is_some_and(|extension| extension.eq_ignore_ascii_case("toml"))
-}
-
 /// The prompts of a data set.
 #[derive(Debug, Clone)]
 pub struct Prompts {
@@ -317,7 +275,7 @@ pub struct Prompts {
 /// Reads the data set of a recipe, cut to its limits. The recipe's template must be for its tasks.
 ///
 /// # Errors
-/// [`DataError::Dataset`], [`DataError::Empty`], [`DataError::Template`].
+/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
 pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset, DataError> {
     let mut dataset = datasets::open(&config.data.dataset, data_dir)?;
     if let Some(limit) = config.data.train_limit {
@@ -327,7 +285,10 @@ pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset,
         dataset.eval.truncate(limit);
     }
     if dataset.train.is_empty() {
-        return Err(DataError::Empty(config.data.dataset.clone()));
+        return Err(DataError::Nothing(format!(
+            "the data set {} has no training tasks; give one that has a `train` split",
+            config.data.dataset
+        )));
     }
     let renderer = PromptRenderer::new(&config.data)?;
     renderer.check_kind(&dataset.train)?;
@@ -339,7 +300,7 @@ impl Prompts {
     /// Makes the prompts of a data set. Prompts that are too long are left out and counted.
     ///
     /// # Errors
-    /// [`DataError`]; [`DataError::Nothing`] or [`DataError::NoRoom`] if no training task is left.
+    /// [`DataError`]; [`DataError::Nothing`] if no training task is left.
     pub fn new(
         config: &config::Config,
         dataset: Dataset,
@@ -355,22 +316,22 @@ impl Prompts {
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
         let (train, left_out) = renderer.prompts(encoder, dataset.train, limit)?;
         let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
-        if train.is_empty() && limit < config.data.max_prompt_tokens {
-            return Err(DataError::NoRoom {
-                dataset: dataset.name,
-                left_out,
-                max_tokens: config.sampling.max_tokens,
-                context: encoder.context(),
-            });
-        }
         if train.is_empty() {
-            return Err(DataError::Nothing {
-                dataset: dataset.name,
-                left_out,
-                limit,
-                room: room(config.sampling.max_tokens),
-                context: encoder.context(),
-            });
+            let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
+            let (room, asked) = (room(max_tokens), config.data.max_prompt_tokens);
+            let reason = if room < asked {
+                format!(
+                    "`sampling.max_tokens` is {max_tokens}, which leaves {room} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context"
+                )
+            } else {
+                format!(
+                    "`data.max_prompt_tokens` is {asked}, and the prompt of each ({left_out} in all) is longer. Raise it; completions of `sampling.max_tokens` leave {room} of the {context} tokens of the model's context for the prompt"
+                )
+            };
+            return Err(DataError::Nothing(format!(
+                "no training task of {} is left: {reason}",
+                dataset.name
+            )));
         }
         Ok(Self {
             train,
@@ -436,102 +397,97 @@ mod tests {
     #[test]
     fn a_template_for_another_kind_is_refused_and_a_suitable_one_is_named() {
         let opened = |dataset: &str, template: &str| {
-            let sets = [
-                format!("data.dataset={dataset}"),
-                format!("data.template={template}"),
-            ];
-            open(&config(&sets.each_ref().map(String::as_str)), None)
-                .map_err(|error| error.to_string())
+            let sets = ["dataset", "template"].map(|key| format!("data.{key}="));
+            let sets = [sets[0].clone() + dataset, sets[1].clone() + template];
+            let opened = open(&config(&sets.each_ref().map(String::as_str)), None);
+            opened.map(drop).map_err(|error| error.to_string())
         };
-        for (dataset, template, expected) in [
+        let mixed = tempfile::Builder::new()
+            .suffix(".jsonl")
+            .tempfile()
+            .unwrap();
+        let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
+        std::fs::write(&mixed, lines).unwrap();
+        for (dataset, template, says) in [
             (
                 "starter-code",
                 "few-shot-boxed",
-                "`data.template`: `few-shot-boxed` asks for a boxed answer, and 45 of 45 tasks for a function; use `mbppplus`",
+                "asks for a boxed answer, and 45 of 45 tasks for a function; use `mbppplus`",
             ),
             (
                 "starter-math",
                 "mbppplus",
-                "`data.template`: `mbppplus` asks for a function, and 300 of 300 tasks for a boxed answer; use `boxed` or `few-shot-boxed`",
+                "asks for a function, and 300 of 300 tasks for a boxed answer; use `boxed` or `few-shot-boxed`",
             ),
             (
                 "starter-lean",
                 "boxed",
-                "`data.template`: `boxed` asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`",
+                "asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`",
+            ),
+            (
+                mixed.path().to_str().unwrap(),
+                "boxed",
+                "asks for a boxed answer, and 1 of 2 tasks for a function; give each kind of task a file of its own",
             ),
         ] {
-            assert_eq!(opened(dataset, template).unwrap_err(), expected);
+            let error = opened(dataset, template).unwrap_err();
+            assert_eq!(error, format!("`data.template`: `{template}` {says}"));
             for template in ["auto", "plain", "Q: {question}"] {
-                assert!(
-                    opened(dataset, template).is_ok(),
-                    "{template} for {dataset}"
-                );
+                assert_eq!(opened(dataset, template), Ok(()), "{template}");
             }
         }
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("mixed.jsonl");
-        let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
-        std::fs::write(&file, lines).unwrap();
-        let error = opened(file.to_str().unwrap(), "boxed").unwrap_err();
-        assert!(
-            error.ends_with(
-                "and 1 of 2 tasks for a function; give each kind of task a file of its own"
-            ),
-            "{error}"
-        );
     }
 
     #[test]
     fn the_recipes_stop_strings_replace_those_of_the_template() {
-        let stop_strings = |sets: &[&str]| {
-            PromptRenderer::new(&config(sets).data)
-                .unwrap()
-                .stop_strings()
-                .to_vec()
-        };
-        assert_eq!(stop_strings(&["data.template=few-shot-boxed"]), ["\n"]);
-        assert_eq!(
-            stop_strings(&["data.template=few-shot-boxed", "data.stop=[\"END\"]"]),
-            ["END"]
-        );
-        assert_eq!(stop_strings(&["data.template=plain"]), Vec::<String>::new());
         let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
         std::fs::write(&file, "stop = [\"Q:\"]\ntext = 'Q: {question}'\n").unwrap();
-        let set = format!("data.template={}", file.path().display());
-        assert_eq!(stop_strings(&[&set]), ["Q:"]);
-        assert_eq!(stop_strings(&[&set, "data.stop=[]"]), Vec::<String>::new());
+        let file = format!("data.template={}", file.path().display());
+        for (template, stop, expected) in [
+            ("data.template=few-shot-boxed", None, &["\n"][..]),
+            (
+                "data.template=few-shot-boxed",
+                Some("data.stop=[\"END\"]"),
+                &["END"],
+            ),
+            ("data.template=plain", None, &[]),
+            (file.as_str(), None, &["Q:"]),
+            (file.as_str(), Some("data.stop=[]"), &[]),
+        ] {
+            let sets: Vec<&str> = [template].into_iter().chain(stop).collect();
+            let renderer = PromptRenderer::new(&config(&sets).data).unwrap();
+            assert_eq!(renderer.stop_strings(), expected, "{sets:?}");
+        }
     }
 
     #[test]
-    fn prompts_that_are_too_long_are_left_out_and_counted() {
+    fn prompts_that_are_too_long_are_left_out_and_counted_and_repeated_ones_are_reported() {
         let mut tasks = dataset(4, 2);
         tasks.train[1].question = "x".repeat(100);
         tasks.eval[0].question = "x".repeat(300);
+        tasks.eval[1].question.clone_from(&tasks.train[2].question);
         let some = prompts(&["data.max_prompt_tokens=50"], tasks).unwrap();
         assert_eq!((some.train.len(), some.left_out), (3, 1));
         assert_eq!((some.eval.len(), some.eval_left_out), (1, 1));
+        let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
+        assert_eq!(some.overlap, [repeated]);
 
-        let none = prompts(&["data.max_prompt_tokens=5"], dataset(2, 2)).unwrap_err();
-        assert!(none.contains("no training task of toy is left"), "{none}");
-    }
-
-    #[test]
-    fn completions_that_fill_the_context_are_refused_with_its_length() {
-        let error = prompts(&["sampling.max_tokens=100000"], dataset(3, 1)).unwrap_err();
-        let expected = format!(
-            "no training task of toy is left: `sampling.max_tokens` is 100000, which leaves 0 of the {} tokens of the model's context for the prompt, and all 3 prompts are longer",
-            FakePolicy::default().context()
-        );
-        assert!(error.starts_with(&expected), "{error}");
-    }
-
-    #[test]
-    fn a_question_in_both_splits_is_reported() {
-        let mut tasks = dataset(2, 1);
-        tasks.eval[0].question.clone_from(&tasks.train[1].question);
-        assert_eq!(
-            prompts(&[], tasks).unwrap().overlap,
-            [("toy/train/1".to_string(), "toy/eval/0".to_string())]
-        );
+        let context = FakePolicy::default().context();
+        for (set, says) in [
+            (
+                "data.max_prompt_tokens=5",
+                "`data.max_prompt_tokens` is 5, and the prompt of each (3 in all)".to_owned(),
+            ),
+            (
+                "sampling.max_tokens=100000",
+                format!(
+                    "`sampling.max_tokens` is 100000, which leaves 0 of the {context} tokens of the model's context for the prompt, and all 3 prompts are longer"
+                ),
+            ),
+        ] {
+            let error = prompts(&[set], dataset(3, 1)).unwrap_err();
+            let start = format!("no training task of toy is left: {says}");
+            assert!(error.starts_with(&start), "{error}");
+        }
     }
 }

@@ -6,15 +6,13 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest as _, Sha256};
 
-use super::error::Failure;
-use crate::manifest::Manifest;
+use super::error::{Failure, local};
+use crate::manifest::{self, Manifest};
 
 /// A file that was downloaded, or copied or linked from the cache of Hugging Face, and is not yet moved into place.
 pub(super) struct Downloaded {
     pub(super) at: PathBuf,
-    pub(super) path: String,
-    pub(super) size: u64,
-    pub(super) sha256: String,
+    pub(super) file: manifest::File,
 }
 
 /// The size and the SHA-256 that a file must have, where they are known.
@@ -49,18 +47,20 @@ impl Expected {
             }
             _ => Ok(Downloaded {
                 at: at.to_owned(),
-                path: path.to_owned(),
-                size,
-                sha256,
+                file: manifest::File {
+                    path: path.to_owned(),
+                    size,
+                    sha256,
+                },
             }),
         })
     }
 
     /// Compares the file `at` with the expected size and SHA-256, and deletes it if it differs.
     pub(super) fn check(&self, label: &str, at: &Path, path: &str) -> Result<Downloaded, Failure> {
-        let outcome = self.compare(at, path).map_err(|e| Failure::local(at, e))?;
+        let outcome = self.compare(at, path).map_err(local(at))?;
         outcome.or_else(|difference| {
-            std::fs::remove_file(at).map_err(|e| Failure::local(at, e))?;
+            std::fs::remove_file(at).map_err(local(at))?;
             Err(Failure::Source(format!(
                 "{label} {difference}; it was deleted. Either the download was damaged, in which case another attempt helps, or the source has changed its file."
             )))
@@ -81,10 +81,6 @@ fn digest(path: &Path) -> std::io::Result<(u64, String)> {
         hash.update(&buffer[..n]);
         size += n as u64;
     }
-    let hex = hash
-        .finalize()
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    Ok((size, hex))
+    let hex = |byte: &u8| format!("{byte:02x}");
+    Ok((size, hash.finalize().iter().map(hex).collect()))
 }

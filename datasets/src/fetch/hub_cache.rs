@@ -1,42 +1,25 @@
 //! Takes files of hub repositories from the cache that Hugging Face's own programs share.
 //!
 //! A repository's folder in that cache holds contents (`blobs/`), the commits of branches and tags (`refs/`), and the files of
-//! each commit as links to their contents (`snapshots/COMMIT/`). If a recent program downloaded the whole commit, it also holds
-//! the hub's list of the commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder, and its
+//! each commit as links to their contents (`snapshots/COMMIT/`). None of it is trusted: a file has to lie in that folder, and its
 //! size and SHA-256 have to match the manifest or the hub's list. If neither states a SHA-256, a large file has to match the
 //! one that its content is named by, and a small one its size.
 //!
 //! Files are hard-linked where the system allows it, so both caches share them. This code may therefore not write into a file
 //! of a fetched folder, or change its permissions: files are replaced, never altered.
 
-use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
-use serde::Deserialize;
-
-use super::Progress;
 use super::check::{Downloaded, Expected};
-use super::error::Failure;
+use super::error::{Failure, local};
 use super::folder::is_inside;
-use super::hub::{Answer, Listing, MAX_LISTING, Repository, Sibling, is_commit, is_digest, select};
+use super::hub::{Listed, Listing, Repository, is_commit, is_digest, select};
+use super::progress::Progress;
 
 /// A repository's folder in the cache.
 pub(super) struct Cached(PathBuf);
-
-/// `trees/COMMIT.json`.
-#[derive(Deserialize)]
-struct Tree {
-    format_version: u32,
-    files: BTreeMap<String, TreeFile>,
-}
-
-#[derive(Deserialize)]
-struct TreeFile {
-    size: u64,
-    lfs_sha256: Option<String>,
-}
 
 impl Cached {
     pub(super) fn new(cache: &Path, repository: &Repository<'_>) -> Cached {
@@ -49,7 +32,7 @@ impl Cached {
         self.0.join("snapshots").join(commit)
     }
 
-    /// The files that match `include` at the revision's commit, as far as the cache knows them. The error is a sentence without
+    /// The files that match `include` at the revision's commit, as far as the cache has them. The error is a sentence without
     /// its full stop.
     pub(super) fn list(
         &self,
@@ -57,25 +40,18 @@ impl Cached {
         include: &[String],
     ) -> Result<Listing, String> {
         let commit = self.commit(repository)?;
-        let tree = self.tree(&commit);
-        let whole = tree.is_some();
-        let siblings = tree.unwrap_or_else(|| self.files(&commit));
-        let answer = Answer {
-            sha: commit,
-            siblings,
-        };
-        let listing = select(&answer, repository, include, "the cache of Hugging Face")?;
+        let files = self.files(&commit);
+        let all = Listing { commit, files };
+        let listing = select(all, repository, include, "the cache of Hugging Face")?;
         let by_pattern = include.iter().any(|pattern| pattern.contains('*'));
-        if by_pattern && !whole && !repository.dataset {
-            let names: Vec<&str> = listing.files.iter().map(|f| f.name.as_str()).collect();
-            if let Some(missing) = missing(&names) {
-                return Err(format!(
-                    "the cache of Hugging Face has only a part of {}@{}: it lacks {missing}",
-                    repository.repo, repository.revision
-                ));
-            }
+        let names: Vec<&str> = listing.files.iter().map(|f| f.name.as_str()).collect();
+        match missing(&names).filter(|_| by_pattern && !repository.dataset) {
+            Some(missing) => Err(format!(
+                "the cache of Hugging Face has only a part of {}@{}: it lacks {missing}",
+                repository.repo, repository.revision
+            )),
+            None => Ok(listing),
         }
-        Ok(listing)
     }
 
     /// The revision's commit: its own if it is one, otherwise that of the last time a program of Hugging Face looked it up.
@@ -91,31 +67,18 @@ impl Cached {
                 self.0.display()
             ));
         }
-        let text = self.read(&file, 1 << 10)?;
-        Some(text.trim().to_owned())
-            .filter(|commit| is_commit(commit))
-            .ok_or_else(|| format!("{} does not contain a commit", file.display()))
-    }
-
-    /// The hub's list of the commit's files, if the cache has it in the expected form.
-    fn tree(&self, commit: &str) -> Option<Vec<Sibling>> {
-        let file = self.0.join("trees").join(format!("{commit}.json"));
-        let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
-        let mut digests = tree
-            .files
-            .values()
-            .filter_map(|file| file.lfs_sha256.as_ref());
-        let is_expected = tree.format_version == 1 && digests.all(|digest| is_digest(digest, 64));
-        is_expected.then(|| {
-            tree.files
-                .into_iter()
-                .map(|(name, file)| Sibling::new(name, Some(file.size), file.lfs_sha256))
-                .collect()
-        })
+        let mut text = String::new();
+        File::open(self.resolve(&file)?)
+            .and_then(|file| file.take(1 << 10).read_to_string(&mut text))
+            .map_err(|e| format!("{} cannot be read ({e})", file.display()))?;
+        match text.trim() {
+            commit if is_commit(commit) => Ok(commit.to_owned()),
+            _ => Err(format!("{} does not contain a commit", file.display())),
+        }
     }
 
     /// The commit's files that are in the cache.
-    fn files(&self, commit: &str) -> Vec<Sibling> {
+    fn files(&self, commit: &str) -> Vec<Listed> {
         let top = self.snapshot(commit);
         let mut found = Vec::new();
         let mut folders = vec![top.clone()];
@@ -126,15 +89,11 @@ impl Cached {
                 if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
                     folders.push(path);
                 } else if let Some(name) = path.strip_prefix(&top).ok().and_then(Path::to_str) {
-                    found.push(Sibling::new(
-                        name.replace(std::path::MAIN_SEPARATOR, "/"),
-                        None,
-                        None,
-                    ));
+                    found.push(Listed::named(name.replace(std::path::MAIN_SEPARATOR, "/")));
                 }
             }
         }
-        found.sort_by(|a, b| a.rfilename.cmp(&b.rfilename));
+        found.sort_by(|a, b| a.name.cmp(&b.name));
         found
     }
 
@@ -155,11 +114,8 @@ impl Cached {
         }
         let file = self.resolve(&link).map_err(Failure::Source)?;
         let size = file.metadata().map_or(0, |found| found.len());
-        progress.begin(
-            &format!("{name} from the cache of Hugging Face"),
-            Some(size),
-            size,
-        );
+        let what = format!("{name} from the cache of Hugging Face");
+        progress.begin(&what, Some(size), size);
         let outcome = link_or_copy(&file, at).and_then(|()| check(&file, at, path, expected));
         progress.end();
         outcome.map(Some)
@@ -173,9 +129,9 @@ impl Cached {
             .map_err(|e| wrong(format!("does not lead to a file ({e})")))?;
         let folder = self.0.canonicalize();
         if !folder.is_ok_and(|folder| file.starts_with(folder)) {
+            let target = file.display();
             return Err(wrong(format!(
-                "leads out of its repository's folder, to {}",
-                file.display()
+                "leads out of its repository's folder, to {target}"
             )));
         }
         if !file.is_file() {
@@ -183,78 +139,56 @@ impl Cached {
         }
         Ok(file)
     }
-
-    fn read(&self, path: &Path, most: usize) -> Result<String, String> {
-        let mut text = String::new();
-        File::open(self.resolve(path)?)
-            .and_then(|file| file.take(most as u64).read_to_string(&mut text))
-            .map_err(|e| format!("{} cannot be read ({e})", path.display()))?;
-        Ok(text)
-    }
-}
-
-impl Expected {
-    /// This, with the SHA-256 that a content of the cache is named by, if none is known.
-    fn or_named(&self, file: &Path) -> Expected {
-        let is_content = file
-            .parent()
-            .is_some_and(|folder| folder.ends_with("blobs"));
-        let named = file.file_name().and_then(|name| name.to_str());
-        Expected {
-            size: self.size,
-            sha256: self.sha256.clone().or_else(|| {
-                named
-                    .filter(|name| is_content && is_digest(name, 64))
-                    .map(str::to_owned)
-            }),
-        }
-    }
 }
 
 /// Hard-links a file, or copies it where that is not possible: across file systems, or if it belongs to another user.
 fn link_or_copy(file: &Path, at: &Path) -> Result<(), Failure> {
-    let local = |e| Failure::local(at, e);
     if let Some(parent) = at.parent() {
-        std::fs::create_dir_all(parent).map_err(local)?;
+        std::fs::create_dir_all(parent).map_err(local(at))?;
     }
     if std::fs::hard_link(file, at).is_ok() {
         return Ok(());
     }
     let mut from = File::open(file)
         .map_err(|e| Failure::Source(format!("{} cannot be read ({e})", file.display())))?;
-    let mut to = File::create_new(at).map_err(local)?;
+    let mut to = File::create_new(at).map_err(local(at))?;
     std::io::copy(&mut from, &mut to)
         .and_then(|_| to.sync_all())
-        .map_err(local)
+        .map_err(|e| local(at)(e).into())
 }
 
-/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ.
+/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256
+/// is known, a large file has that by which the cache names its content.
 fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
+    let is_content = file
+        .parent()
+        .is_some_and(|folder| folder.ends_with("blobs"));
+    let named = file.file_name().and_then(|name| name.to_str());
+    let named = named.filter(|name| is_content && is_digest(name, 64));
+    let expected = Expected {
+        size: expected.size,
+        sha256: expected.sha256.clone().or(named.map(str::to_owned)),
+    };
     // The file in the cache may have been replaced by a link since `resolve` checked it.
     let outcome = if at.symlink_metadata().is_ok_and(|found| found.is_file()) {
-        expected
-            .or_named(file)
-            .compare(at, path)
-            .unwrap_or_else(|e| Err(format!("cannot be read ({e})")))
+        let compared = expected.compare(at, path);
+        compared.unwrap_or_else(|e| Err(format!("cannot be read ({e})")))
     } else {
         Err("is not a file any more".to_owned())
     };
     outcome.or_else(|difference| {
-        std::fs::remove_file(at).map_err(|e| Failure::local(at, e))?;
+        std::fs::remove_file(at).map_err(local(at))?;
         Err(Failure::Source(format!("{} {difference}", file.display())))
     })
 }
 
 /// A required file that a model with these files lacks. If a program requested only some files, the cache does not have the
 /// others.
-fn missing(names: &[&str]) -> Option<String> {
+fn missing(names: &[&str]) -> Option<&'static str> {
     for name in ["config.json", "tokenizer.json"] {
         if !names.contains(&name) {
-            return Some(name.to_owned());
+            return Some(name);
         }
-    }
-    if names.contains(&"model.safetensors") {
-        return None;
     }
     // `model-00001-of-00002.safetensors`: each part's name has the number of parts.
     let parts: Vec<usize> = names
@@ -265,5 +199,5 @@ fn missing(names: &[&str]) -> Option<String> {
     let whole = names.contains(&"model.safetensors.index.json")
         && !parts.is_empty()
         && parts.iter().all(|total| *total == parts.len());
-    (!whole).then(|| "weights (*.safetensors)".to_owned())
+    (!whole && !names.contains(&"model.safetensors")).then_some("weights (*.safetensors)")
 }

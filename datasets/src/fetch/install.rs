@@ -4,10 +4,12 @@ use std::fs::{File, TryLockError};
 use std::path::Path;
 use std::time::Duration;
 
+use super::FetchError;
 use super::check::Downloaded;
+use super::error::local;
 use super::folder::{RECEIPT, Receipt, folder_name};
-use super::{FetchError, Progress};
-use crate::manifest::{self, Manifest};
+use super::progress::Progress;
+use crate::manifest::Manifest;
 
 /// Moves the files and their receipt into a folder in the staging folder, and renames that folder to `target`.
 pub(super) fn install(
@@ -19,40 +21,37 @@ pub(super) fn install(
 ) -> Result<(), FetchError> {
     let ready = staging.join("ready");
     remove(&ready)?;
-    let mut received = Vec::new();
-    for file in files {
+    for Downloaded { at, file } in &files {
         let place = ready.join(&file.path);
         if let Some(parent) = place.parent() {
-            std::fs::create_dir_all(parent).map_err(|e| local(parent, e))?;
+            std::fs::create_dir_all(parent).map_err(local(parent))?;
         }
-        std::fs::rename(&file.at, &place).map_err(|e| local(&place, e))?;
-        received.push(manifest::File {
-            path: file.path,
-            size: file.size,
-            sha256: file.sha256,
-        });
+        std::fs::rename(at, &place).map_err(local(&place))?;
     }
     let receipt = Receipt {
         kind: manifest.kind,
         name: manifest.name.clone(),
         source,
-        files: received,
+        files: files
+            .into_iter()
+            .map(|downloaded| downloaded.file)
+            .collect(),
     };
     // Written elsewhere and renamed, because a source may have a file of this name, which may be linked to another cache.
     let draft = staging.join(RECEIPT);
-    let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&draft, e.into()))?;
-    std::fs::write(&draft, text).map_err(|e| local(&draft, e))?;
+    let text = serde_json::to_vec_pretty(&receipt).map_err(|e| local(&draft)(e.into()))?;
+    std::fs::write(&draft, text).map_err(local(&draft))?;
     sync(&draft)?;
     let path = ready.join(RECEIPT);
-    std::fs::rename(&draft, &path).map_err(|e| local(&path, e))?;
+    std::fs::rename(&draft, &path).map_err(local(&path))?;
     sync(&ready)?;
     // An existing folder is incomplete or of another version, or its name would not have been fetched, so it is replaced.
     let old = staging.join("old");
     remove(&old)?;
     if target.exists() {
-        std::fs::rename(target, &old).map_err(|e| local(target, e))?;
+        std::fs::rename(target, &old).map_err(local(target))?;
     }
-    std::fs::rename(&ready, target).map_err(|e| local(target, e))?;
+    std::fs::rename(&ready, target).map_err(local(target))?;
     if let Some(parent) = target.parent() {
         sync(parent)?;
     }
@@ -66,20 +65,13 @@ fn sync(path: &Path) -> Result<(), FetchError> {
     }
     File::open(path)
         .and_then(|file| file.sync_all())
-        .map_err(|e| local(path, e))
+        .map_err(local(path))
 }
 
 pub(super) fn remove(path: &Path) -> Result<(), FetchError> {
     match std::fs::remove_dir_all(path) {
-        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(local(path, e)),
+        Err(e) if e.kind() != std::io::ErrorKind::NotFound => Err(local(path)(e)),
         _ => Ok(()),
-    }
-}
-
-pub(super) fn local(path: &Path, source: std::io::Error) -> FetchError {
-    FetchError::Local {
-        path: path.to_owned(),
-        source,
     }
 }
 
@@ -91,26 +83,21 @@ pub(super) async fn lock(
     progress: &dyn Progress,
 ) -> Result<File, FetchError> {
     let path = parent.join(format!(".{}.lock", folder_name(name)));
-    let file = File::options()
-        .create(true)
-        .truncate(false)
-        .write(true)
-        .open(&path)
-        .map_err(|e| local(&path, e))?;
+    let mut options = File::options();
+    let file = options.create(true).truncate(false).write(true).open(&path);
+    let file = file.map_err(local(&path))?;
     let mut noted = false;
     loop {
         match file.try_lock() {
             Ok(()) => return Ok(file),
+            Err(TryLockError::Error(e)) => return Err(local(&path)(e)),
+            Err(TryLockError::WouldBlock) if noted => {}
             Err(TryLockError::WouldBlock) => {
-                if !noted {
-                    progress.note(&format!(
-                        "another process is fetching {name}; waiting for it"
-                    ));
-                    noted = true;
-                }
-                tokio::time::sleep(Duration::from_millis(100)).await;
+                let note = format!("another process is fetching {name}; waiting for it");
+                progress.note(&note);
+                noted = true;
             }
-            Err(TryLockError::Error(e)) => return Err(local(&path, e)),
         }
+        tokio::time::sleep(Duration::from_millis(100)).await;
     }
 }

@@ -15,6 +15,7 @@ mod folder;
 mod hub;
 mod hub_cache;
 mod install;
+mod names;
 mod progress;
 mod pypi;
 
@@ -22,26 +23,24 @@ use std::path::PathBuf;
 
 pub use crate::manifest::ArtifactKind;
 pub use error::FetchError;
-pub use fetcher::Fetcher;
 pub(crate) use folder::difference_from_manifest;
 pub use folder::{folder, home, locate};
-pub use progress::{NoProgress, Progress, Terminal};
+pub use names::named;
 
-/// Fetches a name unless its files exist already, and returns its folder.
+use fetcher::Fetcher;
+
+/// Fetches a name unless its files exist already, and returns its folder. The progress is on standard error.
 ///
-/// The sources of the manifest are tried in order. Those on the hub honour the variables of Hugging Face's own programs
-/// ([`Fetcher::from_environment`]), their cache and their login. A name with a slash is a repository of the hub. A second
-/// process that fetches the same name waits for the first.
+/// The sources of the manifest are tried in order. Those on the hub honour the variables of Hugging Face's own programs, their
+/// cache and their login. A name with a slash is a repository of the hub. A second process that fetches the same name waits for
+/// the first.
 ///
 /// # Errors
 /// [`FetchError`] with the failure of each source.
-pub async fn fetch(
-    kind: ArtifactKind,
-    name: &str,
-    progress: &dyn Progress,
-) -> Result<PathBuf, FetchError> {
-    Fetcher::from_environment()
-        .fetch(kind, name, progress)
+pub async fn fetch(kind: ArtifactKind, name: &str) -> Result<PathBuf, FetchError> {
+    let fetcher = Fetcher::from_environment();
+    fetcher
+        .fetch(kind, name, &progress::Terminal::default())
         .await
 }
 

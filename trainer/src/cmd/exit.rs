@@ -51,7 +51,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || error.downcast_ref::<DataError>().is_some_and(data)
         || error.downcast_ref::<RewardError>().is_some_and(reward)
         || dataset.is_some_and(DatasetError::is_misnamed)
-        || fetched.is_some_and(FetchError::is_misnamed)
+        || matches!(fetched, Some(FetchError::Unknown(_)))
         || matches!(
             error.downcast_ref::<RunError>(),
             Some(RunError::NotARun(_) | RunError::Twice { .. })
@@ -80,11 +80,7 @@ fn data(error: &DataError) -> bool {
     match error {
         DataError::Dataset(error) => error.is_misnamed(),
         DataError::Tokens { .. } => false,
-        DataError::Template(_)
-        | DataError::Nothing { .. }
-        | DataError::NoRoom { .. }
-        | DataError::NoPhase { .. }
-        | DataError::Empty(_) => true,
+        DataError::Template(_) | DataError::Nothing(_) | DataError::NoPhase { .. } => true,
     }
 }
 
@@ -108,21 +104,14 @@ mod tests {
 
     use super::*;
 
-    fn verifier(url: Option<&str>) -> anyhow::Error {
-        let settings = config::Verifier {
-            url: url.map(str::to_owned),
-            ..config::Verifier::default()
-        };
-        let Err(error) = RewardClient::new(&settings) else {
-            panic!("{url:?} was accepted as an address")
-        };
-        error.into()
-    }
-
     #[test]
     fn names_that_do_not_exist_or_cannot_be_used_exit_with_2() {
         let nowhere = Path::new("nowhere");
-        let errors: [anyhow::Error; 12] = [
+        let settings = config::Verifier {
+            url: Some("nowhere".to_owned()),
+            ..config::Verifier::default()
+        };
+        let errors: [anyhow::Error; 11] = [
             Usage("--out".to_owned()).into(),
             config::load("nowhere", &[]).unwrap_err().into(),
             run::resume_config(nowhere, &[]).unwrap_err().into(),
@@ -134,8 +123,7 @@ mod tests {
             datasets::open("nowhere.jsonl", None).unwrap_err().into(),
             TrainError::from(DataError::Template("nowhere".to_owned())).into(),
             TrainError::from(RewardError::NoUrl).into(),
-            verifier(None),
-            verifier(Some("nowhere")),
+            RewardClient::new(&settings).map(drop).unwrap_err().into(),
             sweep_report::write(nowhere, nowhere, true)
                 .unwrap_err()
                 .into(),

@@ -3,14 +3,14 @@
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
-use datasets::fetch::{self, ArtifactKind, Terminal};
+use datasets::fetch::{self, ArtifactKind};
 use trainer::config::{self, Config};
 use trainer::interrupt::StopSignal;
 use trainer::report::{self, Comparison, RunData};
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target};
 use trainer::stderr::say;
 
-use super::args::{device, from_zero, positive};
+use super::args::{device, free_folder, from_zero, positive};
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, count, shell};
 
@@ -62,7 +62,7 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     }
     let target = match &args.resume {
         Some(run) => Target::Resume(run.clone()),
-        None => Target::New(args.out.clone().unwrap_or_else(free_folder)),
+        None => Target::New(args.out.clone().unwrap_or_else(|| free_folder(RECIPE))),
     };
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
@@ -137,20 +137,9 @@ async fn fetch_all(config: &Config) -> anyhow::Result<()> {
         .iter()
         .map(|name| (ArtifactKind::Model, name.as_str()));
     for (kind, name) in model.chain([(ArtifactKind::Sandbox, SANDBOX)]) {
-        fetch::fetch(kind, name, &Terminal::new()).await?;
+        fetch::fetch(kind, name).await?;
     }
     Ok(())
-}
-
-/// `runs/quickstart`, or the first of `runs/quickstart-2` … without a run.
-fn free_folder() -> PathBuf {
-    let root = Path::new("runs");
-    let names =
-        std::iter::once(RECIPE.to_owned()).chain((2..).map(|number| format!("{RECIPE}-{number}")));
-    names
-        .map(|name| root.join(name))
-        .find(|folder| !folder.join("config.toml").exists())
-        .unwrap_or_else(|| root.join(RECIPE))
 }
 
 fn write_report(folder: &Path) -> anyhow::Result<PathBuf> {
@@ -164,22 +153,14 @@ fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
     let comparison = Comparison::of(&run).unwrap_or_default();
     let updates = run.steps.last().map_or(0, |step| step.step);
     let seed = run.config.map_or(0, |config| config.run.seed);
-    let program = shell::program();
-    Ok(outcome_text(
-        &comparison,
-        updates,
-        seed,
-        &program,
-        (folder, page),
-    ))
+    let run = (folder, page, updates, seed);
+    Ok(outcome_text(&comparison, run, &shell::program()))
 }
 
 fn outcome_text(
     comparison: &Comparison,
-    updates: usize,
-    seed: u64,
+    (folder, page, updates, seed): (&Path, &Path, usize, u64),
     program: &str,
-    (folder, page): (&Path, &Path),
 ) -> String {
     format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
@@ -201,55 +182,18 @@ fn outcome_text(
 
 #[cfg(test)]
 mod tests {
-    use datasets::passk::{Estimate, Interval};
-    use trainer::report::before_after::Row;
-
     use super::*;
 
     #[test]
     fn the_outcome_shows_a_small_table_the_report_and_the_next_commands() {
-        let estimate = |mean, low, high| Estimate {
-            mean,
-            interval: Some(Interval { low, high }),
-            tasks: 48,
-        };
-        let row = |label: &str, before, after, gain| Row {
-            label: label.into(),
-            before,
-            after,
-            gain,
-        };
         let comparison = Comparison {
-            rows: vec![
-                row(
-                    "Pass@1",
-                    estimate(0.026, 0.01, 0.05),
-                    estimate(0.188, 0.12, 0.26),
-                    estimate(0.162, 0.101, 0.229),
-                ),
-                row(
-                    "Pass@1, any form",
-                    estimate(0.03, 0.01, 0.06),
-                    estimate(0.19, 0.12, 0.26),
-                    estimate(0.16, 0.1, 0.225),
-                ),
-            ],
             tasks: 48,
             samples: 8,
-            tokens: (9.81, 6.07),
-            truncated: (0.953, 0.102),
-            masked: (0, 0),
+            ..Comparison::default()
         };
-        let text = outcome_text(
-            &comparison,
-            10,
-            0,
-            "'/home/it/my rapid/target/release/rapid'",
-            (
-                Path::new("/home/it/my rapid/runs/quickstart"),
-                Path::new("/home/it/my rapid/runs/quickstart/report.html"),
-            ),
-        );
+        let folder = Path::new("/home/it/my rapid/runs/quickstart");
+        let run = (folder, &*folder.join("report.html"), 10, 0);
+        let text = outcome_text(&comparison, run, "'/home/it/my rapid/rapid'");
         let dataset = config::load(RECIPE, &[]).unwrap().data.dataset;
         assert!(text.contains(&format!(" --dataset {dataset} ")), "{text}");
         insta::assert_snapshot!(text);
@@ -266,10 +210,8 @@ mod tests {
             resume: None,
         };
         let config = resolve(&args).unwrap();
-        assert_eq!(
-            (config.run.seed, config.run.updates, config.engine.threads),
-            (5, Some(3), Some(2))
-        );
+        let found = (config.run.seed, config.run.updates, config.engine.threads);
+        assert_eq!(found, (5, Some(3), Some(2)));
         assert_eq!(config.engine.device, "cpu");
     }
 }

@@ -15,7 +15,7 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
-use super::args::{check_data_dir, positive, up_to};
+use super::args::{check_data_dir, free_folder, positive, up_to};
 use super::{count, shell};
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -299,14 +299,12 @@ fn planned(config: &Config, plan: &RunPlan) -> String {
 impl Args {
     /// The recipe, or the configuration of the run to continue, with the other options on top.
     fn config(&self) -> anyhow::Result<Config> {
+        let threads = self.threads.map(|number| number.to_string());
         let options = [
             ("verifier.url", self.verifier.clone()),
             ("engine.device", self.device.clone()),
             ("engine.dtype", self.dtype.clone()),
-            (
-                "engine.threads",
-                self.threads.map(|number| number.to_string()),
-            ),
+            ("engine.threads", threads),
         ];
         let mut sets = self.sets.clone();
         let given = options.into_iter();
@@ -341,21 +339,6 @@ impl Args {
             (None, None) => Target::New(free_folder(self.recipe.as_deref().unwrap_or("run"))),
         }
     }
-}
-
-/// `runs/RECIPE`, or `runs/RECIPE-2`, … if that exists.
-fn free_folder(recipe: &str) -> PathBuf {
-    let name = Path::new(recipe)
-        .file_name()
-        .map_or_else(|| "run".into(), |name| name.to_string_lossy().into_owned());
-    let base = Path::new("runs").join(name.strip_suffix(".toml").unwrap_or(&name));
-    if !base.exists() {
-        return base;
-    }
-    (2usize..)
-        .map(|number| PathBuf::from(format!("{}-{number}", base.display())))
-        .find(|folder| !folder.exists())
-        .unwrap_or(base)
 }
 
 #[cfg(test)]

@@ -27,7 +27,7 @@ fn is_input_error(error: &(dyn Error + 'static)) -> bool {
         return error.is_misnamed();
     }
     if let Some(error) = error.downcast_ref::<FetchError>() {
-        return error.is_misnamed();
+        return matches!(error, FetchError::Unknown(_));
     }
     match error.downcast_ref::<SetupError>() {
         Some(SetupError::Dataset(error)) => return error.is_misnamed(),

@@ -2,7 +2,7 @@
 
 use std::process::ExitCode;
 
-use datasets::fetch::{ArtifactKind, FetchError, Terminal, fetch};
+use datasets::fetch::{FetchError, fetch, named};
 use verifier::setup;
 
 use super::{print, runtime, say};
@@ -22,45 +22,12 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
-    let (kind, name) = parse_name(&args.name);
-    match runtime()?.block_on(fetch(kind, name, &Terminal::new())) {
+    let (kind, name) = named(&args.name)?;
+    match runtime()?.block_on(fetch(kind, &name)) {
         Ok(folder) => print(&format!("{}\n", folder.display()))?,
         // A built-in data set needs no download.
-        Err(built_in @ FetchError::BuiltIn { .. }) => say(&built_in.to_string()),
+        Err(built_in @ FetchError::BuiltIn(_)) => say(&built_in.to_string()),
         Err(error) => return Err(error.into()),
     }
     Ok(ExitCode::SUCCESS)
-}
-
-/// Parses `kind:name`. Without a kind, the name is a data set's if one has it, else a sandbox's.
-fn parse_name(text: &str) -> (ArtifactKind, &str) {
-    for kind in [ArtifactKind::Sandbox, ArtifactKind::Dataset] {
-        let rest = text.strip_prefix(kind.word());
-        if let Some(name) = rest.and_then(|rest| rest.strip_prefix(':')) {
-            return (kind, name);
-        }
-    }
-    if datasets::NAMES.contains(&text) {
-        (ArtifactKind::Dataset, text)
-    } else {
-        (ArtifactKind::Sandbox, text)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_kind_may_be_omitted() {
-        for (text, kind, name) in [
-            ("python-wasi", ArtifactKind::Sandbox, "python-wasi"),
-            ("sandbox:python-wasi", ArtifactKind::Sandbox, "python-wasi"),
-            ("gsm8k", ArtifactKind::Dataset, "gsm8k"),
-            ("dataset:gsm8k", ArtifactKind::Dataset, "gsm8k"),
-            ("dataset:", ArtifactKind::Dataset, ""),
-        ] {
-            assert_eq!(parse_name(text), (kind, name), "{text}");
-        }
-    }
 }

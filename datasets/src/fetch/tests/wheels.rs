@@ -10,72 +10,57 @@ fn with_wheel(home: &Path, members: &[(&str, &str)]) -> Fetcher {
     let wheel = home.join("thing-1-py3-none-any.whl");
     let mut archive = zip::ZipWriter::new(std::fs::File::create(&wheel).unwrap());
     for (name, content) in members {
-        archive
-            .start_file(*name, zip::write::SimpleFileOptions::default())
-            .unwrap();
+        let options = zip::write::SimpleFileOptions::default();
+        archive.start_file(*name, options).unwrap();
         archive.write_all(content.as_bytes()).unwrap();
     }
     archive.finish().unwrap();
-    let script = format!(
-        "while [ \"$1\" != --dest ]; do shift; done\ncp '{}' \"$2\"",
-        wheel.display()
-    );
-    with_pip(home, &script)
+    let copy = format!("cp '{}' \"$2\"", wheel.display());
+    with_pip(
+        home,
+        &format!("while [ \"$1\" != --dest ]; do shift; done\n{copy}"),
+    )
 }
 
 /// A fetcher with a python3 that is a shell script.
 fn with_pip(home: &Path, script: &str) -> Fetcher {
-    let python = home.join("python");
-    std::fs::write(&python, format!("#!/bin/sh\n{script}\n")).unwrap();
-    std::fs::set_permissions(&python, std::fs::Permissions::from_mode(0o755)).unwrap();
-    Fetcher {
-        python,
-        ..fetcher(home)
-    }
-}
-
-/// A file of 11 bytes that `thing/a` and `thing/b` make.
-fn hello_world() -> Manifest {
-    let source = Source::Pypi {
-        packages: vec!["thing==1".to_owned()],
-        members: BTreeMap::from([(
-            "weights.bin".to_owned(),
-            vec!["thing/a".to_owned(), "thing/b".to_owned()],
-        )]),
-    };
-    manifest(b"hello world", vec![source])
+    let mut fetcher = fetcher(home, NO_HUB);
+    fetcher.python = home.join("python");
+    std::fs::write(&fetcher.python, format!("#!/bin/sh\n{script}\n")).unwrap();
+    let mode = std::fs::Permissions::from_mode(0o755);
+    std::fs::set_permissions(&fetcher.python, mode).unwrap();
+    fetcher
 }
 
 #[tokio::test]
-async fn members_of_a_wheel_are_joined_in_their_order() {
+async fn members_of_a_wheel_are_joined_in_their_order_and_only_to_the_size_of_their_file() {
     let home = tempfile::tempdir().unwrap();
-    let fetcher = with_wheel(home.path(), &[("thing/b", "world"), ("thing/a", "hello ")]);
-    let folder = fetcher
-        .fetch_manifest(&hello_world(), &NoProgress)
-        .await
-        .unwrap();
-    assert_holds(&folder, b"hello world");
-    assert_eq!(entries(home.path()), ["thing"]);
-}
-
-#[tokio::test]
-async fn a_member_is_not_unpacked_beyond_the_size_that_its_file_should_have() {
-    let home = tempfile::tempdir().unwrap();
-    let long = "o".repeat(1 << 20);
-    let fetcher = with_wheel(
-        home.path(),
-        &[("thing/a", "hello "), ("thing/b", long.as_str())],
+    let members = ["thing/a", "thing/b"].map(str::to_owned).to_vec();
+    let wanted = manifest(
+        b"hello world",
+        vec![Source::Pypi {
+            packages: vec!["thing==1".to_owned()],
+            members: BTreeMap::from([("weights.bin".to_owned(), members)]),
+        }],
     );
+    let long = "o".repeat(1 << 20);
+    let fetcher = with_wheel(home.path(), &[("thing/a", "hello "), ("thing/b", &long)]);
     let says = "weights.bin is longer than the 11 bytes";
-    assert_fails(&fetcher, &hello_world(), says).await;
+    assert_fails(&fetcher, &wanted, says).await;
     assert!(entries(home.path()).is_empty());
-}
 
-#[tokio::test]
-async fn no_control_characters_of_pip_are_shown() {
-    let home = tempfile::tempdir().unwrap();
+    let fetcher = with_wheel(home.path(), &[("thing/b", "world"), ("thing/a", "hello ")]);
+    assert_holds(&fetched(&fetcher, &wanted).await, b"hello world");
+    assert_eq!(entries(home.path()), ["thing"]);
+
+    std::fs::remove_dir_all(home.path().join("models")).unwrap();
     let script = r"printf 'ERROR: no thing\033[2J\n\n' >&2; exit 1";
-    let error = error_of(&with_pip(home.path(), script), &hello_world()).await;
-    assert!(error.contains("ERROR: no thing"), "{error:?}");
+    let fetcher = with_pip(home.path(), script);
+    let error = fetcher
+        .fetch_manifest(&wanted, &())
+        .await
+        .unwrap_err()
+        .to_string();
+    assert_says(&error, "ERROR: no thing");
     assert!(!error.contains(char::is_control), "{error:?}");
 }
