@@ -146,24 +146,12 @@ pub fn of_tasks<'a>(tasks: impl Iterator<Item = (&'a str, Digest)>) -> Digest {
 
 #[cfg(test)]
 mod tests {
-    use proptest::prelude::*;
-
     use std::time::Duration;
 
-    use super::*;
-    use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest, Task};
+    use proptest::prelude::*;
 
-    #[test]
-    fn boundaries_between_fields_change_the_digest() {
-        assert_ne!(
-            DigestWriter::new().field("ab").field("c").finish(),
-            DigestWriter::new().field("a").field("bc").finish()
-        );
-        assert_ne!(
-            DigestWriter::new().field("").finish(),
-            DigestWriter::new().finish()
-        );
-    }
+    use super::*;
+    use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest};
 
     fn math(answer: &str) -> TaskSpec {
         TaskSpec::Math(MathTask {
@@ -183,53 +171,93 @@ mod tests {
         }
     }
 
-    #[test]
-    fn every_field_that_decides_changes_the_digest_and_the_example_does_not() {
-        assert_eq!(math("1").digest(), math("1").digest());
-        assert_ne!(math("1").digest(), math("2").digest());
-        let digest = |change: &dyn Fn(&mut CodeTask)| {
-            let mut task = code();
-            change(&mut task);
-            TaskSpec::Code(task).digest()
+    fn program(tests: &[(&str, &str)]) -> TaskSpec {
+        let test = |&(stdin, stdout): &(&str, &str)| ProgramTest {
+            stdin: stdin.to_owned(),
+            stdout: stdout.to_owned(),
         };
-        let plain = digest(&|_| {});
-        assert_eq!(
-            digest(&|task| task.example = Some("f(1)".to_owned())),
-            plain
-        );
-        let changes: [&dyn Fn(&mut CodeTask); 9] = [
-            &|task| task.entry_point = "g".to_owned(),
-            &|task| task.prefix = Some("def f(n):".to_owned()),
-            &|task| task.canonical = Some("def f(n):".to_owned()),
-            &|task| task.imports = vec!["import math".to_owned()],
-            &|task| task.asserts.clear(),
-            &|task| task.atol = 1e-6,
-            &|task| task.compare = Compare::Set,
-            &|task| task.time_limit = Some(Duration::from_secs(1)),
-            &|task| task.tests[0].expected = None,
-        ];
-        let mut digests = vec![plain];
-        for change in changes {
-            digests.push(digest(change));
+        TaskSpec::Program(ProgramTask {
+            tests: tests.iter().map(test).collect(),
+            time_limit: None,
+        })
+    }
+
+    fn task(id: &str, question: &str, spec: TaskSpec) -> Task {
+        Task {
+            id: id.to_owned(),
+            question: question.to_owned(),
+            spec,
         }
-        digests.sort();
-        digests.dedup();
-        assert_eq!(digests.len(), 10);
+    }
+
+    fn assert_differ(digests: Vec<Digest>) {
+        let distinct: std::collections::HashSet<_> = digests.iter().collect();
+        assert_eq!(distinct.len(), digests.len());
     }
 
     #[test]
-    fn the_digest_of_a_function_without_optional_fields_equals_that_of_earlier_versions() {
-        // Services of earlier versions have cached verdicts under it.
-        let none = DigestWriter::new()
-            .fields(std::iter::empty::<&str>())
-            .finish();
-        assert_eq!(none, Digest(*blake3::hash(&[0; 8]).as_bytes()));
+    fn everything_that_decides_changes_the_digest_and_nothing_else_does() {
+        let changed = |change: &dyn Fn(&mut CodeTask)| {
+            let mut task = code();
+            change(&mut task);
+            TaskSpec::Code(task)
+        };
+        let shown = changed(&|task| task.example = Some("f(1)".to_owned()));
+        assert_eq!(shown.digest(), TaskSpec::Code(code()).digest());
+        let specs = [
+            math("1"),
+            math("2"),
+            changed(&|_| {}),
+            changed(&|task| task.entry_point = "g".to_owned()),
+            changed(&|task| task.prefix = Some("def f(n):".to_owned())),
+            changed(&|task| task.canonical = Some("def f(n):".to_owned())),
+            changed(&|task| task.imports = vec!["import math".to_owned()]),
+            changed(&|task| task.asserts.clear()),
+            changed(&|task| task.atol = 1e-6),
+            changed(&|task| task.compare = Compare::Set),
+            changed(&|task| task.time_limit = Some(Duration::from_secs(1))),
+            changed(&|task| task.tests[0].expected = None),
+            program(&[]),
+            program(&[("1", "2")]),
+            program(&[("12", "")]),
+            program(&[("1", "3")]),
+            program(&[("1", "2"), ("1", "2")]),
+        ];
+        assert_differ(specs.iter().map(TaskSpec::digest).collect());
+        let tasks = [
+            task("d/1", "f?", TaskSpec::Code(code())),
+            task("d/2", "f?", TaskSpec::Code(code())),
+            task("d/1", "f!", TaskSpec::Code(code())),
+            task("d/1", "f?", shown),
+            task("d/1", "f?", math("1")),
+        ];
+        assert_differ(tasks.iter().map(Task::digest).collect());
+        let dataset = |id: &str, question: &str, answer: &str| {
+            let dataset = Dataset {
+                name: "d".to_owned(),
+                train: vec![task(id, question, math(answer))],
+                eval: Vec::new(),
+            };
+            dataset.digest()
+        };
+        let digest = dataset("d/1", "1 + 1?", "2");
+        assert_eq!(dataset("d/1", "One and one?", "2"), digest);
+        let others = [dataset("d/1", "1 + 1?", "3"), dataset("d/2", "1 + 1?", "2")];
+        assert_differ([&[digest], &others[..]].concat());
+    }
+
+    #[test]
+    fn digests_are_those_of_earlier_versions() {
+        // Services of earlier versions have cached verdicts under them.
+        let none = std::iter::empty::<&str>;
+        let empty = DigestWriter::new().fields(none()).finish();
+        assert_eq!(empty, Digest(*blake3::hash(&[0; 8]).as_bytes()));
         let by_hand = DigestWriter::new()
             .field("code")
             .field("f")
-            .fields(std::iter::empty::<&str>())
-            .fields(std::iter::empty::<&str>())
-            .fields(std::iter::empty::<&str>())
+            .fields(none())
+            .fields(none())
+            .fields(none())
             .fields(["assert f(1) == 2"].iter())
             .field([0_u8; 8])
             .field("Equal")
@@ -238,92 +266,27 @@ mod tests {
             .fields(["2"].iter())
             .finish();
         assert_eq!(TaskSpec::Code(code()).digest(), by_hand);
-    }
-
-    #[test]
-    fn each_test_of_a_program_changes_its_digest() {
-        let program = |tests: &[(&str, &str)]| {
-            let test = |&(stdin, stdout): &(&str, &str)| ProgramTest {
-                stdin: stdin.to_owned(),
-                stdout: stdout.to_owned(),
-            };
-            let tests = tests.iter().map(test).collect();
-            let time_limit = None;
-            TaskSpec::Program(ProgramTask { tests, time_limit }).digest()
-        };
-        let mut digests = [
-            program(&[]),
-            program(&[("1", "2")]),
-            program(&[("12", "")]),
-            program(&[("1", "3")]),
-            program(&[("1", "2"), ("1", "2")]),
-        ];
-        assert_eq!(program(&[("1", "2")]), digests[1]);
-        digests.sort();
-        assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
-    }
-
-    #[test]
-    fn the_digests_of_other_tasks_are_those_of_earlier_versions() {
-        // Services of earlier versions have cached verdicts under them.
-        let dataset = |name| crate::open(name, None).unwrap().digest().to_string();
-        assert_eq!(
-            ["starter-math", "starter-code", "starter-lean"].map(dataset),
-            [
+        for (name, digest) in [
+            (
+                "starter-math",
                 "d18b4acaa4db9279f72bc17ce090e23e1b2c8d5ea54e549d5eb513c40c8e966c",
+            ),
+            (
+                "starter-code",
                 "0f0e6c78f62712aa3d69a45c17875a0e045a8fd68e3496d6f289f3f1cd1fcad2",
+            ),
+            (
+                "starter-lean",
                 "cb02b165233838ba35757c4e42e09101657ef7abcc1b5b54178bfb425592662d",
-            ]
-        );
-    }
-
-    #[test]
-    fn a_tasks_digest_depends_on_its_id_question_example_and_answer() {
-        let task = |id: &str, question: &str, spec: &TaskSpec| Task {
-            id: id.to_owned(),
-            question: question.to_owned(),
-            spec: spec.clone(),
-        };
-        let (plain, mut shown) = (TaskSpec::Code(code()), code());
-        shown.example = Some("f(1)".to_owned());
-        let tasks = [
-            task("d/1", "f?", &plain),
-            task("d/2", "f?", &plain),
-            task("d/1", "f!", &plain),
-            task("d/1", "f?", &TaskSpec::Code(shown)),
-            task("d/1", "f?", &math("1")),
-        ];
-        let mut digests = tasks.each_ref().map(Task::digest);
-        digests.sort();
-        assert!(digests.windows(2).all(|pair| pair[0] != pair[1]));
-        assert_eq!(tasks[0].digest(), task("d/1", "f?", &plain).digest());
-    }
-
-    #[test]
-    fn a_data_sets_digest_depends_on_ids_and_answers_only() {
-        let dataset = |id: &str, question: &str, answer: &str| Dataset {
-            name: "d".to_owned(),
-            train: vec![Task {
-                id: id.to_owned(),
-                question: question.to_owned(),
-                spec: math(answer),
-            }],
-            eval: Vec::new(),
-        };
-        let digest = dataset("d/1", "1 + 1?", "2").digest();
-        assert_eq!(dataset("d/1", "One and one?", "2").digest(), digest);
-        assert_ne!(dataset("d/1", "1 + 1?", "3").digest(), digest);
-        assert_ne!(dataset("d/2", "1 + 1?", "2").digest(), digest);
+            ),
+        ] {
+            let found = crate::open(name, None).unwrap().digest();
+            assert_eq!(found.to_string(), digest);
+            assert_eq!(digest.parse::<Digest>().unwrap(), found);
+        }
     }
 
     proptest! {
-        #[test]
-        fn a_digest_is_parsed_from_its_digits(bytes in any::<[u8; 32]>()) {
-            let text = Digest(bytes).to_string();
-            prop_assert_eq!(text.len(), 64);
-            prop_assert_eq!(text.parse::<Digest>().ok(), Some(Digest(bytes)));
-        }
-
         #[test]
         fn different_fields_give_different_digests(a in prop::collection::vec(".{0,3}", 0..4), b in prop::collection::vec(".{0,3}", 0..4)) {
             let digest = |fields: &[String]| fields.iter().fold(DigestWriter::new(), DigestWriter::field).finish();

@@ -21,38 +21,10 @@ pub struct Template {
     pub stop: Vec<String>,
 }
 
-/// An error of a template.
+/// An error of a template: what is wrong, and the remedy.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum TemplateError {
-    /// A placeholder that is almost a known one.
-    #[error(
-        "the prompt template has `{{{found}}}`; did you mean `{{{meant}}}`? (the placeholders are {{question}}, {{example}}, {{header}} and {{statement}})"
-    )]
-    Placeholder {
-        /// The text in the template.
-        found: String,
-        /// The known placeholder.
-        meant: &'static str,
-    },
-    /// The prompt would not contain the task.
-    #[error(
-        "the prompt template has neither {{question}} nor {{statement}}, so every task would have the same prompt"
-    )]
-    NoQuestion,
-    /// A TOML file that is not a template's.
-    #[error(
-        "this is not a template's file, which has the key `text`, and may have `stop`, `kind` and `about`: {0}"
-    )]
-    File(String),
-    /// No template has this name.
-    #[error("no prompt template is called `{name}`{}; known are {}", hint(.nearest.as_deref()), names().join(", "))]
-    Unknown {
-        /// The requested name.
-        name: String,
-        /// The nearest known name.
-        nearest: Option<String>,
-    },
-}
+#[error("{0}")]
+pub struct TemplateError(String);
 
 const KINDS: [&str; 3] = ["math", "code", "lean"];
 const PLACEHOLDERS: [&str; 4] = ["question", "example", "header", "statement"];
@@ -108,17 +80,16 @@ impl Template {
     /// A built-in template.
     ///
     /// # Errors
-    /// [`TemplateError::Unknown`] with the nearest known name.
+    /// [`TemplateError`] with the nearest known name.
     pub fn named(name: &str) -> Result<Template, TemplateError> {
-        let unknown = || TemplateError::Unknown {
-            name: name.to_owned(),
-            nearest: nearest(name, names()).map(str::to_owned),
-        };
-        let (_, source) = BUILT_IN
-            .iter()
-            .find(|(known, _)| *known == name)
-            .ok_or_else(unknown)?;
-        Template::from_toml(source)
+        match BUILT_IN.iter().find(|(known, _)| *known == name) {
+            Some((_, source)) => Template::from_toml(source),
+            None => Err(TemplateError(format!(
+                "no prompt template is called `{name}`{}; known are {}",
+                hint(nearest(name, names())),
+                names().join(", ")
+            ))),
+        }
     }
 
     /// A template from a TOML file's text: `text`, and optionally `stop` (a list of stop strings), `kind` (the kind of its tasks: math, code or lean) and `about` (for
@@ -127,13 +98,17 @@ impl Template {
     /// # Errors
     /// [`TemplateError`] for text that is not such a file, and the errors of [`parse`](Self::parse).
     pub fn from_toml(source: &str) -> Result<Template, TemplateError> {
-        let file: File =
-            toml::from_str(source).map_err(|error| TemplateError::File(error.to_string()))?;
+        let wrong = |reason: String| {
+            TemplateError(format!(
+                "this is not a template's file, which has the key `text`, and may have `stop`, `kind` and `about`: {reason}"
+            ))
+        };
+        let file: File = toml::from_str(source).map_err(|error| wrong(error.to_string()))?;
         if let Some(kind) = &file.kind
             && !KINDS.contains(&kind.as_str())
         {
             let kinds = KINDS.join(", ");
-            return Err(TemplateError::File(format!(
+            return Err(wrong(format!(
                 "no task is of the kind `{kind}`; the kinds are {kinds}"
             )));
         }
@@ -151,16 +126,16 @@ impl Template {
         for found in identifiers_in_braces(text) {
             if !PLACEHOLDERS.contains(&found)
                 && let Some(meant) = nearest(found, PLACEHOLDERS)
-                && let Some(meant) = PLACEHOLDERS.iter().find(|p| **p == meant)
             {
-                return Err(TemplateError::Placeholder {
-                    found: found.to_owned(),
-                    meant,
-                });
+                return Err(TemplateError(format!(
+                    "the prompt template has `{{{found}}}`; did you mean `{{{meant}}}`? (the placeholders are {{question}}, {{example}}, {{header}} and {{statement}})"
+                )));
             }
         }
         if !text.contains("{question}") && !text.contains("{statement}") {
-            return Err(TemplateError::NoQuestion);
+            return Err(TemplateError(
+                "the prompt template has neither {question} nor {statement}, so every task would have the same prompt".to_owned(),
+            ));
         }
         Ok(Template {
             text: text.to_owned(),
@@ -307,87 +282,61 @@ mod tests {
     fn braces_that_are_not_a_placeholder_are_literal() {
         let template =
             Template::parse(r"Answer {question} in \boxed{} or \frac{a}{b} {} {").unwrap();
+        let rendered = template.render(&math());
         assert_eq!(
-            template.render(&math()),
+            rendered,
             r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {"
+        );
+        // A user's file is prompted with its question.
+        assert_eq!(
+            Template::for_dataset("mine").render(&math()),
+            "What is {x}?"
         );
     }
 
     #[test]
     fn a_misspelt_placeholder_is_refused_with_the_right_one() {
         let error = Template::parse("{questoin}").unwrap_err().to_string();
-        assert!(
-            error.contains("`{questoin}`; did you mean `{question}`?"),
-            "{error}"
-        );
-        assert_eq!(
-            Template::parse("Hello {example}"),
-            Err(TemplateError::NoQuestion)
-        );
+        let hint = "`{questoin}`; did you mean `{question}`?";
+        assert!(error.contains(hint), "{error}");
+        let error = Template::parse("Hello {example}").unwrap_err();
+        assert!(error.to_string().contains("neither {question}"), "{error}");
         let error = Template::named("few-shot-box").unwrap_err().to_string();
-        assert!(
-            error.contains("few-shot-boxed") || error.contains("known are plain"),
-            "{error}"
-        );
+        assert!(error.contains("did you mean `few-shot-boxed`?"), "{error}");
     }
 
     #[test]
-    fn a_line_whose_placeholder_has_no_text_is_left_out() {
+    fn a_line_whose_placeholder_has_no_text_is_left_out_and_a_test_may_be_the_example() {
         let template = Template::named("mbppplus").unwrap();
-        let with = template.render(&task(TaskSpec::Code(code(Some("assert f()")))));
-        assert_eq!(with, "\"\"\"\nWhat is {x}?\nassert f()\n\"\"\"\n");
-        let without = template.render(&task(TaskSpec::Code(code(None))));
-        assert_eq!(without, "\"\"\"\nWhat is {x}?\n\"\"\"\n");
-    }
-
-    #[test]
-    fn an_example_is_made_from_the_first_test_if_the_record_has_none() {
-        let mut code = code(None);
-        code.tests.push(CodeTest {
+        let with = |code: CodeTask| template.render(&task(TaskSpec::Code(code)));
+        let shown = |example: &str| format!("\"\"\"\nWhat is {{x}}?\n{example}\"\"\"\n");
+        assert_eq!(with(code(Some("assert f()"))), shown("assert f()\n"));
+        assert_eq!(with(code(None)), shown(""));
+        let mut tested = code(None);
+        tested.tests.push(CodeTest {
             args: vec![Value::from("a"), Value::Tuple(vec![Value::from(1)])],
             expected: Some(Value::Bool(true)),
         });
-        assert_eq!(example(&code), "assert f('a', (1,)) == True");
+        assert_eq!(with(tested), shown("assert f('a', (1,)) == True\n"));
     }
 
     #[test]
-    fn a_theorem_ends_the_prompt_in_an_open_code_block() {
-        let lean = LeanTask {
-            header: "import Mathlib".to_owned(),
-            statement: "theorem t : 1 = 1 := by".to_owned(),
-        };
-        let template = Template::for_dataset("minif2f");
-        let expected = "Complete the following Lean 4 code:\n\n```lean4\nimport Mathlib\n\n/-- What is {x}? -/\ntheorem t : 1 = 1 := by\n";
-        assert_eq!(template.render(&task(TaskSpec::Lean(lean))), expected);
-    }
-
-    #[test]
-    fn an_instruction_to_answer_in_a_code_block_stands_between_header_and_statement() {
+    fn a_theorem_ends_the_prompt_and_an_instruction_stands_before_it() {
         let lean = |header: &str| {
             task(TaskSpec::Lean(LeanTask {
                 header: header.to_owned(),
                 statement: "theorem t : 1 = 1 := by".to_owned(),
             }))
         };
+        let template = Template::for_dataset("minif2f");
+        let expected = "Complete the following Lean 4 code:\n\n```lean4\nimport Mathlib\n\n/-- What is {x}? -/\ntheorem t : 1 = 1 := by\n";
+        assert_eq!(template.render(&lean("import Mathlib")), expected);
         let template = Template::named("lean4-block").unwrap();
         let instruction = "Finish the proof of the Lean 4 theorem below. Answer with nothing but the finished theorem, in one Markdown code block that opens with ```lean4 and closes with ```.";
-        let statement = "theorem t : 1 = 1 := by";
-        assert_eq!(
-            template.render(&lean("import Mathlib")),
-            format!("import Mathlib\n\n{instruction}\n\n{statement}\n")
-        );
         // A header is optional.
-        assert_eq!(
-            template.render(&lean("")),
-            format!("\n{instruction}\n\n{statement}\n")
-        );
-    }
-
-    #[test]
-    fn a_users_file_is_prompted_with_its_question() {
-        assert_eq!(
-            Template::for_dataset("mine").render(&math()),
-            "What is {x}?"
-        );
+        for (header, line) in [("import Mathlib", "import Mathlib\n"), ("", "")] {
+            let expected = format!("{line}\n{instruction}\n\ntheorem t : 1 = 1 := by\n");
+            assert_eq!(template.render(&lean(header)), expected);
+        }
     }
 }

@@ -35,82 +35,37 @@ pub(super) fn other_reading(number: u64) -> Option<Compare> {
     }
 }
 
-/// The Python types of a task's arguments that JSON lost.
-#[derive(Clone, Copy)]
-enum LostTypes {
-    /// Every argument was a tuple.
-    Tuples,
-    /// Every element of every argument was a tuple.
-    TuplesInLists,
-    /// Every argument was a tuple of tuples.
-    TuplesInTuples,
-    /// The first argument was a list of tuples. The others are unchanged.
-    TuplesInFirst,
-    /// The first argument was a tuple.
-    First,
-    /// The second argument was a tuple.
-    Second,
-    /// Every list, however deep, was a tuple.
-    Everything,
-    /// The argument was a tuple, and so were the lists among its elements, but nothing deeper.
-    TwoLevelsOfFirst,
-    /// The values of the first argument, a dict, were tuples.
-    DictValues,
-    /// The last argument was a complex number, now text such as `1+2j`; a number before it was a float.
-    Complex,
-}
-
-fn lost_types(number: u32) -> Option<LostTypes> {
-    Some(match number {
-        2 | 116 | 132 | 222 | 261 | 273 | 394 | 399 | 421 | 424 | 429 | 470 | 560 | 579 | 596
-        | 616 | 630 | 726 | 740 | 744 | 809 => LostTypes::Tuples,
-        63 | 64 | 70 | 94 | 120 | 237 | 272 | 299 | 409 | 417 | 473 | 614 | 780 => {
-            LostTypes::TuplesInLists
-        }
-        259 | 401 | 445 => LostTypes::TuplesInTuples,
-        75 | 413 | 444 | 753 => LostTypes::TuplesInFirst,
-        250 | 307 | 405 | 446 | 617 | 720 | 763 | 808 => LostTypes::First,
-        106 | 750 => LostTypes::Second,
-        580 | 615 | 791 => LostTypes::Everything,
-        278 => LostTypes::TwoLevelsOfFirst,
-        722 => LostTypes::DictValues,
-        124 | 252 => LostTypes::Complex,
-        _ => return None,
-    })
-}
-
 pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
-    let mut tasks = Vec::new();
+    let (mut train, mut eval) = (Vec::new(), Vec::new());
     for record in record::read(path)? {
-        let number: u32 = record
-            .text("task_id")?
-            .rsplit('/')
-            .next()
-            .and_then(|n| n.parse().ok())
-            .ok_or_else(|| record.error("task_id", "`Mbpp/` and a number are expected"))?;
+        let number = record.text("task_id")?.rsplit('/').next();
+        let number: Option<u32> = number.and_then(|number| number.parse().ok());
+        let number =
+            number.ok_or_else(|| record.error("task_id", "`Mbpp/` and a number are expected"))?;
+        let split = if number <= LAST_OF_TRAIN {
+            &mut train
+        } else {
+            &mut eval
+        };
         if !DROPPED.contains(&number) {
-            tasks.push((number, task(&record, number)?));
+            split.push((number, task(&record, number)?));
         }
     }
-    tasks.sort_by_key(|(number, _)| *number);
-    let (train, eval): (Vec<_>, Vec<_>) = tasks
-        .into_iter()
-        .partition(|(number, _)| *number <= LAST_OF_TRAIN);
-    let only_tasks = |tasks: Vec<(u32, Task)>| tasks.into_iter().map(|(_, task)| task).collect();
+    let sorted = |mut tasks: Vec<(u32, Task)>| {
+        tasks.sort_by_key(|(number, _)| *number);
+        tasks.into_iter().map(|(_, task)| task).collect()
+    };
     Ok(Dataset {
         name: "mbppplus".to_owned(),
-        train: only_tasks(train),
-        eval: only_tasks(eval),
+        train: sorted(train),
+        eval: sorted(eval),
     })
 }
 
 fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
-    let (question, example) = question_and_example(record.text("prompt")?).ok_or_else(|| {
-        record.error(
-            "prompt",
-            "a docstring that ends in an assertion is expected",
-        )
-    })?;
+    let no_assertion = "a docstring that ends in an assertion is expected";
+    let (question, example) = question_and_example(record.text("prompt")?)
+        .ok_or_else(|| record.error("prompt", no_assertion))?;
     let mut seen = HashSet::new();
     let mut tests = Vec::new();
     for field in ["base_input", "plus_input"] {
@@ -119,25 +74,18 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
             // One record without inputs has an empty object here.
             Value::Dict(entries) if entries.is_empty() => &[],
             other => {
-                return Err(record.error(
-                    field,
-                    format!("an array is expected, not {}", record::kind(other)),
-                ));
+                let reason = format!("an array is expected, not {}", record::kind(other));
+                return Err(record.error(field, reason));
             }
         };
         for input in inputs {
             let Value::List(args) = input else {
                 return Err(record.error(field, "an input is not an array of arguments"));
             };
-            let args = match lost_types(number) {
-                Some(lost) => restore(args.clone(), lost).ok_or_else(|| {
-                    record.error(
-                        field,
-                        "an input does not have the types of this task's arguments",
-                    )
-                })?,
-                None => args.clone(),
-            };
+            let args = restored(number, args.clone()).ok_or_else(|| {
+                let reason = "an input does not have the types of this task's arguments";
+                record.error(field, reason)
+            })?;
             // The later record form has each input once.
             if seen.insert(Value::List(args.clone()).to_json_text()) {
                 tests.push(CodeTest {
@@ -186,61 +134,60 @@ fn question_and_example(prompt: &str) -> Option<(&str, &str)> {
     Some((&body[..at], &body[at + 1..]))
 }
 
-fn restore(mut args: Vec<Value>, lost: LostTypes) -> Option<Vec<Value>> {
-    match lost {
-        LostTypes::Tuples => args.into_iter().map(tuple).collect(),
-        LostTypes::TuplesInLists => args.into_iter().map(list_of_tuples).collect(),
-        LostTypes::TuplesInTuples => args
-            .into_iter()
-            .map(|arg| tuple(list_of_tuples(arg)?))
-            .collect(),
-        LostTypes::Everything => Some(args.into_iter().map(all_tuples).collect()),
-        LostTypes::TuplesInFirst => change(args, 0, list_of_tuples),
-        LostTypes::First => change(args, 0, tuple),
-        LostTypes::Second => change(args, 1, tuple),
-        LostTypes::TwoLevelsOfFirst => change(args, 0, |arg| match arg {
-            Value::List(items) => Some(Value::Tuple(
-                items
-                    .into_iter()
-                    .map(|item| match item {
-                        Value::List(items) => Value::Tuple(items),
-                        other => other,
-                    })
-                    .collect(),
-            )),
-            _ => None,
-        }),
-        LostTypes::DictValues => change(args, 0, |arg| match arg {
-            Value::Dict(entries) => {
-                let entries: Option<Vec<_>> = entries
-                    .into_iter()
-                    .map(|(k, v)| Some((k, tuple(v)?)))
-                    .collect();
-                entries.map(Value::Dict)
-            }
-            _ => None,
-        }),
-        LostTypes::Complex => {
-            let last = args.pop()?;
-            let number = |arg: Value| match arg {
-                Value::Str(text) => Value::parse_python(&text).ok(),
-                other => Some(other),
-            };
-            let mut restored = Vec::with_capacity(2);
-            for arg in args {
-                restored.push(match number(arg)? {
-                    Value::Int(n) => Value::Float(n.to_string().parse().ok()?),
-                    other => other,
-                });
-            }
-            restored.push(match number(last)? {
-                Value::Complex(re, im) => Value::Complex(re, im),
-                Value::Int(n) => Value::Complex(n.to_string().parse().ok()?, 0.0),
-                Value::Float(x) => Value::Complex(x, 0.0),
-                _ => return None,
-            });
-            Some(restored)
+/// The arguments of a task's test with the Python types that JSON lost; `None` if they are of other types.
+fn restored(number: u32, mut args: Vec<Value>) -> Option<Vec<Value>> {
+    match number {
+        // Every argument was a tuple.
+        2 | 116 | 132 | 222 | 261 | 273 | 394 | 399 | 421 | 424 | 429 | 470 | 560 | 579 | 596
+        | 616 | 630 | 726 | 740 | 744 | 809 => args.into_iter().map(tuple).collect(),
+        // Every element of every argument was a tuple.
+        63 | 64 | 70 | 94 | 120 | 237 | 272 | 299 | 409 | 417 | 473 | 614 | 780 => {
+            args.into_iter().map(list_of_tuples).collect()
         }
+        // Every argument was a tuple of tuples.
+        259 | 401 | 445 => {
+            let restored = args.into_iter().map(|arg| tuple(list_of_tuples(arg)?));
+            restored.collect()
+        }
+        // The first argument was a list of tuples, or a tuple, or the second one was.
+        75 | 413 | 444 | 753 => change(args, 0, list_of_tuples),
+        250 | 307 | 405 | 446 | 617 | 720 | 763 | 808 => change(args, 0, tuple),
+        106 | 750 => change(args, 1, tuple),
+        // Every list, however deep, was a tuple.
+        580 | 615 | 791 => Some(
+            args.into_iter()
+                .map(|arg| tuples(arg, usize::MAX))
+                .collect(),
+        ),
+        // The argument was a tuple, and so were the lists among its elements, but nothing deeper.
+        278 => change(args, 0, |arg| Some(tuples(arg, 2))),
+        // The values of the first argument, a dict, were tuples.
+        722 => change(args, 0, |arg| match arg {
+            Value::Dict(entries) => {
+                let entries = entries.into_iter().map(|(k, v)| Some((k, tuple(v)?)));
+                entries.collect::<Option<_>>().map(Value::Dict)
+            }
+            _ => None,
+        }),
+        // The last argument was a complex number, now text such as `1+2j`; a number before it was a float.
+        124 | 252 => {
+            for arg in &mut args {
+                if let Value::Str(text) = arg {
+                    *arg = Value::parse_python(text).ok()?;
+                }
+                if let Value::Int(n) = arg {
+                    *arg = Value::Float(n.to_f64().value());
+                }
+            }
+            let last = args.last_mut()?;
+            match last {
+                Value::Complex(..) => {}
+                Value::Float(x) => *last = Value::Complex(*x, 0.0),
+                _ => return None,
+            }
+            Some(args)
+        }
+        _ => Some(args),
     }
 }
 
@@ -266,17 +213,20 @@ fn tuple(value: Value) -> Option<Value> {
 }
 
 fn list_of_tuples(value: Value) -> Option<Value> {
-    match value {
-        Value::List(items) => Some(Value::List(
-            items.into_iter().map(tuple).collect::<Option<_>>()?,
-        )),
-        _ => None,
-    }
+    let Value::List(items) = value else {
+        return None;
+    };
+    let items = items.into_iter().map(tuple);
+    items.collect::<Option<_>>().map(Value::List)
 }
 
-fn all_tuples(value: Value) -> Value {
+/// Converts the lists on the outermost `levels`.
+fn tuples(value: Value, levels: usize) -> Value {
     match value {
-        Value::List(items) => Value::Tuple(items.into_iter().map(all_tuples).collect()),
+        Value::List(items) if levels > 0 => {
+            let items = items.into_iter().map(|item| tuples(item, levels - 1));
+            Value::Tuple(items.collect())
+        }
         other => other,
     }
 }

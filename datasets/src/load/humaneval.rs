@@ -62,10 +62,8 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
         Value::Int(n) => n.to_string(),
         Value::Str(id) => id.rsplit('/').next().unwrap_or(id).to_owned(),
         other => {
-            let reason = format!(
-                "text or a whole number is expected, not {}",
-                record::kind(other)
-            );
+            let kind = record::kind(other);
+            let reason = format!("text or a whole number is expected, not {kind}");
             return Err(record.error("task_id", reason));
         }
     };
@@ -89,11 +87,11 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
         }
     }
     let is_root = (number.as_str(), entry_point) == ("32", "find_zero");
-    let compare = if is_root && asserts.is_empty() {
-        Compare::Root
-    } else {
-        Compare::Equal
+    let compare = match is_root && asserts.is_empty() {
+        true => Compare::Root,
+        false => Compare::Equal,
     };
+    let preamble = (!preamble.is_empty()).then(|| preamble.to_owned());
     Ok(Task {
         id: format!("{dataset}/{number}"),
         question: prompt.to_owned(),
@@ -101,11 +99,7 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
             entry_point: entry_point.to_owned(),
             prefix: Some(prompt.to_owned()),
             canonical: Some(format!("{prompt}{}", record.text("canonical_solution")?)),
-            imports: if preamble.is_empty() {
-                Vec::new()
-            } else {
-                vec![preamble.to_owned()]
-            },
+            imports: preamble.into_iter().collect(),
             example: None,
             tests,
             asserts,

@@ -95,19 +95,12 @@ fn assigned(
     program: &str,
     name: &str,
 ) -> Result<Option<Vec<Value>>, DatasetError> {
-    let start = format!("{name} = ");
-    let Some(line) = program
-        .split_inclusive('\n')
-        .scan(0, |offset, line| {
-            let at = *offset;
-            *offset += line.len();
-            Some((at, line))
-        })
-        .find(|(_, line)| line.starts_with(&start))
-    else {
+    let start = format!("\n{name} = ");
+    let begins = program.starts_with(&start[1..]).then_some(start.len() - 1);
+    let at = begins.or_else(|| Some(program.find(&start)? + start.len()));
+    let Some(literal) = at.map(|at| &program[at..]) else {
         return Ok(None);
     };
-    let literal = &program[line.0 + start.len()..];
     match Value::parse_python_prefix(literal) {
         Ok((Value::List(items), _)) => Ok(Some(items)),
         Ok(_) => Err(record.error("test", format!("`{name}` is not a list"))),

@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use crate::jsonl::{Line, LineError, Lines, MAX_LINE};
+use crate::jsonl::{Line, LineError, Lines};
 use crate::{DatasetError, Value};
 
 /// One JSON object of a file.
@@ -20,12 +20,12 @@ pub(super) struct Record {
 /// All records of a file, which may be packed with gzip. Blank lines, a byte order mark and `\r\n` are accepted.
 pub(super) fn read(path: &Path) -> Result<Vec<Record>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
-    records(path, file, MAX_LINE)
+    records(path, file)
 }
 
 /// All records of a text that is part of the program.
 pub(super) fn parse(name: &str, text: &str) -> Result<Vec<Record>, DatasetError> {
-    records(Path::new(name), text.as_bytes(), MAX_LINE)
+    records(Path::new(name), text.as_bytes())
 }
 
 fn io(path: &Path, source: io::Error) -> DatasetError {
@@ -35,18 +35,14 @@ fn io(path: &Path, source: io::Error) -> DatasetError {
     }
 }
 
-pub(super) fn records(
-    path: &Path,
-    reader: impl Read,
-    max_line: usize,
-) -> Result<Vec<Record>, DatasetError> {
+fn records(path: &Path, reader: impl Read) -> Result<Vec<Record>, DatasetError> {
     let wrong = |line: usize, reason: String| DatasetError::Record {
         path: path.to_owned(),
         line,
         field: None,
         reason,
     };
-    let mut lines = Lines::up_to(max_line, reader).map_err(|source| io(path, source))?;
+    let mut lines = Lines::new(reader).map_err(|source| io(path, source))?;
     let mut records = Vec::new();
     while let Some(Line { number: line, text }) =
         lines.next_line().map_err(|error| match error {
@@ -55,15 +51,11 @@ pub(super) fn records(
         })?
     {
         let wrong = |reason| wrong(line, reason);
-        let entries = match Value::parse_plain_json(text) {
-            Ok(Value::Dict(entries)) => entries,
-            Ok(_) => {
-                return Err(wrong(
-                    "the line is JSON but not an object; a record is written {\"field\": …}"
-                        .to_owned(),
-                ));
-            }
-            Err(e) => return Err(wrong(format!("the line is not JSON: {e}"))),
+        let read = Value::parse_plain_json(text);
+        let read = read.map_err(|e| wrong(format!("the line is not JSON: {e}")))?;
+        let Value::Dict(entries) = read else {
+            let reason = "the line is JSON but not an object; a record is written {\"field\": …}";
+            return Err(wrong(reason.to_owned()));
         };
         let fields = entries
             .into_iter()
@@ -140,33 +132,37 @@ impl Record {
         })
     }
 
+    /// An optional field that `read` accepts, as `expected` says in the error.
+    fn optional<'a, T>(
+        &'a self,
+        field: &'static str,
+        expected: &str,
+        read: impl Fn(&'a Value) -> Option<T>,
+    ) -> Result<Option<T>, DatasetError> {
+        let Some(value) = self.get(field) else {
+            return Ok(None);
+        };
+        let wrong = || format!("{expected} is expected, not {}", kind(value));
+        let read = read(value).ok_or_else(|| self.error(field, wrong()));
+        read.map(Some)
+    }
+
     pub(super) fn text(&self, field: &'static str) -> Result<&str, DatasetError> {
-        match self.require(field)? {
-            Value::Str(text) => Ok(text),
-            other => Err(self.error(field, format!("a string is expected, not {}", kind(other)))),
-        }
+        self.require(field)?;
+        Ok(self.optional_text(field)?.unwrap_or_default())
     }
 
     pub(super) fn optional_text(&self, field: &'static str) -> Result<Option<&str>, DatasetError> {
-        match self.get(field) {
-            None => Ok(None),
-            Some(_) => self.text(field).map(Some),
-        }
+        self.optional(field, "a string", text)
     }
 
     /// An optional field that is a number.
     pub(super) fn optional_number(&self, field: &'static str) -> Result<Option<f64>, DatasetError> {
-        match self.get(field) {
-            None => Ok(None),
-            Some(Value::Float(x)) => Ok(Some(*x)),
-            Some(Value::Int(n)) => match i32::try_from(n) {
-                Ok(n) => Ok(Some(f64::from(n))),
-                Err(_) => Err(self.error(field, "the number is out of range")),
-            },
-            Some(other) => {
-                Err(self.error(field, format!("a number is expected, not {}", kind(other))))
-            }
-        }
+        self.optional(field, "a number", |value| match value {
+            Value::Float(x) => Some(*x),
+            Value::Int(n) => Some(n.to_f64().value()),
+            _ => None,
+        })
     }
 
     /// The task's time limit, if it has one.
@@ -177,27 +173,30 @@ impl Record {
 
     /// An optional field that is a list. It is empty if the field is absent.
     pub(super) fn list(&self, field: &'static str) -> Result<&[Value], DatasetError> {
-        match self.get(field) {
-            None => Ok(&[]),
-            Some(Value::List(items)) => Ok(items),
-            Some(other) => {
-                Err(self.error(field, format!("an array is expected, not {}", kind(other))))
-            }
-        }
+        let list = self.optional(field, "an array", |value| match value {
+            Value::List(items) => Some(&items[..]),
+            _ => None,
+        });
+        Ok(list?.unwrap_or_default())
     }
 
     /// An optional field that is a list of strings. It is empty if the field is absent.
     pub(super) fn texts(&self, field: &'static str) -> Result<Vec<String>, DatasetError> {
-        self.list(field)?
-            .iter()
-            .map(|item| match item {
-                Value::Str(text) => Ok(text.clone()),
-                other => Err(self.error(
-                    field,
-                    format!("an array of strings is expected, not of {}", kind(other)),
-                )),
-            })
-            .collect()
+        let item = |item| match text(item) {
+            Some(text) => Ok(text.to_owned()),
+            None => {
+                let reason = format!("an array of strings is expected, not of {}", kind(item));
+                Err(self.error(field, reason))
+            }
+        };
+        self.list(field)?.iter().map(item).collect()
+    }
+}
+
+fn text(value: &Value) -> Option<&str> {
+    match value {
+        Value::Str(text) => Some(text),
+        _ => None,
     }
 }
 
@@ -219,38 +218,28 @@ pub(super) fn kind(value: &Value) -> &'static str {
 mod tests {
     use super::*;
 
-    fn lines(bytes: &[u8], max_line: usize) -> Result<Vec<usize>, String> {
-        records(Path::new("data.jsonl"), bytes, max_line)
-            .map(|records| records.iter().map(|r| r.line).collect())
-            .map_err(|e| e.to_string())
-    }
-
     #[test]
     fn lines_that_are_not_records_are_refused_with_their_number() {
-        let cases: [(&[u8], &str); 5] = [
+        for (file, message) in [
             (
-                b"",
-                "data.jsonl has no records: one JSON object a line is expected",
-            ),
-            (
-                b"\n\n",
-                "data.jsonl has no records: one JSON object a line is expected",
+                &b"\n\n"[..],
+                " has no records: one JSON object a line is expected",
             ),
             (
                 b"{}\n[1]",
-                "data.jsonl, line 2: the line is JSON but not an object; a record is written {\"field\": \u{2026}}",
+                ", line 2: the line is JSON but not an object; a record is written {\"field\": \u{2026}}",
             ),
             (
                 b"{}\n{\"a\":",
-                "data.jsonl, line 2: the line is not JSON: a value is missing, at character 5 (the end)",
+                ", line 2: the line is not JSON: a value is missing, at character 5 (the end)",
             ),
             (
                 b"{}\n\n{\"\xff\"}",
-                "data.jsonl, line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
+                ", line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
             ),
-        ];
-        for (file, message) in cases {
-            assert_eq!(lines(file, 100), Err(message.to_owned()));
+        ] {
+            let error = records(Path::new("data.jsonl"), file).unwrap_err();
+            assert_eq!(error.to_string(), format!("data.jsonl{message}"));
         }
     }
 }

@@ -35,28 +35,7 @@ use crate::{
     ProgramTest, Split, Task, TaskSpec, Value, right_answer,
 };
 
-const FIELDS: [&str; 20] = [
-    "question",
-    "prompt",
-    "problem",
-    "answer",
-    "entry_point",
-    "class_name",
-    "tests",
-    "asserts",
-    "canonical",
-    "prefix",
-    "imports",
-    "example",
-    "atol",
-    "compare",
-    "time_limit",
-    "statement",
-    "header",
-    "id",
-    "split",
-    "proof",
-];
+const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
 pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
     let file = path.file_name().unwrap_or_default().to_string_lossy();
@@ -76,10 +55,8 @@ pub(super) fn from_records(name: String, records: &[Record]) -> Result<Dataset, 
     for record in records {
         let task = task(&dataset.name, record)?;
         if let Some(first) = lines.insert(task.id.clone(), record.line) {
-            return Err(record.error(
-                "id",
-                format!("the id is also that of line {first}; ids are unique in a file"),
-            ));
+            let reason = format!("the id is also that of line {first}; ids are unique in a file");
+            return Err(record.error("id", reason));
         }
         match split(record)? {
             _ if !has_splits => {
@@ -114,52 +91,40 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         Some(Value::Str(id)) => id.clone(),
         Some(Value::Int(n)) => n.to_string(),
         Some(other) => {
-            return Err(record.error(
-                "id",
-                format!(
-                    "a string or a whole number is expected, not {}",
-                    record::kind(other)
-                ),
-            ));
+            let kind = record::kind(other);
+            let reason = format!("a string or a whole number is expected, not {kind}");
+            return Err(record.error("id", reason));
         }
     };
+    let listed = record.listed();
     let spec = if record.has("statement") {
         TaskSpec::Lean(lean(record)?)
     } else if record.has("entry_point") {
         TaskSpec::Code(code(record)?)
     } else if record.has("answer") {
-        TaskSpec::Math(MathTask {
-            answer: answer(record)?,
-        })
+        let answer = answer(record)?;
+        TaskSpec::Math(MathTask { answer })
     } else if record.has("tests") {
         TaskSpec::Program(program(record)?)
     } else {
-        return Err(record.error(
-            None,
-            format!(
-                "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {}",
-                record.listed()
-            ),
-        ));
+        let reason = format!(
+            "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {listed}"
+        );
+        return Err(record.error(None, reason));
     };
     let mut question = None;
     for field in ["question", "prompt", "problem"] {
-        if question.is_none() {
-            question = record.optional_text(field)?;
-        }
+        question = question.or(record.optional_text(field)?);
     }
     let question = match (question, &spec) {
         (Some(question), _) if !question.trim().is_empty() => question,
         (_, TaskSpec::Lean(_)) => "",
         (Some(_), _) => return Err(record.error("question", "the text is empty")),
         (None, _) => {
-            return Err(record.error(
-                "question",
-                format!(
-                    "the field is missing (`prompt` and `problem` work too); the record has {}",
-                    record.listed()
-                ),
-            ));
+            let reason = format!(
+                "the field is missing (`prompt` and `problem` work too); the record has {listed}"
+            );
+            return Err(record.error("question", reason));
         }
     };
     Ok(Task {
@@ -172,15 +137,13 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
 /// Refuses a field whose name is almost that of a known field that the record lacks: such a typo would change the record's meaning.
 fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
     for name in record.field_names() {
-        if FIELDS.contains(&name) {
+        if FIELDS.split(' ').any(|known| known == name) {
             continue;
         }
-        let absent = FIELDS.iter().copied().filter(|field| !record.has(field));
+        let absent = FIELDS.split(' ').filter(|field| !record.has(field));
         if let Some(meant) = nearest(name, absent) {
-            return Err(record.error(
-                None,
-                format!("the field `{name}` is not known; did you mean `{meant}`?"),
-            ));
+            let reason = format!("the field `{name}` is not known; did you mean `{meant}`?");
+            return Err(record.error(None, reason));
         }
     }
     Ok(())
@@ -238,25 +201,15 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     let class_name = record.optional_text("class_name")?;
     let entry_point = python_name::entry_point(record.text("entry_point")?, class_name, &sources)
         .map_err(|reason| record.error("entry_point", reason))?;
-    let tests = record
-        .list("tests")?
-        .iter()
-        .enumerate()
-        .map(|(i, item)| {
-            test(item, canonical.is_some())
-                .map_err(|reason| record.error("tests", format!("test {}: {reason}", i + 1)))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let tests = tests(record, |item| test(item, canonical.is_some()))?;
     let asserts = record.texts("asserts")?;
     if let Some(blank) = asserts.iter().position(|text| text.trim().is_empty()) {
         let reason = format!("text {} is empty, so it tests nothing", blank + 1);
         return Err(record.error("asserts", reason));
     }
     if tests.is_empty() && asserts.is_empty() {
-        return Err(record.error(
-            "tests",
-            "the task has no tests: give `tests` or `asserts`, and at least one of them",
-        ));
+        let reason = "the task has no tests: give `tests` or `asserts`, and at least one of them";
+        return Err(record.error("tests", reason));
     }
     let atol = record.optional_number("atol")?.unwrap_or(0.0);
     if !(atol.is_finite() && atol >= 0.0) {
@@ -287,15 +240,7 @@ fn code(record: &Record) -> Result<CodeTask, DatasetError> {
 }
 
 fn program(record: &Record) -> Result<ProgramTask, DatasetError> {
-    let tests = record
-        .list("tests")?
-        .iter()
-        .enumerate()
-        .map(|(i, item)| {
-            program_test(item)
-                .map_err(|reason| record.error("tests", format!("test {}: {reason}", i + 1)))
-        })
-        .collect::<Result<Vec<_>, _>>()?;
+    let tests = tests(record, program_test)?;
     if tests.is_empty() {
         return Err(record.error("tests", "the task has no tests; give at least one"));
     }
@@ -303,6 +248,19 @@ fn program(record: &Record) -> Result<ProgramTask, DatasetError> {
         tests,
         time_limit: record.time_limit()?,
     })
+}
+
+/// The tests of a record, each read by `read`, whose error names the test.
+fn tests<T>(
+    record: &Record,
+    read: impl Fn(&Value) -> Result<T, String>,
+) -> Result<Vec<T>, DatasetError> {
+    let numbered = record.list("tests")?.iter().zip(1..);
+    let tests = numbered.map(|(item, number)| {
+        let wrong = |reason| record.error("tests", format!("test {number}: {reason}"));
+        read(item).map_err(wrong)
+    });
+    tests.collect()
 }
 
 fn program_test(item: &Value) -> Result<ProgramTest, String> {
@@ -315,38 +273,44 @@ fn program_test(item: &Value) -> Result<ProgramTest, String> {
         match entry {
             (Value::Str(key), Value::Str(text)) if key == "stdin" => stdin = Some(text.clone()),
             (Value::Str(key), Value::Str(text)) if key == "stdout" => stdout = Some(text.clone()),
-            (Value::Str(key), _) => return Err(format!("`{key}` does not fit: {FORM}")),
-            _ => {}
+            (key, _) => return Err(format!("`{}` does not fit: {FORM}", text_of(key))),
         }
     }
-    match (stdin, stdout) {
-        (Some(stdin), Some(stdout)) => Ok(ProgramTest { stdin, stdout }),
-        (None, _) => Err(format!("`stdin` is missing: {FORM}")),
-        (_, None) => Err(format!("`stdout` is missing: {FORM}")),
+    let given = |text: Option<String>, name| text.ok_or(format!("`{name}` is missing: {FORM}"));
+    Ok(ProgramTest {
+        stdin: given(stdin, "stdin")?,
+        stdout: given(stdout, "stdout")?,
+    })
+}
+
+/// The name of a field.
+fn text_of(key: &Value) -> &str {
+    match key {
+        Value::Str(key) => key,
+        _ => "",
     }
 }
 
 fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
     let Value::Dict(entries) = item else {
+        let kind = record::kind(item);
         return Err(format!(
-            "{{\"args\": […], \"expected\": …}} is expected, not {}",
-            record::kind(item)
+            "{{\"args\": […], \"expected\": …}} is expected, not {kind}"
         ));
     };
     let (mut args, mut expected) = (None, None);
     for (key, value) in entries {
-        let value = || value.clone().untag().map_err(|e| e.to_string());
-        match key {
-            Value::Str(key) if key == "args" => args = Some(value()?),
-            Value::Str(key) if key == "expected" => expected = Some(value()?),
-            Value::Str(key) => {
-                let hint = crate::did_you_mean::hint(nearest(key, ["args", "expected"]));
+        let field = match text_of(key) {
+            "args" => &mut args,
+            "expected" => &mut expected,
+            other => {
+                let hint = crate::did_you_mean::hint(nearest(other, ["args", "expected"]));
                 return Err(format!(
-                    "the field `{key}` is not known{hint}; a test has `args` and `expected`"
+                    "the field `{other}` is not known{hint}; a test has `args` and `expected`"
                 ));
             }
-            _ => {}
-        }
+        };
+        *field = Some(value.clone().untag().map_err(|e| e.to_string())?);
     }
     let args = match args {
         Some(Value::List(args)) => args,

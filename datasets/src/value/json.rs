@@ -5,12 +5,38 @@ use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
 use serde_json::Value as Json;
 
-use super::literal::to_f64;
+use super::literal::real;
 use super::parse::parse_digits;
 use super::{MAX_DEPTH, Value, ValueError};
 
-pub(super) fn from_json(json: &Json) -> Result<Value, ValueError> {
-    untag(plain(json, 0)?)
+impl Value {
+    /// Reads the tagged JSON form.
+    ///
+    /// `serde_json` converts integers beyond 64 bits into floats before this function gets them. Write them as
+    /// `{"$int":"digits"}`, or parse the text with [`Value::parse_json`].
+    ///
+    /// # Errors
+    /// [`ValueError`] for an unknown tag, a tag with the wrong content, and too deep nesting.
+    pub fn from_json(json: &Json) -> Result<Value, ValueError> {
+        plain(json, 0)?.untag()
+    }
+
+    /// The tagged JSON form. [`Value::from_json`] returns an equal value.
+    #[must_use]
+    pub fn to_json(&self) -> Json {
+        serde_json::to_value(Tagged(self)).expect("every key is a text, and numbers are finite")
+    }
+
+    /// The text of the tagged JSON form, without spaces. Unlike [`Value::to_json`], it takes no more memory than the text.
+    #[must_use]
+    pub fn to_json_text(&self) -> String {
+        serde_json::to_string(&Tagged(self)).expect("every key is a text, and numbers are finite")
+    }
+
+    /// Interprets the `$` keys of a value from [`Value::parse_plain_json`].
+    pub(crate) fn untag(self) -> Result<Value, ValueError> {
+        untag_at(self, 0)
+    }
 }
 
 /// The value of a JSON tree, with tags left as dicts. A tagged dict takes three levels, so the limit is three times [`MAX_DEPTH`].
@@ -31,22 +57,16 @@ fn plain(json: &Json, depth: usize) -> Result<Value, ValueError> {
             }
         }
         Json::String(s) => Value::Str(s.clone()),
-        Json::Array(items) => Value::List(
-            items
-                .iter()
-                .map(|item| plain(item, depth + 1))
-                .collect::<Result<_, _>>()?,
-        ),
-        Json::Object(map) => Value::Dict(
-            map.iter()
-                .map(|(k, v)| Ok((Value::Str(k.clone()), plain(v, depth + 1)?)))
-                .collect::<Result<_, ValueError>>()?,
-        ),
+        Json::Array(items) => {
+            let items = items.iter().map(|item| plain(item, depth + 1));
+            Value::List(items.collect::<Result<_, _>>()?)
+        }
+        Json::Object(map) => {
+            let entry =
+                |(k, v): (&String, &Json)| Ok((Value::from(k.as_str()), plain(v, depth + 1)?));
+            Value::Dict(map.iter().map(entry).collect::<Result<_, ValueError>>()?)
+        }
     })
-}
-
-pub(super) fn untag(value: Value) -> Result<Value, ValueError> {
-    untag_at(value, 0)
 }
 
 fn untag_at(value: Value, depth: usize) -> Result<Value, ValueError> {
@@ -95,77 +115,64 @@ fn wrong(tag: &str, reason: &'static str) -> ValueError {
 }
 
 fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, ValueError> {
-    match (tag, content) {
-        ("$tuple", Value::List(items)) => Ok(Value::Tuple(untag_all(items, depth)?)),
-        ("$set", Value::List(items)) => Ok(Value::Set(untag_all(items, depth)?)),
-        ("$frozenset", Value::List(items)) => Ok(Value::FrozenSet(untag_all(items, depth)?)),
-        ("$tuple" | "$set" | "$frozenset", _) => Err(wrong(tag, "takes an array")),
-        ("$bytes", Value::Str(text)) => BASE64
-            .decode(text)
-            .map(Value::Bytes)
-            .map_err(|_| wrong(tag, "takes text in base64 with padding")),
-        ("$bytes", _) => Err(wrong(tag, "takes text in base64 with padding")),
+    let takes = match tag {
+        "$tuple" | "$set" | "$frozenset" => "takes an array",
+        "$bytes" => "takes text in base64 with padding",
+        "$float" => "takes \"nan\", \"inf\" or \"-inf\"",
+        "$complex" => "takes two numbers",
+        "$int" => "takes decimal digits, at most 100,000 of them, as a string",
+        "$dict" => "takes an array of [key,value] pairs",
+        "$opaque" => "takes a type's name",
+        _ => {
+            return Err(wrong(
+                tag,
+                "is not a tag ($tuple, $set, $frozenset, $bytes, $complex, $float, $int, $dict, $opaque); a dict with such a key is written {\"$dict\":[[key,value],…]}",
+            ));
+        }
+    };
+    tagged(tag, content, depth)?.ok_or_else(|| wrong(tag, takes))
+}
+
+/// The value of a tag's content; `None` if the tag does not take it.
+fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, ValueError> {
+    let pair = |item: Value| match item {
+        Value::List(pair) => <[Value; 2]>::try_from(pair).ok(),
+        _ => None,
+    };
+    Ok(match (tag, content) {
+        ("$tuple", Value::List(items)) => Some(Value::Tuple(untag_all(items, depth)?)),
+        ("$set", Value::List(items)) => Some(Value::Set(untag_all(items, depth)?)),
+        ("$frozenset", Value::List(items)) => Some(Value::FrozenSet(untag_all(items, depth)?)),
+        ("$bytes", Value::Str(text)) => BASE64.decode(text).ok().map(Value::Bytes),
         ("$float", Value::Str(text)) => match text.as_str() {
-            "nan" => Ok(Value::Float(f64::NAN)),
-            "inf" => Ok(Value::Float(f64::INFINITY)),
-            "-inf" => Ok(Value::Float(f64::NEG_INFINITY)),
-            _ => Err(wrong(tag, "takes \"nan\", \"inf\" or \"-inf\"")),
+            "nan" => Some(Value::Float(f64::NAN)),
+            "inf" => Some(Value::Float(f64::INFINITY)),
+            "-inf" => Some(Value::Float(f64::NEG_INFINITY)),
+            _ => None,
         },
-        ("$float", _) => Err(wrong(tag, "takes \"nan\", \"inf\" or \"-inf\"")),
-        ("$complex", Value::List(parts)) => {
-            let mut reals = Vec::with_capacity(2);
-            for part in parts.into_iter().take(3) {
-                match untag_at(part, depth + 1)? {
-                    Value::Float(x) => reals.push(x),
-                    Value::Int(n) => reals.push(to_f64(&n)),
-                    _ => return Err(wrong(tag, "takes two numbers")),
-                }
-            }
-            match reals[..] {
-                [re, im] => Ok(Value::Complex(re, im)),
-                _ => Err(wrong(tag, "takes two numbers")),
-            }
+        ("$complex", Value::List(parts)) if parts.len() == 2 => {
+            let parts = untag_all(parts, depth)?;
+            let mut reals = parts.iter().map(real);
+            let (re, im) = (reals.next().flatten(), reals.next().flatten());
+            re.zip(im).map(|(re, im)| Value::Complex(re, im))
         }
-        ("$complex", _) => Err(wrong(tag, "takes two numbers")),
-        ("$int", Value::Str(text)) => {
-            let (negative, digits) = match text.strip_prefix('-') {
-                Some(digits) => (true, digits),
-                None => (false, text.as_str()),
-            };
-            let n = parse_digits(digits)
-                .ok_or_else(|| wrong(tag, "takes decimal digits, at most 100,000 of them"))?;
-            Ok(Value::Int(if negative { -n } else { n }))
-        }
-        ("$int", _) => Err(wrong(tag, "takes decimal digits, as a string")),
+        ("$int", Value::Str(text)) => match text.strip_prefix('-') {
+            Some(digits) => parse_digits(digits).map(|n| Value::Int(-n)),
+            None => parse_digits(&text).map(Value::Int),
+        },
         ("$dict", Value::List(items)) => {
-            let mut entries = Vec::with_capacity(items.len());
-            for item in items {
-                let pair = match item {
-                    Value::List(pair) => <[Value; 2]>::try_from(pair).ok(),
-                    _ => None,
-                };
-                let [key, value] =
-                    pair.ok_or_else(|| wrong(tag, "takes an array of [key,value] pairs"))?;
-                entries.push((untag_at(key, depth + 1)?, untag_at(value, depth + 1)?));
-            }
-            Ok(Value::Dict(entries))
+            let Some(pairs) = items.into_iter().map(pair).collect::<Option<Vec<_>>>() else {
+                return Ok(None);
+            };
+            let untagged = |[key, value]: [Value; 2]| {
+                Ok((untag_at(key, depth + 1)?, untag_at(value, depth + 1)?))
+            };
+            let entries = pairs.into_iter().map(untagged);
+            Some(Value::Dict(entries.collect::<Result<_, ValueError>>()?))
         }
-        ("$dict", _) => Err(wrong(tag, "takes an array of [key,value] pairs")),
-        ("$opaque", Value::Str(name)) => Ok(Value::Opaque(name)),
-        ("$opaque", _) => Err(wrong(tag, "takes a type's name")),
-        _ => Err(wrong(
-            tag,
-            "is not a tag ($tuple, $set, $frozenset, $bytes, $complex, $float, $int, $dict, $opaque); a dict with such a key is written {\"$dict\":[[key,value],…]}",
-        )),
-    }
-}
-
-pub(super) fn to_json(value: &Value) -> Json {
-    serde_json::to_value(Tagged(value)).expect("every key is a text, and numbers are finite")
-}
-
-pub(super) fn to_json_text(value: &Value) -> String {
-    serde_json::to_string(&Tagged(value)).expect("every key is a text, and numbers are finite")
+        ("$opaque", Value::Str(name)) => Some(Value::Opaque(name)),
+        _ => None,
+    })
 }
 
 /// A value that is serialised in the tagged form.

@@ -40,74 +40,43 @@ pub(super) fn float_from_text(text: &str) -> Option<f64> {
 pub(super) fn python_number(parser: &mut Parser<'_>) -> Result<Value, ParseError> {
     let start = parser.at;
     let rest = parser.rest().as_bytes();
-    if let [b'0', letter @ (b'x' | b'X' | b'o' | b'O' | b'b' | b'B'), ..] = rest {
-        let radix = match letter.to_ascii_lowercase() {
-            b'x' => 16,
-            b'o' => 8,
-            _ => 2,
-        };
-        let length = rest[2..]
-            .iter()
-            .take_while(|b| b.is_ascii_alphanumeric() || **b == b'_')
-            .count();
-        let digits: String = rest[2..2 + length]
-            .iter()
-            .filter(|b| **b != b'_')
-            .map(|b| char::from(*b))
-            .collect();
-        parser.at += 2 + length;
-        if digits.len() > MAX_DIGITS {
-            return Err(parser.error_at(start, "the integer is too long"));
-        }
-        return IBig::from_str_radix(&digits, radix)
-            .map(Value::Int)
-            .map_err(|_| parser.error_at(start, "the integer has no digits, or wrong ones"));
-    }
-    let digits = |from: usize| {
-        rest[from..]
-            .iter()
-            .take_while(|b| b.is_ascii_digit() || **b == b'_')
-            .count()
+    let radix = match rest {
+        [b'0', b'x' | b'X', ..] => Some(16),
+        [b'0', b'o' | b'O', ..] => Some(8),
+        [b'0', b'b' | b'B', ..] => Some(2),
+        _ => None,
     };
-    let mut end = digits(0);
-    let mut is_float = false;
-    if rest.get(end) == Some(&b'.') {
-        is_float = true;
-        end += 1;
-        end += digits(end);
-    }
-    if let Some(b'e' | b'E') = rest.get(end) {
-        let sign = usize::from(matches!(rest.get(end + 1), Some(b'+' | b'-')));
-        let exponent = digits(end + 1 + sign);
-        if exponent > 0 {
-            is_float = true;
-            end += 1 + sign + exponent;
-        }
-    }
-    let imaginary = matches!(rest.get(end), Some(b'j' | b'J'));
+    let is_part = |at: &usize| match rest[*at] {
+        b'+' | b'-' => radix.is_none() && matches!(rest[at - 1], b'e' | b'E'),
+        b => b.is_ascii_alphanumeric() || matches!(b, b'_' | b'.'),
+    };
+    let end = 1 + (1..rest.len()).take_while(is_part).count();
     let text: String = parser.rest()[..end].chars().filter(|c| *c != '_').collect();
-    parser.at += end + usize::from(imaginary);
-    if let Some(b) = parser.peek()
-        && (b.is_ascii_alphanumeric() || b == b'_')
-    {
-        return Err(parser.error("a number is followed by a letter"));
+    parser.at += end;
+    let wrong = |reason: &str| parser.error_at(start, reason);
+    if let Some(radix) = radix {
+        if text.len() > MAX_DIGITS {
+            return Err(wrong("the integer is too long"));
+        }
+        return IBig::from_str_radix(&text[2..], radix)
+            .map(Value::Int)
+            .map_err(|_| wrong("the integer has no digits, or wrong ones"));
     }
-    if is_float || imaginary {
-        let x: f64 = text
-            .parse()
-            .map_err(|_| parser.error_at(start, "this is not a number"))?;
-        return Ok(if imaginary {
-            Value::Complex(0.0, x)
-        } else {
-            Value::Float(x)
+    let is_whole = |text: &str| text.bytes().all(|b| b.is_ascii_digit());
+    if !is_whole(&text) {
+        let real = text.strip_suffix(['j', 'J']);
+        let number: Option<f64> = real.unwrap_or(&text).parse().ok();
+        let number = number.ok_or_else(|| wrong("this is not a number"))?;
+        return Ok(match real {
+            Some(_) => Value::Complex(0.0, number),
+            None => Value::Float(number),
         });
     }
-    if text.len() > 1 && text.starts_with('0') && text.bytes().any(|b| b != b'0') {
-        return Err(parser.error_at(start, "a decimal integer cannot begin with 0"));
+    if text.starts_with('0') && text.bytes().any(|b| b != b'0') {
+        return Err(wrong("a decimal integer cannot begin with 0"));
     }
-    parse_digits(&text)
-        .map(Value::Int)
-        .ok_or_else(|| parser.error_at(start, "the integer is too long"))
+    let number = parse_digits(&text).map(Value::Int);
+    number.ok_or_else(|| wrong("the integer is too long"))
 }
 
 /// A JSON number. Without a point and an exponent it is an integer of any size.
@@ -142,52 +111,37 @@ pub(super) fn json_number(parser: &mut Parser<'_>) -> Result<Value, ParseError> 
         .map_err(|_| parser.error_at(start, "this is not a number"))
 }
 
-pub(super) fn is_string_prefix(word: &str) -> bool {
-    matches!(
-        word.to_ascii_lowercase().as_str(),
-        "r" | "u" | "b" | "br" | "rb"
-    )
+/// Whether the text begins with a string or bytes literal, with or without a prefix such as `rb`.
+pub(super) fn begins_string(text: &str) -> bool {
+    let quote = text.bytes().take(3).position(|b| matches!(b, b'"' | b'\''));
+    let prefix = quote.map(|at| text[..at].to_ascii_lowercase());
+    prefix.is_some_and(|prefix| ["", "r", "u", "b", "br", "rb"].contains(&&*prefix))
 }
 
 /// One string or bytes literal, or several side by side, which Python joins.
 pub(super) fn python_strings(parser: &mut Parser<'_>) -> Result<Value, ParseError> {
-    let first = python_string(parser)?;
-    let (mut text, mut bytes) = match first {
-        Piece::Text(text) => (text, None),
-        Piece::Bytes(bytes) => (String::new(), Some(bytes)),
-    };
+    let (mut text, is_bytes) = python_string(parser)?;
     loop {
         let after = parser.at;
         parser.skip_space();
-        let start = parser.at;
-        let prefix = parser
-            .rest()
-            .bytes()
-            .take_while(u8::is_ascii_alphabetic)
-            .take(3)
-            .count();
-        let quoted = matches!(parser.rest().as_bytes().get(prefix), Some(b'"' | b'\''));
-        if !quoted || !(prefix == 0 || is_string_prefix(&parser.rest()[..prefix])) {
+        if !begins_string(parser.rest()) {
             parser.at = after;
-            return Ok(match bytes {
-                Some(bytes) => Value::Bytes(bytes),
-                None => Value::Str(text),
+            return Ok(match is_bytes {
+                true => Value::Bytes(text.chars().map(|c| c as u8).collect()),
+                false => Value::Str(text),
             });
         }
-        match (python_string(parser)?, &mut bytes) {
-            (Piece::Text(more), None) => text.push_str(&more),
-            (Piece::Bytes(more), Some(bytes)) => bytes.extend(more),
-            _ => return Err(parser.error_at(start, "bytes and text cannot be joined")),
+        let start = parser.at;
+        let (more, more_is_bytes) = python_string(parser)?;
+        if more_is_bytes != is_bytes {
+            return Err(parser.error_at(start, "bytes and text cannot be joined"));
         }
+        text.push_str(&more);
     }
 }
 
-enum Piece {
-    Text(String),
-    Bytes(Vec<u8>),
-}
-
-fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
+/// One literal, and whether it is of bytes: then each character stands for the byte with its number.
+fn python_string(parser: &mut Parser<'_>) -> Result<(String, bool), ParseError> {
     let (mut raw, mut is_bytes) = (false, false);
     while let Some(letter) = parser.peek().filter(u8::is_ascii_alphabetic) {
         raw |= letter.eq_ignore_ascii_case(&b'r');
@@ -195,97 +149,59 @@ fn python_string(parser: &mut Parser<'_>) -> Result<Piece, ParseError> {
         parser.at += 1;
     }
     let start = parser.at;
-    let quote = if parser.take("\"\"\"") {
-        "\"\"\""
-    } else if parser.take("'''") {
-        "'''"
-    } else if parser.take("\"") {
-        "\""
-    } else if parser.take("'") {
-        "'"
-    } else {
+    let quotes = ["\"\"\"", "\'\'\'", "\"", "\'"];
+    let Some(quote) = quotes.into_iter().find(|quote| parser.take(quote)) else {
         return Err(parser.error("a string is missing"));
     };
     let mut text = String::new();
-    let mut bytes = Vec::new();
-    loop {
-        if parser.take(quote) {
-            return Ok(if is_bytes {
-                Piece::Bytes(bytes)
-            } else {
-                Piece::Text(text)
-            });
-        }
+    while !parser.take(quote) {
         let at = parser.at;
         let Some(c) = parser.rest().chars().next() else {
             return Err(parser.error_at(start, "the string has no end"));
         };
         parser.at += c.len_utf8();
-        let mut escaped = false;
-        let c = match c {
+        match c {
             '\r' | '\n' if quote.len() == 1 => {
                 return Err(parser.error_at(start, "the string has no end on its line"));
             }
             '\r' => {
                 // Python reads every line break of its source as "\n".
                 parser.take("\n");
-                '\n'
+                text.push('\n');
             }
-            '\\' => match python_escape(parser, raw, is_bytes)? {
-                Escape::LineContinuation => continue,
-                Escape::Character(c) => {
-                    escaped = true;
-                    c
-                }
-                Escape::Unrecognised(c) => {
-                    text.push('\\');
-                    bytes.push(b'\\');
-                    c
-                }
-            },
-            c => c,
-        };
-        if !is_bytes {
-            text.push(c);
-        } else {
-            let byte = u8::try_from(u32::from(c))
-                .ok()
-                .filter(|byte| escaped || byte.is_ascii())
-                .ok_or_else(|| {
-                    parser.error_at(
-                        at,
-                        "a bytes literal holds only ASCII characters and escapes",
-                    )
-                })?;
-            bytes.push(byte);
+            '\\' => python_escape(parser, raw, is_bytes, &mut text)?,
+            c if is_bytes && !c.is_ascii() => {
+                let reason = "a bytes literal holds only ASCII characters and escapes";
+                return Err(parser.error_at(at, reason));
+            }
+            c => text.push(c),
         }
     }
+    Ok((text, is_bytes))
 }
 
-enum Escape {
-    /// The character of the escape (in bytes, the byte with the same number).
-    Character(char),
-    /// Not an escape: the backslash and this character are literal.
-    Unrecognised(char),
-    /// A backslash before a line break: both are dropped.
-    LineContinuation,
-}
-
-/// Reads the escape after a backslash.
-fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<Escape, ParseError> {
+/// Reads the escape after a backslash, and adds what it stands for to `text`. What is no escape stands for itself.
+fn python_escape(
+    parser: &mut Parser<'_>,
+    raw: bool,
+    is_bytes: bool,
+    text: &mut String,
+) -> Result<(), ParseError> {
     let start = parser.at.saturating_sub(1);
     let Some(c) = parser.rest().chars().next() else {
         return Err(parser.error("the string has no end"));
     };
     parser.at += c.len_utf8();
-    if raw {
-        return Ok(Escape::Unrecognised(c));
-    }
-    let simple = match c {
-        '\n' => return Ok(Escape::LineContinuation),
+    let character = match c {
+        _ if raw => {
+            text.push('\\');
+            c
+        }
+        // A line break after a backslash is dropped.
+        '\n' => return Ok(()),
         '\r' => {
             parser.take("\n");
-            return Ok(Escape::LineContinuation);
+            return Ok(());
         }
         '\\' | '\'' | '"' => c,
         'a' => '\x07',
@@ -298,17 +214,13 @@ fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<E
         '0'..='7' => {
             let mut n = u32::from(c) - u32::from('0');
             for _ in 0..2 {
-                match parser.peek() {
-                    Some(digit @ b'0'..=b'7') => {
-                        n = n * 8 + u32::from(digit - b'0');
-                        parser.at += 1;
-                    }
-                    _ => break,
-                }
+                let Some(digit @ b'0'..=b'7') = parser.peek() else {
+                    break;
+                };
+                n = n * 8 + u32::from(digit - b'0');
+                parser.at += 1;
             }
-            if is_bytes {
-                n &= 0xff;
-            }
+            let n = if is_bytes { n & 0xff } else { n };
             char::from_u32(n).unwrap_or('\0')
         }
         'x' => char::from(u8::try_from(hex(parser, 2, start)?).unwrap_or(0)),
@@ -320,9 +232,17 @@ fn python_escape(parser: &mut Parser<'_>, raw: bool, is_bytes: bool) -> Result<E
                 "escapes by a character's name are not read; write \\u and its number",
             ));
         }
-        other => return Ok(Escape::Unrecognised(other)),
+        other if is_bytes && !other.is_ascii() => {
+            let reason = "a bytes literal holds only ASCII characters and escapes";
+            return Err(parser.error_at(start + 1, reason));
+        }
+        other => {
+            text.push('\\');
+            other
+        }
     };
-    Ok(Escape::Character(simple))
+    text.push(character);
+    Ok(())
 }
 
 fn hex(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<u32, ParseError> {
@@ -353,58 +273,14 @@ fn character(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<cha
 
 /// A JSON string.
 pub(super) fn json_string(parser: &mut Parser<'_>) -> Result<Value, ParseError> {
-    let start = parser.at;
-    parser.at += 1;
-    let mut text = String::new();
-    loop {
-        let at = parser.at;
-        let Some(c) = parser.rest().chars().next() else {
-            return Err(parser.error_at(start, "the string has no end"));
-        };
-        parser.at += c.len_utf8();
-        match c {
-            '"' => return Ok(Value::Str(text)),
-            '\\' => {
-                let Some(escape) = parser.peek() else {
-                    return Err(parser.error_at(start, "the string has no end"));
-                };
-                if !escape.is_ascii() {
-                    return Err(parser.error_at(at, "this is not an escape"));
-                }
-                parser.at += 1;
-                text.push(match escape {
-                    b'"' | b'\\' | b'/' => char::from(escape),
-                    b'b' => '\x08',
-                    b'f' => '\x0c',
-                    b'n' => '\n',
-                    b'r' => '\r',
-                    b't' => '\t',
-                    b'u' => {
-                        let unit = hex(parser, 4, at)?;
-                        let code = if (0xd800..0xdc00).contains(&unit) && parser.take("\\u") {
-                            let low = hex(parser, 4, at)?;
-                            if !(0xdc00..0xe000).contains(&low) {
-                                return Err(
-                                    parser.error_at(at, "the escape is half of a surrogate pair")
-                                );
-                            }
-                            0x10000 + ((unit - 0xd800) << 10) + (low - 0xdc00)
-                        } else {
-                            unit
-                        };
-                        char::from_u32(code).ok_or_else(|| {
-                            parser.error_at(at, "the escape is half of a surrogate pair")
-                        })?
-                    }
-                    _ => return Err(parser.error_at(at, "this is not an escape")),
-                });
-            }
-            c if u32::from(c) < 0x20 => {
-                return Err(parser.error_at(at, "a control character in a string must be escaped"));
-            }
-            c => text.push(c),
-        }
-    }
+    let rest = parser.rest();
+    let mut strings = serde_json::Deserializer::from_str(rest).into_iter::<String>();
+    let read = strings.next().transpose().map_err(|error| {
+        let reason = error.to_string();
+        parser.error(reason.split(" at line ").next().unwrap_or_default())
+    })?;
+    parser.at += strings.byte_offset();
+    Ok(Value::Str(read.unwrap_or_default()))
 }
 
 /// A text that is the same for two values exactly if Python treats them as the same key of a dict (as `1`, `1.0` and `True`);

@@ -44,29 +44,46 @@ impl ParseError {
 
 /// The language of the text.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Dialect {
+enum Dialect {
     Python,
     Json,
 }
 
-/// Reads one value that is the whole text.
-pub(super) fn whole(text: &str, dialect: Dialect) -> Result<Value, ParseError> {
-    let (value, end) = prefix(text, dialect)?;
-    let mut parser = Parser::new(text, dialect);
-    parser.at = end;
-    parser.skip_space();
-    if parser.at < text.len() {
-        return Err(parser.error("something follows the value"));
+impl Value {
+    /// Reads JSON text with the tags of the tagged form. Integers may have any size, and Python's `NaN` and `Infinity` are allowed.
+    ///
+    /// # Errors
+    /// [`ParseError`] with the position in `text`.
+    pub fn parse_json(text: &str) -> Result<Value, ParseError> {
+        let plain = Value::parse_plain_json(text)?;
+        let untagged = plain.untag();
+        untagged.map_err(|e| ParseError::new(text, 0, e.to_string()))
     }
-    Ok(value)
-}
 
-/// Reads the value at the beginning of the text. Also returns the offset of the byte after it.
-pub(super) fn prefix(text: &str, dialect: Dialect) -> Result<(Value, usize), ParseError> {
-    let mut parser = Parser::new(text, dialect);
-    parser.skip_space();
-    let value = parser.value(0)?;
-    Ok((value, parser.at))
+    /// Reads JSON text as [`Value::parse_json`] does, but leaves objects with `$` keys as dicts.
+    pub(crate) fn parse_plain_json(text: &str) -> Result<Value, ParseError> {
+        Parser::new(text, Dialect::Json).whole()
+    }
+
+    /// Reads a Python literal: the literals of `ast.literal_eval`, and also `inf`, `nan`, `float('inf')`, `set()`, `set([…])`,
+    /// `frozenset(…)`, `complex(re, im)`. Nothing is evaluated.
+    ///
+    /// # Errors
+    /// [`ParseError`] with the position in `text`.
+    pub fn parse_python(text: &str) -> Result<Value, ParseError> {
+        Parser::new(text, Dialect::Python).whole()
+    }
+
+    /// Reads the Python literal at the beginning of `text`. Also returns its length in bytes.
+    ///
+    /// # Errors
+    /// [`ParseError`] with the position in `text`.
+    pub fn parse_python_prefix(text: &str) -> Result<(Value, usize), ParseError> {
+        let mut parser = Parser::new(text, Dialect::Python);
+        parser.skip_space();
+        let value = parser.value(0)?;
+        Ok((value, parser.at))
+    }
 }
 
 /// Decimal digits as an integer; `None` for anything else and for more than [`MAX_DIGITS`].
@@ -92,6 +109,17 @@ impl<'a> Parser<'a> {
             at: 0,
             dialect,
         }
+    }
+
+    /// Reads one value that is the whole text.
+    fn whole(mut self) -> Result<Value, ParseError> {
+        self.skip_space();
+        let value = self.value(0)?;
+        self.skip_space();
+        if self.at < self.text.len() {
+            return Err(self.error("something follows the value"));
+        }
+        Ok(value)
     }
 
     pub(super) fn error(&self, reason: impl Into<String>) -> ParseError {
@@ -170,11 +198,9 @@ impl<'a> Parser<'a> {
                 return Ok(left);
             }
         };
-        let re = match &left {
-            Value::Int(n) => literal::to_f64(n),
-            Value::Float(x) => *x,
-            _ => return Err(self.error_at(start, "only a real number can stand before `+` or `-`")),
-        };
+        let re = literal::real(&left).ok_or_else(|| {
+            self.error_at(start, "only a real number can stand before `+` or `-`")
+        })?;
         self.at += 1;
         self.skip_space();
         let at = self.at;
@@ -219,13 +245,9 @@ impl<'a> Parser<'a> {
             Some(b'(') => {
                 self.at += 1;
                 let (mut items, trailing_comma) = self.items(")", depth)?;
-                match items.pop() {
-                    Some(only) if items.is_empty() && !trailing_comma => Ok(only),
-                    Some(last) => {
-                        items.push(last);
-                        Ok(Value::Tuple(items))
-                    }
-                    None => Ok(Value::Tuple(items)),
+                match items.len() {
+                    1 if !trailing_comma => Ok(items.remove(0)),
+                    _ => Ok(Value::Tuple(items)),
                 }
             }
             Some(b'{') => self.braces(depth),
@@ -356,9 +378,7 @@ impl<'a> Parser<'a> {
             .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
             .count();
         let word = &self.rest()[..length];
-        if literal::is_string_prefix(word)
-            && matches!(self.rest().as_bytes().get(length), Some(b'"' | b'\''))
-        {
+        if literal::begins_string(self.rest()) {
             return literal::python_strings(self);
         }
         self.at += length;
@@ -369,41 +389,39 @@ impl<'a> Parser<'a> {
             "inf" => Ok(Value::Float(f64::INFINITY)),
             "nan" => Ok(Value::Float(f64::NAN)),
             "set" | "frozenset" => {
-                let value = match self.arguments(depth)?.as_mut_slice() {
+                use Value::{FrozenSet, List, Set, Tuple};
+                let items = match self.arguments(depth)?.as_mut_slice() {
                     [] => Vec::new(),
-                    [
-                        Value::List(items)
-                        | Value::Tuple(items)
-                        | Value::Set(items)
-                        | Value::FrozenSet(items),
-                    ] => self.distinct(std::mem::take(items), start)?,
+                    [List(items) | Tuple(items) | Set(items) | FrozenSet(items)] => {
+                        self.distinct(std::mem::take(items), start)?
+                    }
                     _ => {
-                        return Err(
-                            self.error_at(start, "takes nothing, or one list, tuple or set")
-                        );
+                        let reason = "takes nothing, or one list, tuple or set";
+                        return Err(self.error_at(start, reason));
                     }
                 };
-                Ok(if word == "set" {
-                    Value::Set(value)
-                } else {
-                    Value::FrozenSet(value)
+                Ok(match word {
+                    "set" => Set(items),
+                    _ => FrozenSet(items),
                 })
             }
-            "float" => match self.arguments(depth)?.as_slice() {
-                [Value::Float(x)] => Ok(Value::Float(*x)),
-                [Value::Int(n)] => Ok(Value::Float(literal::to_f64(n))),
-                [Value::Str(s)] => literal::float_from_text(s)
-                    .map(Value::Float)
-                    .ok_or_else(|| self.error_at(start, "the text is not a float")),
-                _ => Err(self.error_at(start, "`float` takes a number or a string")),
-            },
-            "complex" => match self.arguments(depth)?.as_slice() {
-                [re, im] => match (literal::real(re), literal::real(im)) {
-                    (Some(re), Some(im)) => Ok(Value::Complex(re, im)),
+            "float" => {
+                let number = match &self.arguments(depth)?[..] {
+                    [Value::Str(text)] => literal::float_from_text(text),
+                    [number] => literal::real(number),
+                    _ => None,
+                };
+                let number = number.map(Value::Float);
+                number.ok_or_else(|| self.error_at(start, "`float` takes a number, also as text"))
+            }
+            "complex" => {
+                let arguments = self.arguments(depth)?;
+                let reals: Vec<f64> = arguments.iter().filter_map(literal::real).collect();
+                match (arguments.len(), &reals[..]) {
+                    (2, [re, im]) => Ok(Value::Complex(*re, *im)),
                     _ => Err(self.error_at(start, "`complex` takes two real numbers")),
-                },
-                _ => Err(self.error_at(start, "`complex` takes two real numbers")),
-            },
+                }
+            }
             _ => Err(self.error_at(start, format!("`{word}` is a name, not a literal"))),
         }
     }

@@ -2,7 +2,15 @@
 
 use super::Value;
 
-pub(super) fn to_python(value: &Value) -> String {
+impl Value {
+    /// The value as a Python literal. [`Value::parse_python`] returns an equal value, except for an [`Value::Opaque`].
+    #[must_use]
+    pub fn to_python(&self) -> String {
+        to_python(self)
+    }
+}
+
+fn to_python(value: &Value) -> String {
     let list = |items: &[Value]| items.iter().map(to_python).collect::<Vec<_>>().join(", ");
     match value {
         Value::None => "None".to_owned(),

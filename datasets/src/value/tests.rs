@@ -101,7 +101,7 @@ fn text_that_is_not_a_literal_is_refused_with_its_position() {
         ("f(1)", 0),
         ("f'x'", 0),
         ("012", 0),
-        ("1x", 1),
+        ("1x", 0),
         ("'abc", 0),
         ("'a\nb'", 0),
         ("b'é'", 2),
@@ -172,55 +172,21 @@ fn numbers_in_json_text_are_parsed_without_loss() {
         r#"[123456789012345678901234567890, 1.0, -0, NaN, -Infinity, "\ud83d\ude00\/"]"#,
     )
     .unwrap();
-    let Value::List(items) = value else {
-        panic!("{value:?}")
-    };
     assert_eq!(
-        items[0],
-        Value::Int("123456789012345678901234567890".parse().unwrap())
+        value.to_python(),
+        "[123456789012345678901234567890, 1.0, 0, float('nan'), float('-inf'), '\u{1f600}/']"
     );
-    assert_eq!(items[1], Value::Float(1.0));
-    assert_eq!(items[2], int(0));
-    assert!(matches!(items[3], Value::Float(x) if x.is_nan()));
-    assert_eq!(items[4], Value::Float(f64::NEG_INFINITY));
-    assert_eq!(items[5], text("\u{1f600}/"));
-    for wrong in [
-        "[1,]",
-        "{\"a\":1,}",
-        "{1:2}",
-        "{\"a\"}",
-        "01",
-        "1.",
-        "+1",
-        "'a'",
-        "\"\\x\"",
-        "\"a",
-        "True",
-        "\"\\ud800\"",
-        "\"\t\"",
-        "-",
-        "1e",
-    ] {
+    let wrong = r#"[1,] {"a":1,} {1:2} {"a"} 01 1. +1 'a' "\x" "a True "\ud800" - 1e"#;
+    for wrong in wrong.split(' ').chain(["\"\t\""]) {
         assert!(Value::parse_json(wrong).is_err(), "{wrong}");
     }
 }
 
 #[test]
 fn a_tag_must_be_the_only_key_and_have_the_right_content() {
-    let cases = [
-        r#"{"$tuple":[1],"x":2}"#,
-        r#"{"$tuple":1}"#,
-        r#"{"$price":1}"#,
-        r#"{"$bytes":"?"}"#,
-        r#"{"$float":1}"#,
-        r#"{"$int":"1.5"}"#,
-        r#"{"$int":""}"#,
-        r#"{"$complex":[1]}"#,
-        r#"{"$complex":[1,2,3]}"#,
-        r#"{"$dict":[[1]]}"#,
-        r#"{"$opaque":null}"#,
-    ];
-    for case in cases {
+    let cases = r#"{"$tuple":[1],"x":2} {"$tuple":1} {"$price":1} {"$bytes":"?"} {"$float":1} {"$int":"1.5"}
+        {"$int":""} {"$complex":[1]} {"$complex":[1,2,3]} {"$dict":[[1]]} {"$opaque":null}"#;
+    for case in cases.split_whitespace() {
         let json = serde_json::from_str(case).unwrap();
         assert!(Value::from_json(&json).is_err(), "{case}");
     }

@@ -16,7 +16,7 @@ fn ids(tasks: &[Task]) -> Vec<&str> {
 }
 
 #[test]
-fn a_file_is_read_alike_however_saved_and_splits_have_other_names() {
+fn a_file_may_be_packed_and_splits_have_other_names() {
     let folder = tempfile::tempdir().unwrap();
     let splits = ["train", "eval", "test", "validation", "dev"];
     let line = |split: &&str| format!(r#"{{"question":"a\ud83d","answer":"1","split":"{split}"}}"#);
@@ -24,12 +24,9 @@ fn a_file_is_read_alike_however_saved_and_splits_have_other_names() {
     let mut packed = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
     packed.write_all(plain.as_bytes()).unwrap();
     let packed = packed.finish().unwrap();
-    let marked = format!("\u{feff}{plain}").into_bytes();
     for (name, bytes) in [
-        ("mine.jsonl", plain.into_bytes()),
-        ("mine.JSONL", marked),
-        ("mine.jsonl.gz", packed.clone()),
-        ("mine.jsonl", packed),
+        ("mine.JSONL", plain.into_bytes()),
+        ("mine.jsonl.gz", packed),
     ] {
         let path = folder.path().join(name);
         std::fs::write(&path, bytes).unwrap();
@@ -109,33 +106,6 @@ fn an_answer_that_is_a_number_is_written_without_an_exponent() {
 }
 
 #[test]
-fn of_a_worked_solution_the_answer_at_its_end_counts() {
-    for (text, answer) in [
-        (r"16 - 3 - 4 = 9\n9 * 200 = 1,800\n#### 1,800", "1800"),
-        (r"We add 3+4=7, so it is $\\boxed{7}$.", "7"),
-    ] {
-        let dataset = load(&format!(r#"{{"question":"q","answer":"{text}"}}"#)).unwrap();
-        let TaskSpec::Math(math) = &dataset.train[0].spec else {
-            panic!()
-        };
-        assert_eq!(math.answer, answer);
-    }
-}
-
-#[test]
-fn integers_of_any_size_stay_exact() {
-    let dataset = load(
-        r#"{"question":"q","entry_point":"f","tests":[{"args":[],"expected":123456789012345678901234567890}]}"#,
-    )
-    .unwrap();
-    let TaskSpec::Code(code) = &dataset.train[0].spec else {
-        panic!()
-    };
-    let expected = code.tests[0].expected.as_ref().unwrap();
-    assert_eq!(expected.to_python(), "123456789012345678901234567890");
-}
-
-#[test]
 fn records_of_a_file_without_splits_are_for_training_and_evaluation() {
     let undivided =
         load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\"}")
@@ -156,6 +126,12 @@ const REFUSED: &str = r##"
 {"question":"a","answer":"\frac{1}{2}"} | , field `answer`: it has the control character U+000C
 {"question":"a","answer":"It is\n#### "} | , field `answer`: nothing follows its last `####`
 {"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."} | , field `answer`: several lines follow its last `####`
+{"question":null,"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has question (null), answer
+{"question":"a","answer":NaN} | , field `answer`: text or a number is expected, not NaN
+{"question":"a","answer":-Infinity} | , field `answer`: text or a number is expected, not Infinity
+{"question":NaN,"answer":"1"} | , field `question`: a string is expected, not NaN
+{"id":NaN,"question":"a","answer":"1"} | , field `id`: a string or a whole number is expected, not NaN
+{"question":"q","entry_point":"f","asserts":["f"],"atol":NaN} | , field `atol`: a tolerance of 0 or more is expected, not NaN
 {"question":"a","answer":[1]} | , field `answer`: text or a number is expected, not an array
 {"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too)
 {"question":"a"} | : the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question
@@ -191,24 +167,6 @@ fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
     let message =
         "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file";
     assert!(error.starts_with(message), "{error}");
-}
-
-#[test]
-fn a_field_that_is_null_or_no_number_is_named_as_such() {
-    for case in [
-        r#""question":null,"answer":"1" => the record has question (null), answer"#,
-        r#""question":"a","answer":null => it has question, answer (null)"#,
-        r#""question":"a","answer":NaN => `answer`: text or a number is expected, not NaN"#,
-        r#""question":"a","answer":-Infinity => is expected, not Infinity"#,
-        r#""question":NaN,"answer":"1" => `question`: a string is expected, not NaN"#,
-        r#""id":NaN,"question":"a","answer":"1" => whole number is expected, not NaN"#,
-        r#""question":"q","entry_point":null,"asserts":["f"] => entry_point (null)"#,
-        r#""question":"q","entry_point":"f","asserts":["f"],"atol":NaN => expected, not NaN"#,
-    ] {
-        let (fields, says) = case.split_once(" => ").unwrap();
-        let error = load(&format!("{{{fields}}}")).expect_err(fields);
-        assert!(error.contains(says), "{fields}: {error}");
-    }
 }
 
 proptest! {
