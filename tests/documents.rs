@@ -9,6 +9,7 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::Duration;
 
+use serde::Deserialize;
 use serde_json::Value;
 use tests::artifacts;
 use tests::programs::{free_port, program, run, start};
@@ -18,90 +19,50 @@ use tests::shell::{Shown, commands, files};
 /// Time limit for the commands of a page, or of a series of pages, together.
 const LIMIT: Duration = Duration::from_secs(20 * 60);
 
-/// An exception for one command.
+/// `documents.toml`.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct Notes {
+    series: Vec<Series>,
+    file: Vec<OwnFile>,
+    command: Vec<Exception>,
+}
+
+/// Pages whose commands run one after the other in one folder.
+#[derive(Deserialize)]
+struct Series {
+    pages: Vec<String>,
+}
+
+/// A file that a page's reader has, and the file of the repository that replaces it.
+#[derive(Deserialize)]
+struct OwnFile {
+    page: String,
+    name: String,
+    from: String,
+}
+
+/// An exception for one command. It does not run, or it runs with additional words.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
 struct Exception {
     page: String,
     /// The start of the command.
     starts: String,
-    what: What,
+    with: Option<String>,
+    reason: String,
 }
 
-enum What {
-    /// It does not run.
-    NotRun,
-    /// It runs with these additional words.
-    With(String),
-}
+impl Notes {
+    fn read() -> Notes {
+        let text = std::fs::read_to_string(root().join("tests/documents.toml")).unwrap();
+        toml::from_str(&text).unwrap()
+    }
 
-fn notes() -> toml::Table {
-    let text = std::fs::read_to_string(root().join("tests/documents.toml")).unwrap();
-    text.parse().unwrap()
-}
-
-/// The files that a page's reader has: their names, and the files of the repository that replace them.
-fn own_files(page: &str) -> Vec<(String, PathBuf)> {
-    let notes = notes();
-    let files = notes["file"].as_array().unwrap().iter();
-    files
-        .filter(|file| file["page"].as_str() == Some(page))
-        .map(|file| {
-            let name = file["name"].as_str().unwrap().to_owned();
-            (name, root().join(file["from"].as_str().unwrap()))
-        })
-        .collect()
-}
-
-/// The pages of each series, whose commands run one after the other in one folder.
-fn series() -> Vec<Vec<String>> {
-    let notes = notes();
-    let name = |page: &toml::Value| page.as_str().unwrap().to_owned();
-    notes["series"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(|series| {
-            series["pages"]
-                .as_array()
-                .unwrap()
-                .iter()
-                .map(name)
-                .collect()
-        })
-        .collect()
-}
-
-fn exceptions() -> Vec<Exception> {
-    let table = notes();
-    let read = |entry: &toml::Value| {
-        let field = |name: &str| entry.get(name).and_then(toml::Value::as_str);
-        let known = ["page", "starts", "with", "not_run", "reason"];
-        assert!(
-            entry
-                .as_table()
-                .unwrap()
-                .keys()
-                .all(|key| known.contains(&key.as_str())),
-            "{entry}"
-        );
-        assert!(
-            field("reason").is_some_and(|reason| reason.len() > 10),
-            "{entry} has no reason"
-        );
-        Exception {
-            page: field("page").unwrap().to_owned(),
-            starts: field("starts").unwrap().to_owned(),
-            what: match field("with") {
-                Some(with) => What::With(with.to_owned()),
-                None => What::NotRun,
-            },
-        }
-    };
-    table["command"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(read)
-        .collect()
+    fn exception(&self, page: &str, shown: &Shown) -> Option<&Exception> {
+        let mut all = self.command.iter();
+        all.find(|exception| exception.page == page && shown.text.starts_with(&exception.starts))
+    }
 }
 
 /// The repository's pages, by their paths in it.
@@ -109,34 +70,27 @@ fn pages() -> Vec<(String, String)> {
     let mut listed = Command::new("git");
     listed.args(["ls-files", "--", "*.md"]).current_dir(root());
     let names = run(&mut listed).success().stdout;
-    let read = |name: &str| {
-        (
-            name.to_owned(),
-            std::fs::read_to_string(root().join(name)).unwrap(),
-        )
-    };
-    names.lines().map(read).collect()
-}
-
-fn exception<'a>(all: &'a [Exception], page: &str, shown: &Shown) -> Option<&'a Exception> {
-    all.iter()
-        .find(|exception| exception.page == page && shown.text.starts_with(&exception.starts))
+    let text = |name| std::fs::read_to_string(root().join(name)).unwrap();
+    names
+        .lines()
+        .map(|name| (name.to_owned(), text(name)))
+        .collect()
 }
 
 #[test]
-fn every_exception_names_an_existing_command() {
+fn every_exception_names_an_existing_command_and_its_reason() {
     let pages = pages();
-    for exception in exceptions() {
-        let found = pages.iter().find(|(name, _)| *name == exception.page);
-        let (_, text) = found.unwrap_or_else(|| panic!("{} is not a page", exception.page));
-        assert!(
-            commands(text)
-                .iter()
-                .any(|shown| shown.text.starts_with(&exception.starts)),
-            "{} does not have: {}",
-            exception.page,
-            exception.starts
-        );
+    for Exception {
+        page,
+        starts,
+        reason,
+        ..
+    } in Notes::read().command
+    {
+        let text = pages.iter().find(|(name, _)| *name == page);
+        let commands = text.map(|(_, text)| commands(text)).unwrap_or_default();
+        let found = commands.iter().any(|shown| shown.text.starts_with(&starts));
+        assert!(found && reason.len() > 10, "{page}: {starts}");
     }
 }
 
@@ -173,17 +127,18 @@ fn the_readmes_commands_run_and_print_the_documented_output() {
 
 #[test]
 fn the_commands_of_a_series_of_pages_run_and_print_the_documented_output() {
-    for series in series() {
-        let pages: Vec<&str> = series.iter().map(String::as_str).collect();
+    for series in Notes::read().series {
+        let pages: Vec<&str> = series.pages.iter().map(String::as_str).collect();
         run_pages(&pages);
     }
 }
 
 #[test]
 fn the_other_pages_commands_run_and_print_the_documented_output() {
-    let in_series = series().concat();
+    let series = Notes::read().series;
+    let in_series = |page: &String| series.iter().any(|series| series.pages.contains(page));
     for (page, text) in pages() {
-        if page != "README.md" && !in_series.contains(&page) && !commands(&text).is_empty() {
+        if page != "README.md" && !in_series(&page) && !commands(&text).is_empty() {
             run_pages(&[&page]);
         }
     }
@@ -194,7 +149,7 @@ fn run_pages(pages: &[&str]) {
     if artifacts::model().is_none() || artifacts::sandbox().is_none() {
         return;
     }
-    let exceptions = exceptions();
+    let notes = Notes::read();
     let folder = tempfile::tempdir().unwrap();
     for file in ["trainer", "datasets", "sandboxes"] {
         std::os::unix::fs::symlink(root().join(file), folder.path().join(file)).unwrap();
@@ -204,13 +159,11 @@ fn run_pages(pages: &[&str]) {
     let outputs = folder.path().join("outputs");
     std::fs::create_dir(&outputs).unwrap();
     // Other services may use the ports in the pages.
-    let ports: Vec<(String, String)> = ["8700", "8701", "8702"]
-        .map(|port| (format!(":{port}"), format!(":{}", free_port())))
-        .into();
+    let ports = ["8700", "8701", "8702"].map(|port| (format!(":{port}"), free_port()));
     let on_free_ports = |text: &str| {
-        ports
-            .iter()
-            .fold(text.to_owned(), |text, (from, to)| text.replace(from, to))
+        let replaced =
+            |text: String, (from, to): &(String, u16)| text.replace(from, &format!(":{to}"));
+        ports.iter().fold(text.to_owned(), replaced)
     };
 
     let mut script = String::from(PREAMBLE);
@@ -221,39 +174,33 @@ fn run_pages(pages: &[&str]) {
         for (name, text) in files(&text) {
             std::fs::write(folder.path().join(name), text).unwrap();
         }
-        for (name, from) in own_files(page) {
-            std::fs::copy(from, folder.path().join(name)).unwrap();
+        for own in notes.file.iter().filter(|own| own.page == *page) {
+            std::fs::copy(root().join(&own.from), folder.path().join(&own.name)).unwrap();
         }
         shown.extend(commands(&text).into_iter().map(|shown| (*page, shown)));
     }
     for (number, (page, shown)) in shown.into_iter().enumerate() {
-        let with = match exception(&exceptions, page, &shown).map(|exception| &exception.what) {
-            Some(What::NotRun) => continue,
-            Some(What::With(with)) => with.as_str(),
+        let with = match notes.exception(page, &shown) {
+            Some(Exception { with: None, .. }) => continue,
+            Some(Exception {
+                with: Some(with), ..
+            }) => with.as_str(),
             None => "",
         };
         let command = on_free_ports(&format!("{} {with}", shown.text));
         let out = outputs.join(number.to_string());
         let out = out.display();
         if shown.background {
-            let address = command
-                .split_whitespace()
-                .skip_while(|word| *word != "--listen")
-                .nth(1);
+            let mut words = command.split_whitespace();
+            let address = words.find(|word| *word == "--listen").and(words.next());
             let address =
                 address.unwrap_or_else(|| panic!("{page}: where does it listen? {command}"));
             // Without the cache on disk, nothing that was judged before is reused.
-            writeln!(
-                script,
-                "{command} --no-disk-cache >{out} 2>&1 &\nready http://{address}"
-            )
-            .unwrap();
+            let served = format!("{command} --no-disk-cache >{out} 2>&1 &");
+            writeln!(script, "{served}\nready http://{address}").unwrap();
         } else {
-            writeln!(
-                script,
-                "{{ {command}\n}} </dev/null >{out} || failed {number}"
-            )
-            .unwrap();
+            let run = format!("{{ {command}\n}} </dev/null >{out}");
+            writeln!(script, "{run} || failed {number}").unwrap();
         }
         if let Some((language, expected)) = &shown.output {
             compared.push((page, number, language.clone(), on_free_ports(expected)));
@@ -261,13 +208,7 @@ fn run_pages(pages: &[&str]) {
     }
     std::fs::write(folder.path().join("commands.sh"), &script).unwrap();
     let outcome = start(&mut shell(folder.path())).finish_within(LIMIT);
-    assert_eq!(
-        outcome.code,
-        Some(0),
-        "{pages:?}\n{script}\nstdout:\n{}\nstderr:\n{}",
-        outcome.stdout,
-        outcome.stderr
-    );
+    assert_eq!(outcome.code, Some(0), "{pages:?}\n{script}\n{outcome:?}");
     for (page, number, language, expected) in compared {
         let printed = std::fs::read_to_string(outputs.join(number.to_string())).unwrap();
         assert_same(page, &language, &expected, &printed);
@@ -327,30 +268,20 @@ fn shell(folder: &Path) -> Command {
 /// Asserts that outputs are equal except for parts that depend on the machine: times, and all of a key but its start.
 fn assert_same(page: &str, language: &str, expected: &str, printed: &str) {
     if language != "json" {
-        assert_eq!(
-            masked(expected),
-            masked(printed),
-            "{page} prints another output"
-        );
+        let (expected, printed) = (masked(expected), masked(printed));
+        assert_eq!(expected, printed, "{page} prints another output");
         return;
     }
-    let [mut expected, mut printed] = [expected, printed].map(|text| {
-        serde_json::from_str::<Value>(text)
-            .unwrap_or_else(|error| panic!("{page}: {error}: {text}"))
-    });
-    let keys = [&mut expected, &mut printed].map(|answer| {
+    let [(expected, start), (printed, key)] = [expected, printed].map(|text| {
+        let mut answer: Value = serde_json::from_str(text).unwrap();
         let result = &mut answer["results"][0];
         assert!(result["elapsed_ms"].take().is_number(), "{page}: {result}");
-        result["key"].take().as_str().unwrap_or_default().to_owned()
+        let key = result["key"].take().as_str().unwrap().to_owned();
+        (answer, key)
     });
     assert_eq!(expected, printed, "{page} prints another answer");
-    let start = keys[0].trim_end_matches('…');
-    assert!(
-        start.len() >= 8 && keys[1].starts_with(start),
-        "{page} prints the key {}; it is {}",
-        keys[0],
-        keys[1]
-    );
+    let start = start.trim_end_matches('…');
+    assert!(start.len() >= 8 && key.starts_with(start), "{page}: {key}");
 }
 
 /// The text with each number replaced by `#`.
@@ -370,23 +301,20 @@ fn masked(text: &str) -> String {
 fn every_link_into_the_repository_leads_to_an_existing_file_and_heading() {
     for (page, text) in pages() {
         let folder = root().join(&page).parent().unwrap().to_owned();
-        for link in text
-            .split("](")
-            .skip(1)
-            .filter_map(|rest| rest.split(')').next())
-            .filter(|link| !link.contains("://"))
-        {
+        let links = text.split("](").skip(1);
+        let links = links.filter_map(|rest| rest.split(')').next());
+        for link in links.filter(|link| !link.contains("://")) {
             let (path, heading) = link.split_once('#').unwrap_or((link, ""));
-            let target = if path.is_empty() {
-                root().join(&page)
-            } else {
-                folder.join(path)
+            let target = match path {
+                "" => root().join(&page),
+                path => folder.join(path),
             };
             assert!(target.exists(), "{page} links to {link}");
             if !heading.is_empty() {
                 let text = std::fs::read_to_string(&target).unwrap();
+                let mut headings = text.lines().filter(|line| line.starts_with('#'));
                 assert!(
-                    anchors(&text).contains(&heading.to_owned()),
+                    headings.any(|line| anchor(line) == heading),
                     "{page} links to {link}, and there is no such heading"
                 );
             }
@@ -394,18 +322,11 @@ fn every_link_into_the_repository_leads_to_an_existing_file_and_heading() {
     }
 }
 
-/// The anchors of a page's headings, as on GitHub: lower case, spaces as hyphens, other signs removed.
-fn anchors(page: &str) -> Vec<String> {
-    let headings = page.lines().filter_map(|line| {
-        let heading = line.trim_start_matches('#');
-        (heading.len() < line.len()).then(|| heading.strip_prefix(' '))?
-    });
-    let letter = |c: char| match c {
-        ' ' => Some('-'),
-        c if c.is_alphanumeric() || matches!(c, '-' | '_') => Some(c),
-        _ => None,
-    };
-    headings
-        .map(|heading| heading.to_lowercase().chars().filter_map(letter).collect())
+/// The anchor of a heading, as on GitHub: lower case, spaces as hyphens, other signs removed.
+fn anchor(line: &str) -> String {
+    let heading = line.trim_start_matches('#').trim_start().to_lowercase();
+    let letters = heading.chars().map(|c| if c == ' ' { '-' } else { c });
+    letters
+        .filter(|c| c.is_alphanumeric() || matches!(c, '-' | '_'))
         .collect()
 }

@@ -41,12 +41,14 @@ fn prepare(folder: &Path) -> Command {
 /// The numbers of files with values, and of locks that are held or were left.
 fn files(folder: &Path) -> (usize, usize) {
     let count = |extension: &str| {
-        std::fs::read_dir(folder.join("expected")).map_or(0, |entries| {
-            entries
-                .flatten()
-                .filter(|entry| entry.path().extension().is_some_and(|e| e == extension))
-                .count()
-        })
+        let entries = std::fs::read_dir(folder.join("expected"));
+        let paths = entries
+            .into_iter()
+            .flatten()
+            .flatten()
+            .map(|entry| entry.path());
+        let of_kind = paths.filter(|path| path.extension().is_some_and(|e| e == extension));
+        of_kind.count()
     };
     (count("values"), count("lock"))
 }
@@ -77,24 +79,22 @@ fn solutions_run_once_ahead_of_time_and_a_killed_run_is_continued() {
     let known = files(folder).0 - 1;
     let (done, stdout, stderr) = outcome(&mut prepare(folder));
     assert!(done, "{stderr}");
+    let run = format!("tasks: {} of {TASKS} solutions run in ", TASKS - known);
+    let were_known = format!(" s, {known} were known");
     assert!(
-        stdout.starts_with(&format!(
-            "tasks: {} of {TASKS} solutions run in ",
-            TASKS - known
-        )) && stdout.contains(&format!(" s, {known} were known")),
+        stdout.starts_with(&run) && stdout.contains(&were_known),
         "{stdout}"
     );
-    assert!(
-        stderr.contains(&format!("tasks: {TASKS} of {TASKS} solutions")),
-        "{stderr}"
-    );
+    let all = format!("tasks: {TASKS} of {TASKS} solutions");
+    assert!(stderr.contains(&all), "{stderr}");
     let (values, locks) = files(folder);
     // A process that is killed after the write and before the unlock leaves the lock.
     assert!(values == TASKS + 1 && locks <= 1, "{values} {locks}");
     let (_, stdout, _) = outcome(&mut prepare(folder));
+    let run = format!("tasks: 0 of {TASKS} solutions run");
+    let were_known = format!("{TASKS} were known");
     assert!(
-        stdout.starts_with(&format!("tasks: 0 of {TASKS} solutions run"))
-            && stdout.contains(&format!("{TASKS} were known")),
+        stdout.starts_with(&run) && stdout.contains(&were_known),
         "{stdout}"
     );
 }

@@ -3,220 +3,162 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use syn::{Attribute, File, Item, UseTree};
+use syn::{Attribute, Item, UseTree};
 
-/// The imports of a crate between its files. Paths are module paths, `run::folder::lock`; the crate's root is the empty path. Tests are left out, and so are
-/// imports between a module and its own submodules.
-#[derive(Debug, Default)]
-pub struct Imports {
-    /// The imported modules, by importing module.
-    pub edges: BTreeMap<Module, BTreeSet<Module>>,
-}
+use crate::repository::{files, root};
 
-/// A module's path.
+/// A module's path, such as `run::folder::lock`. The crate's root is the empty path.
 pub type Module = Vec<String>;
+
+/// A `use` declaration: the name that it imports (`*` for all), and its path.
+type Use = (String, Vec<String>);
+
+/// The imports of a crate between its files: the imported modules, by importing module. Tests are left out, and so are imports between a
+/// module and its own submodules.
+#[derive(Debug)]
+pub struct Imports(pub BTreeMap<Module, BTreeSet<Module>>);
 
 /// Modules that import each other in a circle.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Circle {
     /// The module whose children they are.
     pub parent: Module,
-    /// The children.
-    pub modules: Vec<String>,
-    /// The number of children with submodules.
-    pub folders: usize,
-    /// One import for each edge between two of them.
+    /// The children, each with its submodules.
+    pub modules: BTreeSet<String>,
+    /// Whether one of them has submodules.
+    pub has_folder: bool,
+    /// The imports between them.
     pub imports: Vec<String>,
 }
 
 impl Imports {
-    /// Reads a crate from its root file.
+    /// Reads the crate whose sources are in `folder`, relative to the repository's root.
     ///
     /// # Panics
     /// If a file cannot be read or parsed.
     #[must_use]
-    pub fn of_crate(root: &Path) -> Self {
-        let mut files = BTreeMap::new();
-        read(root, &[], true, &mut files);
-        let uses: BTreeMap<Module, Vec<Use>> = files
-            .iter()
-            .map(|(module, file)| (module.clone(), uses(file)))
-            .collect();
-        let mut imports = Self::default();
-        for (module, paths) in &uses {
-            let mut targets = BTreeSet::new();
-            for (_, path) in paths {
-                if let Some(target) = resolve(module, path, &uses, 0)
-                    && !is_own(module, &target)
+    pub fn of_crate(folder: &str) -> Self {
+        let mut uses: BTreeMap<Module, Vec<Use>> = BTreeMap::new();
+        for path in files(folder, &[".rs"]) {
+            let module = module(path.strip_prefix(root().join(folder)).unwrap_or(&path));
+            if module.iter().any(|name| name == "tests") {
+                continue;
+            }
+            let source = std::fs::read_to_string(&path).expect("a source is UTF-8");
+            let file = syn::parse_file(&source)
+                .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
+            let found = uses.entry(module).or_default();
+            for item in &file.items {
+                if let Item::Use(declaration) = item
+                    && !is_test(&declaration.attrs)
                 {
-                    targets.insert(target);
+                    flatten(&declaration.tree, &[], found);
                 }
             }
-            imports.edges.insert(module.clone(), targets);
         }
-        imports
+        let targets = |module: &Module| {
+            let paths = uses[module].iter().map(|(_, path)| path);
+            let targets = paths.filter_map(|path| resolve(module, path, &uses, 0));
+            let is_own = |target: &Module| target.starts_with(module) || module.starts_with(target);
+            targets.filter(|target| !is_own(target)).collect()
+        };
+        let edges = uses.keys().map(|module| (module.clone(), targets(module)));
+        Self(edges.collect())
     }
 
-    /// The circles among the children of each module, where a child includes its submodules.
+    /// The circles among the children of each module.
     #[must_use]
-    pub fn circles(&self) -> Vec<Circle> {
-        let mut parents: BTreeSet<&[String]> = BTreeSet::new();
-        for module in self.edges.keys() {
-            parents.extend((0..module.len()).map(|length| &module[..length]));
-        }
+    pub fn circles(&self) -> BTreeSet<Circle> {
+        let parents = |module: &Module| (0..module.len()).map(|n| module[..n].to_vec()).collect();
+        let parents: BTreeSet<Module> = self
+            .0
+            .keys()
+            .flat_map(|m| -> Vec<_> { parents(m) })
+            .collect();
         parents
-            .into_iter()
+            .iter()
             .flat_map(|parent| self.circles_in(parent))
             .collect()
     }
 
-    fn circles_in(&self, parent: &[String]) -> Vec<Circle> {
-        let child = |module: &Module| -> Option<String> {
-            module
-                .starts_with(parent)
-                .then(|| module.get(parent.len()).cloned())?
+    fn circles_in(&self, parent: &Module) -> BTreeSet<Circle> {
+        let child = |module: &Module| Some(module.strip_prefix(&parent[..])?.first()?.clone());
+        let pairs = || {
+            let pairs = self
+                .0
+                .iter()
+                .flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
+            pairs.filter_map(|(from, to)| Some((child(from)?, child(to)?, from, to)))
         };
-        let mut edges: BTreeMap<String, BTreeMap<String, String>> = BTreeMap::new();
-        for (from, targets) in &self.edges {
-            for to in targets {
-                if let (Some(a), Some(b)) = (child(from), child(to))
-                    && a != b
-                {
-                    let import = format!("{} imports {}", from.join("::"), to.join("::"));
-                    edges.entry(a).or_default().entry(b).or_insert(import);
-                }
+        let mut reach: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+        for (a, b, ..) in pairs().filter(|(a, b, ..)| a != b) {
+            reach.entry(a).or_default().insert(b);
+        }
+        // As often as a path can have steps: what one reaches, whoever reaches that one reaches too.
+        for _ in 0..reach.len() {
+            let before = reach.clone();
+            for reached in reach.values_mut() {
+                let further = reached.iter().filter_map(|next| before.get(next));
+                let further: Vec<String> = further.flatten().cloned().collect();
+                reached.extend(further);
             }
         }
-        let reachable = |from: &String| -> BTreeSet<String> {
-            let (mut seen, mut pending) = (BTreeSet::new(), vec![from.clone()]);
-            while let Some(next) = pending.pop() {
-                for to in edges.get(&next).into_iter().flat_map(BTreeMap::keys) {
-                    if seen.insert(to.clone()) {
-                        pending.push(to.clone());
-                    }
-                }
-            }
-            seen
-        };
-        let reach: BTreeMap<&String, BTreeSet<String>> =
-            edges.keys().map(|from| (from, reachable(from))).collect();
-        let mut circles = BTreeSet::new();
-        for (from, targets) in &reach {
-            if !targets.contains(*from) {
-                continue;
-            }
-            let members: Vec<String> = targets
+        let reaches = |a: &String, b: &String| reach.get(a).is_some_and(|all| all.contains(b));
+        let circles = reach.keys().filter(|name| reaches(name, name));
+        let circle = |name: &String| {
+            let modules: BTreeSet<String> = reach[name]
                 .iter()
-                .filter(|to| reach.get(to).is_some_and(|back| back.contains(*from)))
+                .filter(|b| reaches(b, name))
                 .cloned()
                 .collect();
-            let folders = members
-                .iter()
-                .filter(|name| {
-                    self.edges.keys().any(|module| {
-                        module.len() > parent.len() + 1 && child(module).as_ref() == Some(name)
-                    })
-                })
-                .count();
-            let imports = members
-                .iter()
-                .flat_map(|a| edges.get(a).into_iter().flatten())
-                .filter(|(b, _)| members.contains(b))
-                .map(|(_, import)| import.clone())
-                .collect();
-            circles.insert(Circle {
-                parent: parent.to_vec(),
-                modules: members,
-                folders,
-                imports,
-            });
-        }
-        circles.into_iter().collect()
+            let is_inside = |m: &Module| child(m).is_some_and(|child| modules.contains(&child));
+            let has_folder = self
+                .0
+                .keys()
+                .any(|m| m.len() > parent.len() + 1 && is_inside(m));
+            let imports =
+                pairs().filter(|(a, b, ..)| a != b && modules.contains(a) && modules.contains(b));
+            let imports = imports
+                .map(|(.., from, to)| format!("{} imports {}", from.join("::"), to.join("::")));
+            Circle {
+                parent: parent.clone(),
+                imports: imports.collect(),
+                modules,
+                has_folder,
+            }
+        };
+        circles.map(circle).collect()
     }
 }
 
-/// Whether one module contains the other.
-fn is_own(a: &[String], b: &[String]) -> bool {
-    a.starts_with(b) || b.starts_with(a)
-}
-
-/// Reads the file of `module` and those of its submodules. `owns_folder`: whether submodules are beside the file, as for `mod.rs` and a crate's root.
-fn read(path: &Path, module: &[String], owns_folder: bool, files: &mut BTreeMap<Module, File>) {
-    let source =
-        std::fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let file =
-        syn::parse_file(&source).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-    let folder = if owns_folder {
-        path.parent().expect("a file lies in a folder").to_owned()
-    } else {
-        path.with_extension("")
-    };
-    for item in &file.items {
-        let Item::Mod(declared) = item else { continue };
-        if declared.content.is_some() || is_test(&declared.attrs) {
-            continue;
-        }
-        let name = declared.ident.to_string();
-        let mut child = module.to_vec();
-        child.push(name.clone());
-        let (flat, nested) = (
-            folder.join(format!("{name}.rs")),
-            folder.join(&name).join("mod.rs"),
-        );
-        if nested.is_file() {
-            read(&nested, &child, true, files);
-        } else if flat.is_file() {
-            read(&flat, &child, false, files);
-        }
-    }
-    files.insert(module.to_vec(), file);
+/// The module that a file of a crate's `src` is.
+fn module(path: &Path) -> Module {
+    let parts = path.with_extension("");
+    let parts = parts.iter().map(|part| part.to_string_lossy().into_owned());
+    parts
+        .filter(|part| !["lib", "main", "mod"].contains(&&**part))
+        .collect()
 }
 
 fn is_test(attributes: &[Attribute]) -> bool {
     attributes.iter().any(|attribute| {
-        attribute.path().is_ident("cfg")
-            && attribute
-                .parse_args::<syn::Ident>()
-                .is_ok_and(|word| word == "test")
+        let word = attribute.parse_args::<syn::Ident>();
+        attribute.path().is_ident("cfg") && word.is_ok_and(|word| word == "test")
     })
 }
 
-/// A `use` declaration: the name that it imports (`*` for all), and its path.
-type Use = (String, Vec<String>);
-
-fn uses(file: &File) -> Vec<Use> {
-    let mut uses = Vec::new();
-    for item in &file.items {
-        if let Item::Use(declaration) = item
-            && !is_test(&declaration.attrs)
-        {
-            flatten(&declaration.tree, &mut Vec::new(), &mut uses);
-        }
-    }
-    uses
-}
-
-fn flatten(tree: &UseTree, prefix: &mut Vec<String>, uses: &mut Vec<Use>) {
-    let path = |name: &str| [prefix.as_slice(), &[name.to_owned()]].concat();
+fn flatten(tree: &UseTree, prefix: &[String], uses: &mut Vec<Use>) {
+    let path = |name: &syn::Ident| [prefix, &[name.to_string()]].concat();
     match tree {
-        UseTree::Path(tree) => {
-            prefix.push(tree.ident.to_string());
-            flatten(&tree.tree, prefix, uses);
-            prefix.pop();
-        }
+        UseTree::Path(tree) => flatten(&tree.tree, &path(&tree.ident), uses),
         UseTree::Group(group) => {
             for tree in &group.items {
                 flatten(tree, prefix, uses);
             }
         }
-        UseTree::Name(tree) => {
-            let name = tree.ident.to_string();
-            uses.push((name.clone(), path(&name)));
-        }
-        UseTree::Rename(tree) => {
-            uses.push((tree.rename.to_string(), path(&tree.ident.to_string())));
-        }
-        UseTree::Glob(_) => uses.push(("*".to_owned(), prefix.clone())),
+        UseTree::Name(tree) => uses.push((tree.ident.to_string(), path(&tree.ident))),
+        UseTree::Rename(tree) => uses.push((tree.rename.to_string(), path(&tree.ident))),
+        UseTree::Glob(_) => uses.push(("*".to_owned(), prefix.to_vec())),
     }
 }
 
@@ -225,51 +167,41 @@ const MAX_REEXPORTS: usize = 8;
 
 /// The module of this crate that defines the item at a path: the longest prefix that is a module, after following re-exports. `None` for other crates.
 fn resolve(
-    module: &[String],
+    module: &Module,
     path: &[String],
     uses: &BTreeMap<Module, Vec<Use>>,
     depth: usize,
 ) -> Option<Module> {
-    let mut at: Module = module.to_vec();
+    let mut at = module.clone();
     let mut rest = path;
-    let mut rooted = false;
-    while let [first, after @ ..] = rest {
-        match first.as_str() {
-            "crate" => at = Vec::new(),
+    while let [name, after @ ..] = rest {
+        match name.as_str() {
+            "crate" => at.clear(),
             "self" => {}
-            "super" => {
-                at.pop();
-            }
+            "super" => drop(at.pop()),
             _ => break,
         }
-        rooted = true;
         rest = after;
     }
-    let child = |at: &Module, name: &String| [at.as_slice(), std::slice::from_ref(name)].concat();
-    // Without a root, the first name is a submodule or another crate.
-    if !rooted
-        && !rest
-            .first()
-            .is_some_and(|name| uses.contains_key(&child(&at, name)))
+    let rooted = rest.len() < path.len();
+    let mut entered = false;
+    while let [name, after @ ..] = rest
+        && uses.contains_key(&[&at[..], std::slice::from_ref(name)].concat())
     {
+        at.push(name.clone());
+        (rest, entered) = (after, true);
+    }
+    // Without a root, the first name is a submodule or another crate.
+    if !rooted && !entered {
         return None;
     }
-    while let [name, after @ ..] = rest {
-        let next = child(&at, name);
-        if !uses.contains_key(&next) {
-            break;
-        }
-        at = next;
-        rest = after;
-    }
     let exported = rest.first().and_then(|name| {
-        let found = uses
+        let (_, path) = uses
             .get(&at)?
             .iter()
             .find(|(imported, _)| imported == name)?;
-        (depth < MAX_REEXPORTS && at != module)
-            .then(|| resolve(&at, &found.1, uses, depth + 1))
-            .flatten()
+        let follows = depth < MAX_REEXPORTS && at != *module;
+        follows.then(|| resolve(&at, path, uses, depth + 1))?
     });
     Some(exported.unwrap_or(at))
 }

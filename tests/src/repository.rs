@@ -1,10 +1,12 @@
 //! The repository as a tree of files and of crates.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use proc_macro2::{Delimiter, TokenStream, TokenTree};
-use serde_json::Value;
+
+use crate::programs::run;
 
 /// The repository's root.
 ///
@@ -56,65 +58,21 @@ pub fn relative(path: &Path) -> String {
         .to_string()
 }
 
-/// `cargo metadata` of the workspace, without its dependencies.
-///
-/// # Panics
-/// If cargo cannot read the manifests.
-#[must_use]
-pub fn metadata() -> Value {
-    serde_json::from_slice(&cargo(&[
-        "metadata",
-        "--format-version",
-        "1",
-        "--no-deps",
-        "--offline",
-    ]))
-    .expect("cargo metadata writes JSON")
-}
-
 /// The names of all crates that a crate of the workspace links, including itself: its normal and build dependencies and theirs.
 ///
 /// # Panics
 /// If cargo cannot read the manifests.
 #[must_use]
-pub fn links(package: &str) -> Vec<String> {
-    let tree = cargo(&[
-        "tree",
-        "--package",
-        package,
-        "--edges",
-        "normal,build",
-        "--prefix",
-        "none",
-        "--format",
-        "{p}",
-        "--offline",
-        "--locked",
-    ]);
-    let tree = String::from_utf8(tree).expect("cargo tree writes UTF-8");
-    let mut names: Vec<_> = tree
-        .lines()
-        .filter_map(|line| line.split(' ').next())
-        .map(str::to_owned)
-        .collect();
-    names.sort();
-    names.dedup();
-    names
-}
-
-fn cargo(arguments: &[&str]) -> Vec<u8> {
+pub fn links(package: &str) -> BTreeSet<String> {
     let cargo = std::env::var_os("CARGO").unwrap_or_else(|| "cargo".into());
-    let out = Command::new(cargo)
-        .args(arguments)
-        .current_dir(root())
-        .output()
-        .expect("cargo is on the PATH");
-    assert!(
-        out.status.success(),
-        "cargo {arguments:?}: {}",
-        String::from_utf8_lossy(&out.stderr)
-    );
-    out.stdout
+    let options = "--edges normal,build --prefix none --format {p} --offline --locked";
+    let mut tree = Command::new(cargo);
+    tree.args(["tree", "--package", package])
+        .args(options.split(' '))
+        .current_dir(root());
+    let tree = run(&mut tree).success().stdout;
+    let names = tree.lines().filter_map(|line| line.split(' ').next());
+    names.map(str::to_owned).collect()
 }
 
 /// A Rust source without its comments, literals and line breaks.
