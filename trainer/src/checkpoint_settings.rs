@@ -103,12 +103,13 @@ impl SettingsFile {
         data.insert("stop".into(), stop.collect::<Vec<_>>().into());
         let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
         eval.insert("max_tokens".into(), Value::Integer(max_tokens as i64));
-        let model = match (&config.model.name, &config.model.path) {
-            (Some(name), _) => name.clone(),
-            (None, path) => path.as_ref().map_or_else(String::new, |path| {
-                name_of(&path.to_string_lossy()).to_owned()
-            }),
-        };
+        let path = config
+            .model
+            .path
+            .as_ref()
+            .map(|path| path.to_string_lossy());
+        let path = path.as_deref().map(|path| name_of(path).to_owned());
+        let model = config.model.name.clone().or(path).unwrap_or_default();
         let template = renderer.template();
         Self(Content {
             version: VERSION,
@@ -120,9 +121,11 @@ impl SettingsFile {
                 step: 0,
             },
             template: TemplateText {
+                // Not its text, and not the folder of its file, which is private.
                 name: match config.data.template.as_str() {
                     "auto" => format!("{}'s own", name_of(&config.data.dataset)),
-                    template => template_name(template).to_owned(),
+                    text if text.contains('{') => "the recipe's own".to_owned(),
+                    path => name_of(path).to_owned(),
                 },
                 text: template.text().to_owned(),
                 kind: template.kind.clone(),
@@ -155,10 +158,14 @@ impl CheckpointSettings {
         if file.symlink_metadata().is_err() {
             return Ok(None);
         }
-        let text = read(&file).map_err(|error| refused(&file, &error.to_string()))?;
-        parse(&file, &text)
+        let text = read(&file).map_err(|error| error.to_string());
+        let settings = text.and_then(|text| parse(&file, &text));
+        settings
             .map(Some)
-            .map_err(|reason| refused(&file, &reason))
+            .map_err(|reason| CheckpointSettingsError {
+                path: file,
+                reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
+            })
     }
 
     /// The renderer of the run's prompts.
@@ -184,13 +191,6 @@ impl CheckpointSettings {
 #[must_use]
 pub fn is_checkpoint(model: &Path) -> bool {
     model.join("run.json").is_file()
-}
-
-fn refused(path: &Path, reason: &str) -> CheckpointSettingsError {
-    CheckpointSettingsError {
-        path: path.to_owned(),
-        reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
-    }
 }
 
 /// The file's text. Only a regular file is read, of at most [`MAX_BYTES`].
@@ -251,35 +251,27 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
 
 /// The same values as a recipe, which checks them.
 fn as_a_recipe(content: &Content) -> Result<Config, config::ConfigError> {
-    let mut recipe = Table::new();
     let model = Table::from_iter([("name".to_owned(), Value::from("-"))]);
-    for (section, table) in [
-        ("model", &model),
-        ("data", &content.data),
-        ("eval", &content.eval),
-        ("verifier", &content.verifier),
-    ] {
-        recipe.insert(section.into(), Value::Table(table.clone()));
-    }
+    let recipe = Table::from_iter([
+        ("model".to_owned(), Value::Table(model)),
+        ("data".to_owned(), Value::Table(content.data.clone())),
+        ("eval".to_owned(), Value::Table(content.eval.clone())),
+        (
+            "verifier".to_owned(),
+            Value::Table(content.verifier.clone()),
+        ),
+    ]);
     config::parse("it", &recipe.to_string(), &[])
 }
 
 fn template(template: &TemplateText) -> Result<Template, String> {
     let TemplateText { text, kind, .. } = template;
-    let mut table = Table::new();
-    table.insert("text".into(), text.as_str().into());
-    if let Some(kind) = kind {
-        table.insert("kind".into(), kind.as_str().into());
-    }
+    let kind = kind
+        .iter()
+        .map(|kind| ("kind".to_owned(), Value::from(kind.as_str())));
+    let text = ("text".to_owned(), Value::from(text.as_str()));
+    let table: Table = kind.chain([text]).collect();
     Template::from_toml(&table.to_string()).map_err(|error| error.to_string())
-}
-
-/// A template's name for people: not its text, and not the folder of its file, which is private.
-fn template_name(template: &str) -> &str {
-    if template.contains('{') {
-        return "the recipe's own";
-    }
-    name_of(template)
 }
 
 /// The name of a file, without its folder.

@@ -115,7 +115,7 @@ impl Config {
     /// The engine's options.
     ///
     /// # Errors
-    /// If `engine.device` is not a device, `engine.dtype` not a number type, or `engine.kernel` not a kernel.
+    /// If `engine.device` is not a device.
     pub fn engine_options(&self) -> Result<::engine::EngineOptions, ConfigError> {
         let lora = (self.lora.rank > 0).then_some(::engine::Lora {
             rank: self.lora.rank,

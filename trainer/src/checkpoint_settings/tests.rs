@@ -118,91 +118,48 @@ fn the_file_reads_as_written() {
     "#);
 }
 
-/// Changes of the file, each with the error.
-const FAULTS: [(&str, &str, &str); 11] = [
-    (
-        "version = 1",
-        "version = 2",
-        "it is of version 2, and this `rapid` reads version 1",
-    ),
-    (
-        "version = 1",
-        "version = 1\nmore = 2",
-        "unknown field `more`",
-    ),
-    (
-        "temperature = 0.5",
-        "temperature = -1.0",
-        "`eval.temperature`",
-    ),
-    (
-        "temperature = 0.5",
-        "temperature = nan",
-        "`eval.temperature`",
-    ),
-    (
-        "temperature = 0.5",
-        "temperature = \"hot\"",
-        "`eval.temperature`",
-    ),
-    (
-        "max_tokens = 24",
-        "max_tokens = 99999999999",
-        "`eval.max_tokens`",
-    ),
-    (
-        "max_tokens = 24",
-        "max_tokens = 24\nsamples = 3",
-        "it cannot set `eval.samples`",
-    ),
-    ("stop = [", "stop = [\"\", ", "`data.stop`"),
-    (
-        "stop = [",
-        "teacher = \"/etc/passwd\"\nstop = [",
-        "it cannot set `data.teacher`",
-    ),
-    ("{question}", "", "neither {question} nor {statement}"),
-    (
-        "kind = \"math\"",
-        "kind = \"maths\"",
-        "no task is of the kind `maths`",
-    ),
-];
+/// Changes of the file, from a text to another, each with the error.
+const FAULTS: &str = r#"
+version = 1 => version = 2 => it is of version 2, and this `rapid` reads version 1
+version = 1 => more = 2\nversion = 1 => unknown field `more`
+temperature = 0.5 => temperature = -1.0 => `eval.temperature`
+temperature = 0.5 => temperature = nan => `eval.temperature`
+temperature = 0.5 => temperature = "hot" => `eval.temperature`
+max_tokens = 24 => max_tokens = 99999999999 => `eval.max_tokens`
+max_tokens = 24 => samples = 3\nmax_tokens = 24 => it cannot set `eval.samples`
+stop = [ => stop = ["",  => `data.stop`
+stop = [ => teacher = "/etc/passwd"\nstop = [ => it cannot set `data.teacher`
+{question} => ? => neither {question} nor {statement}
+kind = "math" => kind = "maths" => no task is of the kind `maths`
+"#;
 
 #[test]
 fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
     let whole = settings_file(&config(&[]));
-    let mut files: Vec<(String, &str)> = FAULTS
-        .iter()
-        .map(|(from, to, expected)| {
-            let text = whole.replacen(from, to, 1);
-            assert_ne!(text, whole, "{from}");
-            (text, *expected)
-        })
-        .collect();
-    files.extend([
+    let changed = FAULTS.trim().lines().map(|line| {
+        let parts: Vec<&str> = line.split(" => ").collect();
+        let text = whole.replacen(parts[0], &parts[1].replace("\\n", "\n"), 1);
+        assert_ne!(text, whole, "{line}");
+        (text, parts[2])
+    });
+    // This would send the token of another service to a stranger.
+    let stranger = "[verifier]\nurl = \"http://stranger\"\ntoken_env = \"HF_TOKEN\"\n";
+    let others = [
         ("\u{0}\u{1}".to_owned(), "TOML parse error"),
         (String::new(), "it has no `version`"),
-        ("version = [".to_owned(), "TOML parse error"),
-        // This would send the token of another service to a stranger.
-        (
-            format!("{whole}\n[verifier]\nurl = \"http://stranger\"\ntoken_env = \"HF_TOKEN\"\n"),
-            "it cannot set `verifier.t",
-        ),
+        (format!("{whole}\n{stranger}"), "it cannot set `verifier.t"),
         ("#".repeat(2 << 20), "it is larger than 1 MiB"),
-    ]);
-    for (text, expected) in files {
+    ];
+    for (text, says) in changed.chain(others) {
         let folder = checkpoint(&text);
-        let error = CheckpointSettings::of(folder.path())
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(expected)
-                && error.contains(NAME)
-                && error.contains("delete it")
-                && !error.contains('\n'),
-            "{expected}: {error}"
-        );
+        let error = CheckpointSettings::of(folder.path()).unwrap_err();
+        let error = error.to_string();
+        for part in [says, NAME, "delete it"] {
+            assert!(
+                error.contains(part) && !error.contains('\n'),
+                "{part}: {error}"
+            );
+        }
     }
     // A folder, and a device that never ends.
     let folder = tempfile::tempdir().unwrap();
@@ -216,16 +173,12 @@ fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
 }
 
 #[test]
-fn a_folder_without_the_file_has_no_settings() {
+fn a_folder_without_the_file_has_no_settings_and_no_checkpoint_has_a_verifiers_address() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("run.json"), "{}").unwrap();
     for model in [folder.path(), &folder.path().join("nowhere.gguf")] {
         assert_eq!(CheckpointSettings::of(model).unwrap(), None);
     }
-}
-
-#[test]
-fn a_checkpoint_does_not_change_the_verifiers_address_and_token() {
     let folder = checkpoint(&settings_file(&config(&[])));
     let settings = CheckpointSettings::of(folder.path()).unwrap().unwrap();
     let given = Verifier {

@@ -2,7 +2,7 @@
 
 mod settings;
 
-use engine::Leader;
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::{Path, PathBuf};
@@ -10,8 +10,9 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ValueEnum;
-use datasets::passk::{Estimate, Interval, no_interval, percent};
+use datasets::passk::{Interval, no_interval, percent};
 use datasets::{Dataset, Task};
+use engine::Leader;
 use serde::Serialize;
 use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
@@ -40,8 +41,8 @@ const FIELDS: [&str; 5] = ["task", "sample", "prompt", "completion", "verdict"];
 /// Evaluate Pass@k of a model on a data set, judged by a verifier
 ///
 /// Samples completions of each task, has them judged as they finish, and prints the unbiased Pass@k with its 95% interval over tasks, and the number of completions
-/// with each verdict. A run's checkpoint is evaluated with the prompts and the sampling settings of its run, unless an option overrides them; stderr states which
-/// settings came from where. With --out, the completions are stored as they are sampled (FILE.drawn.jsonl), and the same command resumes an interrupted evaluation.
+/// with each verdict. A run's checkpoint is evaluated with the prompts and the sampling settings of its run, unless an option overrides them.
+/// With --out, the completions are stored as they are sampled (FILE.drawn.jsonl), and the same command resumes an interrupted evaluation.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -136,7 +137,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
-    let k = requested_k(args)?;
+    let k = requested_k(&args.k, args.samples)?;
     if let Some(out) = &args.out {
         check_out_is_not_input("--dataset", Path::new(&args.dataset), out)?;
         check_out_is_own(out, "rapid eval", &FIELDS)?;
@@ -149,7 +150,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
-    let settings = settings::resolve(args, k, &mut checkpoint, &renderer)?;
+    let settings = settings::resolve(args, k, &checkpoint, &renderer)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
@@ -157,12 +158,9 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     }
     let rewards = RewardClient::new(&verifier)?;
     // A file that cannot be written is reported before all the work.
-    args.out.as_deref().map(create).transpose()?;
-    let mut partial_evaluation = args
-        .out
-        .as_deref()
-        .map(PartialEvaluation::open)
-        .transpose()?;
+    let out = args.out.as_deref();
+    out.map(create).transpose()?;
+    let mut partial_evaluation = out.map(PartialEvaluation::open).transpose()?;
     if let Some(day) = partial_evaluation.as_ref().and_then(PartialEvaluation::day) {
         // Completions that were sampled yesterday continue prompts with yesterday's date.
         renderer = renderer.on_day(day);
@@ -256,21 +254,22 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
 
 /// The error for a verifier whose policies differ from the checkpoint's, with the remedy for a command without a recipe. Other errors stay as they are.
 fn explain_policy(error: RewardError, source: Option<&Path>) -> anyhow::Error {
+    use RewardError::{Policy, UnknownPolicy};
+    let found = match &error {
+        Policy { found, .. } => format!("has `{found}`"),
+        _ => "does not state it".to_owned(),
+    };
     let (
-        RewardError::Policy {
+        Policy {
             url, key, expected, ..
         }
-        | RewardError::UnknownPolicy {
+        | UnknownPolicy {
             url, key, expected, ..
         },
         Some(source),
     ) = (&error, source)
     else {
         return error.into();
-    };
-    let found = match &error {
-        RewardError::Policy { found, .. } => format!("has `{found}`"),
-        _ => "does not state it".to_owned(),
     };
     anyhow!(
         "{} requires the policy of the training, verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
@@ -309,25 +308,16 @@ fn check_judged(evaluation: &Evaluation) -> anyhow::Result<()> {
     }
 }
 
-/// The requested k of each Pass@k, sorted and without duplicates; 1 and the number of samples by default.
-fn sorted_k(given: &[usize], samples: usize) -> Vec<usize> {
-    let mut k = match given {
-        [] => vec![1, samples],
-        given => given.to_vec(),
-    };
-    k.sort_unstable();
-    k.dedup();
-    k
-}
-
-/// The k of each Pass@k, all of them at most the number of samples per task.
-fn requested_k(args: &Args) -> Result<Vec<usize>, Usage> {
-    let k = sorted_k(&args.k, args.samples);
-    match k.iter().find(|k| **k > args.samples) {
-        Some(k) => Err(Usage(format!(
+/// The k of each Pass@k, sorted and without duplicates: 1 and the number of samples by default. All are at most that number.
+fn requested_k(given: &[usize], samples: usize) -> Result<Vec<usize>, Usage> {
+    let default = [1, samples];
+    let k = if given.is_empty() { &default } else { given };
+    let k: Vec<usize> = BTreeSet::from_iter(k).into_iter().copied().collect();
+    match k.last() {
+        Some(k) if *k > samples => Err(Usage(format!(
             "Pass@{k} needs at least {k} samples per task; give -n {k} or leave {k} out of --k"
         ))),
-        None => Ok(k),
+        _ => Ok(k),
     }
 }
 
@@ -413,50 +403,41 @@ fn counts(verdicts: Verdicts) -> String {
 fn table(head: &str, summary: &Summary) -> String {
     let mut out = format!("{head}\n\n");
     let mut passes = |passes: &[PassAt], suffix: &str| {
-        for pass in passes {
-            let label = format!("Pass@{}{suffix}", pass.k);
-            let Estimate {
-                mean,
-                interval,
-                tasks,
-            } = pass.estimate;
-            let spread = match interval {
+        for PassAt { k, estimate } in passes {
+            let spread = match estimate.interval {
                 Some(Interval { low, high }) => {
                     format!("95% interval {} to {}", percent(low), percent(high))
                 }
-                None => no_interval(tasks),
+                None => no_interval(estimate.tasks),
             };
-            let _ = writeln!(out, "  {label:<22} {:>7}   {spread}", percent(mean));
+            let (label, mean) = (format!("Pass@{k}{suffix}"), percent(estimate.mean));
+            let _ = writeln!(out, "  {label:<22} {mean:>7}   {spread}");
         }
     };
     passes(&summary.pass, "");
     passes(&summary.any_form, ", any form");
-    let _ = writeln!(
-        out,
-        "  {:<22} {:>6.1}",
-        "mean length, tokens", summary.mean_tokens
-    );
-    let _ = writeln!(
-        out,
-        "  {:<22} {:>7}",
-        "cut off at the limit",
-        percent(summary.truncated)
-    );
+    let tokens = format!("{:.1}", summary.mean_tokens);
+    let _ = writeln!(out, "  {:<22} {tokens:>6}", "mean length, tokens");
+    let truncated = percent(summary.truncated);
+    let _ = writeln!(out, "  {:<22} {truncated:>7}", "cut off at the limit");
     if summary.masked > 0 {
-        let _ = writeln!(
-            out,
-            "  {:<22} {:>6}    counted as neither correct nor incorrect",
-            "without a verdict", summary.masked
+        let masked = format!(
+            "{:>6}    counted as neither correct nor incorrect",
+            summary.masked
         );
+        let _ = writeln!(out, "  {:<22} {masked}", "without a verdict");
     }
     out
 }
 
 #[cfg(test)]
 mod tests {
-    use super::*;
     use std::time::Duration;
+
+    use datasets::passk::Estimate;
     use trainer::eval::Record;
+
+    use super::*;
 
     fn record(reward: Option<f64>) -> Record {
         serde_json::from_value(serde_json::json!({
@@ -495,9 +476,10 @@ mod tests {
 
     #[test]
     fn a_k_that_is_given_twice_is_measured_once() {
-        assert_eq!(sorted_k(&[2, 1, 1, 2], 8), [1, 2]);
-        assert_eq!(sorted_k(&[], 8), [1, 8]);
-        assert_eq!(sorted_k(&[], 1), [1]);
+        let k = |given: &[usize], samples| requested_k(given, samples).unwrap();
+        assert_eq!(k(&[2, 1, 1, 2], 8), [1, 2]);
+        assert_eq!((k(&[], 8), k(&[], 1)), (vec![1, 8], vec![1]));
+        assert!(requested_k(&[9], 8).is_err());
     }
 
     #[test]

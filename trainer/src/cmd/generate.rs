@@ -12,10 +12,9 @@ use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
 use datasets::Task;
 use datasets::jsonl::{Line, LineError, Lines};
-use engine::text::{Date, today};
+use engine::text::Date;
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
-use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::interrupt::StopSignal;
@@ -160,37 +159,55 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
     model_path(&args.model)?;
-    checkpoint.report();
+    // The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
+    let max_tokens = match &args.dataset {
+        Some(_) => {
+            checkpoint.report();
+            checkpoint.max_tokens(args.max_tokens, DEFAULT_TOKENS)
+        }
+        None => args.max_tokens.unwrap_or(DEFAULT_TOKENS),
+    };
     // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
     drop(create(&args.out)?);
     let engine = open_model_on(&args.model, &args.device, ranks)?;
-    let max_tokens = source.max_tokens;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
-    let requests: Vec<_> = prompts
-        .iter()
-        .map(|prompt| request(&engine, prompt, &stop_strings, max_tokens, args))
-        .collect();
-    let written = super::block_on(async {
+    let request = |prompt: &TokenPrompt| GenerateRequest {
+        seeds: (0..args.samples)
+            .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
+            .collect(),
+        prompt: Arc::clone(&prompt.tokens),
+        sampling: args.cutoffs.sampling_at(args.temperature),
+        min_tokens: 0,
+        max_tokens,
+        stop_tokens: engine.stop_tokens(),
+        stop_strings: stop_strings.clone(),
+    };
+    let requests = prompts.iter().map(request).collect();
+    super::block_on(async {
         let stop = StopSignal::on_ctrl_c();
         tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
     })?;
     say(&format!(
         "{} written to {}",
-        count(written, "completion"),
+        count(prompts.len() * args.samples, "completion"),
         args.out.display()
     ));
     Ok(())
 }
 
-/// Writes completions as they arrive, and returns their number. If a stop is requested before the last one, no file is left.
+/// Writes completions, which arrive in any order, in that of the prompts. If a stop is requested before the last one, no file is left.
 fn write(
     completions: &Receiver<Result<Completion, EngineError>>,
     prompts: &[TokenPrompt],
     args: &Args,
     stop: &StopSignal,
-) -> anyhow::Result<usize> {
+) -> anyhow::Result<()> {
     let total = prompts.len() * args.samples;
-    let mut out = OrderedLines::new(create(&args.out)?, &args.out, total);
+    let failed = || format!("{} cannot be written", args.out.display());
+    let mut file = create(&args.out)?;
+    // Lines that wait for an earlier one, by position.
+    let mut waiting = BTreeMap::new();
+    let mut written = 0;
     let bar = bar(total as u64, "samples");
     while let Some(completion) = next(completions, stop).inspect_err(|_| bar.finish_and_clear())? {
         let line = CompletionLine {
@@ -202,14 +219,21 @@ fn write(
             token_ids: args.logprobs.then_some(&completion.tokens[..]),
             logprobs: args.logprobs.then_some(&completion.logp[..]),
         };
-        out.put(
-            position(&completion, args.samples),
-            serde_json::to_string(&line)?,
-        )?;
+        let position = completion.request * args.samples + completion.sample;
+        waiting.insert(position, serde_json::to_string(&line)?);
+        while let Some(line) = waiting.remove(&written) {
+            writeln!(file, "{line}").with_context(failed)?;
+            written += 1;
+        }
         bar.inc(1);
     }
     bar.finish_and_clear();
-    out.finish()
+    if written != total {
+        bail!(
+            "the engine ended after {written} of {total} completions without an error; this is a fault of the program"
+        );
+    }
+    file.finish().with_context(failed)
 }
 
 /// The next completion; `None` after the last one. It checks for a stop while it waits, since one completion may take minutes.
@@ -227,46 +251,14 @@ fn next(
     Err(Interrupted.into())
 }
 
-fn position(completion: &Completion, samples: usize) -> usize {
-    completion.request * samples + completion.sample
-}
-
-fn request(
-    engine: &Engine,
-    prompt: &TokenPrompt,
-    stop_strings: &[String],
-    max_tokens: usize,
-    args: &Args,
-) -> GenerateRequest {
-    GenerateRequest {
-        seeds: (0..args.samples)
-            .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
-            .collect(),
-        prompt: Arc::clone(&prompt.tokens),
-        sampling: args.cutoffs.sampling_at(args.temperature),
-        min_tokens: 0,
-        max_tokens,
-        stop_tokens: engine.stop_tokens(),
-        stop_strings: stop_strings.to_vec(),
-    }
-}
-
-/// The prompts to complete, and the limit of a completion.
-struct Source<'a> {
-    origin: Origin<'a>,
-    /// Maximum tokens of a completion.
-    max_tokens: usize,
-}
-
-/// The origin of the prompts.
-enum Origin<'a> {
+/// The prompts to complete.
+enum Source<'a> {
     /// A file's path, its lines with their numbers from 1, and the date that a chat template writes.
     File(&'a Path, Vec<(usize, PromptLine)>, Date),
     Tasks(PromptRenderer, Vec<Task>),
 }
 
 impl<'a> Source<'a> {
-    /// Reads the input. The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
     fn read(
         args: &'a Args,
         checkpoint: &mut checkpoint_overrides::Settings,
@@ -278,30 +270,20 @@ impl<'a> Source<'a> {
             tasks.truncate(limit);
             let prompt = PromptArgs::new(args.template.clone(), args.chat, args.stop.clone());
             let renderer = checkpoint.renderer(&prompt, name, &tasks)?;
-            return Ok(Source {
-                origin: Origin::Tasks(renderer, tasks),
-                max_tokens: checkpoint.max_tokens(args.max_tokens, DEFAULT_TOKENS),
-            });
+            return Ok(Source::Tasks(renderer, tasks));
         }
         // clap requires one of the two.
         let path = args.prompts.as_deref().unwrap_or(Path::new(""));
         let mut lines = read(path)?;
         lines.truncate(limit);
-        let day = match lines.iter().any(|(_, line)| line.messages.is_some()) {
-            true => checkpoint.day(),
-            false => today(),
-        };
-        Ok(Source {
-            origin: Origin::File(path, lines, day),
-            max_tokens: args.max_tokens.unwrap_or(DEFAULT_TOKENS),
-        })
+        Ok(Source::File(path, lines, checkpoint.day()))
     }
 
     /// Number of prompts.
     fn len(&self) -> usize {
-        match &self.origin {
-            Origin::File(_, lines, _) => lines.len(),
-            Origin::Tasks(_, tasks) => tasks.len(),
+        match self {
+            Source::File(_, lines, _) => lines.len(),
+            Source::Tasks(_, tasks) => tasks.len(),
         }
     }
 
@@ -311,8 +293,8 @@ impl<'a> Source<'a> {
         engine: &Engine,
         args: &Args,
     ) -> anyhow::Result<(Vec<TokenPrompt>, Vec<String>)> {
-        match self.origin {
-            Origin::File(path, lines, day) => {
+        match self {
+            Source::File(path, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
                     let tokens = tokens(engine, &line, day)
                         .with_context(|| format!("{}, line {number}", path.display()))?;
@@ -321,10 +303,9 @@ impl<'a> Source<'a> {
                         tokens: tokens.into(),
                     })
                 });
-                let prompts = prompts.collect::<anyhow::Result<_>>()?;
-                Ok((prompts, args.stop.clone()))
+                Ok((prompts.collect::<anyhow::Result<_>>()?, args.stop.clone()))
             }
-            Origin::Tasks(renderer, tasks) => {
+            Source::Tasks(renderer, tasks) => {
                 let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
                 let prompts = prompts.map(|prompt| TokenPrompt {
                     id: prompt.task.id.clone().into(),
@@ -397,135 +378,69 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     Ok(lines)
 }
 
-/// A file whose lines arrive in any order and are written in theirs. It gets its name when it is complete.
-struct OrderedLines {
-    file: AtomicFile,
-    path: PathBuf,
-    /// Lines that wait for an earlier one, by position.
-    waiting: BTreeMap<usize, String>,
-    next: usize,
-    wanted: usize,
-}
-
-impl OrderedLines {
-    fn new(file: AtomicFile, path: &Path, wanted: usize) -> Self {
-        Self {
-            file,
-            path: path.to_owned(),
-            waiting: BTreeMap::new(),
-            next: 0,
-            wanted,
-        }
-    }
-
-    fn put(&mut self, position: usize, line: String) -> anyhow::Result<()> {
-        self.waiting.insert(position, line);
-        while let Some(line) = self.waiting.remove(&self.next) {
-            writeln!(self.file, "{line}")
-                .with_context(|| format!("{} cannot be written", self.path.display()))?;
-            self.next += 1;
-        }
-        Ok(())
-    }
-
-    /// Gives the file its name, and returns the number of lines.
-    fn finish(self) -> anyhow::Result<usize> {
-        if self.next != self.wanted {
-            bail!(
-                "the engine ended after {} of {} completions without an error; this is a fault of the program",
-                self.next,
-                self.wanted
-            );
-        }
-        self.file
-            .finish()
-            .with_context(|| format!("{} cannot be written", self.path.display()))?;
-        Ok(self.next)
-    }
-}
-
 #[cfg(test)]
 mod tests {
+    use std::ffi::OsStr;
     use std::fs;
+
+    use clap::Parser;
 
     use super::*;
 
-    #[test]
-    fn every_line_has_the_fields_by_which_an_own_file_is_recognised() {
-        let line = CompletionLine {
-            id: &1.into(),
-            sample: 0,
-            completion: "",
-            finish: Finish::Stop,
-            tokens: 0,
-            token_ids: None,
-            logprobs: None,
-        };
-        let line = serde_json::to_value(line).unwrap();
-        assert!(
-            FIELDS.iter().all(|field| line.get(field).is_some()),
-            "{line}"
-        );
+    #[derive(Parser)]
+    struct Cli {
+        #[command(flatten)]
+        args: Args,
     }
 
     #[test]
-    fn lines_are_written_in_order_whatever_order_they_arrive_in() {
+    fn completions_are_written_in_order_and_an_unfinished_file_leaves_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.jsonl");
-        let mut file = OrderedLines::new(create(&path).unwrap(), &path, 4);
-        for position in [2, 0, 3, 1] {
-            file.put(position, format!("line {position}")).unwrap();
-        }
-        assert!(
-            !path.exists(),
-            "the file has its name only when it is complete"
-        );
-        assert_eq!(file.finish().unwrap(), 4);
-        assert_eq!(
-            fs::read_to_string(&path).unwrap(),
-            "line 0\nline 1\nline 2\nline 3\n"
-        );
-    }
-
-    #[test]
-    fn an_unfinished_file_leaves_the_old_one() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.jsonl");
-        fs::write(&path, "old").unwrap();
-        let mut file = OrderedLines::new(create(&path).unwrap(), &path, 2);
-        file.put(0, "new".into()).unwrap();
-        assert!(file.finish().is_err());
-        assert_eq!(fs::read_to_string(&path).unwrap(), "old");
-        assert_eq!(
-            fs::read_dir(folder.path()).unwrap().count(),
-            1,
-            "nothing is left beside it"
-        );
-    }
-
-    #[test]
-    fn a_stop_ends_the_wait_for_a_completion_and_leaves_no_file() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("out.jsonl");
-        let (sender, completions) = std::sync::mpsc::channel();
-        let stop = StopSignal::default();
-        let stop_of_thread = stop.clone();
-        let requester = std::thread::spawn(move || {
-            std::thread::sleep(STOP_INTERVAL);
-            stop_of_thread.request();
+        let out = folder.path().join("out.jsonl");
+        fs::write(&out, "old").unwrap();
+        let line = ["generate", "--model=m", "--prompts=p", "-n2", "--out"];
+        let line = line.map(OsStr::new).into_iter().chain([out.as_os_str()]);
+        let args = Cli::parse_from(line).args;
+        let prompts = ["a", "b"].map(|id| TokenPrompt {
+            id: id.into(),
+            tokens: [1].into(),
         });
-        let file = OrderedLines::new(create(&path).unwrap(), &path, 1);
-        let error = next(&completions, &stop).unwrap_err();
+        let arrived = |positions: &[usize], stop: &StopSignal| {
+            let (sender, completions) = std::sync::mpsc::channel();
+            for position in positions {
+                let completion = Completion {
+                    request: position / 2,
+                    sample: position % 2,
+                    tokens: vec![1],
+                    logp: vec![0.0],
+                    text: format!("text {position}"),
+                    finish: Finish::Stop,
+                };
+                sender.send(Ok(completion)).unwrap();
+            }
+            // While a completion is missing, the engine still works if a stop is requested.
+            let sender = stop.requested().then_some(sender);
+            let outcome = write(&completions, &prompts, &args, stop);
+            drop(sender);
+            assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
+            outcome
+        };
+        let stopped = StopSignal::default();
+        stopped.request();
+        let error = arrived(&[0], &stopped).unwrap_err();
         assert!(error.is::<Interrupted>());
-        drop(file);
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 0);
-        requester.join().unwrap();
-        drop(sender);
-        assert!(
-            next(&completions, &StopSignal::default())
-                .unwrap()
-                .is_none()
-        );
+        let error = arrived(&[0, 2, 3], &StopSignal::default()).unwrap_err();
+        assert!(error.to_string().contains("after 1 of 4"), "{error}");
+        assert_eq!(fs::read_to_string(&out).unwrap(), "old");
+
+        arrived(&[2, 0, 3, 1], &StopSignal::default()).unwrap();
+        let text = fs::read_to_string(&out).unwrap();
+        for (position, line) in text.lines().enumerate() {
+            let line: serde_json::Value = serde_json::from_str(line).unwrap();
+            assert_eq!(line["completion"], format!("text {position}"));
+            assert!(FIELDS.iter().all(|field| line.get(field).is_some()));
+        }
+        assert_eq!(text.lines().count(), 4);
     }
 
     #[test]

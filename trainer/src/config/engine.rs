@@ -1,6 +1,6 @@
 //! `[engine]`: the device, and limits on the engine's use of the machine.
 
-use datasets::settings::{SettingError, settings, whole};
+use datasets::settings::{SettingError, one_of, settings, whole};
 use engine::backend::Bf16Kernel;
 use engine::{Device, Dtype, EngineOptions};
 
@@ -16,11 +16,10 @@ settings! {
         pub device: String = "auto".into(),
         /// Threads of the CPU backend; unless set, one per processor that the process may use.
         pub threads: Option<usize> => whole(1, MAX_THREADS as u64).hint(DEFAULT),
-        /// auto, f32 or bf16: the number type of matrix products; `--dtype` sets it too. auto is bf16 on a CPU with AMX, else f32, also on a GPU.
-        pub dtype: String = "auto".into(),
-        /// auto, amx, avx512-bf16 or fma: how a CPU multiplies bf16 numbers. Each rounds sums in its own way; fma does so on every processor alike. auto is the
-        /// fastest that the processor has.
-        pub kernel: String = "auto".into(),
+        /// The number type of matrix products; `--dtype` sets it too. auto is bf16 on a CPU with AMX, else f32, also on a GPU.
+        pub dtype: String = "auto".into() => one_of(&["auto", "f32", "bf16"]),
+        /// How a CPU multiplies bf16 numbers. Each kernel rounds sums in its own way; fma does so on every processor alike. auto is the fastest that the processor has.
+        pub kernel: String = "auto".into() => one_of(&["auto", "amx", "avx512-bf16", "fma"]),
         /// Tokens of the KV cache; unless set, as many as the work needs.
         pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
         /// Maximum tokens of one training pack; unless set, 2048, and on a GPU as many up to 16384 as their activations fit into its memory, or a prompt with its
@@ -38,14 +37,19 @@ impl Engine {
     /// The engine's options.
     ///
     /// # Errors
-    /// If `device` is not a device, `dtype` not a number type, or `kernel` not a kernel.
+    /// If `device` is not a device.
     pub fn options(&self) -> Result<EngineOptions, SettingError> {
-        let (device, dtype, kernel) = self.names()?;
+        let device = self.device()?;
+        let mut kernels = Bf16Kernel::ALL.into_iter();
         Ok(EngineOptions {
             device,
             threads: self.threads,
-            dtype: dtype.unwrap_or_else(|| auto_dtype(device)),
-            kernel,
+            dtype: match self.dtype.as_str() {
+                "f32" => Dtype::F32,
+                "bf16" => Dtype::Bf16,
+                _ => auto_dtype(device),
+            },
+            kernel: kernels.find(|kernel| kernel.name() == self.kernel),
             kv_tokens: self.kv_tokens,
             pack_tokens: self.pack_tokens,
             max_sequences: self.max_sequences,
@@ -69,86 +73,38 @@ impl Engine {
         self
     }
 
-    /// How matrix products are computed, and why so.
+    /// How matrix products are computed.
     ///
     /// # Errors
     /// As [`Engine::options`].
     pub fn arithmetic(&self) -> Result<String, SettingError> {
         let options = self.options()?;
-        let why =
-            |setting: &str, auto: &'static str| if setting == "auto" { auto } else { "as set" };
-        let amx = if Bf16Kernel::detect() == Bf16Kernel::Amx {
-            "auto: the processor has AMX"
-        } else {
-            "auto: the processor has no AMX"
-        };
-        let dtype = options.dtype.name();
+        let kernel = || options.kernel.unwrap_or_else(Bf16Kernel::detect);
         Ok(match (options.device.memory(), options.dtype) {
-            (Some(_), _) => format!("{dtype} ({}) on the GPU", why(&self.dtype, "auto")),
-            (None, Dtype::F32) => format!("f32 ({}) by fused multiply-adds", why(&self.dtype, amx)),
-            (None, Dtype::Bf16) => format!(
-                "bf16 ({}) by {} ({})",
-                why(&self.dtype, amx),
-                options
-                    .kernel
-                    .unwrap_or_else(Bf16Kernel::detect)
-                    .instruction(),
-                why(&self.kernel, "auto: the processor's fastest")
-            ),
+            (Some(_), dtype) => format!("{} on the GPU", dtype.name()),
+            (None, Dtype::F32) => "f32 by fused multiply-adds".to_owned(),
+            (None, Dtype::Bf16) => format!("bf16 by {}", kernel().instruction()),
         })
     }
 
-    /// The values of `device`, `dtype` and `kernel`; `None` stands for auto in the latter two.
-    pub(super) fn names(
-        &self,
-    ) -> Result<(Device, Option<Dtype>, Option<Bf16Kernel>), SettingError> {
-        let dtype = match self.dtype.as_str() {
-            "auto" => None,
-            "f32" => Some(Dtype::F32),
-            "bf16" => Some(Dtype::Bf16),
-            other => {
-                let reason =
-                    format!("`{other}` is not a number type of the engine; give auto, f32 or bf16");
-                return Err(SettingError::value("engine.dtype", reason));
+    /// The value of `device`.
+    pub(super) fn device(&self) -> Result<Device, SettingError> {
+        let reason = match self.device.as_str() {
+            "auto" => return Ok(Device::Auto),
+            "cpu" => return Ok(Device::Cpu),
+            "cuda" => return Ok(Device::Cuda(0)),
+            "cuda:emulated" => return Ok(Device::Emulated),
+            plan if plan.starts_with("cuda:plan") => {
+                "counts work and computes nothing, so only `rapid bench` accepts it"
             }
-        };
-        let kernel = match self.kernel.as_str() {
-            "auto" => None,
-            name => {
-                let kernel = Bf16Kernel::ALL
-                    .into_iter()
-                    .find(|kernel| kernel.name() == name);
-                Some(kernel.ok_or_else(|| {
-                    let reason =
-                        format!("`{name}` is not a kernel; give auto, amx, avx512-bf16 or fma");
-                    SettingError::value("engine.kernel", reason)
-                })?)
-            }
-        };
-        let device = match self.device.as_str() {
-            "auto" => Some(Device::Auto),
-            "cpu" => Some(Device::Cpu),
-            "cuda" => Some(Device::Cuda(0)),
-            "cuda:emulated" => Some(Device::Emulated),
-            other => other
-                .strip_prefix("cuda:")
-                .and_then(|number| number.parse().ok())
-                .map(Device::Cuda),
-        };
-        let device = device.ok_or_else(|| {
-            let is_no_device = match self.device.as_str() {
-                plan if plan.starts_with("cuda:plan") => {
-                    "counts work and computes nothing, so only `rapid bench` accepts it"
-                }
+            other => match other.strip_prefix("cuda:").map(str::parse) {
+                Some(Ok(number)) => return Ok(Device::Cuda(number)),
                 _ => "is not a device",
-            };
-            let reason = format!(
-                "`{}` {is_no_device}; give auto, cpu, cuda or cuda:N",
-                self.device
-            );
-            SettingError::value("engine.device", reason)
-        })?;
-        Ok((device, dtype, kernel))
+            },
+        };
+        let remedy = "give auto, cpu, cuda or cuda:N";
+        let reason = format!("`{}` {reason}; {remedy}", self.device);
+        Err(SettingError::value("engine.device", reason))
     }
 }
 
@@ -158,46 +114,5 @@ fn auto_dtype(device: Device) -> Dtype {
         Dtype::Bf16
     } else {
         Dtype::F32
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_arithmetic_of_products_is_described_with_its_reason() {
-        let described = |dtype: &str, kernel: &str| {
-            let engine = Engine {
-                device: "cpu".into(),
-                dtype: dtype.into(),
-                kernel: kernel.into(),
-                ..Engine::default()
-            };
-            engine.arithmetic().map_err(|error| error.to_string())
-        };
-        assert_eq!(
-            described("bf16", "fma").unwrap(),
-            "bf16 (as set) by fused multiply-adds of f32 (as set)"
-        );
-        assert_eq!(
-            described("f32", "auto").unwrap(),
-            "f32 (as set) by fused multiply-adds"
-        );
-        let auto = described("auto", "auto").unwrap();
-        let expected = match Bf16Kernel::detect() {
-            Bf16Kernel::Amx => {
-                "bf16 (auto: the processor has AMX) by AMX's tdpbf16ps (auto: the processor's fastest)"
-            }
-            Bf16Kernel::Avx512Bf16 | Bf16Kernel::Fma => {
-                "f32 (auto: the processor has no AMX) by fused multiply-adds"
-            }
-        };
-        assert_eq!(auto, expected);
-        let error = described("bf16", "sse").unwrap_err();
-        assert!(
-            error.contains("give auto, amx, avx512-bf16 or fma"),
-            "{error}"
-        );
     }
 }

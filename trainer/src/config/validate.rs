@@ -16,7 +16,7 @@ pub(super) fn check(config: &Config) -> Result<(), SettingError> {
         "run.slices",
         "slices are added up in pairs; give a power of two, such as 1, 2, 4 or 8",
     )?;
-    config.engine.names().map(drop)
+    config.engine.device().map(drop)
 }
 
 fn model_and_data(config: &Config) -> Result<(), SettingError> {

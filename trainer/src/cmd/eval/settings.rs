@@ -19,7 +19,7 @@ use crate::cmd::{Usage, checkpoint_overrides};
 pub(super) fn resolve(
     args: &Args,
     k: Vec<usize>,
-    checkpoint: &mut checkpoint_overrides::Settings,
+    checkpoint: &checkpoint_overrides::Settings,
     renderer: &PromptRenderer,
 ) -> Result<Settings, Usage> {
     let CutoffArgs {
@@ -29,40 +29,6 @@ pub(super) fn resolve(
     } = args.cutoffs;
     let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
-    // A cut-off that removes nothing is not reported.
-    let unless = |is_plain: bool, value: String| (!is_plain).then_some(value);
-    for (option, is_given, value) in [
-        (
-            "--min-tokens",
-            args.min_tokens.is_some(),
-            unless(
-                eval.min_tokens == 0,
-                format!("at least {} tokens", eval.min_tokens),
-            ),
-        ),
-        (
-            "--temperature",
-            args.temperature.is_some(),
-            Some(format!("temperature {}", eval.temperature)),
-        ),
-        (
-            "--top-p",
-            top_p.is_some(),
-            unless(eval.top_p == 1.0, format!("top-p {}", eval.top_p)),
-        ),
-        (
-            "--top-k",
-            top_k.is_some(),
-            unless(eval.top_k == 0, format!("top-k {}", eval.top_k)),
-        ),
-        (
-            "--min-p",
-            min_p.is_some(),
-            unless(eval.min_p == 0.0, format!("min-p {}", eval.min_p)),
-        ),
-    ] {
-        checkpoint.note(option, is_given, value);
-    }
     let min_tokens = args.min_tokens.unwrap_or(eval.min_tokens);
     if min_tokens > max_tokens {
         return Err(Usage(format!(
