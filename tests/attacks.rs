@@ -299,7 +299,7 @@ fn attack(backend: &Backend) {
     };
     siege.honest_sample("before the first case");
     siege.run(&cases);
-    siege.report(backend, &cases);
+    siege.report(backend);
 }
 
 impl Siege {
@@ -402,43 +402,20 @@ impl Siege {
         self.faults.lock().unwrap().push(fault);
     }
 
-    /// Prints the counts, writes the outcomes beside the build, and fails if there are faults.
-    fn report(self, backend: &Backend, cases: &[Case]) {
-        let outcomes = self.outcomes.into_inner().unwrap();
+    /// Writes the outcomes beside the build, and fails if there are faults.
+    fn report(self, backend: &Backend) {
         let mut text = String::new();
-        for (name, outcome) in &outcomes {
+        for (name, outcome) in self.outcomes.into_inner().unwrap() {
             writeln!(text, "{}", json!({ "case": name, "outcome": outcome })).unwrap();
         }
         let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
             .join(format!("attacks-{}.jsonl", backend.name));
         std::fs::write(&file, text).unwrap();
-
-        let mut families: BTreeMap<&str, (usize, BTreeMap<&str, usize>)> = BTreeMap::new();
-        for case in cases {
-            families.entry(&case.family).or_default().0 += 1;
-        }
-        for (name, outcome) in &outcomes {
-            let family = name.split('/').next().unwrap();
-            let verdicts = &mut families.get_mut(family).unwrap().1;
-            *verdicts
-                .entry(outcome["verdict"].as_str().unwrap())
-                .or_default() += 1;
-        }
-        for (family, (number, verdicts)) in &families {
-            eprintln!(
-                "{}: {family}: {number} cases, verdicts {verdicts:?}",
-                backend.name
-            );
-        }
         eprintln!("outcomes: {}", file.display());
 
         let mut faults = self.faults.into_inner().unwrap();
         faults.extend(self.bait.touched());
-        assert!(
-            faults.is_empty(),
-            "{} faults:\n{}",
-            faults.len(),
-            faults.join("\n")
-        );
+        let count = faults.len();
+        assert!(faults.is_empty(), "{count} faults:\n{}", faults.join("\n"));
     }
 }

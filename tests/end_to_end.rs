@@ -8,6 +8,9 @@ use tests::data;
 use tests::programs::{Verifier, rapid, run, start, wait_for};
 use tests::training::{Job, repeating, set};
 
+/// The options of a verifier of mathematics alone.
+const MATH: [&str; 4] = ["--set", "code.sandbox=none", "--require", "math"];
+
 #[test]
 fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     let Some(_) = artifacts::model() else { return };
@@ -29,7 +32,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         let every = format!("run.checkpoint_every={every}");
         [&sets[..], &set(&[&every])].concat()
     });
-    let mut verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let mut verifier = Verifier::start(&MATH);
 
     let undisturbed = Job::new(
         &folder.path().join("undisturbed"),
@@ -104,63 +107,6 @@ fn weights(job: &Job, step: usize) -> Vec<u8> {
     std::fs::read(job.folder.join(file)).unwrap()
 }
 
-#[test]
-fn an_extended_run_equals_a_run_of_that_length_from_the_start() {
-    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let mut sets = repeating(folder.path());
-    sets.extend(set(&[
-        "algorithm.group_size=2",
-        "algorithm.n_step=4",
-        "algorithm.h=2",
-        "run.checkpoint_every=0",
-        "run.keep_state=true",
-        "sampling.max_tokens=6",
-    ]));
-    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    let trained = |name: &str, length: &str| {
-        let sets = [&sets[..], &set(&[length])].concat();
-        let job = Job::new(&folder.path().join(name), "quickstart", &verifier, &sets);
-        let _ = job.start().finish().success();
-        job
-    };
-    let from_start = trained("from-start", "run.updates=4");
-    let extended = trained("extended", "run.updates=2");
-    let resume = |length: &str| {
-        let folder = extended.folder.as_os_str();
-        let command = ["train".as_ref(), "--resume".as_ref(), folder];
-        run(&mut rapid(
-            command
-                .into_iter()
-                .chain(["--set".as_ref(), length.as_ref()]),
-        ))
-    };
-    let error = resume("run.updates=1").failure(2);
-    assert!(
-        error.contains("the run has 2 updates") && error.contains("not 1 update"),
-        "{error}"
-    );
-    let stderr = resume("run.updates=4").success().stderr;
-    assert!(
-        stderr.contains("the run is made longer: 4 updates instead of 2"),
-        "{stderr}"
-    );
-    assert_eq!(extended.metrics(), from_start.metrics());
-    for file in [
-        "config.toml",
-        "samples/phase-0.jsonl",
-        "samples/phase-1.jsonl",
-        "checkpoints/step-4/model.safetensors",
-        "checkpoints/step-4/state.bin",
-        "checkpoints/step-4/rapid.toml",
-    ] {
-        let read = |job: &Job| std::fs::read(job.folder.join(file)).unwrap();
-        assert!(read(&extended) == read(&from_start), "{file}");
-    }
-}
-
 /// The required options of an evaluation, except the model.
 fn evaluation(folder: &Path, verifier: &Verifier) -> Vec<String> {
     let tasks = folder.join("repeat.jsonl");
@@ -181,10 +127,12 @@ fn evaluation(folder: &Path, verifier: &Verifier) -> Vec<String> {
 
 #[test]
 fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resumes() {
-    let Some(_) = artifacts::model() else { return };
+    let Some(gguf) = artifacts::model() else {
+        return;
+    };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
-    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
+    let verifier = Verifier::start(&MATH);
     let mut sets = repeating(home);
     sets.extend(set(&[
         "algorithm.group_size=2",
@@ -192,10 +140,13 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
         "algorithm.h=1",
         "run.updates=1",
         "eval.temperature=0.7",
+        // The weights do not change.
+        "optimiser.lr=0",
     ]));
     let job = Job::new(&home.join("run"), "quickstart", &verifier, &sets);
     let _ = job.start().finish().success();
     let model = job.folder.join("checkpoints/last");
+    assert_generates_the_same(&gguf, &model, home);
     let eval = |model: &Path, more: &[&str]| {
         let mut command = evaluation(home, &verifier);
         command.extend(["--model", model.to_str().unwrap()].map(str::to_owned));
@@ -229,14 +180,7 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
         .sum();
     assert_eq!(counted, 64, "{verdicts}");
 
-    let lenient = Verifier::start(&[
-        "--set",
-        "code.sandbox=none",
-        "--require",
-        "math",
-        "--math-policy",
-        "lenient",
-    ]);
+    let lenient = Verifier::start(&[&MATH[..], &["--math-policy", "lenient"]].concat());
     let elsewhere = |more: &[&str]| {
         let mut command = evaluation(home, &lenient);
         let model = ["--model", model.to_str().unwrap(), "-n", "1"];
@@ -325,33 +269,6 @@ fn assert_exact_on_policy(lines: &[serde_json::Value]) {
 }
 
 #[test]
-fn gsm8k_trains_with_real_rewards() {
-    let (Some(_), Some(data), true) = (
-        artifacts::model(),
-        data::holding("gsm8k"),
-        artifacts::long_only(),
-    ) else {
-        return;
-    };
-    let data = data.folder.to_str().unwrap();
-    let verifier = Verifier::start(&[
-        "--data-dir",
-        data,
-        "--set",
-        "code.sandbox=none",
-        "--require",
-        "math",
-    ]);
-    train(
-        &verifier,
-        "smollm2-gsm8k",
-        data,
-        "gsm8k/train/",
-        &["sampling.max_tokens=16"],
-    );
-}
-
-#[test]
 fn mbpp_plus_trains_with_real_rewards() {
     let (Some(_), Some(_), Some(data)) = (
         artifacts::model(),
@@ -362,17 +279,6 @@ fn mbpp_plus_trains_with_real_rewards() {
     };
     let data = data.folder.to_str().unwrap();
     let verifier = Verifier::start(&["--data-dir", data, "--require", "code"]);
-    train(
-        &verifier,
-        "smollm2-mbppplus",
-        data,
-        "mbppplus/",
-        &["sampling.max_tokens=48"],
-    );
-}
-
-/// Makes three updates with a recipe, with small settings, and checks the verdict of every sample.
-fn train(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&str]) {
     let folder = tempfile::tempdir().unwrap();
     let mut arguments = ["--data-dir", data].map(str::to_owned).to_vec();
     arguments.extend(set(&[
@@ -382,9 +288,10 @@ fn train(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&st
         "run.updates=3",
         "run.checkpoint_every=0",
         "eval.samples=0",
+        "sampling.max_tokens=48",
     ]));
-    arguments.extend(set(more));
-    let job = Job::new(&folder.path().join("run"), recipe, verifier, &arguments);
+    let root = folder.path().join("run");
+    let job = Job::new(&root, "smollm2-mbppplus", &verifier, &arguments);
     let _ = job.start().finish().success();
     let lines = job.lines();
     assert_eq!(lines.len(), 3);
@@ -393,89 +300,67 @@ fn train(verifier: &Verifier, recipe: &str, data: &str, tasks: &str, more: &[&st
     let samples = job.samples();
     assert_eq!(samples.len(), 12);
     for sample in &samples {
-        assert!(
-            sample["task"].as_str().unwrap().starts_with(tasks),
-            "{sample}"
-        );
-        assert!(
-            sample["reward"] == 0.0 || sample["reward"] == 1.0,
-            "{sample}"
-        );
-        assert_eq!(
-            sample["reward"] == 1.0,
-            sample["verdict"] == "correct",
-            "{sample}"
-        );
+        let task = sample["task"].as_str().unwrap();
+        assert!(task.starts_with("mbppplus/"), "{sample}");
+        let reward = f64::from(u8::from(sample["verdict"] == "correct"));
+        assert_eq!(sample["reward"], reward, "{sample}");
     }
-    for file in [
-        "config.toml",
-        "metrics.jsonl",
-        "timings.jsonl",
-        "checkpoints/step-3/config.json",
-        "checkpoints/step-3/model.safetensors",
-        "checkpoints/step-3/tokenizer.json",
-    ] {
-        assert!(
-            job.folder.join(file).is_file(),
-            "{file} is not in the run folder"
-        );
+    for file in ["config.json", "model.safetensors", "tokenizer.json"] {
+        let path = root.join("checkpoints/step-3").join(file);
+        assert!(path.is_file(), "{file} is not in the checkpoint");
     }
-    let _ = run(&mut rapid(["report".as_ref(), job.folder.as_os_str()])).success();
-    assert!(job.folder.join("report.html").is_file());
+    let _ = run(&mut rapid(["report".as_ref(), root.as_os_str()])).success();
+    assert!(root.join("report.html").is_file());
 }
 
-#[test]
-fn a_checkpoint_generates_the_same_as_the_model_that_it_was_saved_from() {
-    let Some(model) = artifacts::model() else {
-        return;
-    };
-    let folder = tempfile::tempdir().unwrap();
-    let prompts = folder.path().join("prompts.jsonl");
+/// Asserts that the checkpoint of weights that did not change generates the same as the model that they are from.
+fn assert_generates_the_same(model: &Path, checkpoint: &Path, folder: &Path) {
+    let prompts = folder.join("prompts.jsonl");
     std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();
-    let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    let mut sets = repeating(folder.path());
-    // A learning rate of 0 does not change the weights.
-    sets.extend(set(&[
-        "algorithm.group_size=2",
-        "algorithm.n_step=4",
-        "algorithm.h=1",
-        "run.updates=1",
-        "optimiser.lr=0",
-    ]));
-    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
-    let _ = job.start().finish().success();
-
     let generate = |model: &Path, out: &str| {
-        let out = folder.path().join(out);
-        let arguments = [
-            "generate",
-            "--temperature",
-            "0",
-            "--max-tokens",
-            "12",
-            "--logprobs",
-            "--device",
-            "cpu",
-        ]
-        .map(std::ffi::OsStr::new);
-        let named = [
-            "--model".as_ref(),
-            model.as_os_str(),
-            "--prompts".as_ref(),
-            prompts.as_os_str(),
-            "--out".as_ref(),
-            out.as_os_str(),
-        ];
-        let _ = run(&mut rapid(arguments.into_iter().chain(named))).success();
+        let out = folder.join(out);
+        let mut command = rapid(["generate", "--temperature", "0", "--max-tokens", "12"]);
+        command.args(["--logprobs", "--device", "cpu", "--model"]);
+        command.arg(model).arg("--prompts").arg(&prompts);
+        let _ = run(command.arg("--out").arg(&out)).success();
         std::fs::read_to_string(out).unwrap()
     };
-    let (before, after) = (
-        generate(&model, "before.jsonl"),
-        generate(&job.folder.join("checkpoints/step-1"), "after.jsonl"),
-    );
+    let before = generate(model, "before.jsonl");
     assert!(
         before.lines().count() == 2 && before.contains("Paris"),
         "{before}"
     );
-    assert_eq!(before, after);
+    assert_eq!(before, generate(checkpoint, "after.jsonl"));
+}
+
+#[test]
+fn a_teacher_without_correct_completions_leaves_no_run_folder() {
+    let Some(_) = artifacts::model() else { return };
+    let verifier = Verifier::start(&MATH);
+    let folder = tempfile::tempdir().unwrap();
+    let teacher = folder.path().join("teacher.jsonl");
+    let mut sets = repeating(folder.path());
+    sets.extend(set(&[
+        "algorithm.preset=sft",
+        "algorithm.group_size=1",
+        "algorithm.h=1",
+        "algorithm.n_step=8",
+        "run.updates=1",
+        &format!("data.teacher={}", teacher.display()),
+    ]));
+    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
+    let line = |answer: u32| {
+        let completion = format!(" \\boxed{{{answer}}}");
+        serde_json::json!({"task": "repeat/10", "completion": completion}).to_string()
+    };
+    std::fs::write(&teacher, line(11)).unwrap();
+    let error = job.start().finish().failure(1);
+    assert!(
+        error.contains("0 right, 1 wrong") && !error.contains("--resume"),
+        "{error}"
+    );
+    assert!(!job.folder.exists());
+    std::fs::write(&teacher, line(10)).unwrap();
+    let _ = job.start().finish().success();
+    assert_eq!(job.lines().len(), 1);
 }

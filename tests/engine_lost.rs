@@ -33,7 +33,11 @@ fn verdicts_are_unavailable_from_the_kill_of_an_engine_until_it_is_back() {
         arguments.extend(["--set", setting]);
     }
     let verifier = Verifier::start(&arguments);
-    let ask = |completion: &str| judge(&verifier, completion);
+    let ask = |completion: &str| {
+        verifier.judge(
+            &json!({"id": "1", "task": "tasks/values", "prompt": "", "completion": completion}),
+        )
+    };
     let honest = "def solve(xs): return sorted(x * x for x in xs if x % 2 == 0)";
     assert_eq!(ask(honest)["verdict"], "correct");
 
@@ -61,14 +65,6 @@ fn verdicts_are_unavailable_from_the_kill_of_an_engine_until_it_is_back() {
     });
     assert_eq!(again["verdict"], "correct", "{again}");
     assert_eq!(again["passed"], again["total"]);
-}
-
-fn judge(verifier: &Verifier, completion: &str) -> Value {
-    let item = json!({"id": "1", "task": "tasks/values", "prompt": "", "completion": completion});
-    let body = json!({ "items": [item] }).to_string();
-    let answer = verifier.request("POST", "/v1/verify", body.as_bytes());
-    assert_eq!(answer.status, 200, "{}", answer.body);
-    answer.json()["results"][0].clone()
 }
 
 fn assert_unavailable(answer: &Value) {

@@ -16,7 +16,6 @@ mod mpi;
 mod own_tasks;
 mod parity;
 mod planned;
-mod presets;
 mod profiler;
 mod references;
 mod report_page;

@@ -5,7 +5,9 @@ use std::process::Command;
 use std::time::{Duration, Instant};
 
 use tests::artifacts;
-use tests::programs::{Outcome, Running, Verifier, program, rapid, run, start, wait_for};
+use tests::programs::{
+    Outcome, Running, Verifier, descendants, program, rapid, run, signal, start, wait_for,
+};
 use tests::repository::root;
 use tests::training::{Job, repeating, set};
 
@@ -55,32 +57,18 @@ fn launched(launcher: &[String], ranks: usize, arguments: &[String]) -> Command 
 
 /// The command line of a small run.
 fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Vec<String> {
-    let mut arguments: Vec<String> = [
-        "train",
-        "--recipe",
-        "quickstart",
-        "--verifier",
-        &verifier.url(),
-        "--device",
-        "cpu",
-        "--threads",
-        "1",
-        "--out",
-        out.to_str().unwrap(),
-    ]
-    .map(str::to_owned)
-    .into();
-    arguments.extend(repeating(inputs));
-    arguments.extend(set(&[
+    let mut sets = repeating(inputs);
+    sets.extend(set(&[
         "run.slices=4",
         "run.updates=4",
         "run.checkpoint_every=2",
         "run.keep_state=true",
         "algorithm.n_step=8",
         "algorithm.group_size=4",
+        "engine.threads=1",
     ]));
-    arguments.extend(set(more));
-    arguments
+    sets.extend(set(more));
+    Job::new(out, "quickstart", verifier, &sets).arguments
 }
 
 /// What a run leaves that does not depend on time: its metrics, and its last checkpoint with the optimiser's state.
@@ -170,34 +158,6 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
 }
 
 #[test]
-fn a_killed_rank_ends_all_and_the_run_goes_on_alone() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
-    let verifier = Verifier::start(&[]);
-    let home = tempfile::tempdir().unwrap();
-    let lora = ["lora.rank=4", "run.updates=6"];
-    let expected = home.path().join("expected");
-    let _ = finish(&mut rapid(training(
-        &expected,
-        &verifier,
-        home.path(),
-        &lora,
-    )));
-
-    let out = home.path().join("killed");
-    let arguments = training(&out, &verifier, home.path(), &lora);
-    let job = Job::new(&out, "quickstart", &verifier, &[]);
-    let mut running = start(&mut launched(&open_mpi, 2, &arguments));
-    job.reach(&mut running, 3);
-    signal(rank(&running, "1"), "-9");
-    let outcome = running.finish_within(LIMIT);
-    assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    let _ = finish(&mut rapid(["train", "--resume", out.to_str().unwrap()]));
-    assert_same(&out, &expected);
-}
-
-#[test]
 fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
         return;
@@ -218,7 +178,7 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     );
 }
 
-/// Whether what takes minutes runs: full weights, failures, Slurm.
+/// Whether what takes minutes runs: full weights, most failures, Slurm.
 fn long(what: &str) -> bool {
     let long = artifacts::long();
     if !long {
@@ -275,14 +235,14 @@ impl Undisturbed {
 }
 
 fn rank(running: &Running, rank: &str) -> u32 {
-    let ranks = ranks_below(running.process()).into_iter();
-    let mut ranks = ranks
-        .filter(|process| environment(*process, "OMPI_COMM_WORLD_RANK").as_deref() == Some(rank));
-    ranks.next().expect("the rank runs")
-}
-
-fn signal(process: u32, signal: &str) {
-    let _ = run(Command::new("kill").args([signal, &process.to_string()])).success();
+    let is_rank = |process: &u32| {
+        let all = std::fs::read(format!("/proc/{process}/environ")).unwrap_or_default();
+        let variable = format!("OMPI_COMM_WORLD_RANK={rank}");
+        all.split(|byte| *byte == 0)
+            .any(|line| line == variable.as_bytes())
+    };
+    let ranks = descendants(running.process());
+    ranks.into_iter().find(is_rank).expect("the rank runs")
 }
 
 #[test]
@@ -323,25 +283,26 @@ fn libraries_of_python_packages_carry_the_same_bytes() {
 }
 
 #[test]
-fn no_rank_that_is_killed_loses_anything() {
+fn a_killed_rank_ends_all_and_the_run_goes_on_without_loss() {
     let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
         return;
     };
-    if !long("either rank killed in all phases of a run, and the run resumed on 1, 2 and 4") {
-        return;
-    }
     let undisturbed = Undisturbed::new();
     // Updates take about a second here, and every second one ends with a checkpoint.
-    let moments = [(1, 0), (1, 300), (2, 0), (3, 100), (3, 600), (4, 10)];
-    for (number, (updates, milliseconds)) in moments.into_iter().enumerate() {
-        for victim in ["0", "1"] {
-            let out = undisturbed
-                .home
-                .path()
-                .join(format!("killed-{number}-{victim}"));
-            let running = undisturbed.start(&open_mpi, &out, updates);
-            std::thread::sleep(Duration::from_millis(milliseconds));
-            signal(rank(&running, victim), "-9");
+    let (moments, victims) =
+        if long("either rank killed in all phases of a run, and the run resumed on 1, 2 and 4") {
+            let moments = &[(1, 0), (1, 300), (2, 0), (3, 100), (3, 600), (4, 10)][..];
+            (moments, &["0", "1"][..])
+        } else {
+            (&[(3, 0)][..], &["1"][..])
+        };
+    for (number, (updates, milliseconds)) in moments.iter().enumerate() {
+        for victim in victims {
+            let name = format!("killed-{number}-{victim}");
+            let out = undisturbed.home.path().join(name);
+            let running = undisturbed.start(&open_mpi, &out, *updates);
+            std::thread::sleep(Duration::from_millis(*milliseconds));
+            assert!(signal("KILL", &[rank(&running, victim)]));
             let since = Instant::now();
             let outcome = running.finish_within(LIMIT);
             assert!(outcome.code != Some(0), "{}", outcome.stderr);
@@ -367,7 +328,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     // As Slurm does before the time is up: all ranks get the signal.
     let running = undisturbed.start(&open_mpi, &stopped, 2);
     for number in ["1", "0"] {
-        signal(rank(&running, number), "-TERM");
+        assert!(signal("TERM", &[rank(&running, number)]));
     }
     let outcome = running.finish_within(LIMIT);
     assert!(
@@ -492,8 +453,6 @@ fn ranks_of_slurm_train_as_one_process_does() {
         "quickstart",
         "--out",
         out.to_str().unwrap(),
-        "--threads",
-        "1",
     ];
     let more = undisturbed.arguments(&out).into_iter();
     arguments.extend(more.filter(|word| !own.contains(&word.as_str())));
@@ -510,25 +469,4 @@ fn ranks_of_slurm_train_as_one_process_does() {
         "{log}"
     );
     assert_same(&out, &undisturbed.expected());
-}
-
-/// The processes that a process started, and those that they started.
-fn ranks_below(parent: u32) -> Vec<u32> {
-    let children = format!("/proc/{parent}/task/{parent}/children");
-    let children = std::fs::read_to_string(children).unwrap_or_default();
-    let children = children
-        .split_whitespace()
-        .filter_map(|child| child.parse().ok());
-    children
-        .flat_map(|child| [vec![child], ranks_below(child)].concat())
-        .collect()
-}
-
-fn environment(process: u32, name: &str) -> Option<String> {
-    let all = std::fs::read(format!("/proc/{process}/environ")).ok()?;
-    let all = String::from_utf8_lossy(&all).into_owned();
-    let value = all
-        .split('\0')
-        .find_map(|line| line.strip_prefix(name)?.strip_prefix('='));
-    value.map(str::to_owned)
 }

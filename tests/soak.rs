@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
@@ -53,8 +53,6 @@ fn a_mixed_load_gets_its_verdicts_and_allocated_memory_does_not_grow() {
         verifier: Verifier::start_with(&arguments, &live.environment()),
         live,
         faults: Mutex::default(),
-        costs: Mutex::default(),
-        peak: AtomicU64::new(0),
     };
     let cases = attacks::all(&[]);
     let labelled = labelled(&data);
@@ -69,7 +67,9 @@ fn a_mixed_load_gets_its_verdicts_and_allocated_memory_does_not_grow() {
         let live = soak.part(&format!("part {part} of {parts}"), part * size, &kinds);
         readings.push(((part * size) as f64, live as f64));
     }
-    soak.report();
+    let faults = soak.faults.into_inner().unwrap();
+    let count = faults.len();
+    assert!(faults.is_empty(), "{count} faults:\n{}", faults.join("\n"));
     let (slope, error) = growth(&readings);
     eprintln!("{slope:.0} ± {error:.0} bytes per sample");
     assert!(
@@ -94,25 +94,6 @@ fn growth(points: &[(f64, f64)]) -> (f64, f64) {
         .map(|point| (point.1 - y - slope * (point.0 - x)).powi(2))
         .sum();
     (slope, (residuals / (count - 2.0) / spread).sqrt())
-}
-
-#[test]
-fn a_leak_is_distinguished_from_noise() {
-    // Variations of kilobytes, in a fixed pattern.
-    let noise = |n: usize| [3e4, -2e4, 1e4, -4e4, 2e4][n % 5];
-    let readings = |per_sample: f64| -> Vec<(f64, f64)> {
-        (1..=10)
-            .map(|n| {
-                (
-                    n as f64 * 1000.0,
-                    1e8 + per_sample * n as f64 * 1000.0 + noise(n),
-                )
-            })
-            .collect()
-    };
-    let is_leak = |(slope, error): (f64, f64)| slope - 3.0 * error >= MIN_LEAK;
-    assert!(!is_leak(growth(&readings(0.0))));
-    assert!(is_leak(growth(&readings(1.1 * MIN_LEAK))));
 }
 
 /// The number of bytes that a process has allocated and not freed, counted by a preloaded library.
@@ -215,10 +196,6 @@ struct Soak {
     verifier: Verifier,
     live: LiveBytes,
     faults: Mutex<Vec<String>>,
-    /// By family, the number of samples and the seconds until their answers.
-    costs: Mutex<BTreeMap<String, (usize, f64)>>,
-    /// Peak resident memory in this part, in bytes.
-    peak: AtomicU64,
 }
 
 impl Soak {
@@ -226,11 +203,13 @@ impl Soak {
     fn part(&self, name: &str, first: usize, kinds: &[Kind<'_>]) -> u64 {
         let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let started = Instant::now();
-        self.peak.store(0, Ordering::SeqCst);
         std::thread::scope(|scope| {
             scope.spawn(|| {
                 while !over.load(Ordering::SeqCst) {
-                    self.watch();
+                    let answer = self.verifier.request("GET", "/healthz", b"");
+                    if answer.status != 200 {
+                        self.fault(format!("unhealthy: {answer:?}"));
+                    }
                     std::thread::sleep(Duration::from_millis(250));
                 }
             });
@@ -257,64 +236,43 @@ impl Soak {
         });
         let (live, memory) = (self.live.read(), self.verifier.memory());
         eprintln!(
-            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory}; peak {} MB",
+            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory}",
             kinds.len(),
             started.elapsed().as_secs_f64(),
-            live as f64 / 1e6,
-            self.peak.load(Ordering::SeqCst) / 1_000_000
+            live as f64 / 1e6
         );
         live
     }
 
-    /// Checks the service's health and records its memory.
-    fn watch(&self) {
-        let answer = self.verifier.request("GET", "/healthz", b"");
-        if answer.status != 200 {
-            self.fault(format!("unhealthy: {answer:?}"));
-        }
-        let memory = self.verifier.memory().resident;
-        self.peak.fetch_max(memory, Ordering::SeqCst);
-    }
-
     fn send(&self, number: usize, kind: Kind<'_>) {
-        let started = Instant::now();
         // Verdicts do not depend on the prompt, but it is part of their cache keys.
         let prompt = format!("sample {number}");
-        let (family, fault) = match kind {
+        match kind {
             Kind::Case(case, task) => {
                 let answer = self.judge(&case.request_after(&prompt, task));
                 let verdict = answer["verdict"].as_str().unwrap_or_default();
-                let as_expected = case.verdicts.iter().any(|allowed| allowed == verdict)
-                    && answer["cached"] == false;
-                let fault = format!(
-                    "{} on {task}: {answer}, instead of {:?}",
-                    case.id(),
-                    case.verdicts
-                );
-                (case.family.as_str(), (!as_expected).then_some(fault))
+                let allowed = case.verdicts.iter().any(|allowed| allowed == verdict);
+                if !allowed || answer["cached"] != false {
+                    let (id, verdicts) = (case.id(), &case.verdicts);
+                    self.fault(format!("{id} on {task}: {answer}, instead of {verdicts:?}"));
+                }
             }
             Kind::Labelled(sample) => {
                 let item = json!({"id": "labelled", "task": sample.task, "prompt": prompt, "completion": sample.completion});
                 let answer = self.judge(&json!({ "items": [item] }).to_string());
                 let reward = f64::from(u8::from(sample.passed));
-                let as_expected = answer["reward"] == reward && answer["cached"] == false;
-                let fault = format!("{}: {answer}, instead of {reward}", sample.task);
-                ("labelled", (!as_expected).then_some(fault))
+                if answer["reward"] != reward || answer["cached"] != false {
+                    self.fault(format!("{}: {answer}, instead of {reward}", sample.task));
+                }
             }
             Kind::Broken => {
                 let body = format!("{{\"items\": [{{\"id\": \"{prompt}\", \"task\": ");
                 let answer = self.verifier.request("POST", "/v1/verify", body.as_bytes());
-                let fault = format!("half a request: {answer:?}");
-                ("broken", (answer.status != 400).then_some(fault))
+                if answer.status != 400 {
+                    self.fault(format!("half a request: {answer:?}"));
+                }
             }
-        };
-        if let Some(fault) = fault {
-            self.fault(fault);
         }
-        let mut costs = self.costs.lock().unwrap();
-        let (samples, seconds) = costs.entry(family.to_owned()).or_default();
-        *samples += 1;
-        *seconds += started.elapsed().as_secs_f64();
     }
 
     fn judge(&self, body: &str) -> Value {
@@ -327,22 +285,5 @@ impl Soak {
 
     fn fault(&self, fault: String) {
         self.faults.lock().unwrap().push(fault);
-    }
-
-    /// Prints the counts, and fails if there are faults.
-    fn report(&self) {
-        for (family, (samples, seconds)) in &*self.costs.lock().unwrap() {
-            eprintln!(
-                "{family}: {samples} samples, answered after {:.2} s on average",
-                seconds / *samples as f64
-            );
-        }
-        let faults = self.faults.lock().unwrap();
-        assert!(
-            faults.is_empty(),
-            "{} faults:\n{}",
-            faults.len(),
-            faults.join("\n")
-        );
     }
 }

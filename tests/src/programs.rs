@@ -223,7 +223,7 @@ impl Running {
     pub fn kill_with_descendants(mut self) -> Outcome {
         let id = self.process();
         if self.ended().is_none() {
-            signal("STOP", &[id]);
+            assert!(signal("STOP", &[id]), "kill -STOP {id} failed");
             // It may have been starting another process.
             wait_for("a program to stop", SIGNALLED, || {
                 // Z: it has ended.
@@ -231,7 +231,8 @@ impl Running {
             });
             wait_for("the processes of a program to end", SIGNALLED, || {
                 let alive = descendants(id);
-                signal("KILL", &alive);
+                // One of them may have ended meanwhile.
+                let _ = signal("KILL", &alive);
                 alive.is_empty().then_some(())
             });
         }
@@ -276,7 +277,11 @@ impl Drop for Running {
 }
 
 /// Sends a signal to processes, and returns whether all of them existed.
-fn signal(name: &str, processes: &[u32]) -> bool {
+///
+/// # Panics
+/// If there is no `kill` program.
+#[must_use]
+pub fn signal(name: &str, processes: &[u32]) -> bool {
     if processes.is_empty() {
         return true;
     }
@@ -291,7 +296,6 @@ fn signal(name: &str, processes: &[u32]) -> bool {
 
 /// A process of the system.
 struct Process {
-    id: u32,
     parent: u32,
     /// A letter of proc_pid_stat(5): T is stopped, Z has ended.
     state: char,
@@ -305,32 +309,31 @@ impl Process {
         let (_, fields) = text.rsplit_once(") ")?;
         let mut fields = fields.split(' ');
         Some(Self {
-            id,
             state: fields.next()?.chars().next()?,
             parent: fields.next()?.parse().ok()?,
         })
     }
-
-    fn all() -> Vec<Self> {
-        let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
-        entries
-            .flatten()
-            .filter_map(|entry| Self::of(entry.file_name().to_str()?.parse().ok()?))
-            .collect()
-    }
 }
 
 /// The processes that a process started, those that these started, and so on, except those that have ended.
-fn descendants(process: u32) -> Vec<u32> {
-    let all = Process::all();
+///
+/// # Panics
+/// If the system is not Linux.
+#[must_use]
+pub fn descendants(process: u32) -> Vec<u32> {
+    let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
+    let ids = entries.flatten().filter_map(|entry| {
+        let id: u32 = entry.file_name().to_str()?.parse().ok()?;
+        Some((id, Process::of(id)?))
+    });
+    let alive: Vec<(u32, Process)> = ids
+        .filter(|(_, process)| !matches!(process.state, 'Z' | 'X'))
+        .collect();
     let mut family = vec![process];
     let mut next = 0;
-    while next < family.len() {
-        let parent = family[next];
-        let children = all
-            .iter()
-            .filter(|child| child.parent == parent && !matches!(child.state, 'Z' | 'X'));
-        family.extend(children.map(|child| child.id));
+    while let Some(parent) = family.get(next).copied() {
+        let children = alive.iter().filter(|(_, child)| child.parent == parent);
+        family.extend(children.map(|(id, _)| *id));
         next += 1;
     }
     family.split_off(1)
@@ -447,6 +450,18 @@ impl Verifier {
             (answer.status == 200).then_some(())
         });
         self.running = Some(running);
+    }
+
+    /// Has it judge an item, and returns the judgement.
+    ///
+    /// # Panics
+    /// If it does not answer with a judgement.
+    #[must_use]
+    pub fn judge(&self, item: &serde_json::Value) -> serde_json::Value {
+        let body = serde_json::json!({ "items": [item] }).to_string();
+        let answer = self.request("POST", "/v1/verify", body.as_bytes());
+        assert_eq!(answer.status, 200, "{}", answer.body);
+        answer.json()["results"][0].clone()
     }
 
     /// Sends a request to it.

@@ -19,7 +19,8 @@ const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
 
 /// A run folder and the command line of its run.
 pub struct Job {
-    arguments: Vec<String>,
+    /// Those of `rapid`.
+    pub arguments: Vec<String>,
     /// The run folder.
     pub folder: PathBuf,
 }
