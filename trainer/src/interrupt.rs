@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 
 use crate::stderr::say;
@@ -74,9 +75,8 @@ impl StopSignal {
     }
 }
 
-#[cfg(unix)]
+/// Waits for Ctrl-C or SIGTERM.
 async fn interrupted() {
-    use tokio::signal::unix::{SignalKind, signal};
     let Ok(mut terminated) = signal(SignalKind::terminate()) else {
         let _ = tokio::signal::ctrl_c().await;
         return;
@@ -85,9 +85,4 @@ async fn interrupted() {
         _ = tokio::signal::ctrl_c() => {}
         _ = terminated.recv() => {}
     }
-}
-
-#[cfg(not(unix))]
-async fn interrupted() {
-    let _ = tokio::signal::ctrl_c().await;
 }

@@ -68,38 +68,13 @@ pub enum RewardError {
         "no verifier is set: give its address with --verifier URL, as `verifier.url` in the recipe or in the environment variable RAPID_VERIFIER; `rapid-verifier serve` prints it"
     )]
     NoUrl,
-    /// The verifier requires a token, and there is none, or it is another one.
-    #[error(
-        "the verifier at {url} requires a token, and {}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`",
-        token_state(.variable, *.sent)
-    )]
-    Token {
-        /// The verifier.
-        url: String,
-        /// The environment variable that is read.
-        variable: String,
-        /// Whether it held a token.
-        sent: bool,
-    },
     /// The verifier cannot be reached, or refused the request.
     #[error(transparent)]
     Client(#[from] ClientError),
-    /// A grader that the tasks need will never judge.
+    /// A grader that the tasks need judges differently than the recipe expects, or does not say how it judges.
     #[error(
-        "the verifier at {url} cannot judge {kind} tasks: {reason}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again"
-    )]
-    Grader {
-        /// The verifier.
-        url: String,
-        /// `math`, `code` or `lean`.
-        kind: &'static str,
-        /// The verifier's reason.
-        reason: String,
-    },
-    /// A grader that the tasks need judges differently than the recipe expects.
-    #[error(
-        "the verifier at {url} judges {kind} tasks with `{found}`, and the recipe expects `{expected}` (verifier.{key}); start it with `rapid-verifier serve {flag} {expected}`, or set `verifier.{key} = \"{found}\"`",
-        flag = grader_policy::flag(key)
+        "the verifier at {url} {}",
+        grader_policy::difference(kind, key, expected, found.as_deref())
     )]
     Policy {
         /// The verifier.
@@ -110,90 +85,17 @@ pub enum RewardError {
         key: &'static str,
         /// The recipe's value.
         expected: String,
-        /// The verifier's.
-        found: String,
+        /// The verifier's, if it says so.
+        found: Option<String>,
     },
-    /// The verifier does not say how it judges, and the recipe expects a certain way.
-    #[error(
-        "the verifier at {url} does not say {what}, and the recipe expects `{expected}`; update it and start it with `rapid-verifier serve {flag} {expected}`, or remove verifier.{key}",
-        flag = grader_policy::flag(key)
-    )]
-    UnknownPolicy {
+    /// The verifier is not prepared for the tasks, or refuses the token or a task: what it is, and what to do.
+    #[error("the verifier at {url} {reason}")]
+    Unusable {
         /// The verifier.
         url: String,
-        /// What it does not say.
-        what: &'static str,
-        /// The key in `[verifier]`.
-        key: &'static str,
-        /// The recipe's value.
-        expected: String,
-    },
-    /// Preparing a grader took longer than the patience.
-    #[error(
-        "the verifier at {url} is still preparing its {kind} grader after {waited} s; raise `verifier.patience_s`, or see its log"
-    )]
-    Preparing {
-        /// The verifier.
-        url: String,
-        /// `math`, `code` or `lean`.
-        kind: &'static str,
-        /// Seconds.
-        waited: u64,
-    },
-    /// None of the tasks of a kind that were tried got a verdict.
-    #[error(
-        "the verifier at {url} cannot judge {kind} tasks: {task}{} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier (`rapid-verifier doctor` says how), and start again",
-        and_more(*.others)
-    )]
-    Unjudged {
-        /// The verifier.
-        url: String,
-        /// `math`, `code` or `lean`.
-        kind: &'static str,
-        /// The id of the first task that was tried.
-        task: String,
-        /// How many others were tried.
-        others: usize,
-        /// The verifier's reason for the first.
+        /// The rest of the sentence.
         reason: String,
     },
-    /// The verifier rejects an inline task.
-    #[error(
-        "the verifier at {url} rejects the task {task}: {reason}. Correct the task; if it is right, use a verifier of this program's version"
-    )]
-    Task {
-        /// The verifier.
-        url: String,
-        /// The task's id.
-        task: String,
-        /// The verifier's reason.
-        reason: String,
-    },
-    /// A request with a single completion is larger than the verifier accepts.
-    #[error(
-        "a request with one completion of {task}, its prompt and its task is larger than the verifier at {url} accepts; start it with a higher limit (`rapid-verifier serve --set limits.body_bytes=N`)"
-    )]
-    TooLarge {
-        /// The verifier.
-        url: String,
-        /// The task's id.
-        task: String,
-    },
-}
-
-fn and_more(others: usize) -> String {
-    match others {
-        0 => String::new(),
-        others => format!(" and {others} more"),
-    }
-}
-
-fn token_state(variable: &str, sent: bool) -> String {
-    if sent {
-        format!("the token in the environment variable {variable} is not the verifier's")
-    } else {
-        format!("the environment variable {variable} holds no token")
-    }
 }
 
 /// The client of a verifier, with its patience. Cheap to clone; clones share the bound on requests in flight.
@@ -229,19 +131,14 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError::NoUrl`]; [`RewardError::Client`] for an address that is not valid.
     pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
-        Self::build(settings, false)
+        Self::with_tests(settings, false)
     }
 
-    /// As [`RewardClient::new`], but all tests of a program run, also after the first that fails, which takes longer.
+    /// As [`RewardClient::new`]. With `all_tests`, all tests of a program run, also after the first that fails, which takes longer.
     ///
     /// # Errors
     /// As [`RewardClient::new`].
-    pub fn counting_tests(settings: &config::Verifier) -> Result<Self, RewardError> {
-        Self::build(settings, true)
-    }
-
-    /// See [`RewardClient::new`] and [`RewardClient::counting_tests`].
-    fn build(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
+    pub fn with_tests(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
         let token = settings.token();
         let patience = Duration::from_secs(settings.patience_s);
@@ -368,18 +265,17 @@ impl RewardClient {
         let ClientError::Refused { problem, .. } = &error else {
             return error.into();
         };
-        let url = self.url().to_owned();
         let at_fault = problem.item.and_then(|item| tasks.get(item));
         match (problem.status, at_fault, tasks) {
-            (422, Some(task), _) => RewardError::Task {
-                url,
-                task: task.id.clone(),
-                reason: error.to_string(),
-            },
-            (413, _, [task]) => RewardError::TooLarge {
-                url,
-                task: task.id.clone(),
-            },
+            (422, Some(task), _) => self.unusable(format!(
+                "rejects the task {}: {error}. Correct the task; if it is right, use a verifier of this program's version",
+                task.id
+            )),
+            (413, _, [task]) => self.unusable(format!(
+                "does not accept a request as large as one completion of {}, its prompt and its task; start it with a higher limit (`rapid-verifier serve --set \
+                 limits.body_bytes=N`)",
+                task.id
+            )),
             _ => self.refused(error),
         }
     }
@@ -389,11 +285,21 @@ impl RewardClient {
         if status(&error) != Some(401) {
             return error.into();
         }
-        let (variable, sent) = self.inner.token.clone();
-        RewardError::Token {
+        let (variable, sent) = &self.inner.token;
+        let state = if *sent {
+            format!("the token in the environment variable {variable} is not the verifier's")
+        } else {
+            format!("the environment variable {variable} holds no token")
+        };
+        self.unusable(format!(
+            "requires a token, and {state}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`"
+        ))
+    }
+
+    fn unusable(&self, reason: String) -> RewardError {
+        RewardError::Unusable {
             url: self.url().to_owned(),
-            variable,
-            sent,
+            reason,
         }
     }
 

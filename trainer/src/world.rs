@@ -203,62 +203,64 @@ mod tests {
     }
 
     #[test]
-    fn the_ranks_are_those_of_the_launcher() {
+    fn the_ranks_are_those_of_the_launcher_and_a_process_without_one_is_alone() {
         let two = |local| Some(World { size: 2, local });
         let open_mpi = [
             ("OMPI_COMM_WORLD_SIZE", "2"),
             ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
         ];
-        assert_eq!(world(&open_mpi).unwrap(), two(1));
-        let mpich = [("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")];
-        assert_eq!(world(&mpich).unwrap(), two(0));
-        let slurm = [
-            ("SLURM_STEP_NUM_TASKS", "2"),
-            ("SLURM_LOCALID", "1"),
-            ("SLURM_NTASKS", "2"),
-            ("PMIX_RANK", "1"),
-        ];
-        assert_eq!(world(&slurm).unwrap(), two(1));
-        let pmi2 = [("PMI_SIZE", "2"), ("SLURM_LOCALID", "1")];
-        assert_eq!(world(&pmi2).unwrap(), two(1));
-        // mpirun in a Slurm step of one task.
-        let nested = [&[("SLURM_STEP_NUM_TASKS", "1")], &open_mpi[..]].concat();
-        assert_eq!(world(&nested).unwrap(), two(1));
-    }
-
-    #[test]
-    fn a_process_that_no_launcher_started_is_alone() {
-        assert_eq!(world(&[]).unwrap(), None);
-        assert_eq!(world(&[("OMPI_COMM_WORLD_SIZE", "1")]).unwrap(), None);
-        // A script that sbatch started, with the resources of four tasks.
-        let sbatch = [
-            ("SLURM_NTASKS", "4"),
-            ("SLURM_PROCID", "0"),
-            ("SLURM_LOCALID", "0"),
-        ];
-        assert_eq!(world(&sbatch).unwrap(), None);
-        let torchrun = [("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "1")];
-        assert_eq!(world(&torchrun).unwrap(), None);
-        // Set by hand for another program.
-        assert_eq!(world(&[("WORLD_SIZE", "8")]).unwrap(), None);
+        for (variables, found) in [
+            (&open_mpi[..], two(1)),
+            (&[("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")], two(0)),
+            (
+                &[
+                    ("SLURM_STEP_NUM_TASKS", "2"),
+                    ("SLURM_LOCALID", "1"),
+                    ("SLURM_NTASKS", "2"),
+                    ("PMIX_RANK", "1"),
+                ],
+                two(1),
+            ),
+            // srun --mpi=pmi2.
+            (&[("PMI_SIZE", "2"), ("SLURM_LOCALID", "1")], two(1)),
+            // mpirun in a Slurm step of one task.
+            (
+                &[&[("SLURM_STEP_NUM_TASKS", "1")], &open_mpi[..]].concat(),
+                two(1),
+            ),
+            (&[], None),
+            (&[("OMPI_COMM_WORLD_SIZE", "1")], None),
+            // A script that sbatch started, with the resources of four tasks.
+            (&[("SLURM_NTASKS", "4"), ("SLURM_LOCALID", "0")], None),
+            (
+                &[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "1")],
+                None,
+            ),
+            // Set by hand for another program.
+            (&[("WORLD_SIZE", "8")], None),
+        ] {
+            assert_eq!(world(variables).unwrap(), found, "{variables:?}");
+        }
     }
 
     #[test]
     fn ranks_that_cannot_work_together_are_refused_with_the_remedy() {
-        let refusal = |variables: &[(&str, &str)]| world(variables).unwrap_err().to_string();
-        let torchrun = refusal(&[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "2")]);
-        assert!(torchrun.contains("mpirun -n 2 rapid"), "{torchrun}");
-        assert!(refusal(&[("PMI_SIZE", "3")]).contains("power of two"));
-        let unconnected = refusal(&[("SLURM_STEP_NUM_TASKS", "2"), ("SLURM_LOCALID", "1")]);
-        assert!(unconnected.contains("--mpi=pmix"), "{unconnected}");
+        for (variables, remedy) in [
+            (
+                &[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "2")][..],
+                "mpirun -n 2 rapid",
+            ),
+            (&[("PMI_SIZE", "3")], "power of two"),
+            (&[("SLURM_STEP_NUM_TASKS", "2")], "--mpi=pmix"),
+        ] {
+            let error = world(variables).unwrap_err().to_string();
+            assert!(error.contains(remedy), "{error}");
+        }
         for wrong in ["0", "soon", "-1"] {
             let error = timeout(Some(wrong.to_owned())).unwrap_err().to_string();
             assert!(error.contains("RAPID_RANK_TIMEOUT_S"), "{error}");
         }
-        assert_eq!(
-            timeout(Some("30".to_owned())).unwrap(),
-            Duration::from_secs(30)
-        );
-        assert_eq!(timeout(None).unwrap(), Duration::from_secs(600));
+        let seconds = timeout(Some("30".to_owned())).unwrap();
+        assert_eq!(seconds, Duration::from_secs(30));
     }
 }

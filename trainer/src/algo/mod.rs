@@ -120,56 +120,10 @@ pub struct Gradient {
     pub metrics: Metrics,
 }
 
-/// Numbers that no estimator can use.
-#[derive(Debug, Clone, PartialEq, thiserror::Error)]
-pub enum AlgoError {
-    /// A log-probability is NaN or infinite.
-    #[error(
-        "the log-probability of token {token} of completion {completion} is {value}: the model's numbers are not finite; its weights have diverged, or a file of them is broken"
-    )]
-    NotFinite {
-        /// Index of the completion in the mini-batch.
-        completion: usize,
-        /// Index of the token.
-        token: usize,
-        /// The log-probability.
-        value: f32,
-    },
-    /// The log-probabilities of the policy and of the behaviour policy differ in number.
-    #[error(
-        "completion {completion} has {new} log-probabilities under the policy and {behaviour} under the behaviour policy"
-    )]
-    Length {
-        /// Index of the completion in the mini-batch.
-        completion: usize,
-        /// Under the policy.
-        new: usize,
-        /// Under the behaviour policy.
-        behaviour: usize,
-    },
-    /// The log-probabilities of the policy and of the reference policy differ in number, or the latter are missing.
-    #[error(
-        "completion {completion} has {new} log-probabilities under the policy and {reference} under the reference policy"
-    )]
-    Reference {
-        /// Index of the completion in the mini-batch.
-        completion: usize,
-        /// Under the policy.
-        new: usize,
-        /// Under the reference policy.
-        reference: usize,
-    },
-    /// A reward that is NaN or infinite.
-    #[error(
-        "the reward of completion {completion} is {value}; a verifier answers with a finite number or null"
-    )]
-    Reward {
-        /// Index of the completion in the mini-batch.
-        completion: usize,
-        /// The reward.
-        value: f64,
-    },
-}
+/// Numbers that no estimator can use: what is wrong with which completion of the mini-batch.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AlgoError(String);
 
 /// `dL/dlogp` of every token of a mini-batch of whole groups, with L = −J. `max_tokens` is the maximum length of a completion.
 ///
@@ -310,40 +264,36 @@ fn standard_deviation(group: &[(f64, f64)]) -> f64 {
 
 fn check(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
     for (completion, sample) in groups.iter().flatten().enumerate() {
-        let (new, behaviour) = (sample.new.len(), sample.behaviour.len());
-        if new != behaviour {
-            return Err(AlgoError::Length {
-                completion,
-                new,
-                behaviour,
-            });
-        }
+        let new = sample.new.len();
         let reference = sample.reference.unwrap_or_default();
-        if reference.len() != new && (sample.reference.is_some() || estimator.kl > 0.0) {
-            return Err(AlgoError::Reference {
-                completion,
-                new,
-                reference: reference.len(),
-            });
-        }
-        for values in [sample.new, sample.behaviour, reference] {
-            if let Some(token) = values.iter().position(|value| !value.is_finite()) {
-                return Err(AlgoError::NotFinite {
-                    completion,
-                    token,
-                    value: values[token],
-                });
+        let needed = sample.reference.is_some() || estimator.kl > 0.0;
+        for (other, policy) in [
+            (Some(sample.behaviour.len()), "behaviour"),
+            (needed.then_some(reference.len()), "reference"),
+        ] {
+            if let Some(other) = other.filter(|other| *other != new) {
+                return Err(AlgoError(format!(
+                    "completion {completion} has {new} log-probabilities under the policy and {other} under the {policy} policy"
+                )));
             }
         }
-        if !sample.padding.is_finite() {
-            return Err(AlgoError::NotFinite {
-                completion,
-                token: new,
-                value: sample.padding as f32,
-            });
+        let mut broken = [sample.new, sample.behaviour, reference]
+            .into_iter()
+            .filter_map(|values| {
+                let token = values.iter().position(|value| !value.is_finite())?;
+                Some((format!("token {token}"), f64::from(values[token])))
+            })
+            .chain((!sample.padding.is_finite()).then(|| ("the padding".into(), sample.padding)));
+        if let Some((what, value)) = broken.next() {
+            return Err(AlgoError(format!(
+                "the log-probability of {what} of completion {completion} is {value}: the model's numbers are not finite; its weights have diverged, or a file of \
+                 them is broken"
+            )));
         }
         if let Some(value) = sample.reward.filter(|reward| !reward.is_finite()) {
-            return Err(AlgoError::Reward { completion, value });
+            return Err(AlgoError(format!(
+                "the reward of completion {completion} is {value}; a verifier answers with a finite number or null"
+            )));
         }
     }
     Ok(())

@@ -215,14 +215,9 @@ fn numbers_that_are_not_finite_are_refused_and_named() {
     );
     assert!(bad(-1.0, -1.0, f64::NAN).starts_with("the reward of completion 1 is NaN"));
     let short = [vec![one(&[-1.0], &[], Some(1.0))]];
-    assert!(matches!(
-        gradient(&PAPER, &views(&short), MAX_TOKENS),
-        Err(AlgoError::Length {
-            new: 1,
-            behaviour: 0,
-            ..
-        })
-    ));
+    let error = gradient(&PAPER, &views(&short), MAX_TOKENS).unwrap_err();
+    let words = "completion 0 has 1 log-probabilities under the policy and 0 under the behaviour";
+    assert!(error.to_string().starts_with(words), "{error}");
 }
 
 /// The gradient in the logits, by the estimator's `dL/dlogp`, of a softmax policy over four completions of one token.
@@ -515,14 +510,9 @@ fn padding_is_in_the_weights_of_the_value_term_alone() {
     assert!(close(f64::from(computed.dlogp[1][0]), 0.75 / 2.0));
     assert_eq!((computed.metrics.ell_std, computed.metrics.ess), (0.0, 2.0));
     let broken = [vec![sample(1.0, f64::NAN), sample(0.0, 0.0)]];
-    assert!(matches!(
-        gradient(&PAPER, &broken, MAX_TOKENS),
-        Err(AlgoError::NotFinite {
-            completion: 0,
-            token: 1,
-            ..
-        })
-    ));
+    let error = gradient(&PAPER, &broken, MAX_TOKENS).unwrap_err();
+    let words = "the log-probability of the padding of completion 0 is NaN";
+    assert!(error.to_string().starts_with(words), "{error}");
 }
 
 #[test]
@@ -535,14 +525,8 @@ fn a_kl_term_without_a_reference_is_refused() {
         padding: 0.0,
     };
     let grpo = gradient(&Preset::Grpo.estimator(), &[vec![sample; 2]], 8);
-    assert!(matches!(
-        grpo,
-        Err(AlgoError::Reference {
-            new: 1,
-            reference: 0,
-            ..
-        })
-    ));
+    let error = grpo.unwrap_err().to_string();
+    assert!(error.contains("0 under the reference policy"), "{error}");
     let pg = gradient(&PG, &[vec![sample; 2]], 8).unwrap();
     assert_eq!(pg.metrics.kl_reference, None);
 }

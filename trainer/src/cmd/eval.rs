@@ -254,23 +254,23 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
 
 /// The error for a verifier whose policies differ from the checkpoint's, with the remedy for a command without a recipe. Other errors stay as they are.
 fn explain_policy(error: RewardError, source: Option<&Path>) -> anyhow::Error {
-    use RewardError::{Policy, UnknownPolicy};
-    let found = match &error {
-        Policy { found, .. } => format!("has `{found}`"),
-        _ => "does not state it".to_owned(),
-    };
     let (
-        Policy {
-            url, key, expected, ..
-        }
-        | UnknownPolicy {
-            url, key, expected, ..
+        RewardError::Policy {
+            url,
+            key,
+            expected,
+            found,
+            ..
         },
         Some(source),
     ) = (&error, source)
     else {
         return error.into();
     };
+    let found = found.as_ref().map_or_else(
+        || "does not state it".to_owned(),
+        |found| format!("has `{found}`"),
+    );
     anyhow!(
         "{} requires the policy of the training, verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
          `rapid-verifier serve --{} {expected}`, or accept its verdicts with --any-verifier",

@@ -46,7 +46,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         )
         || matches!(
             error.downcast_ref::<PartialEvaluationError>(),
-            Some(PartialEvaluationError::Other { .. })
+            Some(PartialEvaluationError::Other(_))
         )
         || error.downcast_ref::<DataError>().is_some_and(data)
         || error.downcast_ref::<RewardError>().is_some_and(reward)
@@ -60,18 +60,9 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
 
 fn train(error: &TrainError) -> bool {
     match error {
-        TrainError::Config(_)
-        | TrainError::TooLarge(_)
-        | TrainError::Fixed(_)
-        | TrainError::Shorter { .. }
-        | TrainError::Unfinished { .. }
-        | TrainError::Exists(_)
-        | TrainError::NoFolder(_)
-        | TrainError::Occupied { .. }
-        | TrainError::NoRun(_) => true,
+        TrainError::Config(_) | TrainError::TooLarge(_) | TrainError::Usage(_) => true,
         TrainError::Data(error) => data(error),
         TrainError::Reward(error) => reward(error),
-        TrainError::Teacher { path, .. } => !path.exists(),
         _ => false,
     }
 }
@@ -147,7 +138,7 @@ mod tests {
             anyhow!("the disk is full"),
             damaged.into(),
             TrainError::NoModel("fetched/never".to_owned()).into(),
-            TrainError::Locked("runs/a".into()).into(),
+            TrainError::Refused("it is locked".into()).into(),
         ] {
             assert_eq!(code(&error), 1, "{error}");
         }

@@ -6,6 +6,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{File, TryLockError};
 use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 
 use engine::text::Date;
@@ -63,35 +64,12 @@ pub enum PartialEvaluationError {
         /// The system's error.
         source: io::Error,
     },
-    /// Another process writes the same evaluation.
-    #[error(
-        "another process is evaluating into {0}; wait for it to end, or give another file with --out"
-    )]
-    Locked(PathBuf),
-    /// The file with the origin of existing completions cannot be read.
-    #[error(
-        "{origin} is damaged ({reason}), so the origin of the completions in {completions} is not known; delete both files to begin again, or give another file with --out"
-    )]
-    Damaged {
-        /// The file with the origin.
-        origin: PathBuf,
-        /// The file with the completions.
-        completions: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
+    /// Another process writes the same evaluation, or it is not known what the existing completions are of.
+    #[error("{0}, or give another file with --out")]
+    Refused(String),
     /// The completions are those of another evaluation.
-    #[error(
-        "{completions} holds {count} completions of an interrupted evaluation with {difference}: run that evaluation again to continue it, delete {completions} to begin this one, or give another file with --out"
-    )]
-    Other {
-        /// The file with the completions.
-        completions: PathBuf,
-        /// How many completions it has.
-        count: usize,
-        /// How the other evaluation differs, in words.
-        difference: String,
-    },
+    #[error("{0}, or give another file with --out")]
+    Other(String),
 }
 
 /// The path of a file beside `out`: its name with a suffix.
@@ -126,7 +104,10 @@ impl PartialEvaluation {
                 Ok(()) if is_at(&file, &origin_path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
-                    return Err(PartialEvaluationError::Locked(out.to_owned()));
+                    return Err(PartialEvaluationError::Refused(format!(
+                        "another process is evaluating into {}; wait for it to end",
+                        out.display()
+                    )));
                 }
                 Err(TryLockError::Error(source)) => return Err(io(source)),
             }
@@ -137,10 +118,12 @@ impl PartialEvaluation {
         let previous = if lines(&completions_path) == 0 {
             None
         } else {
-            let damaged = |reason: String| PartialEvaluationError::Damaged {
-                origin: origin_path.clone(),
-                completions: completions_path.clone(),
-                reason,
+            let damaged = |reason: String| {
+                PartialEvaluationError::Refused(format!(
+                    "{} is damaged ({reason}), so the origin of the completions in {} is not known; delete both files to begin again",
+                    origin_path.display(),
+                    completions_path.display()
+                ))
             };
             read?;
             let content: Content =
@@ -182,11 +165,11 @@ impl PartialEvaluation {
         if let Some((_, previous)) = &self.previous
             && let Some(difference) = difference(previous, origin)
         {
-            return Err(PartialEvaluationError::Other {
-                completions: self.completions_path.clone(),
-                count: self.completions(),
-                difference,
-            });
+            return Err(PartialEvaluationError::Other(format!(
+                "{0} holds {1} completions of an interrupted evaluation with {difference}: run that evaluation again to continue it, delete {0} to begin this one",
+                self.completions_path.display(),
+                self.completions()
+            )));
         }
         let content = Content {
             version: VERSION,
@@ -229,19 +212,10 @@ impl PartialEvaluation {
     }
 }
 
-/// Whether an open file is still the file at the path. Except on Unix, an open file cannot be removed.
+/// Whether an open file is still the file at the path.
 fn is_at(file: &File, path: &Path) -> bool {
-    #[cfg(unix)]
-    {
-        use std::os::unix::fs::MetadataExt as _;
-        let inode = |status: std::fs::Metadata| (status.dev(), status.ino());
-        file.metadata().ok().map(inode) == std::fs::metadata(path).ok().map(inode)
-    }
-    #[cfg(not(unix))]
-    {
-        let _ = (file, path);
-        true
-    }
+    let inode = |status: std::fs::Metadata| (status.dev(), status.ino());
+    file.metadata().ok().map(inode) == std::fs::metadata(path).ok().map(inode)
 }
 
 /// The number of whole lines of a file; 0 if it does not exist.
@@ -313,29 +287,22 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("s.jsonl");
         begin(&out);
-        let refusal = |change: &dyn Fn(&mut Origin)| {
+        type Change = fn(&mut Origin);
+        let changes: [(Change, &str); 4] = [
+            (|o| o.model = "n".into(), "with another model:"),
+            (|o| o.tasks = "u".into(), "with other tasks (--dataset"),
+            (|o| o.prompts = "q".into(), "with other prompts (--template"),
+            (
+                |o| *o.settings.get_mut("-n").unwrap() = 8.into(),
+                "with -n 4:",
+            ),
+        ];
+        for (change, expected) in changes {
             let mut other = origin();
             change(&mut other);
             let mut evaluation = PartialEvaluation::open(&out).unwrap();
             let resumed = evaluation.resume(&other, today());
-            resumed.unwrap_err().to_string()
-        };
-        for (change, expected) in [
-            (
-                &(|o: &mut Origin| o.model = "n".into()) as &dyn Fn(&mut Origin),
-                "with another model:",
-            ),
-            (&|o| o.tasks = "u".into(), "with other tasks (--dataset"),
-            (
-                &|o| o.prompts = "q".into(),
-                "with other prompts (--template",
-            ),
-            (
-                &|o| drop(o.settings.insert("-n".into(), 8.into())),
-                "with -n 4:",
-            ),
-        ] {
-            let error = refusal(change);
+            let error = resumed.unwrap_err().to_string();
             assert!(
                 error.contains(expected)
                     && error.contains("s.jsonl.drawn.jsonl holds 1 completions")
@@ -348,10 +315,8 @@ mod tests {
             (evaluation.day(), evaluation.completions()),
             (Some(today()), 1)
         );
-        assert!(matches!(
-            PartialEvaluation::open(&out),
-            Err(PartialEvaluationError::Locked(_))
-        ));
+        let error = PartialEvaluation::open(&out).unwrap_err().to_string();
+        assert!(error.starts_with("another process is evaluating into"));
         let partial = evaluation.resume(&origin(), today()).unwrap();
         evaluation.finish(partial);
         assert_eq!(std::fs::read_dir(home.path()).unwrap().count(), 0);

@@ -40,6 +40,7 @@ pub(crate) struct FakePolicy {
     diverge_at: Option<usize>,
     /// The difference between the log-probabilities of sampling and of training.
     logp_offset: f32,
+    /// Its completions end without them too.
     stop_tokens: Vec<u32>,
     /// How long each pass over a mini-batch takes.
     pass: Duration,
@@ -91,18 +92,11 @@ impl FakePolicy {
         }
     }
 
-    /// A policy that has no stop token, though its completions end.
-    pub(crate) fn without_end() -> Self {
-        Self {
-            stop_tokens: Vec::new(),
-            ..Self::default()
-        }
-    }
-
-    /// A policy whose log-probabilities are higher by `logp_offset` in sampling than in training.
-    pub(crate) fn rounding(logp_offset: f32) -> Self {
+    /// A policy whose log-probabilities are higher by `logp_offset` in sampling than in training, and which has these stop tokens.
+    pub(crate) fn with(logp_offset: f32, stop_tokens: &[u32]) -> Self {
         Self {
             logp_offset,
+            stop_tokens: stop_tokens.to_vec(),
             ..Self::default()
         }
     }

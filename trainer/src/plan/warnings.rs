@@ -138,59 +138,42 @@ mod tests {
     use crate::config;
     use crate::fakes::dataset;
 
-    fn warned(sets: &[&str], tasks: &TaskCounts) -> Vec<String> {
-        let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
-        warnings(&config::load("quickstart", &sets).unwrap(), tasks)
-    }
-
     #[test]
-    fn a_run_without_held_out_tasks_gets_a_warning_unless_it_does_not_evaluate() {
-        let none = TaskCounts::of_dataset(&dataset(4, 0));
-        let warnings = warned(&[], &none);
-        assert!(
-            warnings.len() == 1 && warnings[0].contains("no held-out tasks"),
-            "{warnings:?}"
-        );
-        assert_eq!(warned(&["eval.samples=0"], &none), [""; 0]);
-        let enough = TaskCounts::of_dataset(&dataset(4, 20));
-        assert_eq!(warned(&[], &enough), [""; 0]);
-    }
-
-    #[test]
-    fn a_run_with_few_held_out_tasks_gets_a_warning() {
-        let one = warned(&[], &TaskCounts::of_dataset(&dataset(4, 1)));
-        assert!(
-            one[0].starts_with("1 held-out task: below 20,") && one[0].contains("split `eval`"),
-            "{one:?}"
-        );
-        let limited = warned(&["eval.limit=19"], &TaskCounts::of_dataset(&dataset(4, 19)));
-        assert!(
-            limited[0].ends_with("`eval.limit` is 19; raise it"),
-            "{limited:?}"
-        );
-    }
-
-    #[test]
-    fn tasks_that_are_trained_on_are_not_called_held_out() {
+    fn too_few_held_out_tasks_and_those_that_are_trained_on_get_a_warning() {
         let mut same = dataset(5, 0);
         same.eval = same.train.clone();
-        let tasks = TaskCounts::of_dataset(&same);
-        assert_eq!((tasks.eval, tasks.trained_on), (5, 5));
-        let warnings = warned(&[], &tasks);
-        assert!(
-            warnings.len() == 2
-                && warnings[0].starts_with("5 evaluation tasks: below 20,")
-                && warnings[1].starts_with("every evaluation task is trained on too"),
-            "{warnings:?}"
-        );
-        assert_eq!(warned(&["eval.samples=0"], &tasks), [""; 0]);
-
         let mut some = dataset(5, 20);
         some.eval.push(some.train[0].clone());
-        let warnings = warned(&[], &TaskCounts::of_dataset(&some));
-        assert!(
-            warnings.len() == 1 && warnings[0].starts_with("1 of 21 evaluation tasks are"),
-            "{warnings:?}"
-        );
+        for (dataset, sets, expected) in [
+            (&dataset(4, 0), &[][..], &["no held-out tasks"][..]),
+            (&dataset(4, 0), &["eval.samples=0"], &[]),
+            (&dataset(4, 20), &[], &[]),
+            (&dataset(4, 1), &[], &["1 held-out task: below 20,"]),
+            (&dataset(4, 1), &[], &["more tasks with the split `eval`"]),
+            (
+                &dataset(4, 19),
+                &["eval.limit=19"],
+                &["`eval.limit` is 19; raise it"],
+            ),
+            // Tasks that are trained on are not called held out.
+            (
+                &same,
+                &[],
+                &[
+                    "5 evaluation tasks: below 20,",
+                    "every evaluation task is trained on too",
+                ],
+            ),
+            (&same, &["eval.samples=0"], &[]),
+            (&some, &[], &["1 of 21 evaluation tasks are"]),
+        ] {
+            let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+            let config = config::load("quickstart", &sets).unwrap();
+            let warnings = warnings(&config, &TaskCounts::of_dataset(dataset));
+            assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
+            for (warning, part) in warnings.iter().zip(expected) {
+                assert!(warning.contains(part), "{warning}");
+            }
+        }
     }
 }

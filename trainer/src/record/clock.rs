@@ -4,36 +4,38 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
-/// What a process of a run does. At each moment it does exactly one of these.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum Activity {
-    /// Opening the data and the model, checks, loading a checkpoint.
-    Start,
-    /// Waiting for the completions of a phase. Those that are finished are judged meanwhile.
-    Inference,
-    /// Waiting for the last verdicts on them.
-    Verify,
-    /// Forward passes that compute log μ again (`sampling.behaviour_logprob`) or that of padding (`algorithm.sum_padding`).
-    Recompute,
-    /// Forward passes of the reference policy.
-    Reference,
-    /// Forward passes of updates, and their objective.
-    Forward,
-    /// Backward passes, with the forward passes that save memory.
-    Backward,
-    /// Clipping and AdamW.
-    Optimiser,
-    /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
-    Exchange,
-    /// Saving checkpoints and removing old ones.
-    Checkpoint,
-    /// Everything else: logs, samples and their pages, loading stored samples.
-    Other,
-    /// Evaluations: sampling, judging and logging.
-    Evaluation,
-    /// Work of a process that ended before it was saved, so that a later process did it again.
-    Lost,
+datasets::choice! {
+    /// What a process of a run does. At each moment it does exactly one of these.
+    #[derive(PartialOrd, Ord, Hash)]
+    pub enum Activity {
+        /// Opening the data and the model, checks, loading a checkpoint.
+        #[default]
+        Start = "start",
+        /// Waiting for the completions of a phase. Those that are finished are judged meanwhile.
+        Inference = "inference",
+        /// Waiting for the last verdicts on them.
+        Verify = "verify",
+        /// Forward passes that compute log μ again (`sampling.behaviour_logprob`) or that of padding (`algorithm.sum_padding`).
+        Recompute = "recompute",
+        /// Forward passes of the reference policy.
+        Reference = "reference",
+        /// Forward passes of updates, and their objective.
+        Forward = "forward",
+        /// Backward passes, with the forward passes that save memory.
+        Backward = "backward",
+        /// Clipping and AdamW.
+        Optimiser = "optimiser",
+        /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+        Exchange = "exchange",
+        /// Saving checkpoints and removing old ones.
+        Checkpoint = "checkpoint",
+        /// Everything else: logs, samples and their pages, loading stored samples.
+        Other = "other",
+        /// Evaluations: sampling, judging and logging.
+        Evaluation = "evaluation",
+        /// Work of a process that ended before it was saved, so that a later process did it again.
+        Lost = "lost",
+    }
 }
 
 impl Activity {
@@ -53,26 +55,6 @@ impl Activity {
         Self::Evaluation,
         Self::Lost,
     ];
-
-    /// Its name in the files.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Start => "start",
-            Self::Inference => "inference",
-            Self::Verify => "verify",
-            Self::Recompute => "recompute",
-            Self::Reference => "reference",
-            Self::Forward => "forward",
-            Self::Backward => "backward",
-            Self::Optimiser => "optimiser",
-            Self::Exchange => "exchange",
-            Self::Checkpoint => "checkpoint",
-            Self::Other => "other",
-            Self::Evaluation => "evaluation",
-            Self::Lost => "lost",
-        }
-    }
 
     /// Whether it is a part of training, without which the run would not have the same weights. The paper's runtimes are times of training.
     #[must_use]

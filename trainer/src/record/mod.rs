@@ -30,10 +30,9 @@ pub struct StepRecord {
     pub step: usize,
     /// Inference phase, counted from 0.
     pub phase: usize,
-    /// Number of this update in its phase, counted from 0. This is the staleness of its samples in updates, unless an extension of the run sampled
-    /// them again.
+    /// Number of this update in its phase, counted from 0: the staleness of its samples in updates.
     pub update: usize,
-    /// Updates of this phase; only the last phase may have fewer than H.
+    /// Updates of this phase. Fewer than H only at an end of the run, the present one or one before an extension.
     pub phase_updates: usize,
     /// With `algorithm.auto_h`: the choice of H; logged with the first update of a phase.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -218,17 +217,12 @@ pub struct ExtensionRecord {
     pub updates_before: usize,
     /// Number of updates in the longer run.
     pub updates: usize,
-    /// Updates of the checkpoint that the longer run continued from: fewer than `step` if a phase that the old end cut short is made again.
-    pub from: usize,
-    /// Whether instead the weights after `from` updates sample the rest of such a phase, since there is no checkpoint from before it.
-    #[serde(rename = "redrawn")]
-    pub resampled: bool,
     /// Whether the run equals one that had this length from the start. If an earlier extension was not equal, this one is not either.
     pub equal: bool,
     /// Learning rate of update `step` when it was made; absent before the first update.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lr_before: Option<f64>,
-    /// Learning rate of the first update after `from`.
+    /// Learning rate of the update after it.
     pub lr: f64,
     /// When the run was made longer, in seconds since 1970.
     pub at: f64,

@@ -15,21 +15,20 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// The times of a run with these lines of `clock.jsonl` and `timings.jsonl`. The latter count up to where the former begin: in the folder of a version without a
-    /// clock, they have all that is known.
+    /// The times of a run with these lines of `clock.jsonl`; in the folder of a version without a clock, what `timings.jsonl` has.
     #[must_use]
     pub fn of(clock: &[ClockRecord], timings: &[StepTimings]) -> Self {
-        let clocked_from = match clock.first() {
-            Some(line) => line.began.unwrap_or(0),
-            None => usize::MAX,
-        };
-        let before: Vec<&StepTimings> = timings
-            .iter()
-            .filter(|line| line.step <= clocked_from)
-            .collect();
         let mut times = Ledger::of(clock).times;
-        for (activity, seconds) in without_clock(&before) {
-            *times.seconds.entry(activity).or_default() += seconds;
+        for step in timings.iter().filter(|_| clock.is_empty()) {
+            for (activity, seconds) in [
+                (Activity::Inference, step.inference),
+                (Activity::Verify, step.verify),
+                (Activity::Forward, step.forward),
+                (Activity::Backward, step.backward),
+                (Activity::Optimiser, step.optimiser),
+            ] {
+                *times.seconds.entry(activity).or_default() += seconds;
+            }
         }
         times
     }
@@ -49,23 +48,8 @@ impl RunTimes {
     /// The seconds of training: without start, evaluations and lost work. The paper's runtimes are such times.
     #[must_use]
     pub fn training(&self) -> f64 {
-        self.sum(Activity::is_training)
-    }
-
-    /// The seconds of training without sampling: what updates cost, with all that is done for them.
-    #[must_use]
-    pub fn updating(&self) -> f64 {
-        self.sum(|activity| {
-            activity.is_training() && !matches!(activity, Activity::Inference | Activity::Verify)
-        })
-    }
-
-    fn sum(&self, counts: impl Fn(Activity) -> bool) -> f64 {
-        let counted = self
-            .seconds
-            .iter()
-            .filter(|(activity, _)| counts(**activity));
-        counted.map(|(_, seconds)| seconds).sum()
+        let training = self.seconds.iter().filter(|(one, _)| one.is_training());
+        training.map(|(_, seconds)| seconds).sum()
     }
 
     fn add(&mut self, line: &ClockRecord) {
@@ -165,45 +149,11 @@ impl Ledger {
     }
 }
 
-/// Starts within this number of seconds of each other are the same start, since clocks are adjusted.
-const SAME_START: f64 = 5.0;
-
-/// The seconds of updates without a clock: what was measured of each, and the rest of each process's time as [`Activity::Other`], evaluations included.
-fn without_clock(timings: &[&StepTimings]) -> ByActivity<f64> {
-    let mut totals = ByActivity::new();
-    for process in timings.chunk_by(|before, after| same_process(before, after)) {
-        let mut measured = 0.0;
-        for step in process {
-            let parts = [
-                (Activity::Inference, step.inference),
-                (Activity::Verify, step.verify),
-                (Activity::Forward, step.forward),
-                (Activity::Backward, step.backward),
-                (Activity::Optimiser, step.optimiser),
-            ];
-            for (activity, seconds) in parts {
-                *totals.entry(activity).or_default() += seconds;
-                measured += seconds;
-            }
-        }
-        // A phase that was partly sampled before the run was resumed counts in full, so the parts may exceed the process's time.
-        let all = process.last().map_or(0.0, |step| step.elapsed);
-        *totals.entry(Activity::Other).or_default() += (all - measured).max(0.0);
-    }
-    totals
-}
-
-/// Whether two updates are of the same process, without a resumption between them: `elapsed` counts from the start of a process.
-fn same_process(before: &StepTimings, after: &StepTimings) -> bool {
-    let start = |step: &StepTimings| step.ended_at - step.elapsed;
-    let has_dates = before.ended_at > 0.0 && after.ended_at > 0.0;
-    before.elapsed <= after.elapsed
-        && !(has_dates && (start(before) - start(after)).abs() > SAME_START)
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    use Activity::{Checkpoint, Evaluation, Forward, Inference, Lost, Other, Start, Verify};
 
     fn line(step: usize, seconds: &[(Activity, f64)]) -> ClockRecord {
         ClockRecord {
@@ -216,42 +166,34 @@ mod tests {
     fn began(step: usize) -> ClockRecord {
         ClockRecord {
             began: Some(step),
-            ..line(step, &[(Activity::Start, 1.0)])
+            ..line(step, &[(Start, 1.0)])
+        }
+    }
+
+    /// The first line of samples or of an evaluation.
+    fn anew(work: Activity, step: usize, seconds: &[(Activity, f64)]) -> ClockRecord {
+        ClockRecord {
+            anew: Some(work),
+            ..line(step, seconds)
         }
     }
 
     fn seconds(lines: &[ClockRecord]) -> Vec<(Activity, f64)> {
-        RunTimes::of(lines, &[]).seconds.into_iter().collect()
+        Ledger::of(lines).times.seconds.into_iter().collect()
     }
-
-    use Activity::{
-        Backward, Checkpoint, Evaluation, Forward, Inference, Lost, Other, Start, Verify,
-    };
 
     /// A process that samples a phase, evaluates and makes four updates, of which only two are in a checkpoint.
     fn killed() -> Vec<ClockRecord> {
         vec![
             began(0),
-            ClockRecord {
-                anew: Some(Evaluation),
-                ..line(0, &[(Evaluation, 7.0)])
-            },
-            ClockRecord {
-                anew: Some(Inference),
-                ..line(0, &[(Inference, 20.0), (Verify, 2.0)])
-            },
+            anew(Evaluation, 0, &[(Evaluation, 7.0)]),
+            anew(Inference, 0, &[(Inference, 20.0), (Verify, 2.0)]),
             line(1, &[(Forward, 3.0)]),
             line(2, &[(Forward, 3.0)]),
             line(3, &[(Forward, 3.0)]),
-            ClockRecord {
-                anew: Some(Inference),
-                ..line(3, &[(Inference, 10.0)])
-            },
+            anew(Inference, 3, &[(Inference, 10.0)]),
             line(4, &[(Forward, 3.0), (Other, 0.5)]),
-            ClockRecord {
-                anew: Some(Evaluation),
-                ..line(4, &[(Evaluation, 6.0)])
-            },
+            anew(Evaluation, 4, &[(Evaluation, 6.0)]),
         ]
     }
 
@@ -289,10 +231,9 @@ mod tests {
         );
         // Another process loses nothing more.
         lines.push(began(2));
-        assert_eq!(seconds(&lines)[5], (Lost, 6.5));
-        let times = RunTimes::of(&lines, &[]);
-        assert_eq!((times.training(), times.updating()), (38.0, 6.0));
-        assert_eq!(times.wall(), 60.5);
+        let times = Ledger::of(&lines).times;
+        assert_eq!(times.of_activity(Lost), 6.5);
+        assert_eq!((times.training(), times.wall()), (38.0, 60.5));
     }
 
     #[test]
@@ -301,14 +242,8 @@ mod tests {
         lines.extend([
             began(2),
             line(3, &[(Forward, 3.0)]),
-            ClockRecord {
-                anew: Some(Inference),
-                ..line(3, &[(Inference, 11.0)])
-            },
-            ClockRecord {
-                anew: Some(Evaluation),
-                ..line(4, &[(Evaluation, 6.5)])
-            },
+            anew(Inference, 3, &[(Inference, 11.0)]),
+            anew(Evaluation, 4, &[(Evaluation, 6.5)]),
             // The rest of the same evaluation.
             line(4, &[(Evaluation, 0.5)]),
         ]);
@@ -330,70 +265,8 @@ mod tests {
             device_memory: [(Forward, 2 * bytes)].into(),
             ..line(1, &[])
         };
-        let times = RunTimes::of(&[memory(5), memory(9), memory(7)], &[]);
+        let times = Ledger::of(&[memory(5), memory(9), memory(7)]).times;
         assert_eq!(times.memory, [(Forward, 9)].into());
         assert_eq!(times.device_memory, [(Forward, 18)].into());
-    }
-
-    #[test]
-    fn names_are_those_of_the_file() {
-        for activity in Activity::ALL {
-            let written = serde_json::to_value(activity).unwrap();
-            assert_eq!(written, activity.name());
-        }
-    }
-
-    fn step(elapsed: f64, ended_at: f64) -> StepTimings {
-        StepTimings {
-            inference: 10.0,
-            verify: 1.0,
-            forward: 2.0,
-            backward: 4.0,
-            optimiser: 1.0,
-            elapsed,
-            ended_at,
-            ..StepTimings::default()
-        }
-    }
-
-    fn unclocked(timings: &[StepTimings]) -> RunTimes {
-        RunTimes::of(&[], timings)
-    }
-
-    #[test]
-    fn without_a_clock_the_parts_add_up_to_the_elapsed_time() {
-        let times = unclocked(&[step(30.0, 0.0), step(60.0, 0.0)]);
-        let seconds: Vec<f64> = times.seconds.values().copied().collect();
-        assert_eq!(seconds, [20.0, 2.0, 4.0, 8.0, 2.0, 24.0]);
-        assert_eq!(times.wall(), 60.0);
-    }
-
-    #[test]
-    fn without_a_clock_each_process_of_a_resumed_run_counts() {
-        // A new process is recognised by a shorter elapsed time, and by a later start.
-        assert_eq!(unclocked(&[step(60.0, 0.0), step(30.0, 0.0)]).wall(), 90.0);
-        let later = [step(30.0, 1_030.0), step(60.0, 5_060.0)];
-        assert_eq!(unclocked(&later).wall(), 90.0);
-        // An adjusted clock is not a resumption.
-        let adjusted = [step(30.0, 1_030.0), step(60.0, 1_061.0)];
-        assert_eq!(unclocked(&adjusted).wall(), 60.0);
-    }
-
-    #[test]
-    fn without_a_clock_a_phase_sampled_by_an_earlier_process_does_not_reduce_the_rest() {
-        let times = unclocked(&[step(12.0, 0.0)]);
-        assert_eq!((times.of_activity(Other), times.wall()), (0.0, 18.0));
-    }
-
-    #[test]
-    fn a_clock_that_began_in_mid_run_continues_the_times_without_one() {
-        let timing = |number| StepTimings {
-            step: number,
-            ..step(30.0 * number as f64, 0.0)
-        };
-        let clock = [began(2), line(3, &[(Forward, 5.0), (Backward, 9.0)])];
-        let times = RunTimes::of(&clock, &[timing(1), timing(2), timing(3)]);
-        assert_eq!(times.wall(), 60.0 + 15.0);
-        assert_eq!(times.of_activity(Forward), 9.0);
     }
 }

@@ -12,6 +12,7 @@ use crate::record::AlarmRecord;
 use crate::record::{
     ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings, TokenWeights,
 };
+use crate::run::Provenance;
 
 /// The data of one run.
 #[derive(Debug, Clone, PartialEq)]
@@ -144,6 +145,7 @@ impl RunData {
                 path: config_file,
                 source,
             })?;
+        let provenance = Provenance::of_run(folder).ok().flatten();
         Ok(Self {
             name: tail(&canonical(folder), 1),
             folder: folder.to_owned(),
@@ -153,9 +155,11 @@ impl RunData {
             timings: lines(&folder.join("timings.jsonl"))?,
             clock: lines(&folder.join("clock.jsonl"))?,
             weights: lines(&folder.join("weights.jsonl"))?,
-            eval_digest: crate::run::eval_digest(folder).ok().flatten(),
-            graders: crate::run::graders(folder).unwrap_or_default(),
-            trained_on: crate::run::trained_on(folder).ok().flatten(),
+            graders: provenance
+                .as_ref()
+                .map_or_else(Vec::new, Provenance::graders),
+            trained_on: provenance.as_ref().map(|run| run.trained_on),
+            eval_digest: provenance.map(|run| run.eval_digest),
             evals: lines(&folder.join("eval.jsonl"))?,
             extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,

@@ -249,8 +249,6 @@ fn the_heading_names_extensions_after_which_updates_were_made() {
         step: updates_before,
         updates_before,
         updates,
-        from: updates_before,
-        resampled: false,
         equal,
         lr_before: Some(1e-5),
         lr: 1e-5,

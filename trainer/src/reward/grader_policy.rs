@@ -25,7 +25,7 @@ impl Expected {
     /// Compares the expected settings of the grader for tasks of a kind with the stated ones. `info` is `None` if the verifier does not describe itself.
     ///
     /// # Errors
-    /// [`RewardError::Policy`] if a stated setting differs, [`RewardError::UnknownPolicy`] if it is not stated.
+    /// [`RewardError::Policy`] if a setting differs, or is not stated.
     pub(super) fn check(
         &self,
         url: &str,
@@ -45,25 +45,15 @@ impl Expected {
         for (key, expected) in expected {
             let Some(expected) = expected else { continue };
             let found = stated.iter().find(|(stated, _)| *stated == key);
-            match found {
-                Some((_, found)) if found == expected => {}
-                Some((_, found)) => {
-                    return Err(RewardError::Policy {
-                        url: url.to_owned(),
-                        kind,
-                        key,
-                        expected: expected.clone(),
-                        found: (*found).to_owned(),
-                    });
-                }
-                None => {
-                    return Err(RewardError::UnknownPolicy {
-                        url: url.to_owned(),
-                        what: what(key),
-                        key,
-                        expected: expected.clone(),
-                    });
-                }
+            let found = found.map(|(_, found)| (*found).to_owned());
+            if found.as_ref() != Some(expected) {
+                return Err(RewardError::Policy {
+                    url: url.to_owned(),
+                    kind,
+                    key,
+                    expected: expected.clone(),
+                    found,
+                });
             }
         }
         Ok(())
@@ -84,15 +74,21 @@ fn settings(grader: &GraderInfo) -> Vec<(&'static str, &str)> {
     }
 }
 
-fn what(key: &str) -> &'static str {
-    match key {
+/// How a verifier differs from what a recipe expects of it, and what to do.
+pub(super) fn difference(kind: &str, key: &str, expected: &str, found: Option<&str>) -> String {
+    let option = key.replace('_', "-");
+    let start = format!("start it with `rapid-verifier serve --{option} {expected}`");
+    if let Some(found) = found {
+        return format!(
+            "judges {kind} tasks with `{found}`, and the recipe expects `{expected}` (verifier.{key}); {start}, or set `verifier.{key} = \"{found}\"`"
+        );
+    }
+    let what = match key {
         "math_policy" => "which answers it counts as the same",
         "math_extraction" => "where it looks for an answer",
         _ => "how it finds the program",
-    }
-}
-
-/// The option of `rapid-verifier serve` for a key of `[verifier]`.
-pub(super) fn flag(key: &str) -> String {
-    format!("--{}", key.replace('_', "-"))
+    };
+    format!(
+        "does not say {what}, and the recipe expects `{expected}`; update it and {start}, or remove verifier.{key}"
+    )
 }

@@ -158,10 +158,8 @@ mod tests {
         let right = judged(Verdict::Correct, None);
         for (tokens, reward) in [(1, 1.0), (80, 1.0), (90, 0.5), (95, 0.25), (100, 0.0)] {
             let terms = Terms::of(&right, tokens, 100, &settings).unwrap();
-            assert!(
-                (terms.sum(&settings) - reward).abs() < 1e-12,
-                "{tokens}: {terms:?}"
-            );
+            let sum = terms.sum(&settings);
+            assert!((sum - reward).abs() < 1e-12, "{tokens}: {terms:?}");
         }
     }
 

@@ -91,29 +91,25 @@ impl RewardClient {
     /// then the verifier compares the digest of each task that it gets.
     async fn has(&self, dataset: &Dataset) -> Result<bool, RewardError> {
         let (client, name) = (&self.inner.client, &dataset.name);
-        let Some(sets) = self.known(patiently(|| client.datasets()).await)? else {
-            tracing::warn!(
-                "the verifier at {} does not say which data sets it has; tasks are sent along with their completions",
-                self.url()
-            );
-            return Ok(false);
+        let sets = self.known(patiently(|| client.datasets()).await)?;
+        let found = sets.iter().flatten().find(|set| set.name == *name);
+        let whole = (dataset.train.len(), dataset.eval.len());
+        let lacks = match found {
+            None => format!("does not name the data set {name} among its own"),
+            Some(set)
+                if (set.train, set.eval) == whole && set.digest != dataset.digest().to_string() =>
+            {
+                format!(
+                    "has other tasks in its data set {name} than this machine (should it be started with the same --data-dir?)"
+                )
+            }
+            Some(_) => return Ok(true),
         };
-        let Some(info) = sets.iter().find(|set| set.name == *name) else {
-            tracing::warn!(
-                "the verifier at {} does not have the data set {name}; its tasks are sent along with their completions",
-                self.url()
-            );
-            return Ok(false);
-        };
-        let whole = (info.train, info.eval) == (dataset.train.len(), dataset.eval.len());
-        if whole && info.digest != dataset.digest().to_string() {
-            tracing::warn!(
-                "the verifier at {} has other tasks in its data set {name}; the tasks of this machine are used, and are sent along with their completions. Should it be started with the same --data-dir?",
-                self.url()
-            );
-            return Ok(false);
-        }
-        Ok(true)
+        tracing::warn!(
+            "the verifier at {} {lacks}; tasks are sent along with their completions",
+            self.url()
+        );
+        Ok(false)
     }
 
     /// A verifier's description of itself. `None` if it has none, as another implementation of the contract may.
@@ -162,11 +158,10 @@ impl RewardClient {
                     ..
                 }) => {
                     let reason = reason.as_deref().unwrap_or("it gave no reason");
-                    return Err(RewardError::Grader {
-                        url: self.url().to_owned(),
-                        kind,
-                        reason: reason.trim_end_matches('.').to_owned(),
-                    });
+                    return Err(self.unusable(format!(
+                        "cannot judge {kind} tasks: {}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again",
+                        reason.trim_end_matches('.')
+                    )));
                 }
                 Some(GraderInfo {
                     state: GraderState::Preparing,
@@ -175,11 +170,10 @@ impl RewardClient {
                 Some(_) | None => return Ok(()),
             }
             if started.elapsed() > self.inner.patience {
-                return Err(RewardError::Preparing {
-                    url: self.url().to_owned(),
-                    kind,
-                    waited: started.elapsed().as_secs(),
-                });
+                return Err(self.unusable(format!(
+                    "is still preparing its {kind} grader after {} s; raise `verifier.patience_s`, or see its log",
+                    started.elapsed().as_secs()
+                )));
             }
             if started.elapsed() < PAUSE {
                 tracing::warn!(
@@ -216,13 +210,15 @@ impl RewardClient {
             );
             return Ok(());
         }
-        Err(RewardError::Unjudged {
-            url: self.url().to_owned(),
-            kind,
-            task: first.task.id.clone(),
-            others: others.len(),
-            reason,
-        })
+        let more = match others.len() {
+            0 => String::new(),
+            others => format!(" and {others} more"),
+        };
+        Err(self.unusable(format!(
+            "cannot judge {kind} tasks: {}{more} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier \
+             (`rapid-verifier doctor` says how), and start again",
+            first.task.id
+        )))
     }
 }
 
@@ -268,13 +264,10 @@ fn unjudged(judged: &Judged) -> Option<String> {
     if judged.verdict != Verdict::Unavailable {
         return None;
     }
-    let reason = match judged
+    let reason = judged
         .detail
         .get("reason")
-        .and_then(serde_json::Value::as_str)
-    {
-        Some(reason) => reason.to_owned(),
-        None => judged.detail.to_string(),
-    };
+        .and_then(|reason| reason.as_str());
+    let reason = reason.map_or_else(|| judged.detail.to_string(), str::to_owned);
     Some(reason.trim_end_matches('.').to_owned())
 }

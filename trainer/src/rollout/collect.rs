@@ -133,7 +133,7 @@ impl<'a> Collector<'a> {
         for (request, wanted) in self.requests.iter().enumerate() {
             for (sample, seed) in wanted.seeds.iter().enumerate() {
                 if let Some(stored) = partial.take(&wanted.prompt.task.id, *seed) {
-                    before = before.max(stored.after);
+                    before = before.max(Duration::from_secs_f64(stored.after));
                     self.add(Completion {
                         request,
                         sample,

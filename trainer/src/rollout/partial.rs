@@ -20,27 +20,17 @@ pub struct PartialRollout {
     stored: HashMap<(String, u64), StoredCompletion>,
 }
 
-/// A completion that an earlier process sampled.
-#[derive(Debug)]
+/// A completion that an earlier process sampled: a line of the file.
+#[derive(Debug, Serialize, Deserialize)]
 pub(super) struct StoredCompletion {
-    /// How long sampling had taken by then.
-    pub(super) after: Duration,
+    task: String,
+    seed: u64,
+    /// Seconds that sampling had taken by then.
+    pub(super) after: f64,
     pub(super) tokens: Vec<u32>,
     pub(super) logp: Vec<f32>,
     pub(super) text: String,
     pub(super) finish: Finish,
-}
-
-#[derive(Serialize, Deserialize)]
-struct Line<T, L, S> {
-    task: S,
-    seed: u64,
-    /// Seconds of sampling until then.
-    after: f64,
-    tokens: T,
-    logp: L,
-    text: S,
-    finish: Finish,
 }
 
 impl PartialRollout {
@@ -56,11 +46,11 @@ impl PartialRollout {
         let mut stored = HashMap::new();
         let mut whole = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            let Some((key, completion)) = read(line) else {
+            let Some(completion) = read(line) else {
                 break;
             };
             whole += line.len();
-            stored.insert(key, completion);
+            stored.insert((completion.task.clone(), completion.seed), completion);
         }
         if whole < text.len() {
             let file = File::options().write(true).open(path)?;
@@ -95,13 +85,13 @@ impl PartialRollout {
         let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
-        let line = Line {
-            task,
+        let line = StoredCompletion {
+            task: task.to_owned(),
             seed,
             after: after.as_secs_f64(),
-            tokens: &completion.tokens,
-            logp: &completion.logp,
-            text: completion.text.as_str(),
+            tokens: completion.tokens.clone(),
+            logp: completion.logp.clone(),
+            text: completion.text.clone(),
             finish: completion.finish,
         };
         serde_json::to_vec(&line)
@@ -125,19 +115,11 @@ impl PartialRollout {
     }
 }
 
-/// The task id, seed and completion of a line; `None` if the line is incomplete or damaged.
-fn read(line: &[u8]) -> Option<((String, u64), StoredCompletion)> {
-    let line: Line<Vec<u32>, Vec<f32>, String> =
-        serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
-    let stored = StoredCompletion {
-        after: Duration::try_from_secs_f64(line.after).ok()?,
-        tokens: line.tokens,
-        logp: line.logp,
-        text: line.text,
-        finish: line.finish,
-    };
+/// The completion of a line; `None` if the line is incomplete or damaged.
+fn read(line: &[u8]) -> Option<StoredCompletion> {
+    let stored: StoredCompletion = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
     let one_each = !stored.tokens.is_empty() && stored.tokens.len() == stored.logp.len();
-    one_each.then_some(((line.task, line.seed), stored))
+    (one_each && Duration::try_from_secs_f64(stored.after).is_ok()).then_some(stored)
 }
 
 #[cfg(test)]
@@ -173,7 +155,7 @@ mod tests {
         let stored = partial.take("a", u64::MAX).unwrap();
         assert_eq!((stored.tokens, stored.logp), (saved.tokens, saved.logp));
         assert_eq!((stored.text, stored.finish), (saved.text, saved.finish));
-        assert_eq!(stored.after, after);
+        assert_eq!(stored.after, after.as_secs_f64());
         assert!(partial.take("a", u64::MAX).is_none() && partial.take("a", 1).is_none());
         assert!(partial.take("b", 1).is_some());
         partial.remove();
@@ -206,15 +188,5 @@ mod tests {
             let mut partial = PartialRollout::open(&path).unwrap();
             assert!(partial.take("a", 1).is_some() && partial.take("b", 1).is_some());
         }
-    }
-
-    #[test]
-    fn without_a_file_no_completion_is_stored() {
-        let mut partial = PartialRollout::default();
-        partial
-            .add("a", 1, Duration::ZERO, &completion(&[7]))
-            .unwrap();
-        assert!(partial.take("a", 1).is_none());
-        partial.remove();
     }
 }

@@ -9,11 +9,9 @@ use super::{Sample, SampledGroup};
 use crate::data::Phase;
 use crate::seed;
 
-/// The samples for a phase's updates, starting with update `from`.
+/// The samples for a phase's updates.
 #[derive(Debug, Clone, PartialEq)]
 pub struct PhaseSamples {
-    /// The number of the first update that they are for, counted from 0 in the phase.
-    pub from: usize,
     /// Whole groups, in the order of the updates.
     pub groups: Vec<SampledGroup>,
     /// Groups that were sampled and discarded by dynamic sampling, since they had no signal.
@@ -30,7 +28,7 @@ impl PhaseSamples {
     /// The groups of the phase's update `number`.
     #[must_use]
     pub fn of_update(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
-        let before = phase.updates[self.from..number].iter().map(Vec::len).sum();
+        let before = phase.updates[..number].iter().map(Vec::len).sum();
         MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
     }
 
@@ -53,7 +51,7 @@ impl PhaseSamples {
         let completions = |groups: &[SampledGroup]| -> usize {
             groups.iter().map(|group| group.samples.len()).sum()
         };
-        let end = phase.updates[self.from..=number].iter().map(Vec::len).sum();
+        let end = phase.updates[..=number].iter().map(Vec::len).sum();
         let end: usize = completions(&self.groups[..end]);
         let start = end - completions(&self.of_update(phase, number).groups);
         let shuffled: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())

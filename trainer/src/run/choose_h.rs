@@ -8,13 +8,22 @@ use crate::config::Config;
 use crate::data::PromptSchedule;
 use crate::record::StepRecord;
 
-/// The schedule of a run with these updates: those of a log, from the first.
+/// The schedule of a run with these updates: those of a log, from the first. Each phase begins where the log has its first update, also after a phase that an old end of
+/// the run cut short.
 pub(super) fn schedule(config: &Config, tasks: usize, updates: &[StepRecord]) -> PromptSchedule {
     let mut schedule = PromptSchedule::new(config, tasks);
     for (before, update) in updates.iter().enumerate() {
-        if let Some(size) = update.auto_h {
-            schedule.begin_phase(before, size.h);
+        if update.update == 0 {
+            schedule.begin_phase(
+                before,
+                update.auto_h.map_or(config.algorithm.h, |size| size.h),
+            );
         }
+    }
+    if let Some(last) = updates.last()
+        && last.update + 1 == last.phase_updates
+    {
+        schedule.begin_phase(updates.len(), config.algorithm.h);
     }
     schedule
 }
@@ -22,9 +31,7 @@ pub(super) fn schedule(config: &Config, tasks: usize, updates: &[StepRecord]) ->
 /// How the effective sample size falls in the newest phase.
 #[derive(Debug, Default)]
 pub(super) struct EssOfPhase {
-    /// The phase and its number of updates. If an extension of the run sampled the rest of a phase again, its number of updates changed there, and the rest is measured
-    /// as a phase of its own.
-    of: (usize, usize),
+    phase: usize,
     /// By staleness: the fraction of the completions, or `None` if none has a verdict.
     ess: Vec<Option<f64>>,
 }
@@ -38,12 +45,9 @@ impl EssOfPhase {
     }
 
     pub(super) fn add(&mut self, update: &StepRecord) {
-        let of = (update.phase, update.phase_updates);
-        if of != self.of {
-            *self = Self {
-                of,
-                ess: Vec::new(),
-            };
+        if update.phase != self.phase {
+            self.phase = update.phase;
+            self.ess.clear();
         }
         let judged = update.algo.judged;
         let ess = (judged > 0).then(|| update.algo.ess / judged as f64);
@@ -93,26 +97,30 @@ mod tests {
 
     #[test]
     fn a_choice_in_words_has_its_reason_and_what_was_measured() {
-        let text = |reason, lifetime| {
+        let measured = "; the effective sample size falls to 50.0% in 7.2 updates";
+        for (reason, lifetime, text) in [
+            (
+                SizeReason::Lifetime,
+                Some(7.21),
+                format!("as measured{measured}"),
+            ),
+            (
+                SizeReason::Growth,
+                Some(7.21),
+                format!("twice the last phase{measured}"),
+            ),
+            (
+                SizeReason::First,
+                None,
+                "nothing is measured yet".to_owned(),
+            ),
+        ] {
             let size = PhaseSize {
                 h: 8,
                 reason,
                 lifetime,
             };
-            text(&size, 0.5)
-        };
-        let measured = "the effective sample size falls to 50.0% in 7.2 updates";
-        assert_eq!(
-            text(SizeReason::Lifetime, Some(7.21)),
-            format!("H = 8, as measured; {measured}")
-        );
-        assert_eq!(
-            text(SizeReason::Growth, Some(7.21)),
-            format!("H = 8, twice the last phase; {measured}")
-        );
-        assert_eq!(
-            text(SizeReason::First, None),
-            "H = 8, nothing is measured yet"
-        );
+            assert_eq!(super::text(&size, 0.5), format!("H = 8, {text}"));
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 
 use engine::EngineError;
 
-use crate::config::{Config, ConfigError};
+use crate::config::ConfigError;
 use crate::data::DataError;
 use crate::plan::{TooLarge, TooLittleDisk};
 use crate::reward::RewardError;
@@ -66,42 +66,6 @@ pub enum TrainError {
         /// Why one of them has none.
         reason: String,
     },
-    /// A teacher's completions cannot be used.
-    #[error("the teacher's file {path}: {reason}")]
-    Teacher {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong, and the remedy.
-        reason: String,
-    },
-    /// The folder for a new run has a run already.
-    #[error(
-        "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out"
-    )]
-    Exists(PathBuf),
-    /// The path for a new run exists and is not a folder.
-    #[error(
-        "{0} exists and is not a folder, so a run cannot be written there; give another folder with --out"
-    )]
-    NoFolder(PathBuf),
-    /// The folder for a new run has other files.
-    #[error(
-        "{root} holds other files, such as {entry}, and no run, so a run's files would be mixed with them; give a new folder with --out"
-    )]
-    Occupied {
-        /// The folder.
-        root: PathBuf,
-        /// One of the other files.
-        entry: String,
-    },
-    /// The folder has no run.
-    #[error(
-        "{0} holds no run: there is no config.toml in it. Give the folder that `rapid train` printed"
-    )]
-    NoRun(PathBuf),
-    /// Another process is training in the folder.
-    #[error("another process is training in {0}; wait for it to end, or stop it")]
-    Locked(PathBuf),
     /// A file could not be written or read.
     #[error("{path}: {source}{}", advice(source))]
     Io {
@@ -110,108 +74,13 @@ pub enum TrainError {
         /// The system's error.
         source: io::Error,
     },
-    /// A line of a log is not a record of that log.
-    #[error("{path}, line {line} is damaged ({reason}). {remedy}")]
-    Line {
-        /// The log.
-        path: PathBuf,
-        /// Counted from 1.
-        line: usize,
-        /// The parser's message.
-        reason: String,
-        /// What to do.
-        remedy: &'static str,
-    },
-    /// A run folder's metrics do not reach its checkpoint.
-    #[error(
-        "{path} has {lines} whole lines, but the checkpoint to continue from was made after {step} updates: lines were removed. Restore the file, or delete the checkpoints that come after it"
-    )]
-    Gap {
-        /// The log.
-        path: PathBuf,
-        /// Updates done at the checkpoint.
-        step: usize,
-        /// Whole lines of the log.
-        lines: usize,
-    },
-    /// Updates are logged, but their checkpoints, or the folder of checkpoints, were removed.
-    #[error(
-        "{path} has no checkpoint, but {updates} updates are in the logs. Restore that folder; to train again from the first update, delete metrics.jsonl beside it"
-    )]
-    NoCheckpoint {
-        /// The folder of checkpoints.
-        path: PathBuf,
-        /// Updates with a line in the metrics.
-        updates: usize,
-    },
-    /// A checkpoint is damaged.
-    #[error("{path}: {reason}; delete that folder to continue from the checkpoint before it")]
-    Checkpoint {
-        /// The checkpoint's folder.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A checkpoint has only weights.
-    #[error(
-        "{0} has no state.bin, from which training would go on: a run that has finished removes it, unless `run.keep_state = true` was set before. Start another run from its weights (`--set model.path={0}`)"
-    )]
-    NoState(PathBuf),
-    /// The samples of the phase under way are missing.
-    #[error(
-        "{0} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer exists. Restore it, or delete the newest checkpoint to continue from the one before it"
-    )]
-    Samples(PathBuf),
-    /// The tasks are not those that the run began with.
-    #[error(
-        "the tasks of the data set {dataset} are not those that the run began with: {change}. Restore the data set (and the file of its prompt template, if it has one) as it was, or start a new run"
-    )]
-    OtherTasks {
-        /// The data set, as the recipe names it.
-        dataset: String,
-        /// What is different.
-        change: String,
-    },
-    /// The model is not the one that the run began with.
-    #[error(
-        "the files of the model {0} are not those that the run began with. Restore the model as it was, or start a new run"
-    )]
-    OtherModel(PathBuf),
-    /// A run's provenance cannot be read.
-    #[error(
-        "{path} {reason}; delete that file to continue with tasks and model as they are now, and give --data-dir if the run began with it"
-    )]
-    Provenance {
-        /// The file.
-        path: PathBuf,
-        /// What is wrong.
-        reason: String,
-    },
-    /// A setting that would make the continued run another run.
-    #[error(
-        "`{0}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep`, `run.keep_state` and `run.alarms` can change, and `run.updates` or `run.epochs` can grow)"
-    )]
-    Fixed(String),
-    /// A setting that would make the continued run shorter than it is.
-    #[error(
-        "the run has {before}, and a run that is continued can only be made longer, not {after}; give more, or leave the setting out"
-    )]
-    Shorter {
-        /// Its length, in words.
-        before: String,
-        /// The requested length, in words.
-        after: String,
-    },
-    /// A run that would be made longer before its end.
-    #[error(
-        "the run has not finished (it has made {step} of its {updates} updates), and only a run that has finished can be made longer: continue it first, with `--set run.keep_state=true` and without a new length"
-    )]
-    Unfinished {
-        /// Updates done.
-        step: usize,
-        /// Its length in updates.
-        updates: usize,
-    },
+    /// What the command line asks for cannot be done with the folder that it names: a new run in a folder that is not free, a run to resume that is none, a setting that
+    /// would make it another run, a length that it cannot have. Nothing was changed.
+    #[error("{0}")]
+    Usage(String),
+    /// A run, or its teacher's file, cannot be used before the user has done what the error says. Nothing was changed.
+    #[error("{0}")]
+    Refused(String),
 }
 
 /// Why the training loop ended before its last update.
@@ -257,18 +126,12 @@ impl TrainError {
         }
     }
 
-    /// The error for a teacher's file that cannot be read.
-    #[must_use]
-    pub fn unread_teacher(config: &Config, path: &Path, error: &io::Error) -> Self {
-        Self::Teacher {
-            path: path.to_owned(),
-            reason: format!(
-                "it cannot be read ({error}); write it with `rapid generate --model TEACHER --dataset {} --split train -n 5 --temperature 0.7 --out {}`, \
-                 with this recipe's template and limit of tokens (--template, --max-tokens), or give another as `data.teacher`",
-                config.data.dataset,
-                path.display()
-            ),
-        }
+    /// The error for a folder to resume from that has no run.
+    pub(super) fn no_run(folder: &Path) -> Self {
+        Self::Usage(format!(
+            "{} holds no run: there is no config.toml in it. Give the folder that `rapid train` printed",
+            folder.display()
+        ))
     }
 
     /// What is not finite, if that ended the run.
@@ -291,24 +154,10 @@ impl TrainError {
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,
-            Self::Exists(_)
-                | Self::NoFolder(_)
-                | Self::Occupied { .. }
-                | Self::Locked(_)
-                | Self::Line { .. }
-                | Self::Gap { .. }
-                | Self::NoCheckpoint { .. }
-                | Self::Checkpoint { .. }
-                | Self::NoState(_)
+            Self::Usage(_)
+                | Self::Refused(_)
                 | Self::TooLittleDisk(_)
-                | Self::Samples(_)
-                | Self::OtherTasks { .. }
-                | Self::OtherModel(_)
-                | Self::Provenance { .. }
-                | Self::Teacher { .. }
-                | Self::Reward(RewardError::Policy { .. } | RewardError::UnknownPolicy { .. })
-                | Self::Shorter { .. }
-                | Self::Unfinished { .. }
+                | Self::Reward(RewardError::Policy { .. })
         )
     }
 }

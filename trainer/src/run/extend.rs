@@ -1,34 +1,27 @@
 //! Extending a run that has finished: `--resume RUN --set run.updates=N`.
 //!
 //! Prompts and seeds do not depend on a run's length. So with a constant learning rate, an extended run equals, to the bit, a run that had the new length from the
-//! start. The exception is a last inference phase that the old end cut short, because it sampled fewer completions. In that case the run steps back to a checkpoint before
-//! that phase, if there is one that costs no more updates than a kill would. If there is none, later weights sample the rest of the phase. `extended.jsonl` records which
-//! of the two happened.
+//! start. The exception is a last inference phase that the old end cut short, because it sampled fewer completions: a new phase begins at the old end then.
+//! `extended.jsonl` records which of the two happened.
 
 use std::cmp::Ordering;
-use std::fmt;
 use std::path::PathBuf;
 
 use super::choose_h;
-use super::folder::{
-    Log, RunFolder, checkpoint, content, lines, rollouts, truncate, whole_lines, write_whole,
-};
+use super::folder::{RunFolder, content, lines, truncate, whole_lines, write_whole};
 use super::learning_rate::learning_rate;
 use super::resume::evaluation_is_due;
 use super::{Job, TrainError};
-use crate::config::{Config, LrSchedule};
+use crate::config::Config;
 use crate::data::PromptSchedule;
-use crate::record::{EvalRecord, ExtensionRecord, timestamp};
+use crate::record::{ExtensionRecord, StepRecord, timestamp};
 
 /// The extension of a run, before anything is written.
 #[derive(Debug, PartialEq)]
 pub(super) struct Extension {
     pub(super) record: ExtensionRecord,
-    schedule: LrSchedule,
-    /// The learning rate of update `step` in a run that had the new length from the start.
-    lr_from_the_start: f64,
-    /// Whether the old end cut the last inference phase short.
-    cut: bool,
+    /// What is said about it.
+    pub(super) message: String,
 }
 
 impl Extension {
@@ -36,7 +29,7 @@ impl Extension {
     /// tasks, or demonstrations, that it trains on.
     ///
     /// # Errors
-    /// [`TrainError::Shorter`]; [`TrainError::Unfinished`]; [`TrainError::Line`] if a log is damaged, [`TrainError::Io`].
+    /// [`TrainError::Usage`] if the run would be shorter, or has not finished; [`TrainError::Refused`] if a log is damaged, [`TrainError::Io`].
     pub(super) fn of(
         job: &Job,
         previous: &Config,
@@ -51,18 +44,16 @@ impl Extension {
         match after.prompts().cmp(&before.prompts()) {
             Ordering::Equal => return Ok(None),
             Ordering::Less => {
-                return Err(TrainError::Shorter {
-                    before: length(before.updates()),
-                    after: length(after.updates()),
-                });
+                return Err(shorter(before.updates(), after.updates(), "update"));
             }
             Ordering::Greater => {}
         }
         if newest < before.updates() || evaluation_is_due(job, &before, newest)? {
-            return Err(TrainError::Unfinished {
-                step: newest,
-                updates: before.updates(),
-            });
+            return Err(TrainError::Usage(format!(
+                "the run has not finished (it has made {newest} of its {} updates), and only a run that has finished can be made longer: continue it first, with \
+                 `--set run.keep_state=true` and without a new length",
+                before.updates()
+            )));
         }
         // Rounded to f32, as in the optimiser and in `metrics.jsonl`.
         let rate = |number: usize, schedule: &PromptSchedule| {
@@ -71,139 +62,78 @@ impl Extension {
         };
         let same_rate =
             (1..=newest).all(|n| rate(n, &before).to_bits() == rate(n, &after).to_bits());
-        let last = before.phase(before.phase_of(newest.saturating_sub(1)));
-        let cut = after.phase(last.index) != last;
-        // With another learning rate, the run will not equal one that had this length from the start, so stepping back has no use.
-        let earlier = match cut && same_rate {
-            true => step_back(job, previous, &after, newest, last.first_update)?,
-            false => None,
+        let cut = is_cut(previous, &updates);
+        let diverged = read(&job.folder)?
+            .iter()
+            .any(|earlier| !earlier.equal && earlier.updates <= before.updates());
+        let record = ExtensionRecord {
+            step: newest,
+            updates_before: before.updates(),
+            updates: after.updates(),
+            equal: same_rate && !cut && !diverged,
+            lr_before: Some(rate(newest, &before)),
+            lr: rate(newest + 1, &after),
+            at: timestamp(),
+            version: env!("CARGO_PKG_VERSION").to_owned(),
         };
-        let from = earlier.unwrap_or(newest);
-        let in_mid_phase = from > after.phase(after.phase_of(from)).first_update;
-        let diverged = read(&job.folder)?.into_iter().any(|earlier| {
-            !earlier.equal && earlier.from <= from && earlier.updates <= before.updates()
-        });
-        Ok(Some(Self {
-            record: ExtensionRecord {
-                step: newest,
-                updates_before: before.updates(),
-                updates: after.updates(),
-                from,
-                resampled: cut && earlier.is_none() && in_mid_phase && job.demonstrations.is_none(),
-                equal: same_rate && (!cut || earlier.is_some()) && !diverged,
-                lr_before: Some(rate(newest, &before)),
-                lr: rate(from + 1, &after),
-                at: timestamp(),
-                version: env!("CARGO_PKG_VERSION").to_owned(),
-            },
-            schedule: job.config.optimiser.schedule,
-            lr_from_the_start: rate(newest, &after),
-            cut,
-        }))
+        let schedule = job.config.optimiser.schedule.name();
+        let message = message(&record, schedule, rate(newest, &after), cut);
+        Ok(Some(Self { record, message }))
     }
 
-    /// Records the extension, and steps back if needed. If the process is killed meanwhile, the run keeps its old length, and the record has no effect.
+    /// Records the extension. If the process is killed before it saves the new length, the record has no effect.
     pub(super) fn begin(&self, folder: &RunFolder) -> Result<(), TrainError> {
-        let ExtensionRecord { step, from, .. } = self.record;
         let mut records = read(folder)?;
-        records.retain(|record| record.updates <= step);
+        records.retain(|record| record.updates <= self.record.step);
         records.push(self.record.clone());
         let path = path(folder);
-        write_whole(&path, &lines(&path, &records)?)?;
-        if from < step {
-            let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
-            checkpoint::step_back(folder, from, evals.iter().find(|eval| eval.step == step))?;
-        }
-        Ok(())
+        write_whole(&path, &lines(&path, &records)?)
     }
 }
 
-impl fmt::Display for Extension {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let ExtensionRecord {
-            step,
-            updates,
-            from,
-            lr,
-            ..
-        } = self.record;
-        write!(
-            f,
-            "the run is made longer: {} instead of {step}",
-            length(updates)
-        )?;
-        match self.record.lr_before {
-            Some(before) if before.to_bits() != self.lr_from_the_start.to_bits() => write!(
-                f,
-                "; the learning rate was {before:.3e} in update {step} and becomes {lr:.3e} in update {}, since `optimiser.schedule = \"{}\"` is \
-                 stretched over the new length; a run of {} from the start would have had {:.3e} in update {step}, so this one does not equal it",
-                from + 1,
-                self.schedule.name(),
-                length(updates),
-                self.lr_from_the_start
-            )?,
-            _ => {
-                f.write_str("; the learning rate is that of a run of this length from the start")?;
-            }
-        }
-        if from < step {
-            write!(
-                f,
-                ". The old end cut the last inference phase short, so the run steps back to update {from}, to equal a run of this length from the start; the \
-                 checkpoint that it ended with remains as checkpoints/ended-{step}"
-            )?;
-        } else if self.record.resampled {
-            write!(
-                f,
-                ". The old end cut the last inference phase short, and the weights after update {from} sample the rest of it; in a run of this length from the \
-                 start, earlier weights sample it"
-            )?;
-        } else if self.cut {
-            write!(
-                f,
-                ". The old end cut update {from} short, so this run does not equal one of this length from the start"
-            )?;
-        }
-        Ok(())
-    }
+/// Whether the end of a run cut its last phase short, or the last update in it.
+fn is_cut(config: &Config, updates: &[StepRecord]) -> bool {
+    let size = updates.iter().rev().find_map(|update| update.auto_h);
+    let h = size.map_or(config.algorithm.h, |size| size.h);
+    updates.last().is_some_and(|last| {
+        last.phase_updates < h || last.algo.judged + last.algo.masked < config.algorithm.n_step
+    })
 }
 
-/// Whether the rest of the current phase, after `step` updates, has to be sampled with the current weights, because an extension cut the phase.
-pub(super) fn resamples(
-    folder: &RunFolder,
-    schedule: &PromptSchedule,
-    step: usize,
-) -> Result<bool, TrainError> {
-    let records = read(folder)?;
-    // A record has no effect if its process was killed before the run became longer.
-    let last = records
-        .iter()
-        .rfind(|record| record.updates <= schedule.updates());
-    Ok(last.is_some_and(|record| record.resampled && record.from == step))
-}
-
-/// The newest checkpoint up to `shared` updates that the longer run can resume from; `None` if each would cost more updates than a kill does.
-fn step_back(
-    job: &Job,
-    previous: &Config,
-    after: &PromptSchedule,
-    newest: usize,
-    shared: usize,
-) -> Result<Option<usize>, TrainError> {
-    let max_lost = previous.algorithm.h + previous.run.checkpoint_every;
-    let cheap = |step: &usize| *step <= shared && newest - step <= max_lost;
-    let can_resume = |step: &usize| {
-        job.demonstrations.is_some()
-            || rollouts::check(&job.folder, after, *step, &job.prompts.train).is_ok()
+/// What is said about an extension. `lr_from_the_start` is the learning rate of update `step` in a run that had the new length from the start.
+fn message(record: &ExtensionRecord, schedule: &str, lr_from_the_start: f64, cut: bool) -> String {
+    let ExtensionRecord { step, lr, .. } = *record;
+    let longer = count(record.updates, "update");
+    let warning = if record.equal { "" } else { "warning: " };
+    let rates = match record.lr_before {
+        Some(before) if before.to_bits() != lr_from_the_start.to_bits() => format!(
+            "the learning rate was {before:.3e} in update {step} and becomes {lr:.3e} in update {}, since `optimiser.schedule = \"{schedule}\"` is \
+             stretched over the new length; a run of {longer} from the start would have had {lr_from_the_start:.3e} in update {step}, so this one does not equal it",
+            step + 1
+        ),
+        _ => "the learning rate is that of a run of this length from the start".to_owned(),
     };
-    let steps = checkpoint::steps(&job.folder)?.into_iter();
-    Ok(steps.filter(cheap).rfind(can_resume))
+    let phase = if cut {
+        ". The old end cut the last inference phase short, and the next one begins there, so this run does not equal one of this length from the start"
+    } else {
+        ""
+    };
+    format!("{warning}the run is made longer: {longer} instead of {step}; {rates}{phase}")
 }
 
-fn length(updates: usize) -> String {
-    match updates {
-        1 => "1 update".to_owned(),
-        _ => format!("{updates} updates"),
+/// The error for a length that would make a run shorter.
+pub(super) fn shorter(before: usize, after: usize, unit: &str) -> TrainError {
+    TrainError::Usage(format!(
+        "the run has {}, and a run that is continued can only be made longer, not {}; give more, or leave the setting out",
+        count(before, unit),
+        count(after, unit)
+    ))
+}
+
+fn count(number: usize, unit: &str) -> String {
+    match number {
+        1 => format!("1 {unit}"),
+        _ => format!("{number} {unit}s"),
     }
 }
 
@@ -214,13 +144,12 @@ fn path(folder: &RunFolder) -> PathBuf {
 fn read(folder: &RunFolder) -> Result<Vec<ExtensionRecord>, TrainError> {
     let path = path(folder);
     whole_lines(&content(&path)?)
-        .enumerate()
-        .map(|(number, line)| {
-            serde_json::from_slice(line).map_err(|error| TrainError::Line {
-                path: path.clone(),
-                line: number + 1,
-                reason: error.to_string(),
-                remedy: "Restore the file, or delete it to continue without its record",
+        .map(|line| {
+            serde_json::from_slice(line).map_err(|error| {
+                TrainError::Refused(format!(
+                    "{} is damaged ({error}). Restore the file, or delete it to continue without its record",
+                    path.display()
+                ))
             })
         })
         .collect()

@@ -89,6 +89,10 @@ mod tests {
             (named.data.dataset.as_str(), named.data.template.as_str()),
             ("gsm8k", "plain")
         );
+        // A run with chat prompts saves the day on which it began.
+        assert!(saved(&["data.chat=true"]).data.chat_day().is_some());
+        let given = saved(&["data.chat=true", "data.chat_date=2026-03-09"]);
+        assert_eq!(given.data.chat_date.as_deref(), Some("2026-03-09"));
     }
 
     #[test]
@@ -128,12 +132,5 @@ mod tests {
         assert_eq!(resolved(&link("two.gguf", "m.gguf")), home.join("two.gguf"));
         let cached = link("a1b2", "cached.gguf");
         assert_eq!(resolved(&cached), cached);
-    }
-
-    #[test]
-    fn a_run_with_chat_prompts_saves_the_day_on_which_it_began() {
-        assert!(saved(&["data.chat=true"]).data.chat_day().is_some());
-        let given = saved(&["data.chat=true", "data.chat_date=2026-03-09"]);
-        assert_eq!(given.data.chat_date.as_deref(), Some("2026-03-09"));
     }
 }

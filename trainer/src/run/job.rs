@@ -6,7 +6,7 @@ use std::sync::Arc;
 use super::clock::Clock;
 use super::folder::RunFolder;
 use super::folder::provenance::Provenance;
-use super::observers::Journal;
+use super::observers::{Journal, human_duration};
 use super::sft::Demonstration;
 use crate::config::Config;
 use crate::data::Prompts;
@@ -80,32 +80,8 @@ impl Summary {
     pub fn time(&self) -> String {
         format!(
             "{} of training, {} in all",
-            duration(self.times.training()),
-            duration(self.times.wall())
+            human_duration(self.times.training()),
+            human_duration(self.times.wall())
         )
-    }
-}
-
-/// A time for people to read.
-fn duration(seconds: f64) -> String {
-    match seconds {
-        ..9.95 => format!("{seconds:.1} s"),
-        ..600.0 => format!("{seconds:.0} s"),
-        ..36_000.0 => format!("{:.0} min", seconds / 60.0),
-        _ => format!("{:.0} h", seconds / 3600.0),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn times_have_a_unit_for_people() {
-        let shown = [0.42, 9.96, 599.0, 600.0, 35_900.0, 36_000.0].map(duration);
-        assert_eq!(
-            shown,
-            ["0.4 s", "10 s", "599 s", "10 min", "598 min", "10 h"]
-        );
     }
 }

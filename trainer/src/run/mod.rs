@@ -31,9 +31,7 @@ pub use clock::Clock;
 pub use error::{TrainError, is_divergence};
 pub use folder::checkpoint::folder_of as checkpoint_folder;
 pub use folder::model_digest::digest as model_digest;
-pub use folder::provenance::{
-    data_dir_of, device_name, eval_digest, graders, tasks_digest, trained_on,
-};
+pub use folder::provenance::{Provenance, data_dir_of, device_name, tasks_digest};
 pub use folder::{Log, RunFolder, read_log};
 pub use freeze_config::absolute;
 pub(crate) use freeze_config::pin;

@@ -20,20 +20,16 @@ use crate::seed;
 impl Run {
     /// The samples for the remaining updates of the phase.
     pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, LoopExit> {
-        let from = self.step - phase.first_update;
-        let resample = std::mem::take(&mut self.resample);
         if let Some(samples) = self.demonstrations(phase) {
             return Ok(samples);
         }
-        let stored = rollouts::load(&self.job.folder, phase, from, &self.job.prompts.train)
-            .filter(|samples| !resample || samples.from == from);
-        let samples = match stored {
+        let samples = match rollouts::load(&self.job.folder, phase, &self.job.prompts.train) {
             Some(samples) => samples,
             // The weights that sampled this phase no longer exist.
-            None if from > 0 && !resample => {
+            None if self.step > phase.first_update => {
                 return Err(rollouts::missing(&self.job.folder, phase).into());
             }
-            None => self.sample_and_store(phase, from).await?,
+            None => self.sample_and_store(phase).await?,
         };
         self.job
             .journal
@@ -45,7 +41,6 @@ impl Run {
     fn demonstrations(&self, phase: &Phase) -> Option<PhaseSamples> {
         let demonstrations = self.job.demonstrations.as_ref()?;
         Some(PhaseSamples {
-            from: 0,
             groups: phase
                 .slots()
                 .map(|slot| demonstrations[slot.prompt].group())
@@ -57,19 +52,15 @@ impl Run {
         })
     }
 
-    async fn sample_and_store(
-        &mut self,
-        phase: &Phase,
-        from: usize,
-    ) -> Result<PhaseSamples, LoopExit> {
-        rollouts::remove_later(&self.job.folder, phase, from);
-        let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index, from))?;
+    async fn sample_and_store(&mut self, phase: &Phase) -> Result<PhaseSamples, LoopExit> {
+        rollouts::remove_later(&self.job.folder, phase);
+        let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index))?;
         let clock = self.job.clock.clone();
         if partial.is_empty() {
             clock.anew(Activity::Inference);
         }
         clock.enter(Activity::Inference);
-        let mut samples = self.sample_groups(phase, from, &mut partial).await?;
+        let mut samples = self.sample_groups(phase, &mut partial).await?;
         if let Some(warning) = all_truncated(&samples.groups).filter(|_| phase.index == 0) {
             self.job.journal.progress.say(&warning);
         }
@@ -96,17 +87,15 @@ impl Run {
     async fn sample_groups(
         &mut self,
         phase: &Phase,
-        from: usize,
         partial: &mut PartialRollout,
     ) -> Result<PhaseSamples, LoopExit> {
-        let slots: Vec<PromptUse> = phase.updates[from..].iter().flatten().copied().collect();
+        let slots: Vec<PromptUse> = phase.slots().collect();
         // Counted over all rounds, since in the few groups of a later round one task that cannot be judged would be a large share.
         let mut unjudged = Unjudged::default();
         let first = self.collect(phase, &slots, partial, &mut unjudged).await?;
         let rounds = self.job.config.algorithm.dynamic_sampling;
         let mut rewards = self.settings.rewards(&first.groups);
         let mut samples = PhaseSamples {
-            from,
             groups: first.groups,
             discarded: 0,
             sampled_reward: None,
@@ -117,9 +106,7 @@ impl Run {
             let no_signal: Vec<usize> = (0..samples.groups.len())
                 .filter(|group| samples.groups[*group].has_no_signal())
                 .collect();
-            let slots = self
-                .schedule
-                .reserve(phase.index, from, round, no_signal.len());
+            let slots = self.schedule.reserve(phase.index, round, no_signal.len());
             if slots.is_empty() {
                 break;
             }
@@ -197,7 +184,7 @@ impl Run {
     ) -> Result<(), TrainError> {
         let temperature = self.job.config.sampling.temperature as f32;
         let mut rest = &mut samples.groups[..];
-        for update in &phase.updates[samples.from..] {
+        for update in &phase.updates {
             let (groups, after) = rest.split_at_mut(update.len());
             rest = after;
             let tokens = groups.iter().map(SampledGroup::trained_group).collect();

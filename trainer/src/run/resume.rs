@@ -3,7 +3,7 @@
 use std::time::Instant;
 
 use super::choose_h::{self, EssOfPhase};
-use super::extend::{self, Extension};
+use super::extend::Extension;
 use super::folder::truncate::{self, Truncation};
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
@@ -24,30 +24,20 @@ impl Run {
             Some(demonstrations) => demonstrations.len(),
             None => job.prompts.train.len(),
         };
-        let newest = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
+        let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
         let logged = truncate::logged(&job.folder)?;
         let previous = previous_config(&job);
         // An update is logged before its checkpoint is saved.
         let every = previous.run.checkpoint_every;
-        if newest == 0 && every > 0 && logged > every {
-            return Err(TrainError::NoCheckpoint {
-                path: job.folder.checkpoints(),
-                updates: logged,
-            });
+        if step == 0 && every > 0 && logged > every {
+            return Err(checkpoint::missing(&job.folder, logged));
         }
-        let extension = Extension::of(&job, &previous, tasks, newest)?;
-        let step = extension
-            .as_ref()
-            .map_or(newest, |extension| extension.record.from);
+        let extension = Extension::of(&job, &previous, tasks, step)?;
         let updates = truncate::updates(&job.folder, step)?;
         let schedule = choose_h::schedule(&job.config, tasks, &updates);
-        let resample = match &extension {
-            Some(extension) => extension.record.resampled,
-            None => extend::resamples(&job.folder, &schedule, newest)?,
-        };
         let truncations = truncate::to_step(&job.folder, step)?;
         let clock: Vec<ClockRecord> = job.folder.read(Log::Clock)?;
-        if job.demonstrations.is_none() && !resample {
+        if job.demonstrations.is_none() {
             rollouts::check(&job.folder, &schedule, step, &job.prompts.train)?;
         }
         if step > 0 {
@@ -55,7 +45,11 @@ impl Run {
                 checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
             } else if step < schedule.updates() || evaluation_is_due(&job, &schedule, step)? {
                 let folder = absolute(&checkpoint::folder_of(&job.folder, step));
-                return Err(TrainError::NoState(folder));
+                return Err(TrainError::Refused(format!(
+                    "{0} has no state.bin, from which training would go on: a run that has finished removes it, unless `run.keep_state = true` was set before. \
+                     Start another run from its weights (`--set model.path={0}`)",
+                    folder.display()
+                )));
             }
         }
         if let Some(extension) = &extension {
@@ -76,28 +70,18 @@ impl Run {
                 schedule.updates()
             ));
         }
-        if let Some(repeated) = repeated_updates(newest, logged) {
-            job.journal.progress.say(&repeated);
+        if logged > step {
+            job.journal.progress.say(&format!(
+                "the updates after {step}, up to {logged}, are made again: no checkpoint has them"
+            ));
         }
         if let Some(extension) = &extension {
-            let warning = if extension.record.equal {
-                ""
-            } else {
-                "warning: "
-            };
-            job.journal.progress.say(&format!("{warning}{extension}"));
+            job.journal.progress.say(&extension.message);
         }
-        let evaluates = job.evaluates();
-        job.journal.resume(
-            &job.folder,
-            &job.config,
-            &schedule,
-            step,
-            resample,
-            evaluates,
-        )?;
+        job.journal
+            .resume(&job.folder, &job.config, &schedule, step)?;
         job.clock.resume(&clock, step);
-        let times = job.clock.save(&job.folder, step)?;
+        job.clock.save(&job.folder, step)?;
         let best = best_with_checkpoint(&job)?;
         if let Some((step, _)) = best {
             checkpoint::mark_best(&job.folder, step)?;
@@ -118,10 +102,8 @@ impl Run {
             evaluation: eval::Settings::of(&job.config, renderer.stop_strings()),
             best,
             started: Instant::now(),
-            updating: times.updating(),
             saved: step,
             logged: step,
-            resample,
             phase_size: None,
             ess_of_phase: EssOfPhase::of(&updates),
             schedule,
@@ -143,7 +125,7 @@ pub(super) fn evaluation_is_due(
     Ok(!logged && job.evaluates() && schedule.evaluates_after(step))
 }
 
-/// The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand, or by a run that stepped back.
+/// The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand.
 fn best_with_checkpoint(job: &Job) -> Result<Option<(usize, f64)>, TrainError> {
     let mut evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
     evals.retain(|eval| checkpoint::folder_of(&job.folder, eval.step).exists());
@@ -156,35 +138,4 @@ fn previous_config(job: &Job) -> Config {
         .ok()
         .and_then(|text| config::parse("config.toml", &text, &[]).ok())
         .unwrap_or_else(|| job.config.clone())
-}
-
-/// The message about updates that are logged but in no checkpoint, if there are any.
-fn repeated_updates(step: usize, logged: usize) -> Option<String> {
-    match logged.checked_sub(step)? {
-        0 => None,
-        1 => Some(format!(
-            "update {logged} is made again: no checkpoint has it"
-        )),
-        _ => Some(format!(
-            "updates {} to {logged} are made again: no checkpoint has them",
-            step + 1
-        )),
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn updates_that_no_checkpoint_has_are_named() {
-        assert_eq!(repeated_updates(4, 4), None);
-        let message = repeated_updates(4, 5).unwrap();
-        assert_eq!(message, "update 5 is made again: no checkpoint has it");
-        let message = repeated_updates(0, 3).unwrap();
-        assert_eq!(
-            message,
-            "updates 1 to 3 are made again: no checkpoint has them"
-        );
-    }
 }

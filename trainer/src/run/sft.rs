@@ -121,10 +121,7 @@ impl TeacherFile {
             .iter()
             .map(|prompt| (prompt.task.id.as_str(), prompt))
             .collect();
-        let refused = |reason: String| TrainError::Teacher {
-            path: self.path.clone(),
-            reason,
-        };
+        let refused = |reason: String| refused(&self.path, &reason);
         let (correct, file) = if self.judged {
             (self.lines, None)
         } else {
@@ -203,12 +200,25 @@ pub fn count_teacher_lines(config: &Config, path: &Path) -> Result<usize, TrainE
     read(config, path).map(|lines| lines.len())
 }
 
+/// The error for a teacher's completions that cannot be used: what is wrong, and the remedy.
+fn refused(path: &Path, reason: &str) -> TrainError {
+    TrainError::Refused(format!("the teacher's file {}: {reason}", path.display()))
+}
+
 fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
-    let refused = |reason: String| TrainError::Teacher {
-        path: path.to_owned(),
-        reason,
+    let refused = |reason: String| refused(path, &reason);
+    let unreadable = |error: io::Error| {
+        let reason = format!(
+            "it cannot be read ({error}); write it with `rapid generate --model TEACHER --dataset {} --split train -n 5 --temperature 0.7 --out {}`, with this \
+             recipe's template and limit of tokens (--template, --max-tokens), or give another as `data.teacher`",
+            config.data.dataset,
+            path.display()
+        );
+        match path.exists() {
+            true => refused(reason),
+            false => TrainError::Usage(refused(reason).to_string()),
+        }
     };
-    let unreadable = |error: io::Error| TrainError::unread_teacher(config, path, &error);
     let file = File::open(path).map_err(unreadable)?;
     let mut lines = Vec::new();
     let mut source = Lines::new(file).map_err(unreadable)?;

@@ -9,7 +9,7 @@ use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
 use super::learning_rate::learning_rate;
-use super::update::{UpdatePosition, UpdateSettings, update};
+use super::update::{Place, UpdateSettings, update};
 use super::{Job, RunOutcome, Summary, TrainError};
 use crate::algo::PhaseSize;
 use crate::checkpoint_settings::SettingsFile;
@@ -33,8 +33,6 @@ pub(super) struct Run {
     pub(super) logged: usize,
     /// Updates at the newest checkpoint; 0 stands for the model's own files.
     pub(super) saved: usize,
-    /// Whether the rest of the current phase is sampled again, since an extension cut it.
-    pub(super) resample: bool,
     /// The choice of the current phase's size, until it is logged.
     pub(super) phase_size: Option<PhaseSize>,
     /// What the choice of the next phase's size depends on.
@@ -42,8 +40,6 @@ pub(super) struct Run {
     /// The best evaluation after at least one update: its step and its Pass@1.
     pub(super) best: Option<(usize, f64)>,
     pub(super) started: Instant,
-    /// [`RunTimes::updating`](crate::record::RunTimes::updating) at the last update.
-    pub(super) updating: f64,
 }
 
 /// Trains from the state in the run's folder to the last update.
@@ -123,44 +119,45 @@ impl Run {
         } else {
             samples.of_update(phase, number)
         };
-        let position = UpdatePosition {
-            auto_h: self.phase_size,
-            ..UpdatePosition::new(phase, samples, number)
+        let place = Place {
+            phase,
+            samples,
+            number,
         };
         self.job.journal.progress.updating(phase, number);
         let optimiser = &self.job.config.optimiser;
-        let lr = learning_rate(optimiser, position.step, self.schedule.updates());
+        let lr = learning_rate(optimiser, self.step + 1, self.schedule.updates());
         let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
         let clock = &self.job.clock;
         let updated =
-            tokio::task::block_in_place(|| update(policy, settings, &batch, position, clock));
+            tokio::task::block_in_place(|| update(policy, settings, &batch, place, clock));
         clock.enter(Activity::Other);
-        let (record, report) = updated?;
+        let (mut record, report) = updated?;
+        record.auto_h = self.phase_size.take();
         // The weights have changed, so no checkpoint of the step before can be saved any more.
         self.step += 1;
-        let timings = self.timings(position, &report, &batch.groups, samples);
-        let is_last = position.update + 1 == position.phase_updates;
-        if is_last && !position.fresh {
-            let at = (position.step, position.phase, position.update);
+        let timings = self.timings(&record, &report, &batch.groups, samples);
+        if number > 0 && number + 1 == phase.updates.len() {
+            let at = (record.step, record.phase, record.update);
             if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
                 self.job.folder.append(Log::Weights, &weights)?;
             }
         }
-        self.phase_size = None;
         self.ess_of_phase.add(&record);
         self.log_update(&record, timings)
     }
 
+    /// The times of an update. The first on new samples has those of sampling them too.
     fn timings(
         &self,
-        position: UpdatePosition,
+        record: &StepRecord,
         report: &StepReport,
         groups: &[SampledGroup],
         samples: &PhaseSamples,
     ) -> StepTimings {
         let prompt_tokens: usize = groups.iter().map(|group| group.prompt.tokens.len()).sum();
-        let update = StepTimings {
-            step: position.step,
+        let mut timings = StepTimings {
+            step: record.step,
             forward: report.forward.as_secs_f64(),
             backward: report.backward.as_secs_f64(),
             optimiser: report.optimiser.as_secs_f64(),
@@ -169,15 +166,12 @@ impl Run {
             elapsed: self.started.elapsed().as_secs_f64(),
             ..StepTimings::default()
         };
-        if !position.fresh {
-            return update;
+        if record.update == 0 {
+            timings.inference = samples.inference.as_secs_f64();
+            timings.verify = samples.verify.as_secs_f64();
+            timings.sampled_tokens = completion_tokens(&samples.groups);
         }
-        StepTimings {
-            inference: samples.inference.as_secs_f64(),
-            verify: samples.verify.as_secs_f64(),
-            sampled_tokens: completion_tokens(&samples.groups),
-            ..update
-        }
+        timings
     }
 
     fn log_update(
@@ -192,12 +186,10 @@ impl Run {
             ..
         } = &mut self.job;
         let times = clock.save(folder, self.step)?;
-        let seconds = times.updating() - self.updating;
-        self.updating = times.updating();
         timings.total = times.seconds;
         timings.memory = times.memory;
         timings.device_memory = times.device_memory;
-        journal.updated(folder, record, &mut timings, seconds)?;
+        journal.updated(folder, record, &mut timings)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
             // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.

@@ -7,7 +7,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
 use super::clock::Clock;
-use crate::algo::{self, Estimator, Metrics, PhaseSize};
+use crate::algo::{self, Estimator, Metrics};
 use crate::config::{Config, Optimiser, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
@@ -88,40 +88,14 @@ fn adamw(optimiser: &Optimiser) -> AdamW {
     }
 }
 
-/// An update's position in the run.
+/// Which update of a run it is.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct UpdatePosition {
-    pub(super) step: usize,
-    pub(super) phase: usize,
-    pub(super) update: usize,
-    pub(super) phase_updates: usize,
-    pub(super) epoch: usize,
-    /// Whether it is the first update on its samples, so that the current policy is the behaviour policy.
-    pub(super) fresh: bool,
-    /// As in [`StepRecord::discarded`].
-    pub(super) discarded: usize,
-    /// As in [`StepRecord::sampled_reward`].
-    pub(super) sampled_reward: Option<f64>,
-    /// As in [`StepRecord::auto_h`].
-    pub(super) auto_h: Option<PhaseSize>,
-}
-
-impl UpdatePosition {
-    /// The position of the phase's update `number`.
-    pub(super) fn new(phase: &Phase, samples: &PhaseSamples, number: usize) -> Self {
-        let fresh = number == samples.from;
-        Self {
-            step: phase.first_update + number + 1,
-            phase: phase.index,
-            update: number,
-            phase_updates: phase.updates.len(),
-            epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
-            fresh,
-            discarded: if fresh { samples.discarded } else { 0 },
-            sampled_reward: samples.sampled_reward.filter(|_| fresh),
-            auto_h: None,
-        }
-    }
+pub(super) struct Place<'a> {
+    pub(super) phase: &'a Phase,
+    /// Those of the phase.
+    pub(super) samples: &'a PhaseSamples,
+    /// Its number in the phase, counted from 0. In the first update on its samples, the current policy is the behaviour policy.
+    pub(super) number: usize,
 }
 
 /// Updates the policy on a mini-batch. Blocks. The clock is left in the last activity of the update.
@@ -129,7 +103,7 @@ pub(super) fn update(
     policy: &dyn Policy,
     settings: UpdateSettings,
     batch: &MiniBatch<'_>,
-    position: UpdatePosition,
+    place: Place<'_>,
     clock: &Clock,
 ) -> Result<(StepRecord, StepReport), TrainError> {
     clock.enter(Activity::Forward);
@@ -149,7 +123,7 @@ pub(super) fn update(
         (Activity::Exchange, report.exchange),
     ]);
     let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Objective("the engine made an update without calling its objective; this is a fault of the program".into()))?;
-    let record = record(settings, batch, position, metrics, &report);
+    let record = record(settings, batch, place, metrics, &report);
     Ok((record, report))
 }
 
@@ -251,7 +225,11 @@ fn timed(objective: Objective, clock: &Clock) -> Objective {
 fn record(
     settings: UpdateSettings,
     batch: &MiniBatch<'_>,
-    position: UpdatePosition,
+    Place {
+        phase,
+        samples: sampled,
+        number,
+    }: Place<'_>,
     metrics: Metrics,
     report: &StepReport,
 ) -> StepRecord {
@@ -265,16 +243,16 @@ fn record(
     };
     let all = samples().count().max(1) as f64;
     StepRecord {
-        step: position.step,
-        phase: position.phase,
-        update: position.update,
-        phase_updates: position.phase_updates,
-        auto_h: position.auto_h,
-        epoch: position.epoch,
+        step: phase.first_update + number + 1,
+        phase: phase.index,
+        update: number,
+        phase_updates: phase.updates.len(),
+        auto_h: None,
+        epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
         prompts: batch.groups.len(),
         groups: GroupCounts::of(batch.compared_counts()),
-        discarded: position.discarded,
-        sampled_reward: position.sampled_reward,
+        discarded: if number == 0 { sampled.discarded } else { 0 },
+        sampled_reward: sampled.sampled_reward.filter(|_| number == 0),
         algo: metrics,
         terms: reward::means(
             &samples()

@@ -1,4 +1,4 @@
-//! The tests read files with a decoder that shares no code with the writer: bitwise checksums, and protobuf field by field.
+//! The tests read files with a decoder of protobuf that shares no code with the writer.
 
 use std::path::Path;
 
@@ -12,69 +12,22 @@ pub(crate) struct Point {
     pub(crate) value: Value,
 }
 
-#[derive(Debug, PartialEq)]
-enum Field<'a> {
-    Varint(u64),
-    Fixed64([u8; 8]),
-    Bytes(&'a [u8]),
-    Fixed32([u8; 4]),
-}
-
-impl<'a> Field<'a> {
-    fn bytes(&self) -> &'a [u8] {
-        match self {
-            Field::Bytes(bytes) => bytes,
-            other => panic!("{other:?} instead of bytes"),
-        }
-    }
-
-    fn varint(&self) -> u64 {
-        match self {
-            Field::Varint(value) => *value,
-            other => panic!("{other:?} instead of a number"),
-        }
-    }
-}
-
-fn slow_crc32c(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
-    for byte in bytes {
-        crc ^= u32::from(*byte);
-        for _ in 0..8 {
-            crc = if crc & 1 == 1 {
-                crc >> 1 ^ 0x82f6_3b78
-            } else {
-                crc >> 1
-            };
-        }
-    }
-    !crc
-}
-
-fn unmask(masked: u32) -> u32 {
-    let rotated = masked.wrapping_sub(0xa282_ead8);
-    rotated.rotate_left(15)
-}
-
-fn records(file: &[u8]) -> Vec<&[u8]> {
+/// The records of a file, whose checksums it checks.
+fn records(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
-    let mut rest = file;
+    let checked = |content: &[u8], checksum: &[u8]| {
+        let mut expected = frame::crc32c(content).rotate_right(15);
+        expected = expected.wrapping_add(0xa282_ead8);
+        assert_eq!(checksum, expected.to_le_bytes());
+    };
     while !rest.is_empty() {
-        let word = |at: usize| u32::from_le_bytes(rest[at..at + 4].try_into().unwrap());
-        let length = u64::from_le_bytes(rest[..8].try_into().unwrap()) as usize;
-        assert_eq!(
-            unmask(word(8)),
-            slow_crc32c(&rest[..8]),
-            "checksum of a length"
-        );
-        let record = &rest[12..12 + length];
-        assert_eq!(
-            unmask(word(12 + length)),
-            slow_crc32c(record),
-            "checksum of a record"
-        );
+        let (length, after) = rest.split_at(8);
+        checked(length, &after[..4]);
+        let length = u64::from_le_bytes(length.try_into().unwrap()) as usize;
+        let (record, after) = after[4..].split_at(length);
+        checked(record, &after[..4]);
         records.push(record);
-        rest = &rest[16 + length..];
+        rest = &after[4..];
     }
     records
 }
@@ -92,56 +45,51 @@ fn varint(rest: &mut &[u8]) -> u64 {
     value
 }
 
-fn fields(message: &[u8]) -> Vec<(u64, Field<'_>)> {
-    let mut rest = message;
+/// The fields of a message: their numbers and contents. The content of a varint is its value in eight bytes.
+fn fields(mut rest: &[u8]) -> Vec<(u64, Vec<u8>)> {
     let mut fields = Vec::new();
     while !rest.is_empty() {
         let key = varint(&mut rest);
-        let field = match key & 7 {
-            0 => Field::Varint(varint(&mut rest)),
-            wire => {
-                let length = match wire {
-                    1 => 8,
-                    2 => varint(&mut rest) as usize,
-                    5 => 4,
-                    other => panic!("wire type {other}"),
-                };
-                let (bytes, after) = rest.split_at(length);
-                rest = after;
-                match wire {
-                    1 => Field::Fixed64(bytes.try_into().unwrap()),
-                    5 => Field::Fixed32(bytes.try_into().unwrap()),
-                    _ => Field::Bytes(bytes),
-                }
-            }
+        let content = if key & 7 == 0 {
+            varint(&mut rest).to_le_bytes().to_vec()
+        } else {
+            let length = match key & 7 {
+                1 => 8,
+                2 => varint(&mut rest) as usize,
+                5 => 4,
+                other => panic!("wire type {other}"),
+            };
+            let (content, after) = rest.split_at(length);
+            rest = after;
+            content.to_vec()
         };
-        fields.push((key >> 3, field));
+        fields.push((key >> 3, content));
     }
     fields
 }
 
-fn field<'a>(message: &'a [u8], number: u64) -> Option<Field<'a>> {
-    fields(message)
-        .into_iter()
-        .find(|(field, _)| *field == number)
-        .map(|(_, field)| field)
+/// The content of a field, or of a field of that field, and so on; `None` if the first is missing.
+fn field(message: &[u8], path: &[u64]) -> Option<Vec<u8>> {
+    path.iter().try_fold(message.to_vec(), |message, number| {
+        let mut fields = fields(&message).into_iter();
+        fields.find_map(|(field, content)| (field == *number).then_some(content))
+    })
 }
 
 fn point(step: usize, value: &[u8]) -> Point {
-    let tag = String::from_utf8(field(value, 1).unwrap().bytes().to_vec()).unwrap();
-    let value = match (field(value, 2), field(value, 8)) {
-        (Some(Field::Fixed32(bits)), None) => Value::Scalar(f64::from(f32::from_le_bytes(bits))),
-        (None, Some(tensor)) => {
-            let metadata = field(value, 9).unwrap().bytes();
-            let plugin = field(metadata, 1).unwrap().bytes();
-            assert_eq!(field(plugin, 1).unwrap().bytes(), b"text");
-            assert_eq!(field(tensor.bytes(), 1).unwrap().varint(), 7, "DT_STRING");
-            let text = field(tensor.bytes(), 8).unwrap().bytes().to_vec();
-            Value::Text(String::from_utf8(text).unwrap())
-        }
-        other => panic!("{other:?}"),
+    let text = |path: &[u64]| String::from_utf8(field(value, path).unwrap()).unwrap();
+    let shown = if let Some(bits) = field(value, &[2]) {
+        Value::Scalar(f64::from(f32::from_le_bytes(bits.try_into().unwrap())))
+    } else {
+        assert_eq!(text(&[9, 1, 1]), "text");
+        assert_eq!(field(value, &[8, 1]).unwrap()[0], 7, "DT_STRING");
+        Value::Text(text(&[8, 8]))
     };
-    Point { step, tag, value }
+    Point {
+        step,
+        tag: text(&[1]),
+        value: shown,
+    }
 }
 
 /// Every value of a folder's only event file. It checks that every wall time is positive.
@@ -150,33 +98,29 @@ pub(crate) fn read(folder: &Path) -> Vec<Point> {
     assert_eq!(files.len(), 1, "{files:?}");
     let file = std::fs::read(&files[0]).unwrap();
     let records = records(&file);
-    assert_eq!(field(records[0], 3).unwrap().bytes(), b"brain.Event:2");
-    let session = field(records[1], 7).unwrap().bytes();
-    assert_eq!(field(session, 1).unwrap().varint(), 1, "START");
-    records[2..]
-        .iter()
-        .flat_map(|event| {
-            let step = field(event, 2).unwrap().varint() as usize;
-            let Some(Field::Fixed64(time)) = field(event, 1) else {
-                panic!("an event without a time");
-            };
-            assert!(f64::from_le_bytes(time) > 0.0);
-            let summary = field(event, 5).unwrap().bytes();
-            fields(summary)
-                .into_iter()
-                .map(move |(_, value)| point(step, value.bytes()))
-        })
-        .collect()
+    assert_eq!(field(records[0], &[3]).unwrap(), b"brain.Event:2");
+    assert_eq!(field(records[1], &[7, 1]).unwrap()[0], 1, "START");
+    let points = records[2..].iter().flat_map(|event| {
+        let number = |field_number| -> [u8; 8] {
+            let content = field(event, &[field_number]).unwrap();
+            content.try_into().unwrap()
+        };
+        assert!(f64::from_le_bytes(number(1)) > 0.0);
+        let step = u64::from_le_bytes(number(2)) as usize;
+        let values = fields(&field(event, &[5]).unwrap());
+        values
+            .into_iter()
+            .map(move |(_, value)| point(step, &value))
+    });
+    points.collect()
 }
 
 fn entry(step: usize, values: Vec<(&str, Value)>) -> Entry {
+    let values = values.into_iter();
     Entry {
         time: 1.7e9 + step as f64,
         step,
-        values: values
-            .into_iter()
-            .map(|(tag, value)| (tag.to_owned(), value))
-            .collect(),
+        values: values.map(|(tag, value)| (tag.to_owned(), value)).collect(),
     }
 }
 
@@ -207,17 +151,14 @@ fn another_decoder_reads_the_written_values() {
     file.add(&entries[1]).unwrap();
     file.add(&entry(301, Vec::new())).unwrap();
     file.add(&entries[2]).unwrap();
-    let expected: Vec<Point> = entries
-        .iter()
-        .flat_map(|entry| {
-            entry.values.iter().map(|(tag, value)| Point {
-                step: entry.step,
-                tag: tag.clone(),
-                value: value.clone(),
-            })
+    let expected = entries.iter().flat_map(|entry| {
+        entry.values.iter().map(|(tag, value)| Point {
+            step: entry.step,
+            tag: tag.clone(),
+            value: value.clone(),
         })
-        .collect();
-    assert_eq!(read(folder.path()), expected);
+    });
+    assert!(read(folder.path()).into_iter().eq(expected));
 }
 
 #[test]
@@ -230,13 +171,4 @@ fn a_new_file_replaces_the_old_ones() {
         assert_eq!(read(folder.path()).len(), 1);
     }
     assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
-}
-
-#[test]
-fn the_error_names_a_folder_that_cannot_be_created() {
-    let folder = tempfile::tempdir().unwrap();
-    let path = folder.path().join("tensorboard");
-    std::fs::write(&path, "in the way").unwrap();
-    let (named, _) = EventFile::replace(&path, 0.0, &[]).unwrap_err();
-    assert_eq!(named, path);
 }

@@ -15,7 +15,6 @@ fn phase() -> (Phase, PhaseSamples) {
             .collect(),
     });
     let samples = PhaseSamples {
-        from: 0,
         groups: groups.collect(),
         discarded: 0,
         sampled_reward: None,

@@ -7,10 +7,9 @@ use std::path::{Path, PathBuf};
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
-use super::{RunFolder, lines, write_whole};
+use super::{RunFolder, write_whole};
 use crate::checkpoint_settings::{self, SettingsFile};
 use crate::policy::Policy;
-use crate::record::EvalRecord;
 use crate::run::TrainError;
 
 /// Weights and moments, as the engine writes them.
@@ -123,10 +122,7 @@ pub(in crate::run) fn load(
     step: usize,
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
-    let bad = |reason: String| TrainError::Checkpoint {
-        path: folder.clone(),
-        reason,
-    };
+    let bad = |reason: String| damaged(&folder, &reason);
     let path = folder.join(MARK);
     let text = std::fs::read(&path).map_err(|source| TrainError::io(&path, source))?;
     let mark: Mark = serde_json::from_slice(&text)
@@ -145,12 +141,24 @@ pub(in crate::run) fn load(
 /// The error for a state that the engine cannot load. It names the checkpoint's folder, since the user can delete that.
 pub(in crate::run) fn unusable(folder: &Path, error: EngineError) -> TrainError {
     match error {
-        EngineError::Model { reason, .. } => TrainError::Checkpoint {
-            path: folder.to_owned(),
-            reason: format!("{STATE}: {reason}"),
-        },
+        EngineError::Model { reason, .. } => damaged(folder, &format!("{STATE}: {reason}")),
         other => other.into(),
     }
+}
+
+fn damaged(folder: &Path, reason: &str) -> TrainError {
+    TrainError::Refused(format!(
+        "{}: {reason}; delete that folder to continue from the checkpoint before it",
+        folder.display()
+    ))
+}
+
+/// The error if updates are logged, but their checkpoints, or the folder of checkpoints, were removed.
+pub(in crate::run) fn missing(run: &RunFolder, updates: usize) -> TrainError {
+    TrainError::Refused(format!(
+        "{} has no checkpoint, but {updates} updates are in the logs. Restore that folder; to train again from the first update, delete metrics.jsonl beside it",
+        run.checkpoints().display()
+    ))
 }
 
 /// Whether a checkpoint has the state from which training goes on.
@@ -201,56 +209,14 @@ pub(in crate::run) fn prune(
     Ok(remaining)
 }
 
-/// Steps a finished run back to the checkpoint after `from` updates: later checkpoints are removed, but the newest is renamed to `ended-N`, with the run's last evaluation
-/// in its `eval.json`.
-pub(in crate::run) fn step_back(
-    run: &RunFolder,
-    from: usize,
-    evaluation: Option<&EvalRecord>,
-) -> Result<(), TrainError> {
-    let later = steps(run)?.into_iter().filter(|step| *step > from);
-    for (number, step) in later.rev().enumerate() {
-        if number > 0 {
-            remove(run, step)?;
-            continue;
-        }
-        let folder = folder_of(run, step);
-        if let Some(record) = evaluation {
-            let path = folder.join("eval.json");
-            write_whole(&path, &lines(&path, [record])?)?;
-        }
-        let renamed = run.checkpoints().join(format!("ended-{step}"));
-        clear(&renamed)?;
-        std::fs::rename(&folder, &renamed).map_err(|source| TrainError::io(&folder, source))?;
-    }
-    for name in ["last", "best"] {
-        let link = run.checkpoints().join(name);
-        if link.is_symlink() && !link.exists() {
-            std::fs::remove_file(&link).map_err(|source| TrainError::io(&link, source))?;
-        }
-    }
-    sync(&run.checkpoints())
-}
-
 /// Points a link at a checkpoint, atomically. The link is relative, so that run folders can be moved.
 fn link(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
     let path = run.checkpoints().join(name);
     let aside = run.checkpoints().join(format!(".{name}.partial"));
     let _ = std::fs::remove_file(&aside);
-    symlink(format!("step-{step}"), &aside)
+    std::os::unix::fs::symlink(format!("step-{step}"), &aside)
         .and_then(|()| std::fs::rename(&aside, &path))
         .map_err(|source| TrainError::io(&path, source))
-}
-
-#[cfg(unix)]
-fn symlink(target: String, link: &Path) -> io::Result<()> {
-    std::os::unix::fs::symlink(target, link)
-}
-
-/// Elsewhere, links may need rights that users lack, so a file holds the name.
-#[cfg(not(unix))]
-fn symlink(target: String, link: &Path) -> io::Result<()> {
-    std::fs::write(link, target)
 }
 
 /// Removes a checkpoint. A process that is killed meanwhile leaves all of it, or what [`clear_partial`] removes.

@@ -3,7 +3,7 @@
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
-use super::{RunFolder, create_folder, provenance, truncate};
+use super::{RunFolder, checkpoint, create_folder, provenance, truncate};
 use crate::atomic_file;
 use crate::run::TrainError;
 
@@ -14,21 +14,24 @@ impl RunFolder {
     /// Refuses a path where a new run cannot have a folder of its own. Nothing is created.
     ///
     /// # Errors
-    /// [`TrainError::Exists`] if the folder has a run already, [`TrainError::NoFolder`], [`TrainError::Occupied`], [`TrainError::Io`].
+    /// [`TrainError::Usage`], [`TrainError::Io`].
     pub fn check_free(root: &Path) -> Result<(), TrainError> {
         if root.join("config.toml").exists() {
-            return Err(TrainError::Exists(root.to_owned()));
+            return Err(has_run(root));
         }
         match root
             .ancestors()
             .find(|path| path.is_symlink() || path.exists())
         {
-            Some(existing) if !existing.is_dir() => Err(TrainError::NoFolder(existing.to_owned())),
+            Some(existing) if !existing.is_dir() => Err(TrainError::Usage(format!(
+                "{} exists and is not a folder, so a run cannot be written there; give another folder with --out",
+                existing.display()
+            ))),
             Some(existing) if existing == root => match foreign_entry(root)? {
-                Some(entry) => Err(TrainError::Occupied {
-                    root: root.to_owned(),
-                    entry,
-                }),
+                Some(entry) => Err(TrainError::Usage(format!(
+                    "{} holds other files, such as {entry}, and no run, so a run's files would be mixed with them; give a new folder with --out",
+                    root.display()
+                ))),
                 None => Ok(()),
             },
             _ => Ok(()),
@@ -38,7 +41,7 @@ impl RunFolder {
     /// Creates the folder of a new run and saves its resolved configuration.
     ///
     /// # Errors
-    /// [`TrainError::Exists`] if the folder has a run already, [`TrainError::Locked`], [`TrainError::Io`].
+    /// [`TrainError::Usage`] if the folder has a run already, [`TrainError::Refused`] if another process has it, [`TrainError::Io`].
     pub fn create(root: &Path, config: &str) -> Result<Self, TrainError> {
         let folder = Self::claim(root)?;
         folder.save_config(config)?;
@@ -49,7 +52,7 @@ impl RunFolder {
     pub(in crate::run) fn claim(root: &Path) -> Result<Self, TrainError> {
         let folder = Self::lock(root)?;
         if folder.config().exists() {
-            return Err(TrainError::Exists(root.to_owned()));
+            return Err(has_run(root));
         }
         folder.create_folders()?;
         Ok(folder)
@@ -58,20 +61,17 @@ impl RunFolder {
     /// Opens and locks the folder of a run to resume.
     ///
     /// # Errors
-    /// [`TrainError::NoRun`], [`TrainError::Locked`], [`TrainError::NoCheckpoint`] if the folder of checkpoints was removed, [`TrainError::Io`].
+    /// [`TrainError::Usage`] if it has no run, [`TrainError::Refused`] if another process has it or the folder of checkpoints was removed, [`TrainError::Io`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
         if !root.join("config.toml").is_file() {
-            return Err(TrainError::NoRun(root.to_owned()));
+            return Err(TrainError::no_run(root));
         }
         let folder = Self::lock(root)?;
         // A run has this folder before its first update.
         if !folder.checkpoints().exists() {
             let updates = truncate::logged(&folder)?;
             if updates > 0 {
-                return Err(TrainError::NoCheckpoint {
-                    path: folder.checkpoints(),
-                    updates,
-                });
+                return Err(checkpoint::missing(&folder, updates));
             }
         }
         folder.create_folders()?;
@@ -92,7 +92,10 @@ impl RunFolder {
                 root: root.to_owned(),
                 _lock: file,
             }),
-            Err(TryLockError::WouldBlock) => Err(TrainError::Locked(root.to_owned())),
+            Err(TryLockError::WouldBlock) => Err(TrainError::Refused(format!(
+                "another process is training in {}; wait for it to end, or stop it",
+                root.display()
+            ))),
             Err(TryLockError::Error(source)) => Err(TrainError::io(&path, source)),
         }
     }
@@ -103,6 +106,13 @@ impl RunFolder {
         }
         Ok(())
     }
+}
+
+fn has_run(root: &Path) -> TrainError {
+    TrainError::Usage(format!(
+        "{0} holds a run already: continue it with `rapid train --resume {0}`, or give another folder with --out",
+        root.display()
+    ))
 }
 
 /// The name of an entry in a folder that a new run would be mixed with, if there is one. Empty folders do not count.

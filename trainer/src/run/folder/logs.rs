@@ -59,17 +59,18 @@ impl Log {
         let message = error.to_string();
         // The parser got a single line, so the line number in its message is removed.
         let reason = message.split(" at line ").next().unwrap_or_default();
-        TrainError::Line {
-            path: path.to_owned(),
-            line: line + 1,
-            reason: format!("{reason} at column {}", error.column()),
-            remedy: match self {
-                Log::Metrics => {
-                    "Restore the file, or delete the checkpoints from that update on to continue from the one before"
-                }
-                _ => "Restore the file, or delete that line to continue without its record",
-            },
-        }
+        let remedy = match self {
+            Log::Metrics => {
+                "delete the checkpoints from that update on to continue from the one before"
+            }
+            _ => "delete that line to continue without its record",
+        };
+        TrainError::Refused(format!(
+            "{}, line {} is damaged ({reason} at column {}). Restore the file, or {remedy}",
+            path.display(),
+            line + 1,
+            error.column()
+        ))
     }
 }
 
@@ -137,7 +138,7 @@ impl RunFolder {
 /// The whole lines of a run folder's log; none if the file does not exist yet. For readers that need no lock.
 ///
 /// # Errors
-/// [`TrainError::Line`] for a line that is not a record of the log, [`TrainError::Io`].
+/// [`TrainError::Refused`] for a line that is not a record of the log, [`TrainError::Io`].
 pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, TrainError> {
     let path = root.join(log.name());
     let text = content(&path)?;

@@ -27,13 +27,6 @@ pub struct RunFolder {
 /// Suffix of the files that hold the completions of a phase or an evaluation while it is being sampled.
 pub(in crate::run) const PARTIAL_ROLLOUT: &str = ".drawn.jsonl";
 
-fn phase_name(phase: usize, from: usize) -> String {
-    match from {
-        0 => format!("phase-{phase}"),
-        _ => format!("phase-{phase}-from-{from}"),
-    }
-}
-
 impl RunFolder {
     /// The folder itself.
     #[must_use]
@@ -69,22 +62,20 @@ impl RunFolder {
         self.root.join("rollouts")
     }
 
-    /// `samples/phase-N.jsonl`, or `samples/phase-N-from-U.jsonl` for samples that replace stale ones from update U of the phase on.
-    pub(in crate::run) fn phase_samples(&self, phase: usize, from: usize) -> PathBuf {
-        let name = phase_name(phase, from);
-        self.samples().join(format!("{name}.jsonl"))
+    /// `samples/phase-N.jsonl`
+    pub(in crate::run) fn phase_samples(&self, phase: usize) -> PathBuf {
+        self.samples().join(format!("phase-{phase}.jsonl"))
     }
 
-    /// `rollouts/phase-N.json` or `rollouts/phase-N-from-U.json`: the same samples, as the updates need them.
-    pub(in crate::run) fn phase_rollout(&self, phase: usize, from: usize) -> PathBuf {
-        let name = phase_name(phase, from);
-        self.rollouts().join(format!("{name}.json"))
+    /// `rollouts/phase-N.json`: the same samples, as the updates need them.
+    pub(in crate::run) fn phase_rollout(&self, phase: usize) -> PathBuf {
+        self.rollouts().join(format!("phase-{phase}.json"))
     }
 
-    /// `rollouts/phase-N.drawn.jsonl` or `rollouts/phase-N-from-U.drawn.jsonl`: the phase's completions while they are being sampled.
-    pub(in crate::run) fn partial_phase(&self, phase: usize, from: usize) -> PathBuf {
-        let name = phase_name(phase, from);
-        self.rollouts().join(format!("{name}{PARTIAL_ROLLOUT}"))
+    /// `rollouts/phase-N.drawn.jsonl`: the phase's completions while they are being sampled.
+    pub(in crate::run) fn partial_phase(&self, phase: usize) -> PathBuf {
+        self.rollouts()
+            .join(format!("phase-{phase}{PARTIAL_ROLLOUT}"))
     }
 
     /// `rollouts/eval-N.drawn.jsonl`: the completions of the evaluation after N updates while they are being sampled.

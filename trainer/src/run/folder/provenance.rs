@@ -19,11 +19,11 @@ const VERSION: u32 = 2;
 
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub(in crate::run) struct Provenance {
+pub struct Provenance {
     /// Version of the file's format.
     version: u32,
     /// The folder of data sets that the run was given.
-    data_dir: Option<String>,
+    pub data_dir: Option<PathBuf>,
     /// Number of training tasks.
     train: usize,
     /// Number of held-out tasks.
@@ -31,9 +31,9 @@ pub(in crate::run) struct Provenance {
     /// The digest of all tasks (ids, questions, and the content that decides verdicts) and of the template's file.
     digest: String,
     /// Number of held-out tasks that are trained on too, by their questions. Without splits in the data set's file, that is every task.
-    trained_on: usize,
-    /// The digest of the held-out tasks.
-    eval_digest: String,
+    pub trained_on: usize,
+    /// The digest of the held-out tasks, which is equal for two runs that are evaluated on the same tasks.
+    pub eval_digest: String,
     /// The digest of the model's files.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     model: Option<String>,
@@ -60,67 +60,18 @@ struct Grader {
 }
 
 impl Grader {
-    fn of(info: &GraderInfo) -> Self {
-        Self {
-            name: info.name.clone(),
-            version: info.version.clone(),
-            policy: info.policy.clone(),
-            backend: info.backend.clone(),
-            digest: info.digest.clone(),
-        }
-    }
-
     /// The grader in words, for people to compare: version, policy, sandbox, and the start of the interpreter's digest.
     fn summary(&self) -> String {
-        let parts = [
-            Some(&self.version),
-            self.policy.as_ref(),
-            self.backend.as_ref(),
-        ];
-        let mut summary: Vec<&str> = parts.into_iter().flatten().map(String::as_str).collect();
         let digest = self.digest.as_deref().and_then(|digest| digest.get(..8));
-        summary.extend(digest);
-        summary.join(", ")
+        let parts = [
+            Some(self.version.as_str()),
+            self.policy.as_deref(),
+            self.backend.as_deref(),
+            digest,
+        ];
+        let parts: Vec<&str> = parts.into_iter().flatten().collect();
+        parts.join(", ")
     }
-}
-
-/// The folder of data sets that a run was given; `None` if it was given none.
-///
-/// # Errors
-/// [`TrainError::Provenance`], [`TrainError::Io`].
-pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
-    let provenance = read(&run.join(NAME))?;
-    Ok(provenance
-        .and_then(|provenance| provenance.data_dir)
-        .map(PathBuf::from))
-}
-
-/// How many of the held-out tasks a run is trained on too; `None` if the folder has no provenance.
-///
-/// # Errors
-/// As [`data_dir_of`].
-pub fn trained_on(run: &Path) -> Result<Option<usize>, TrainError> {
-    let provenance = read(&run.join(NAME))?;
-    Ok(provenance.map(|provenance| provenance.trained_on))
-}
-
-/// The digest of the held-out tasks, which is equal for two runs that are evaluated on the same tasks; `None` if the folder has no provenance.
-///
-/// # Errors
-/// As [`data_dir_of`].
-pub fn eval_digest(run: &Path) -> Result<Option<String>, TrainError> {
-    let provenance = read(&run.join(NAME))?;
-    Ok(provenance.map(|provenance| provenance.eval_digest))
-}
-
-/// The graders that judged a run last, in words; empty if the verifier did not describe them.
-///
-/// # Errors
-/// As [`data_dir_of`].
-pub fn graders(run: &Path) -> Result<Vec<String>, TrainError> {
-    let graders = read(&run.join(NAME))?.map_or_else(Vec::new, |provenance| provenance.graders);
-    let words = |grader: Grader| format!("{} {}", grader.name, grader.summary());
-    Ok(graders.into_iter().map(words).collect())
 }
 
 /// The name of a device, without what the engine adds in parentheses: the number of threads, on which no result depends, and the number type.
@@ -129,12 +80,28 @@ pub fn device_name(device: &str) -> &str {
     device.rsplit_once(" (").map_or(device, |(name, _)| name)
 }
 
+/// The folder of data sets that a run was given; `None` if it was given none.
+///
+/// # Errors
+/// As [`Provenance::of_run`].
+pub fn data_dir_of(run: &Path) -> Result<Option<PathBuf>, TrainError> {
+    Ok(Provenance::of_run(run)?.and_then(|provenance| provenance.data_dir))
+}
+
 /// Whether a file is the provenance of a run.
 pub(in crate::run) fn is_provenance(path: &Path) -> bool {
     path.ends_with(NAME) && matches!(read(path), Ok(Some(_)))
 }
 
 impl Provenance {
+    /// The provenance in a run's folder; `None` if it has none.
+    ///
+    /// # Errors
+    /// [`TrainError::Refused`] if it cannot be understood, [`TrainError::Io`].
+    pub fn of_run(run: &Path) -> Result<Option<Self>, TrainError> {
+        read(&run.join(NAME))
+    }
+
     /// The provenance of a run with this configuration on these tasks.
     pub(in crate::run) fn of(
         config: &Config,
@@ -151,7 +118,9 @@ impl Provenance {
         }
         Ok(Self {
             version: VERSION,
-            data_dir: data_dir.and_then(Path::to_str).map(str::to_owned),
+            data_dir: data_dir
+                .filter(|folder| folder.to_str().is_some())
+                .map(Path::to_owned),
             train: dataset.train.len(),
             eval: dataset.eval.len(),
             digest: writer.finish().to_string(),
@@ -163,83 +132,88 @@ impl Provenance {
         })
     }
 
-    /// Adds the digest of the model's files, and the device, as the engine names it.
-    pub(in crate::run) fn with_model(self, model: String, device: &str) -> Self {
+    /// Adds the digest of the model's files, the device, as the engine names it, and the graders, as the verifier describes them.
+    pub(in crate::run) fn with(self, model: String, device: &str, graders: &[GraderInfo]) -> Self {
+        let graders = graders.iter().map(|info| Grader {
+            name: info.name.clone(),
+            version: info.version.clone(),
+            policy: info.policy.clone(),
+            backend: info.backend.clone(),
+            digest: info.digest.clone(),
+        });
         Self {
             model: Some(model),
             device: Some(device_name(device).to_owned()),
+            graders: graders.collect(),
             ..self
         }
     }
 
-    /// Adds the graders, as the verifier describes them.
-    pub(in crate::run) fn with_graders(self, graders: &[GraderInfo]) -> Self {
-        Self {
-            graders: graders.iter().map(Grader::of).collect(),
-            ..self
-        }
+    /// The graders that judged last, in words; empty if the verifier did not describe them.
+    #[must_use]
+    pub fn graders(&self) -> Vec<String> {
+        let words = |grader: &Grader| format!("{} {}", grader.name, grader.summary());
+        self.graders.iter().map(words).collect()
     }
 
-    /// Warnings for a resumed run about graders that differ from those that it had.
-    pub(in crate::run) fn grader_changes(&self, run: &Path) -> Result<Vec<String>, TrainError> {
-        let before = read(&run.join(NAME))?.map_or_else(Vec::new, |previous| previous.graders);
-        let changed = before.iter().filter_map(|before| {
-            let now = self.graders.iter().find(|now| now.name == before.name)?;
-            (now != before).then(|| {
-                format!(
-                    "the verifier's {} grader was {} so far, and is {} now, so the same completion may get another verdict than before; --verifier names another verifier",
-                    before.name,
-                    before.summary(),
-                    now.summary()
-                )
-            })
-        });
-        Ok(changed.collect())
-    }
-
-    /// Makes sure that a resumed run has the tasks that it began with.
-    pub(in crate::run) fn check(&self, run: &Path, dataset: &str) -> Result<(), TrainError> {
-        match read(&run.join(NAME))? {
-            Some(previous) if previous.digest != self.digest => Err(TrainError::OtherTasks {
-                dataset: dataset.to_owned(),
-                change: self.change_from(&previous),
-            }),
-            _ => Ok(()),
+    /// Makes sure that a resumed run has the tasks that it began with. `dataset` is their name, for the error.
+    pub(in crate::run) fn check(&self, previous: &Self, dataset: &str) -> Result<(), TrainError> {
+        if previous.digest == self.digest {
+            return Ok(());
         }
+        let change = if (previous.train, previous.eval) == (self.train, self.eval) {
+            "their number is the same, but not all have the same ids, prompts and answers".into()
+        } else {
+            format!(
+                "there were {} to train on and {} held out, and now there are {} and {}",
+                previous.train, previous.eval, self.train, self.eval
+            )
+        };
+        Err(TrainError::Refused(format!(
+            "the tasks of the data set {dataset} are not those that the run began with: {change}. Restore the data set (and the file of its prompt template, if it \
+             has one) as it was, or start a new run"
+        )))
     }
 
     /// Makes sure that a resumed run has the model that it began with. `path` is the model's, for the error.
-    pub(in crate::run) fn check_model(&self, run: &Path, path: &Path) -> Result<(), TrainError> {
-        match read(&run.join(NAME))?.and_then(|previous| previous.model) {
-            Some(previous) if self.model.as_ref() != Some(&previous) => {
-                Err(TrainError::OtherModel(path.to_owned()))
+    pub(in crate::run) fn check_model(
+        &self,
+        previous: &Self,
+        path: &Path,
+    ) -> Result<(), TrainError> {
+        if previous.model.is_none() || previous.model == self.model {
+            return Ok(());
+        }
+        Err(TrainError::Refused(format!(
+            "the files of the model {} are not those that the run began with. Restore the model as it was, or start a new run",
+            path.display()
+        )))
+    }
+
+    /// Warnings for a resumed run whose device or graders differ from those that it had.
+    pub(in crate::run) fn warnings(&self, previous: &Self) -> Vec<String> {
+        let mut warnings = Vec::new();
+        if let (Some(before), Some(now)) = (&previous.device, &self.device)
+            && before != now
+        {
+            warnings.push(format!(
+                "the run was computed on {before} so far, and continues on {now}, which rounds differently, so it will not equal a run that was never stopped; \
+                 --device names another"
+            ));
+        }
+        for before in &previous.graders {
+            let now = self.graders.iter().find(|now| now.name == before.name);
+            if let Some(now) = now.filter(|now| *now != before) {
+                warnings.push(format!(
+                    "the verifier's {} grader was {} so far, and is {} now, so the same completion may get another verdict than before; --verifier names another \
+                     verifier",
+                    before.name,
+                    before.summary(),
+                    now.summary()
+                ));
             }
-            _ => Ok(()),
         }
-    }
-
-    /// The warning for a resumed run if its device differs from the previous one.
-    pub(in crate::run) fn device_change(&self, run: &Path) -> Result<Option<String>, TrainError> {
-        let before = read(&run.join(NAME))?.and_then(|previous| previous.device);
-        let (Some(before), Some(now)) = (before, &self.device) else {
-            return Ok(None);
-        };
-        Ok((before != *now).then(|| {
-            format!(
-                "the run was computed on {before} so far, and continues on {now}, which rounds differently, so it will not equal a run that was never stopped; --device names another"
-            )
-        }))
-    }
-
-    fn change_from(&self, previous: &Self) -> String {
-        if (previous.train, previous.eval) == (self.train, self.eval) {
-            return "their number is the same, but not all have the same ids, prompts and answers"
-                .into();
-        }
-        format!(
-            "there were {} to train on and {} held out, and now there are {} and {}",
-            previous.train, previous.eval, self.train, self.eval
-        )
+        warnings
     }
 
     /// Writes it into the run's folder.
@@ -255,9 +229,11 @@ fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
     if !path.exists() {
         return Ok(None);
     }
-    let refused = |reason: String| TrainError::Provenance {
-        path: path.to_owned(),
-        reason,
+    let refused = |reason: String| {
+        TrainError::Refused(format!(
+            "{} {reason}; delete that file to continue with tasks and model as they are now, and give --data-dir if the run began with it",
+            path.display()
+        ))
     };
     let provenance: Provenance = serde_json::from_slice(&content(path)?)
         .map_err(|error| refused(format!("is damaged ({error})")))?;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{BufRead as _, BufReader};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -22,8 +22,6 @@ use crate::transcript;
 #[derive(Debug, Serialize, Deserialize)]
 struct StoredPhase {
     phase: usize,
-    #[serde(default)]
-    from: usize,
     #[serde(default, rename = "dropped")]
     discarded: usize,
     #[serde(default, rename = "reward", skip_serializing_if = "Option::is_none")]
@@ -45,23 +43,18 @@ pub(in crate::run) fn save(
     phase: &Phase,
     samples: &PhaseSamples,
 ) -> Result<(), TrainError> {
-    let path = run.phase_rollout(phase.index, samples.from);
-    let groups = samples
-        .groups
-        .iter()
-        .map(|group| StoredGroup {
-            task: group.prompt.task.id.clone(),
-            samples: group.samples.clone(),
-        })
-        .collect();
+    let path = run.phase_rollout(phase.index);
+    let groups = samples.groups.iter().map(|group| StoredGroup {
+        task: group.prompt.task.id.clone(),
+        samples: group.samples.clone(),
+    });
     let stored = StoredPhase {
         phase: phase.index,
-        from: samples.from,
         discarded: samples.discarded,
         sampled_reward: samples.sampled_reward,
         inference_s: samples.inference.as_secs_f64(),
         verify_s: samples.verify.as_secs_f64(),
-        groups,
+        groups: groups.collect(),
     };
     let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
     write_whole(&path, &text)
@@ -72,23 +65,14 @@ pub(in crate::run) fn partial(path: &Path) -> Result<PartialRollout, TrainError>
     PartialRollout::open(path).map_err(|source| TrainError::io(path, source))
 }
 
-/// The first update of the newest stored samples that are for the phase's update `update`.
-pub(in crate::run) fn in_use(run: &RunFolder, phase: &Phase, update: usize) -> Option<usize> {
-    (0..=update)
-        .rev()
-        .find(|from| run.phase_rollout(phase.index, *from).exists())
-}
-
-/// The newest stored samples for the phase's update `update`. Weights, moments and data order are the same however often a run is resumed, so the stored samples equal
-/// those that would be sampled again.
+/// The stored samples of a phase. Weights, moments and data order are the same however often a run is resumed, so the stored samples equal those that would be sampled
+/// again.
 pub(in crate::run) fn load(
     run: &RunFolder,
     phase: &Phase,
-    update: usize,
     prompts: &[Arc<Prompt>],
 ) -> Option<PhaseSamples> {
-    let from = in_use(run, phase, update)?;
-    let text = std::fs::read(run.phase_rollout(phase.index, from)).ok()?;
+    let text = std::fs::read(run.phase_rollout(phase.index)).ok()?;
     let stored: StoredPhase = serde_json::from_slice(&text).ok()?;
     let prompts: HashMap<&str, &Arc<Prompt>> = prompts
         .iter()
@@ -104,16 +88,13 @@ pub(in crate::run) fn load(
             })
         })
         .collect::<Option<Vec<_>>>()?;
-    let wanted: usize = phase.updates[from..].iter().map(Vec::len).sum();
-    (stored.phase == phase.index && stored.from == from && groups.len() == wanted).then(|| {
-        PhaseSamples {
-            from,
-            groups,
-            discarded: stored.discarded,
-            sampled_reward: stored.sampled_reward,
-            inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
-            verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
-        }
+    let whole = stored.phase == phase.index && groups.len() == phase.slots().count();
+    whole.then(|| PhaseSamples {
+        groups,
+        discarded: stored.discarded,
+        sampled_reward: stored.sampled_reward,
+        inference: Duration::try_from_secs_f64(stored.inference_s).unwrap_or_default(),
+        verify: Duration::try_from_secs_f64(stored.verify_s).unwrap_or_default(),
     })
 }
 
@@ -125,9 +106,8 @@ pub(in crate::run) fn check(
     prompts: &[Arc<Prompt>],
 ) -> Result<(), TrainError> {
     let phase = schedule.phase(schedule.phase_of(step));
-    let done = step - phase.first_update;
-    let in_mid_phase = (1..phase.updates.len()).contains(&done);
-    if in_mid_phase && load(run, &phase, done, prompts).is_none() {
+    let in_mid_phase = phase.first_update < step && step < phase.end();
+    if in_mid_phase && load(run, &phase, prompts).is_none() {
         return Err(missing(run, &phase));
     }
     Ok(())
@@ -150,45 +130,35 @@ pub(in crate::run) fn prune(
         .filter(|step| **step < schedule.updates())
         .map(|step| schedule.phase_of(*step))
         .collect();
-    let whole = numbered(&run.rollouts(), "phase-", ".json");
-    let partial = numbered(&run.rollouts(), "phase-", PARTIAL_ROLLOUT);
-    for ((number, _), path) in whole.into_iter().chain(partial) {
-        if number < first && !needed.contains(&number) {
-            // A file that cannot be removed only takes disk space.
-            let _ = std::fs::remove_file(path);
-        }
-    }
+    remove(
+        &run.rollouts(),
+        "phase-",
+        &[".json", PARTIAL_ROLLOUT],
+        |phase| phase < first && !needed.contains(&phase),
+    );
 }
 
-/// Before a phase is sampled for its updates from `from` on, removes all samples of later weights, in this phase too: training may lead to other weights this time, if
-/// the verifier judges differently.
-pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase, from: usize) {
-    let phases =
-        [".json", PARTIAL_ROLLOUT].map(|suffix| numbered(&run.rollouts(), "phase-", suffix));
-    for (place, path) in phases.into_iter().flatten() {
-        if place > (phase.index, from) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
-    remove_evaluations(run, phase.first_update + from);
-}
-
-/// Removes the completions of unfinished evaluations after more than `step` updates.
-pub(in crate::run) fn remove_evaluations(run: &RunFolder, step: usize) {
-    for ((after, _), path) in numbered(&run.rollouts(), "eval-", PARTIAL_ROLLOUT) {
-        if after > step {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+/// Before a phase is sampled, removes all samples of later weights: training may lead to other weights this time, if the verifier judges differently.
+pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase) {
+    let folder = run.rollouts();
+    remove(&folder, "phase-", &[".json", PARTIAL_ROLLOUT], |number| {
+        number > phase.index
+    });
+    remove(&folder, "eval-", &[PARTIAL_ROLLOUT], |step| {
+        step > phase.first_update
+    });
 }
 
 /// The error for a phase whose samples are missing, although an update was made on them.
 pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
-    TrainError::Samples(run.phase_rollout(phase.index, 0))
+    TrainError::Refused(format!(
+        "{} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer \
+         exists. Restore it, or delete the newest checkpoint to continue from the one before it",
+        run.phase_rollout(phase.index).display()
+    ))
 }
 
-/// Writes the completions of a phase as `samples/phase-N.jsonl`, or as `samples/phase-N-from-U.jsonl` if they replace stale ones from update U on, and a page for
-/// people as `.md` beside it.
+/// Writes the completions of a phase as `samples/phase-N.jsonl`, and a page for people as `.md` beside it.
 pub(in crate::run) fn dump_phase(
     run: &RunFolder,
     phase: &Phase,
@@ -199,12 +169,11 @@ pub(in crate::run) fn dump_phase(
         .iter()
         .flat_map(SampleRecord::of_group)
         .collect();
-    let path = run.phase_samples(phase.index, samples.from);
+    let path = run.phase_samples(phase.index);
     write_whole(&path, &lines(&path, &records)?)?;
     let title = format!(
         "Phase {}: training samples after {} updates",
-        phase.index,
-        phase.first_update + samples.from
+        phase.index, phase.first_update
     );
     write_page(&path, &transcript::page(&title, &records))
 }
@@ -241,17 +210,9 @@ pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRec
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step` updates, since they will be written again.
 pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: usize) {
-    for suffix in [".jsonl", ".md"] {
-        let phases = numbered(&run.samples(), "phase-", suffix)
-            .into_iter()
-            .filter(|((number, _), _)| *number >= first_phase);
-        let evaluations = numbered(&run.samples(), "eval-", suffix)
-            .into_iter()
-            .filter(|((number, _), _)| *number > step);
-        for (_, path) in phases.chain(evaluations) {
-            let _ = std::fs::remove_file(path);
-        }
-    }
+    let (folder, suffixes) = (run.samples(), [".jsonl", ".md"]);
+    remove(&folder, "phase-", &suffixes, |number| number >= first_phase);
+    remove(&folder, "eval-", &suffixes, |number| number > step);
 }
 
 /// Removes the partial files that killed processes of this run left. No other process trains this run, since this one holds its lock.
@@ -264,58 +225,17 @@ pub(in crate::run) fn remove_partial(run: &RunFolder) {
     }
 }
 
-/// The files of a folder whose names are `prefix`, a number, perhaps `-from-` with another, and `suffix`. Each has its two numbers; the second is 0 unless the name has it.
-fn numbered(folder: &Path, prefix: &str, suffix: &str) -> Vec<((usize, usize), PathBuf)> {
-    let Ok(entries) = std::fs::read_dir(folder) else {
-        return Vec::new();
-    };
-    entries
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name();
-            let rest = name.to_str()?.strip_prefix(prefix)?.strip_suffix(suffix)?;
-            let (number, from) = rest.split_once("-from-").unwrap_or((rest, "0"));
-            Some(((number.parse().ok()?, from.parse().ok()?), entry.path()))
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn samples_of_later_weights_are_removed_before_a_phase_is_sampled_again() {
-        let home = tempfile::tempdir().unwrap();
-        let run = RunFolder::create(&home.path().join("run"), "").unwrap();
-        let phase = Phase {
-            index: 1,
-            first_update: 3,
-            updates: vec![Vec::new(); 3],
-        };
-        let earlier = [
-            "eval-4.drawn.jsonl",
-            "phase-0-from-2.json",
-            "phase-1-from-1.drawn.jsonl",
-            "phase-1.json",
-        ];
-        let later = [
-            "eval-5.drawn.jsonl",
-            "phase-1-from-2.drawn.jsonl",
-            "phase-1-from-2.json",
-            "phase-2.drawn.jsonl",
-            "phase-2.json",
-        ];
-        for name in earlier.iter().chain(&later) {
-            std::fs::write(run.rollouts().join(name), "").unwrap();
+/// Removes the files of a folder whose names are `prefix`, a number that is `unneeded`, and one of `suffixes`.
+fn remove(folder: &Path, prefix: &str, suffixes: &[&str], unneeded: impl Fn(usize) -> bool) {
+    for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+        let name = entry.file_name();
+        let number = suffixes.iter().find_map(|suffix| {
+            let name = name.to_str()?.strip_prefix(prefix)?;
+            name.strip_suffix(suffix)?.parse().ok()
+        });
+        if number.is_some_and(&unneeded) {
+            // A file that cannot be removed only takes disk space.
+            let _ = std::fs::remove_file(entry.path());
         }
-        remove_later(&run, &phase, 1);
-        let entries = std::fs::read_dir(run.rollouts()).unwrap().flatten();
-        let mut names: Vec<String> = entries
-            .map(|entry| entry.file_name().into_string().unwrap())
-            .collect();
-        names.sort_unstable();
-        assert_eq!(names, earlier);
-        assert_eq!(in_use(&run, &phase, 2), Some(0));
     }
 }

@@ -23,7 +23,7 @@ impl Truncation {
 /// The truncations that reduce every log to its lines after `step` updates, and the clock to its whole lines. Nothing is written yet.
 ///
 /// # Errors
-/// [`TrainError::Line`] if one of those lines is damaged, [`TrainError::Gap`] if metrics are missing, [`TrainError::Io`].
+/// [`TrainError::Refused`] if one of those lines is damaged, or metrics are missing; [`TrainError::Io`].
 pub(in crate::run) fn to_step(
     folder: &RunFolder,
     step: usize,
@@ -36,11 +36,12 @@ pub(in crate::run) fn to_step(
         let last = if log == Log::Clock { usize::MAX } else { step };
         let (steps, length) = up_to(log, &path, &text, last)?;
         if log == Log::Metrics && !steps.iter().copied().eq(1..=step) {
-            return Err(TrainError::Gap {
-                path,
-                step,
-                lines: steps.len(),
-            });
+            return Err(TrainError::Refused(format!(
+                "{} has {} whole lines, but the checkpoint to continue from was made after {step} updates: lines were removed. Restore the file, or delete the \
+                 checkpoints that come after it",
+                path.display(),
+                steps.len()
+            )));
         }
         if length < text.len() {
             text.truncate(length);
@@ -56,7 +57,7 @@ pub(in crate::run) fn to_step(
 /// The records of the first `step` updates, or of as many as there are. Later lines may be damaged.
 ///
 /// # Errors
-/// [`TrainError::Line`] if one of them is damaged, [`TrainError::Io`].
+/// [`TrainError::Refused`] if one of them is damaged, [`TrainError::Io`].
 pub(in crate::run) fn updates(
     folder: &RunFolder,
     step: usize,

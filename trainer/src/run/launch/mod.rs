@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::Dataset;
-use engine::{Engine, Leader};
+use engine::Leader;
 
 use super::clock::Clock;
-use super::folder::provenance::{Provenance, data_dir_of};
+use super::folder::provenance::Provenance;
 use super::folder::{RunFolder, model_digest};
 use super::freeze_config::{absolute, pin};
 use super::observers::{Journal, Progress};
@@ -67,30 +67,33 @@ struct Inputs {
     teacher: Option<TeacherFile>,
     dataset: Dataset,
     provenance: Provenance,
+    /// That of the run to resume.
+    previous: Option<Provenance>,
     model: PathBuf,
 }
 
 impl Inputs {
     fn read(config: &Config, launch: &Launch) -> Result<Self, TrainError> {
-        let data_dir = match (&launch.target, &launch.data_dir) {
-            (Target::New(root), given) => {
+        let previous = match &launch.target {
+            Target::New(root) => {
                 RunFolder::check_free(root)?;
-                given.clone()
+                None
             }
-            (Target::Resume(_), Some(given)) => Some(given.clone()),
-            (Target::Resume(root), None) => data_dir_of(root)?,
+            Target::Resume(root) => Provenance::of_run(root)?,
         };
+        let own = previous.as_ref().and_then(|run| run.data_dir.as_deref());
+        let data_dir = launch.data_dir.as_deref().or(own).map(absolute);
         let teacher = TeacherFile::read(config, launch.target.resumed())?;
-        let data_dir = data_dir.map(|dir| absolute(&dir));
         let dataset = data::open(config, data_dir.as_deref())?;
         let provenance = Provenance::of(config, &dataset, data_dir.as_deref())?;
-        if let Some(root) = launch.target.resumed() {
-            provenance.check(root, &config.data.dataset)?;
+        if let Some(previous) = &previous {
+            provenance.check(previous, &config.data.dataset)?;
         }
         Ok(Self {
             teacher,
             dataset,
             provenance,
+            previous,
             model: locate_model(&config.model)?,
         })
     }
@@ -107,19 +110,22 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         teacher,
         dataset,
         provenance,
+        previous,
         model,
     } = Inputs::read(&config, &launch)?;
-    let rewards = if config.reward.share == 0.0 {
-        RewardClient::new(&config.verifier)?
-    } else {
-        RewardClient::counting_tests(&config.verifier)?
-    };
+    let rewards = RewardClient::with_tests(&config.verifier, config.reward.share != 0.0)?;
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
     let engine = open::open_policy(&config, &model, launch.ranks.as_ref(), progress)?;
-    let provenance = provenance.with_graders(&graders);
-    let provenance = check_model(provenance, &model, &engine, &launch.target, progress)?;
+    let digest = tokio::task::block_in_place(|| model_digest::digest(&model))?;
+    let provenance = provenance.with(digest, &engine.info().device, &graders);
+    if let Some(previous) = &previous {
+        provenance.check_model(previous, &model)?;
+        for warning in provenance.warnings(previous) {
+            progress.say(&format!("warning: {warning}"));
+        }
+    }
     let reference =
         open::open_reference(&config, &model, &engine, launch.ranks.as_ref(), progress)?;
     let policy: Arc<dyn Policy> = Arc::new(engine);
@@ -153,28 +159,6 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         clock,
     })
     .await
-}
-
-/// Adds the model and the device to a run's provenance. For a resumed run, it compares them with those that the run had: another model is refused, another device or
-/// grader is reported.
-fn check_model(
-    provenance: Provenance,
-    model: &Path,
-    engine: &Engine,
-    target: &Target,
-    progress: &Progress,
-) -> Result<Provenance, TrainError> {
-    let digest = tokio::task::block_in_place(|| model_digest::digest(model))?;
-    let provenance = provenance.with_model(digest, &engine.info().device);
-    if let Some(root) = target.resumed() {
-        provenance.check_model(root, model)?;
-        let device_change = provenance.device_change(root)?;
-        let grader_changes = provenance.grader_changes(root)?;
-        for warning in device_change.into_iter().chain(grader_changes) {
-            progress.say(&format!("warning: {warning}"));
-        }
-    }
-    Ok(provenance)
 }
 
 fn open_folder(
@@ -215,6 +199,7 @@ mod tests {
         drop(open(Target::New(root.clone()), "/first"));
         // The checks of its logs and checkpoints come later, and may refuse it.
         drop(open(Target::Resume(root.clone()), "/second"));
-        assert_eq!(data_dir_of(&root).unwrap(), Some(PathBuf::from("/first")));
+        let kept = Provenance::of_run(&root).unwrap().unwrap();
+        assert_eq!(kept.data_dir, Some(PathBuf::from("/first")));
     }
 }

@@ -4,17 +4,18 @@ use std::path::Path;
 
 use crate::config::{self, Config};
 use crate::run::TrainError;
+use crate::run::extend::shorter;
 use crate::run::freeze_config::pin;
 
 /// The configuration of a run to resume, with the values of `--set`. Only keys that change no number of the updates made so far may change. Others may be set as they
 /// were when the run began, so that the command that started a run also resumes it.
 ///
 /// # Errors
-/// [`TrainError::NoRun`], [`TrainError::Fixed`], [`TrainError::Shorter`], [`TrainError::Config`].
+/// [`TrainError::Usage`], [`TrainError::Config`].
 pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> {
     let path = run.join("config.toml");
     if !path.is_file() {
-        return Err(TrainError::NoRun(run.to_owned()));
+        return Err(TrainError::no_run(run));
     }
     let text = std::fs::read_to_string(&path).map_err(|source| TrainError::io(&path, source))?;
     let origin = path.display().to_string();
@@ -41,7 +42,11 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
         let requested = config::parse(&origin, &text, std::slice::from_ref(set))?;
         // A new run saves what `pin` makes of its values.
         if requested != previous && pin(requested) != previous {
-            return Err(TrainError::Fixed(path));
+            return Err(TrainError::Usage(format!(
+                "`{path}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section \
+                 [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep`, `run.keep_state` and `run.alarms` can change, and \
+                 `run.updates` or `run.epochs` can grow)"
+            )));
         }
     }
     // Without the others: with a new device, `auto` could now stand for something else.
@@ -49,20 +54,13 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     let (previous, requested) = (previous.run, &config.run);
     // A change from updates to epochs, or back, is checked later, when the tasks have been counted.
     for (unit, before, after) in [
-        ("updates", previous.updates, requested.updates),
-        ("epochs", previous.epochs, requested.epochs),
+        ("update", previous.updates, requested.updates),
+        ("epoch", previous.epochs, requested.epochs),
     ] {
         if let (Some(before), Some(after)) = (before, after)
             && after < before
         {
-            let length = |count: usize| match count {
-                1 => format!("1 {}", unit.trim_end_matches('s')),
-                _ => format!("{count} {unit}"),
-            };
-            return Err(TrainError::Shorter {
-                before: length(before),
-                after: length(after),
-            });
+            return Err(shorter(before, after, unit));
         }
     }
     Ok(config)
@@ -102,10 +100,8 @@ mod tests {
             (format!("data.dataset={name}/others.jsonl"), "data.dataset"),
         ] {
             let error = resume_config(home.path(), &[set]).unwrap_err();
-            assert!(
-                matches!(&error, TrainError::Fixed(fixed) if fixed == key),
-                "{error}"
-            );
+            let words = format!("`{key}` cannot change when a run is continued");
+            assert!(error.to_string().starts_with(&words), "{error}");
         }
     }
 

@@ -17,9 +17,10 @@ use crate::eval;
 use crate::record::{
     AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord, StepTimings, timestamp,
 };
-use crate::rollout::{PhaseSamples, SampledGroup};
+use crate::rollout::PhaseSamples;
 use crate::run::TrainError;
 use crate::run::folder::{Log, RunFolder, rollouts};
+use crate::transcript;
 
 /// Records and shows the events of a run.
 #[derive(Debug)]
@@ -28,7 +29,7 @@ pub struct Journal {
     pub(in crate::run) progress: Progress,
     /// `None` if `run.alarms` is off, or in supervised fine-tuning.
     monitor: Option<AlarmMonitor>,
-    tensorboard: Option<TensorboardWriter>,
+    tensorboard: TensorboardWriter,
 }
 
 impl Journal {
@@ -38,26 +39,22 @@ impl Journal {
         Self {
             progress,
             monitor: None,
-            tensorboard: None,
+            tensorboard: TensorboardWriter::new(timestamp()),
         }
     }
 
-    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them. With `resample`, the rest of the current phase
-    /// will be sampled again. `evaluates` says whether it evaluates at all.
+    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them.
     pub(in crate::run) fn resume(
         &mut self,
         folder: &RunFolder,
         config: &Config,
         schedule: &PromptSchedule,
         step: usize,
-        resample: bool,
-        evaluates: bool,
     ) -> Result<(), TrainError> {
         let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
         let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
         let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
-        self.progress
-            .begin(config, schedule, step, evaluates, &evals);
+        self.progress.begin(schedule, &evals);
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
@@ -67,7 +64,7 @@ impl Journal {
             self.monitor = Some(monitor);
         }
         folder.rewrite(Log::Alarms, &alarms)?;
-        let mut tensorboard = TensorboardWriter::new(timestamp());
+        let tensorboard = &mut self.tensorboard;
         for timings in &timings {
             tensorboard.set_time(timings);
         }
@@ -75,21 +72,13 @@ impl Journal {
             let timings = timings.iter().find(|timings| timings.step == record.step);
             tensorboard.update(record, timings);
         }
-        for index in 0..schedule.phases_begun(step) {
-            let phase = schedule.phase(index);
-            let done = (step - phase.first_update).min(phase.updates.len());
-            // The samples in use of the current phase are added when the loop loads them.
-            let end = if done < phase.updates.len() && !resample {
-                rollouts::in_use(folder, &phase, done).unwrap_or(0)
-            } else {
-                done
-            };
-            for from in 0..end {
-                let path = folder.phase_samples(phase.index, from);
-                if path.exists() {
-                    let samples = rollouts::read_head(&path, config.algorithm.group_size);
-                    tensorboard.phase(phase.first_update + from, &samples);
-                }
+        // The samples of the phase under way are added when the loop loads them.
+        let phases = (0..schedule.phases_begun(step)).map(|index| schedule.phase(index));
+        for phase in phases.filter(|phase| phase.end() <= step) {
+            let path = folder.phase_samples(phase.index);
+            if path.exists() {
+                let samples = rollouts::read_head(&path, config.algorithm.group_size);
+                tensorboard.phase(phase.first_update, &samples);
             }
         }
         for eval in &evals {
@@ -97,9 +86,7 @@ impl Journal {
             tensorboard.evaluation(eval, &samples);
         }
         alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
-        tensorboard.begin(&folder.tensorboard())?;
-        self.tensorboard = Some(tensorboard);
-        Ok(())
+        tensorboard.begin(&folder.tensorboard())
     }
 
     /// The samples of a phase are ready, sampled now or loaded from disk.
@@ -110,42 +97,37 @@ impl Journal {
         samples: &PhaseSamples,
     ) -> Result<(), TrainError> {
         rollouts::dump_phase(folder, phase, samples)?;
-        if phase.index == 0 && samples.from == 0 {
-            let records: Vec<SampleRecord> = samples
-                .groups
-                .iter()
-                .flat_map(SampleRecord::of_group)
-                .collect();
+        let groups = samples.groups.iter();
+        let records: Vec<SampleRecord> = groups.flat_map(SampleRecord::of_group).collect();
+        if phase.index == 0 {
             let settings = ("`data.template`", "`sampling.max_tokens`");
             if let Some(hint) = eval::Verdicts::hint(&records.iter(), settings) {
                 self.progress
                     .say(&format!("warning: in the first phase, {hint}"));
             }
         }
-        if let Some(tensorboard) = &mut self.tensorboard {
-            let excerpt: Vec<SampleRecord> = head(&samples.groups);
-            tensorboard.phase(phase.first_update + samples.from, &excerpt);
-            tensorboard.flush()?;
-        }
-        Ok(())
+        let size = samples
+            .groups
+            .first()
+            .map_or(0, |group| group.samples.len());
+        let excerpt = &records[..records.len().min(transcript::excerpt_samples(size))];
+        self.tensorboard.phase(phase.first_update, excerpt);
+        self.tensorboard.flush()
     }
 
-    /// An update is done, which took `seconds`. Its lines are in the logs when this returns.
+    /// An update is done. Its lines are in the logs when this returns.
     pub(in crate::run) fn updated(
         &mut self,
         folder: &RunFolder,
         record: &StepRecord,
         timings: &mut StepTimings,
-        seconds: f64,
     ) -> Result<(), TrainError> {
         timings.ended_at = timestamp();
         folder.append(Log::Metrics, record)?;
         folder.append(Log::Timings, timings)?;
-        if let Some(tensorboard) = &mut self.tensorboard {
-            tensorboard.set_time(timings);
-            tensorboard.update(record, Some(timings));
-        }
-        self.progress.updated(record, seconds);
+        self.tensorboard.set_time(timings);
+        self.tensorboard.update(record, Some(timings));
+        self.progress.updated(record);
         let alarms = self.monitor.as_mut().map(|monitor| monitor.update(record));
         self.report(folder, &alarms.unwrap_or_default())
     }
@@ -159,14 +141,12 @@ impl Journal {
     ) -> Result<(), TrainError> {
         rollouts::dump_evaluation(folder, record.step, samples)?;
         folder.append(Log::Eval, record)?;
-        if let Some(tensorboard) = &mut self.tensorboard {
-            let samples: Vec<SampleRecord> = samples
-                .iter()
-                .take(crate::transcript::excerpt_samples(record.samples))
-                .map(|record| record.sample.clone())
-                .collect();
-            tensorboard.evaluation(record, &samples);
-        }
+        let excerpt = samples
+            .iter()
+            .take(transcript::excerpt_samples(record.samples))
+            .map(|record| record.sample.clone());
+        self.tensorboard
+            .evaluation(record, &excerpt.collect::<Vec<_>>());
         self.progress.evaluated(record);
         let alarms = self
             .monitor
@@ -183,21 +163,9 @@ impl Journal {
                 AlarmState::Cleared => alarm.to_string(),
             });
         }
-        match &mut self.tensorboard {
-            Some(tensorboard) => {
-                alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
-                tensorboard.flush()
-            }
-            None => Ok(()),
+        for alarm in alarms {
+            self.tensorboard.alarm(alarm);
         }
+        self.tensorboard.flush()
     }
-}
-
-fn head(groups: &[SampledGroup]) -> Vec<SampleRecord> {
-    let size = groups.first().map_or(0, |group| group.samples.len());
-    groups
-        .iter()
-        .flat_map(SampleRecord::of_group)
-        .take(crate::transcript::excerpt_samples(size))
-        .collect()
 }

@@ -4,7 +4,7 @@ pub mod alarms;
 mod journal;
 mod tensorboard;
 mod terminal;
-mod time_left;
 
 pub use journal::Journal;
 pub use terminal::Progress;
+pub(in crate::run) use terminal::human_duration;

@@ -4,10 +4,8 @@ use std::io::IsTerminal as _;
 use std::time::{Duration, Instant};
 
 use datasets::passk::{MIN_TASKS, no_interval, percent};
-use indicatif::{ProgressBar, ProgressState, ProgressStyle};
+use indicatif::{ProgressBar, ProgressStyle};
 
-use super::time_left::{TimeLeft, human_duration};
-use crate::config::Config;
 use crate::data::{Phase, PromptSchedule};
 use crate::record::{Alarm, EvalRecord, StepRecord, best};
 use crate::rollout::RolloutProgress;
@@ -15,16 +13,22 @@ use crate::stderr::say;
 
 /// Shortest time between two lines about the same piece of work.
 const REMINDER: Duration = Duration::from_secs(30);
-/// The bar of a known number of items, and that of an update, which reports nothing until it is done.
+/// The bar of a known number of items, and the line of an update, which reports nothing until it is done.
 const COUNTED: &str = "{spinner} {prefix} [{bar:12}] {pos}/{len} {wide_msg}";
-const TIMED: &str = "{spinner} {prefix} [{timed}] {wide_msg}";
+const UNCOUNTED: &str = "{spinner} {prefix} {wide_msg}";
 
 /// Reports the progress of a run.
 #[derive(Debug)]
 pub struct Progress {
     output: Output,
-    /// `None` before the run begins.
-    time_left: Option<TimeLeft>,
+    /// Updates of the run, and phases if their number is known; 0 before the run begins.
+    updates: usize,
+    phases: Option<usize>,
+    /// When this process began its first update, or the sampling for it, and the updates made since.
+    began: Instant,
+    made: usize,
+    /// Seconds to the end of the run; `None` before the first update.
+    left: Option<f64>,
     /// The newest mean reward, with what it is the mean of.
     reward: Option<String>,
     /// The best evaluation after at least one update: its step and its Pass@1.
@@ -61,7 +65,11 @@ impl Progress {
     fn new(output: Output) -> Self {
         Self {
             output,
-            time_left: None,
+            updates: 0,
+            phases: None,
+            began: Instant::now(),
+            made: 0,
+            left: None,
             reward: None,
             best: None,
             sampling_time: None,
@@ -69,16 +77,10 @@ impl Progress {
         }
     }
 
-    /// The run starts or resumes at `step`.
-    pub(in crate::run) fn begin(
-        &mut self,
-        config: &Config,
-        schedule: &PromptSchedule,
-        step: usize,
-        evaluates: bool,
-        evals: &[EvalRecord],
-    ) {
-        self.time_left = Some(TimeLeft::new(config, schedule, step, evaluates, evals));
+    /// The run starts or resumes with these evaluations.
+    pub(in crate::run) fn begin(&mut self, schedule: &PromptSchedule, evals: &[EvalRecord]) {
+        (self.updates, self.phases) = (schedule.updates(), schedule.phases());
+        self.began = Instant::now();
         self.best = best(evals);
         if let Output::Bar(bar) = &self.output {
             // An update reports nothing until it is done; the spinner shows that it is under way.
@@ -109,10 +111,7 @@ impl Progress {
     /// Progress of a training phase.
     pub(in crate::run) fn sampling(&mut self, phase: &Phase, progress: &RolloutProgress) {
         let seconds = progress.elapsed.as_secs_f64();
-        if let Some(time_left) = &mut self.time_left {
-            time_left.sampling(seconds, progress.sampled);
-        }
-        let place = place(phase, self.time_left.as_ref());
+        let place = self.place(phase);
         if let Some(reward) = mean_reward(progress) {
             self.reward = Some(format!("mean reward of phase {place} {reward:.3}"));
         }
@@ -122,9 +121,6 @@ impl Progress {
             self.sampling_time.get_or_insert(seconds);
         }
         if progress.wanted > 0 && progress.judged == progress.wanted {
-            if let Some(time_left) = &mut self.time_left {
-                time_left.sampled(phase);
-            }
             let sampling_time = self.sampling_time.take().unwrap_or(seconds);
             self.last_line = Instant::now();
             self.say(&format!(
@@ -142,13 +138,6 @@ impl Progress {
 
     /// Progress of an evaluation.
     pub(in crate::run) fn evaluating(&mut self, progress: &RolloutProgress) {
-        if let Some(time_left) = &mut self.time_left {
-            time_left.evaluating(
-                progress.elapsed.as_secs_f64(),
-                progress.sampled,
-                progress.wanted,
-            );
-        }
         self.show_rollout(("evaluation", "evaluation, verify"), "", progress);
     }
 
@@ -169,7 +158,7 @@ impl Progress {
         let state = format!("{}{}", sampling_state(progress), self.outlook());
         match &self.output {
             Output::Bar(bar) => {
-                set_style(bar, COUNTED, 0.0);
+                set_style(bar, COUNTED);
                 bar.set_length(progress.wanted as u64);
                 bar.set_position(done as u64);
                 bar.set_prefix(name.to_owned());
@@ -188,50 +177,36 @@ impl Progress {
 
     /// An update begins.
     pub(in crate::run) fn updating(&mut self, phase: &Phase, update: usize) {
-        let Some(time_left) = &mut self.time_left else {
-            return;
-        };
-        time_left.sampled(phase);
         if let Output::Bar(bar) = &self.output {
             let number = phase.first_update + update + 1;
-            bar.set_prefix(format!("update {number}/{}", time_left.updates()));
-            set_style(bar, TIMED, time_left.update().unwrap_or(30.0));
-            let each = time_left
-                .update()
-                .map(|seconds| format!(", {} each", human_duration(seconds)))
-                .unwrap_or_default();
+            bar.set_prefix(format!("update {number}/{}", self.updates));
+            set_style(bar, UNCOUNTED);
+            let reward = self.reward.as_ref();
             bar.set_message(format!(
-                "{} of {} in phase {}{each}{}{}",
+                "{} of {} in phase {}{}{}",
                 update + 1,
                 phase.updates.len(),
-                place(phase, Some(time_left)),
-                self.reward
-                    .as_ref()
-                    .map(|reward| format!(", {reward}"))
-                    .unwrap_or_default(),
+                self.place(phase),
+                reward.map_or_else(String::new, |reward| format!(", {reward}")),
                 self.outlook()
             ));
         }
     }
 
-    /// An update is done, which took `seconds`.
-    pub(in crate::run) fn updated(&mut self, record: &StepRecord, seconds: f64) {
+    /// An update is done.
+    pub(in crate::run) fn updated(&mut self, record: &StepRecord) {
         self.last_line = Instant::now();
         let (step, reward) = (record.step, record.algo.reward);
         self.reward = Some(format!("mean reward of update {step} {reward:.3}"));
-        let updates = self.time_left.as_mut().map_or(0, |time_left| {
-            time_left.updated(record.step, seconds);
-            time_left.updates()
-        });
-        self.say(&update_line(record, updates, &self.outlook()));
+        self.made += 1;
+        let each = self.began.elapsed().as_secs_f64() / self.made as f64;
+        self.left = Some(each * self.updates.saturating_sub(step) as f64);
+        self.say(&update_line(record, self.updates, &self.outlook()));
     }
 
     /// An evaluation is done.
     pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
         self.last_line = Instant::now();
-        if let Some(time_left) = &mut self.time_left {
-            time_left.evaluated(record.step);
-        }
         if let Some(now) = best(std::slice::from_ref(record))
             && self.best.is_none_or(|before| now.1 > before.1)
         {
@@ -247,7 +222,16 @@ impl Progress {
         }
     }
 
-    /// The time left and the best evaluation so far.
+    /// The number of a phase, counted from 1, and of how many if that is known.
+    fn place(&self, phase: &Phase) -> String {
+        let number = phase.index + 1;
+        match self.phases {
+            Some(phases) => format!("{number}/{phases}"),
+            None => number.to_string(),
+        }
+    }
+
+    /// The time left, at the pace of this process so far, and the best evaluation so far.
     fn outlook(&self) -> String {
         let best = self
             .best
@@ -255,9 +239,7 @@ impl Progress {
             .map(|(_, pass)| format!(", best Pass@1 {}", percent(pass)))
             .unwrap_or_default();
         let left = self
-            .time_left
-            .as_ref()
-            .and_then(TimeLeft::left)
+            .left
             .filter(|seconds| *seconds > 0.0)
             .map(|seconds| format!(", run {} left", human_duration(seconds)))
             .unwrap_or_default();
@@ -265,30 +247,21 @@ impl Progress {
     }
 }
 
-/// Gives a bar one of the styles. A timed one begins now, and is nearly full after the `expected` seconds.
-fn set_style(bar: &ProgressBar, template: &str, expected: f64) {
-    let started = Instant::now();
-    let draw = move |_: &ProgressState, out: &mut dyn std::fmt::Write| {
-        let _ = out.write_str(&timed_bar(started.elapsed().as_secs_f64() / expected));
-    };
+fn set_style(bar: &ProgressBar, template: &str) {
     // The template is a constant and parses; if it did not, the style before would do.
     if let Ok(style) = ProgressStyle::with_template(template) {
-        bar.set_style(style.progress_chars("=> ").with_key("timed", draw));
+        bar.set_style(style.progress_chars("=> "));
     }
 }
 
-/// A bar after this share of the expected time. It is never full.
-fn timed_bar(time: f64) -> String {
-    let done = (12.0 * (1.0 - (-2.5 * time).exp())).min(11.0) as usize;
-    format!("{:<12}", "=".repeat(done) + ">")
-}
-
-/// The number of a phase, counted from 1, and of how many if that is known.
-fn place(phase: &Phase, time_left: Option<&TimeLeft>) -> String {
-    let number = phase.index + 1;
-    match time_left.and_then(TimeLeft::phases) {
-        Some(phases) => format!("{number}/{phases}"),
-        None => number.to_string(),
+/// A duration for people to read, such as `2 min`.
+pub(in crate::run) fn human_duration(seconds: f64) -> String {
+    let seconds = seconds.max(0.0).ceil() as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..3600 => format!("{} min", seconds.div_ceil(60)),
+        3600..86400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86400, seconds % 86400 / 3600),
     }
 }
 
@@ -418,10 +391,16 @@ mod tests {
     }
 
     #[test]
-    fn the_bar_of_an_update_moves_and_is_not_full_before_it_ends() {
-        let bars = [0.0, 0.1, 0.5, 1.0, 1e6].map(timed_bar);
-        let bar = |done: usize| format!("{}>{}", "=".repeat(done), " ".repeat(11 - done));
-        assert_eq!(bars, [0, 2, 8, 11, 11].map(bar));
+    fn durations_have_units_for_people() {
+        for (seconds, text) in [
+            (0.2, "1 s"),
+            (59.0, "59 s"),
+            (61.0, "2 min"),
+            (3700.0, "1 h 1 min"),
+            (100_000.0, "1 d 3 h"),
+        ] {
+            assert_eq!(human_duration(seconds), text);
+        }
     }
 
     fn evaluated(step: usize, tasks: usize) -> EvalRecord {
@@ -451,14 +430,6 @@ mod tests {
         assert!(line(8, Some((8, 0.5))).ends_with("; the best so far"));
         assert!(line(9, Some((8, 0.6))).ends_with("; the best so far: Pass@1 60.0% after 8"));
         assert!(line(8, Some((8, 0.0))).ends_with(figures), "0% is no best");
-        let masked = EvalRecord {
-            masked: 3,
-            ..evaluated(8, 24)
-        };
-        assert!(
-            evaluation_line(&masked, Some((8, 0.5)))
-                .ends_with(&format!("{figures}, 3 masked; the best so far"))
-        );
     }
 
     #[test]

@@ -88,20 +88,32 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn composed_rewards_are_logged_by_term_and_groups_are_counted_by_verdict() {
+async fn terms_of_rewards_and_the_share_of_the_gradient_that_clipping_keeps_are_logged() {
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
-    let sets = ["reward.format=0.5", "reward.length=-0.25"];
-    let config = preset_config(&server.url, Preset::RapidLoo, &sets);
+    let sets = [
+        "run.updates=9",
+        "optimiser.clip_norm=0.0625",
+        "reward.format=0.5",
+        "reward.length=-0.25",
+    ];
+    let config = preset_config(&server.url, Preset::GrpoClip, &sets);
     run_in(&root, &config).await.unwrap();
-    for step in steps(&root) {
+    let steps = steps(&root);
+    for step in &steps {
         let terms = &step.terms;
         let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
         assert!((step.algo.reward - sum).abs() < 1e-12, "{step:?}");
         assert!((terms["length"] - step.length_mean / 4.0).abs() < 1e-12);
         assert!((terms["correct"] - step.pass_at[&1]).abs() < 1e-12);
         assert_eq!(step.groups.right + step.groups.wrong + step.groups.mixed, 4);
+        let expected = (0.0625 / (step.grad_norm + 1e-6)).min(1.0);
+        assert_eq!(step.grad_scale, Some(expected));
+        // The first update of a phase is on policy.
+        let removed = step.algo.clipped_gradient.unwrap();
+        assert!(step.update > 0 || removed == 0.0, "{removed}");
     }
+    assert!(steps.iter().any(|step| step.grad_norm > 0.0625));
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -132,37 +144,16 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_share_of_the_gradient_that_clipping_keeps_is_logged() {
-    let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    let sets = ["run.updates=9", "optimiser.clip_norm=0.0625"];
-    let config = preset_config(&server.url, Preset::GrpoClip, &sets);
-    run_in(&root, &config).await.unwrap();
-    let steps = steps(&root);
-    let clipped = steps.iter().filter(|step| step.grad_norm > 0.0625).count();
-    assert!(clipped > 0, "{steps:?}");
-    for step in &steps {
-        let expected = (0.0625 / (step.grad_norm + 1e-6)).min(1.0);
-        assert_eq!(step.grad_scale, Some(expected));
-        // The first update of a phase is on policy.
-        let removed = step.algo.clipped_gradient.unwrap();
-        assert!(step.update > 0 || removed == 0.0, "{removed}");
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     let (home, server) = home_and_verifier().await;
-    let run = |name: &str, sets: &[&str]| {
-        let config = preset_config(&server.url, Preset::RapidAuthor, sets);
-        (home.path().join(name), config)
-    };
-    let (bare, config) = run("bare", &["run.updates=9"]);
-    run_in(&bare, &config).await.unwrap();
-    let sets = ["run.updates=9", "algorithm.sum_padding=true"];
-    let (uninterrupted, config) = run("uninterrupted", &sets);
-    run_in(&uninterrupted, &config).await.unwrap();
-    let (bare, padded) = (steps(&bare), steps(&uninterrupted));
+    let padding = ["run.updates=9", "algorithm.sum_padding=true"];
+    let config = |sets: &[&str]| preset_config(&server.url, Preset::RapidAuthor, sets);
+    let place = |name: &str| home.path().join(name);
+    run_in(&place("bare"), &config(&padding[..1]))
+        .await
+        .unwrap();
+    run_in(&place("padded"), &config(&padding)).await.unwrap();
+    let (bare, padded) = (steps(&place("bare")), steps(&place("padded")));
     let unpadded = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
     assert_eq!(unpadded(&bare[0]), unpadded(&padded[0]));
     // While μ equals π, all weights are 1, and padding gets no gradient. Until the first update that differs, the models are the same.
@@ -173,24 +164,19 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
         assert_eq!(bare.algo.ell_std, padded.algo.ell_std);
     }
 
-    let (cut, config) = run("cut", &sets);
-    fail_after(7, &cut, &config).await;
-    run_in(&cut, &config).await.unwrap();
-    assert_same(&outputs(&cut), &outputs(&uninterrupted), "padded");
-}
+    fail_after(7, &place("cut"), &config(&padding)).await;
+    run_in(&place("cut"), &config(&padding)).await.unwrap();
+    let [cut, expected] = ["cut", "padded"].map(|name| outputs(&place(name)));
+    assert_same(&cut, &expected, "padded");
 
-#[tokio::test(flavor = "multi_thread")]
-async fn padding_with_a_model_without_an_end_token_is_refused() {
-    let (home, server) = home_and_verifier().await;
-    let sets = ["algorithm.sum_padding=true", "eval.samples=0"];
-    let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
-    let policy = Arc::new(FakePolicy::without_end());
-    let job = job(&home.path().join("run"), &config, policy).unwrap();
-    let message = train(job).await.unwrap_err().to_string();
-    assert!(
-        message.contains("no end-of-text token") && message.contains("`algorithm.sum_padding`"),
-        "{message}"
+    let policy = Arc::new(FakePolicy::with(0.0, &[]));
+    let job = job(
+        &place("refused"),
+        &config(&["algorithm.sum_padding=true", "eval.samples=0"]),
+        policy,
     );
+    let error = train(job.unwrap()).await.unwrap_err();
+    assert_contains(&error, &["no end-of-text token", "`algorithm.sum_padding`"]);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -207,7 +193,7 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
     ] {
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
-        let policy = Arc::new(FakePolicy::rounding(1e-3));
+        let policy = Arc::new(FakePolicy::with(1e-3, &[0]));
         train(job(&root, &config, policy).unwrap()).await.unwrap();
         // Phases have four updates: in the first of each, μ equals π.
         for step in steps(&root).iter().step_by(4) {
@@ -220,14 +206,15 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
-    let mut job = job(root, config, Arc::new(FakePolicy::default()))?;
+    let mut job = plain_job(root, config)?;
+    let progress = &mut job.journal.progress;
     let sft_data = teacher
         .judge(
             config,
             job.policy.as_ref(),
             &job.rewards,
             &job.prompts.train,
-            &mut job.journal.progress,
+            progress,
         )
         .await?;
     sft_data.save(&job.folder)
@@ -251,41 +238,6 @@ async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_that_cannot_be_read_is_refused_before_anything_is_written() {
-    let home = fakes::folder();
-    let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
-    let teacher = format!("data.teacher={}", file.display());
-    let config = preset_config("http://127.0.0.1:1", Preset::Sft, &[&teacher]);
-    for (text, expected) in [
-        (None, "it cannot be read (No such file"),
-        (Some("{\"task\""), "line 1 is not"),
-        (
-            Some("{\"task\": NaN}"),
-            "(JSON has no number `NaN`, at line",
-        ),
-    ] {
-        if let Some(text) = text {
-            std::fs::write(&file, text).unwrap();
-        }
-        let started = launch(Launch {
-            config: config.clone(),
-            data_dir: None,
-            target: Target::New(root.clone()),
-            stop: StopSignal::default(),
-            progress: Progress::silent(),
-            ranks: None,
-        });
-        let error = started.await.unwrap_err();
-        let message = error.to_string();
-        assert!(
-            error.is_refusal() && message.contains("teacher.jsonl") && message.contains(expected),
-            "{message}"
-        );
-        assert!(!root.exists());
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resumed_run() {
     let (home, server) = home_and_verifier().await;
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
@@ -302,72 +254,23 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
     let teacher = format!("data.teacher={}", file.display());
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();
-    let summaries: Vec<(&str, &str, usize)> = demonstrations
-        .iter()
-        .map(|demonstration| {
-            (
-                demonstration.prompt.task.id.as_str(),
-                demonstration.text.as_str(),
-                demonstration.tokens.len(),
-            )
-        })
-        .collect();
+    let summaries = demonstrations.iter().map(|one| {
+        let task = one.prompt.task.id.as_str();
+        (task, one.text.as_str(), one.tokens.len())
+    });
     // The end token counts too; the completion of nine letters is longer than the maximum.
-    assert_eq!(
-        summaries,
-        [("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]
-    );
+    assert!(summaries.eq([("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]));
     std::fs::remove_file(&file).unwrap();
-    assert_eq!(
-        demonstrations_of(&root, &config).await.unwrap(),
-        demonstrations
-    );
+    let resumed = demonstrations_of(&root, &config).await.unwrap();
+    assert_eq!(resumed, demonstrations);
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_without_a_usable_completion_is_refused_by_name() {
-    let (home, server) = home_and_verifier().await;
-    let file = home.path().join("teacher.jsonl");
-    let teacher = format!("data.teacher={}", file.display());
-    let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
-    for (number, (text, expected)) in [
-        (
-            r#"{"task": "toy/train/0", "completion": "c"}"#,
-            "0 right, 1 wrong",
-        ),
-        (
-            r#"{"task": "toy/eval/0", "completion": "b"}"#,
-            "toy/train/0",
-        ),
-        (r#"{"task": "toy/train/0"}"#, "line 1 is not"),
-        (
-            r#"{"task": "toy/train/0", "completion": "bbbbb"}"#,
-            "sampling.max_tokens",
-        ),
-        ("", "none of its completions"),
-    ]
-    .into_iter()
-    .enumerate()
-    {
-        std::fs::write(&file, text).unwrap();
-        let root = home.path().join(format!("run-{number}"));
-        let error = demonstrations_of(&root, &config)
-            .await
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(expected) && error.contains("teacher.jsonl"),
-            "{error}"
-        );
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_that_the_verifier_cannot_judge_is_refused() {
+async fn a_teacher_that_cannot_be_used_is_refused_by_name_and_nothing_of_it_is_stored() {
     let home = fakes::folder();
     let server = FakeVerifier::serve(|_, items| {
         let answers = items.iter().map(|item| {
-            let mut answer = judgement(&item.id, item.completion == "b");
+            let mut answer = judgement(&item.id, item.completion.starts_with('b'));
             if item.completion == "bb" {
                 answer["verdict"] = "unavailable".into();
                 answer["reward"] = serde_json::Value::Null;
@@ -378,24 +281,40 @@ async fn a_teacher_that_the_verifier_cannot_judge_is_refused() {
     })
     .await;
     let file = home.path().join("teacher.jsonl");
-    let line = |text: &str| format!("{{\"task\": \"toy/train/0\", \"completion\": \"{text}\"}}\n");
-    std::fs::write(&file, line("b") + &line("bb")).unwrap();
     let teacher = format!("data.teacher={}", file.display());
-    let root = home.path().join("run");
     let strict = preset_config(&server.url, Preset::Sft, &[&teacher]);
-    let error = demonstrations_of(&root, &strict)
-        .await
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("verifier.max_masked"), "{error}");
-    assert!(
-        !root.join("teacher.jsonl").exists(),
-        "nothing of it is stored"
-    );
-    let lax = preset_config(
-        &server.url,
-        Preset::Sft,
-        &[&teacher, "verifier.max_masked=0.5"],
-    );
+    let line = |text: &str| format!("{{\"task\": \"toy/train/0\", \"completion\": \"{text}\"}}\n");
+    let unjudged = line("b") + &line("bb");
+    for (number, (text, expected)) in [
+        (None, "it cannot be read (No such file"),
+        (Some("{\"task\""), "line 1 is not"),
+        (
+            Some("{\"task\": NaN}"),
+            "(JSON has no number `NaN`, at line",
+        ),
+        (Some(r#"{"task": "toy/train/0"}"#), "line 1 is not"),
+        (Some(&line("c")), "0 right, 1 wrong"),
+        (
+            Some(r#"{"task": "toy/eval/0", "completion": "b"}"#),
+            "toy/train/0",
+        ),
+        (Some(&line("bbbbb")), "sampling.max_tokens"),
+        (Some(""), "none of its completions"),
+        (Some(&unjudged), "verifier.max_masked"),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        if let Some(text) = text {
+            std::fs::write(&file, text).unwrap();
+        }
+        let root = home.path().join(format!("run-{number}"));
+        let error = demonstrations_of(&root, &strict).await.unwrap_err();
+        assert_refusal(&error, &[expected, "teacher.jsonl"]);
+        assert!(!root.join("teacher.jsonl").exists());
+    }
+    let sets = [teacher.as_str(), "verifier.max_masked=0.5"];
+    let lax = preset_config(&server.url, Preset::Sft, &sets);
+    let root = home.path().join("lax");
     assert_eq!(demonstrations_of(&root, &lax).await.unwrap().len(), 1);
 }

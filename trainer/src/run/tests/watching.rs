@@ -15,23 +15,21 @@ pub(super) fn tensorboard_points(root: &Path) -> String {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn tensorboard_shows_every_number_of_the_logs() {
+async fn tensorboard_shows_every_number_of_the_logs_and_alarms_are_logged_once() {
     let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    run_in(&root, &config(&server.url, &[])).await.unwrap();
-    let points = tensorboard::read(&root.join("tensorboard"));
+    let (on, off) = (home.path().join("on"), home.path().join("off"));
+    // All answers are the same letter here, so learning raises the alarm on repetition.
+    let long = ["run.updates=60", "eval.every=20"];
+    run_in(&on, &config(&server.url, &long)).await.unwrap();
+    let points = tensorboard::read(&on.join("tensorboard"));
     let mut checked = 0;
-    for (section, log) in [("train", "metrics.jsonl"), ("time", "timings.jsonl")] {
-        let text = std::fs::read_to_string(root.join(log)).unwrap();
-        for line in text.lines() {
-            let record: serde_json::Map<String, serde_json::Value> =
-                serde_json::from_str(line).unwrap();
+    for (section, log) in [("train", Log::Metrics), ("time", Log::Timings)] {
+        let records: Vec<serde_json::Map<String, serde_json::Value>> = read_log(&on, log).unwrap();
+        for record in records {
             let step = record["step"].as_u64().unwrap() as usize;
-            for (name, value) in &record {
-                let Some(value) = value
-                    .as_f64()
-                    .filter(|_| name != "step" && name != "ended_at")
-                else {
+            let is_shown = |name: &str| name != "step" && name != "ended_at";
+            for (name, value) in record.iter().filter(|(name, _)| is_shown(name)) {
+                let Some(value) = value.as_f64() else {
                     continue;
                 };
                 let tag = format!("{section}/{name}");
@@ -42,65 +40,27 @@ async fn tensorboard_shows_every_number_of_the_logs() {
             }
         }
     }
-    assert!(checked > 10 * 30, "{checked}");
-    let steps = |tag: &str| -> Vec<usize> {
+    assert!(checked > 60 * 30, "{checked}");
+    let steps_of = |tag: &str| -> Vec<usize> {
         let of_tag = points.iter().filter(|point| point.tag == tag);
         of_tag.map(|point| point.step).collect()
     };
-    assert_eq!(steps("train/pass_at_4"), (1..=10).collect::<Vec<_>>());
+    assert_eq!(steps_of("train/pass_at_4").len(), 60);
     for tag in ["eval/pass_at_1", "eval/pass_at_4", "samples/eval"] {
-        assert_eq!(steps(tag), [0, 4, 8, 10], "{tag}");
+        assert_eq!(steps_of(tag), [0, 20, 40, 60], "{tag}");
     }
     // Five tasks are too few for an interval.
-    assert!(steps("eval/pass_at_4_high").is_empty());
-    assert_eq!(steps("samples/train"), [0, 3, 6, 9]);
-}
+    assert!(steps_of("eval/pass_at_4_high").is_empty());
+    assert_eq!(steps_of("samples/train").len(), 20);
 
-#[tokio::test(flavor = "multi_thread")]
-async fn alarms_are_logged_once_and_can_be_turned_off() {
-    let (home, server) = home_and_verifier().await;
-    let (on, off) = (home.path().join("on"), home.path().join("off"));
-    // All answers are the same letter here, so learning raises the alarm on repetition.
-    let long = &["run.updates=60", "eval.samples=0"];
-    run_in(&on, &config(&server.url, long)).await.unwrap();
     let alarms: Vec<AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
-    let steps = steps(&on);
-    assert_eq!(
-        alarms,
-        observers::alarms::AlarmMonitor::default().replay(&steps, &[])
-    );
+    let evals: Vec<EvalRecord> = read_log(&on, Log::Eval).unwrap();
+    let mut monitor = observers::alarms::AlarmMonitor::default();
+    assert_eq!(alarms, monitor.replay(&steps(&on), &evals));
     assert!(!alarms.is_empty());
-    let points = tensorboard::read(&on.join("tensorboard"));
-    let shown = points.iter().filter(|point| point.tag == "alarms").count();
-    assert_eq!(shown, alarms.len());
+    assert_eq!(steps_of("alarms").len(), alarms.len());
 
-    let config = super::config(&server.url, &[long[0], long[1], "run.alarms=false"]);
+    let config = config(&server.url, &[long[0], long[1], "run.alarms=false"]);
     run_in(&off, &config).await.unwrap();
     assert!(!off.join("alarms.jsonl").exists());
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn groups_of_one_raise_no_alarm_that_nothing_is_learnt() {
-    let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    let sets = [
-        "algorithm.group_size=1",
-        "algorithm.baseline=batch",
-        "run.updates=12",
-        "eval.samples=0",
-    ];
-    run_in(&root, &super::config(&server.url, &sets))
-        .await
-        .unwrap();
-    let steps = steps(&root);
-    let uniform = |step: &StepRecord| step.groups.right + step.groups.wrong;
-    assert!(steps.iter().map(uniform).sum::<usize>() > 100);
-    let alarms: Vec<AlarmRecord> = read_log(&root, Log::Alarms).unwrap();
-    let group_alarms = [Alarm::AllWrong, Alarm::AllRight];
-    assert!(
-        alarms
-            .iter()
-            .all(|record| !group_alarms.contains(&record.alarm)),
-        "{alarms:?}"
-    );
 }

@@ -8,31 +8,21 @@ use datasets::passk::{self, Counts};
 
 /// An update of a healthy run: 16 prompts × 8 completions, a third of them correct.
 fn step(step: usize) -> StepRecord {
+    let line = include_str!("quickstart.jsonl").lines().next().unwrap();
     StepRecord {
         step,
         phase: (step - 1) / 4,
-        update: (step - 1) % 4,
-        phase_updates: 4,
-        auto_h: None,
-        epoch: 0,
-        prompts: 16,
         groups: GroupCounts {
             mixed: 8,
             wrong: 6,
             right: 2,
         },
-        discarded: 0,
-        sampled_reward: None,
-        terms: BTreeMap::new(),
         algo: Metrics {
             judged: 128,
             reward: 0.33,
             ess: 110.0,
             ..Metrics::default()
         },
-        pass_at: BTreeMap::new(),
-        grad_norm: 1.0,
-        grad_scale: None,
         entropy: 0.6,
         length_mean: 20.0,
         length_max: 64,
@@ -41,8 +31,15 @@ fn step(step: usize) -> StepRecord {
             repeated: 0.3,
             commonest: 0.06,
         },
-        lr: 1e-6,
+        ..serde_json::from_str(line).unwrap()
     }
+}
+
+/// Updates, of which `change` makes others.
+fn steps(updates: usize, change: impl Fn(&mut StepRecord)) -> Vec<StepRecord> {
+    let mut steps: Vec<StepRecord> = (1..=updates).map(step).collect();
+    steps.iter_mut().for_each(change);
+    steps
 }
 
 /// An evaluation of 40 tasks × 8 completions; `right(task)` of each eight are correct.
@@ -70,24 +67,16 @@ fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
 
 /// The alarms raised and cleared in a run of 8 good updates, then 8 changed ones, then 8 good ones.
 fn alarms_of(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
-    let steps: Vec<StepRecord> = (1..=24)
-        .map(|n| {
-            let mut record = step(n);
-            if (9..=16).contains(&n) {
-                change(&mut record);
-            }
-            record
-        })
-        .collect();
+    let steps = steps(24, |record| {
+        if (9..=16).contains(&record.step) {
+            change(record);
+        }
+    });
     AlarmMonitor::default()
         .replay(&steps, &[])
         .iter()
         .map(|record| (record.alarm, record.state))
         .collect()
-}
-
-fn raised_and_cleared(alarm: Alarm) -> Vec<(Alarm, AlarmState)> {
-    vec![(alarm, AlarmState::Raised), (alarm, AlarmState::Cleared)]
 }
 
 #[test]
@@ -122,20 +111,15 @@ fn each_alarm_is_raised_once_and_cleared_once() {
         }),
     ];
     for (alarm, change) in cases {
-        assert_eq!(alarms_of(change), raised_and_cleared(alarm), "{alarm}");
+        let once = [(alarm, AlarmState::Raised), (alarm, AlarmState::Cleared)];
+        assert_eq!(alarms_of(change), once, "{alarm}");
     }
 }
 
 #[test]
 fn numbers_that_are_normal_for_the_task_raise_no_alarm() {
     let raises_none = |name: &str, change: &dyn Fn(&mut StepRecord)| {
-        let steps: Vec<StepRecord> = (1..=60)
-            .map(|n| {
-                let mut record = step(n);
-                change(&mut record);
-                record
-            })
-            .collect();
+        let steps = steps(60, change);
         assert_eq!(AlarmMonitor::default().replay(&steps, &[]), [], "{name}");
     };
     raises_none("yes or no", &|r| r.repeats.commonest = 0.55);
@@ -158,13 +142,9 @@ fn numbers_that_are_normal_for_the_task_raise_no_alarm() {
 
 #[test]
 fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups() {
-    let steps: Vec<StepRecord> = (1..=20)
-        .map(|n| {
-            let mut record = step(n);
-            (record.groups.wrong, record.groups.mixed) = (14, 0);
-            record
-        })
-        .collect();
+    let steps = steps(20, |record| {
+        (record.groups.wrong, record.groups.mixed) = (14, 0);
+    });
     let alarms = |estimator: Estimator| -> Vec<Alarm> {
         let records = AlarmMonitor::new(&estimator).replay(&steps, &[]);
         records.into_iter().map(|record| record.alarm).collect()
@@ -185,15 +165,11 @@ fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups(
 #[test]
 fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
     let alarms = |reward: f64, right: fn(usize) -> usize| -> Vec<Alarm> {
-        let steps: Vec<StepRecord> = (1..=20)
-            .map(|n| {
-                let mut record = step(n);
-                if n > 10 {
-                    record.algo.reward = reward;
-                }
-                record
-            })
-            .collect();
+        let steps = steps(20, |record| {
+            if record.step > 10 {
+                record.algo.reward = reward;
+            }
+        });
         let evals = [eval(0, |t| t % 4), eval(10, |t| t % 5 + 2), eval(20, right)];
         let mut monitor = AlarmMonitor::default();
         let records = monitor.replay(&steps, &evals);
@@ -208,31 +184,6 @@ fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
     // Some tasks rise and some fall, which chance explains.
     assert_eq!(alarms(0.6, |t| t % 5 + 4 - [0, 4, 3][t % 3]), []);
     assert_eq!(alarms(0.6, |t| t % 5 + 3), []);
-}
-
-#[test]
-fn a_record_is_read_back_from_its_line() {
-    let mut monitor = AlarmMonitor::default();
-    let steps: Vec<StepRecord> = (1..=12)
-        .map(|n| {
-            let mut record = step(n);
-            record.algo.ess = 10.0;
-            record
-        })
-        .collect();
-    let records = monitor.replay(&steps, &[]);
-    assert_eq!((records.len(), records[0].step), (1, 5));
-    let line = serde_json::to_string(&records[0]).unwrap();
-    assert!(
-        line.starts_with(
-            "{\"step\":5,\"alarm\":\"stale-samples\",\"state\":\"raised\",\"text\":\"the effective"
-        ),
-        "{line}"
-    );
-    assert_eq!(
-        serde_json::from_str::<AlarmRecord>(&line).unwrap(),
-        records[0]
-    );
 }
 
 /// `quickstart.jsonl` is the `metrics.jsonl` of `rapid quickstart` with seed 0 and one more update, from a machine with two cores.

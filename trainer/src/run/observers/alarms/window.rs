@@ -7,21 +7,6 @@ use crate::record::StepRecord;
 /// Number of updates at the start, and of latest updates, that are averaged: more than a phase of the paper's H = 4, so that they include fresh and stale samples.
 pub(super) const UPDATES: usize = 5;
 
-/// The numbers of an update that the rules use.
-#[derive(Debug, Clone, Copy)]
-struct UpdateStats {
-    reward: f64,
-    judged: f64,
-    all: f64,
-    entropy: f64,
-    length: f64,
-    length_max: f64,
-    truncated: f64,
-    commonest: f64,
-    prompts: usize,
-    ess: f64,
-}
-
 /// Means over a few updates, with equal weight for each completion.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(super) struct Means {
@@ -42,8 +27,8 @@ pub(super) struct Means {
 /// The run so far, as the rules see it.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    start: Vec<UpdateStats>,
-    recent: VecDeque<UpdateStats>,
+    start: Vec<StepRecord>,
+    recent: VecDeque<StepRecord>,
     /// Number of updates so far.
     updates: usize,
     /// Groups all correct and groups all wrong since the last update with a mixed group.
@@ -54,27 +39,14 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn add(&mut self, record: &StepRecord) {
-        let algo = &record.algo;
-        let update = UpdateStats {
-            reward: algo.reward,
-            judged: algo.judged as f64,
-            all: (algo.judged + algo.masked) as f64,
-            entropy: record.entropy,
-            length: record.length_mean,
-            length_max: record.length_max as f64,
-            truncated: record.truncated,
-            commonest: record.repeats.commonest,
-            prompts: record.prompts,
-            ess: algo.ess,
-        };
         self.updates += 1;
         if self.start.len() < UPDATES {
-            self.start.push(update);
+            self.start.push(record.clone());
         }
         if self.recent.len() == UPDATES {
             self.recent.pop_front();
         }
-        self.recent.push_back(update);
+        self.recent.push_back(record.clone());
         if record.groups.mixed > 0 {
             (self.no_signal, self.no_signal_updates) = ((0, 0), 0);
         } else {
@@ -106,27 +78,26 @@ impl Window {
     }
 }
 
-fn means<'a>(updates: &(impl Iterator<Item = &'a UpdateStats> + Clone)) -> Means {
-    let sum = |value: fn(&UpdateStats) -> f64| updates.clone().map(value).sum::<f64>();
-    let all = sum(|update| update.all).max(1.0);
-    let judged = sum(|update| update.judged).max(1.0);
-    let stopped = sum(|update| (1.0 - update.truncated) * update.all);
+fn means<'a>(updates: &(impl Iterator<Item = &'a StepRecord> + Clone)) -> Means {
+    let judged_of = |record: &StepRecord| record.algo.judged as f64;
+    let all_of = |record: &StepRecord| (record.algo.judged + record.algo.masked) as f64;
+    let sum = |value: &dyn Fn(&StepRecord) -> f64| updates.clone().map(value).sum::<f64>();
+    let (all, judged) = (sum(&all_of).max(1.0), sum(&judged_of).max(1.0));
+    let mean = |value: &dyn Fn(&StepRecord) -> f64| sum(&|r| value(r) * all_of(r)) / all;
+    let judged_mean =
+        |value: &dyn Fn(&StepRecord) -> f64| sum(&|r| value(r) * judged_of(r)) / judged;
+    let stopped = mean(&|r| 1.0 - r.truncated);
     // Truncated completions have the limit's length, and none is longer.
-    let stopped_tokens =
-        sum(|update| (update.length - update.truncated * update.length_max) * update.all);
+    let stopped_tokens = mean(&|r| r.length_mean - r.truncated * r.length_max as f64);
     Means {
-        reward: sum(|update| update.reward * update.judged) / judged,
-        entropy: sum(|update| update.entropy * update.judged) / judged,
-        length: sum(|update| update.length * update.all) / all,
-        own_length: (stopped >= 0.1 * all).then(|| stopped_tokens / stopped),
-        truncated: sum(|update| update.truncated * update.all) / all,
-        commonest: sum(|update| update.commonest * update.all) / all,
-        prompts: updates
-            .clone()
-            .map(|update| update.prompts)
-            .min()
-            .unwrap_or(0),
-        ess: sum(|update| update.ess) / judged,
-        masked: 1.0 - sum(|update| update.judged) / all,
+        reward: judged_mean(&|r| r.algo.reward),
+        entropy: judged_mean(&|r| r.entropy),
+        length: mean(&|r| r.length_mean),
+        own_length: (stopped >= 0.1).then(|| stopped_tokens / stopped),
+        truncated: mean(&|r| r.truncated),
+        commonest: mean(&|r| r.repeats.commonest),
+        prompts: updates.clone().map(|r| r.prompts).min().unwrap_or(0),
+        ess: sum(&|r| r.algo.ess) / judged,
+        masked: 1.0 - sum(&judged_of) / all,
     }
 }
