@@ -10,77 +10,58 @@ use tests::programs::{Verifier, rapid, rapid_verifier, run};
 
 const CORRECT: &str = "def double(n):\n    return 2 * n\n";
 
-/// A fault of a machine.
-#[derive(Default)]
-struct Fault<'a> {
-    arguments: Vec<&'a str>,
-    environment: Vec<(&'a str, &'a str)>,
-    /// Parts of the expected error: the thing and the remedy.
-    expected: Vec<&'a str>,
-}
-
-impl Fault<'_> {
-    /// The doctor fails with the reason; the service runs, reports the same reason, and gives no verdicts.
-    fn is_named(&self) {
-        let mut doctor = rapid_verifier(["doctor"]);
-        doctor.args(&self.arguments);
-        doctor.envs(self.environment.iter().copied());
-        let outcome = run(&mut doctor);
-        assert_eq!(outcome.code, Some(1), "{outcome:?}");
-        let line = outcome
-            .stdout
-            .lines()
-            .find(|line| line.contains("grader code"));
-        self.assert_contains_expected(line.unwrap_or(&outcome.stdout));
-
-        let verifier = Verifier::start_with(&self.arguments, &self.environment);
-        let ready = verifier.request("GET", "/readyz", b"").json();
-        let graders = ready["graders"].as_array().unwrap();
-        let code = graders
-            .iter()
-            .find(|grader| grader["name"] == "code")
-            .unwrap();
-        assert_eq!(code["state"], "unavailable");
-        self.assert_contains_expected(code["reason"].as_str().unwrap());
-        for program in [CORRECT, "def double(n):\n    return n\n", "no code at all"] {
-            let task = json!({"kind": "code", "entry_point": "double", "tests": [{"args": [3], "expected": 6}]});
-            let item = json!({"id": "a", "task": task, "prompt": "", "completion": program});
-            let result = verifier.judge(&item);
-            assert_eq!(
-                (&result["verdict"], &result["reward"]),
-                (&json!("unavailable"), &Value::Null),
-                "{result}"
-            );
-            assert_eq!(result["detail"]["reason"], code["reason"]);
-        }
-        assert_eq!(verifier.request("GET", "/healthz", b"").status, 200);
-    }
-
-    #[track_caller]
-    fn assert_contains_expected(&self, reason: &str) {
-        for text in &self.expected {
+/// With these arguments and variables, a fault of a machine, the doctor fails with the reason, which has the `expected` parts: the thing and the remedy. The service runs,
+/// reports the same reason, and gives no verdicts.
+fn assert_named(arguments: &[&str], environment: &[(&str, &str)], expected: &[&str]) {
+    let assert_expected = |reason: &str| {
+        for text in expected {
             assert!(reason.contains(text), "{text:?} is not in: {reason}");
         }
+    };
+    let mut doctor = rapid_verifier(["doctor"]);
+    doctor.args(arguments);
+    doctor.envs(environment.iter().copied());
+    let outcome = run(&mut doctor);
+    assert_eq!(outcome.code, Some(1), "{outcome:?}");
+    let mut lines = outcome.stdout.lines();
+    assert_expected(
+        lines
+            .find(|line| line.contains("grader code"))
+            .unwrap_or_default(),
+    );
+
+    let verifier = Verifier::start_with(arguments, environment);
+    let ready = verifier.request("GET", "/readyz", b"").json();
+    let mut graders = ready["graders"].as_array().unwrap().iter();
+    let code = graders.find(|grader| grader["name"] == "code").unwrap();
+    assert_eq!(code["state"], "unavailable");
+    assert_expected(code["reason"].as_str().unwrap());
+    for program in [CORRECT, "def double(n):\n    return n\n", "no code at all"] {
+        let task = json!({"kind": "code", "entry_point": "double", "tests": [{"args": [3], "expected": 6}]});
+        let item = json!({"id": "a", "task": task, "prompt": "", "completion": program});
+        let result = verifier.judge(&item);
+        assert_eq!(
+            (&result["verdict"], &result["reward"]),
+            (&json!("unavailable"), &Value::Null),
+            "{result}"
+        );
+        assert_eq!(result["detail"]["reason"], code["reason"]);
     }
+    assert_eq!(verifier.request("GET", "/healthz", b"").status, 200);
 }
 
 #[test]
 fn the_error_names_a_docker_engine_that_does_not_answer() {
-    Fault {
-        arguments: vec![
-            "--set",
-            "code.sandbox=docker",
-            "--set",
-            "docker.host=unix:///nowhere/docker.sock",
-        ],
-        expected: vec![
+    let engine = "docker.host=unix:///nowhere/docker.sock";
+    assert_named(
+        &["--set", "code.sandbox=docker", "--set", engine],
+        &[],
+        &[
             "/nowhere/docker.sock",
             "apt-get install docker.io",
             "code.sandbox = \"wasm\"",
         ],
-        ..Fault::default()
-    }
-    .is_named();
+    );
 }
 
 #[test]
@@ -126,16 +107,15 @@ fn without_lean_no_proof_is_incorrect_and_no_training_begins() {
 #[test]
 fn the_error_names_an_interpreter_that_was_not_fetched() {
     let home = tempfile::tempdir().unwrap();
-    Fault {
-        environment: vec![("RAPID_HOME", home.path().to_str().unwrap())],
-        expected: vec![
+    assert_named(
+        &[],
+        &[("RAPID_HOME", home.path().to_str().unwrap())],
+        &[
             "Python interpreter",
             "`rapid-verifier fetch`",
             "--sandbox-dir",
         ],
-        ..Fault::default()
-    }
-    .is_named();
+    );
 }
 
 #[test]
@@ -153,12 +133,11 @@ fn the_error_names_a_damaged_interpreter() {
         .open(folder.path().join("python-snapshot.wasm"))
         .unwrap();
     file.set_len(1_000_000).unwrap();
-    Fault {
-        arguments: vec!["--sandbox-dir", path, "--cache-dir", path],
-        expected: vec![path, "fetch sandbox:python-wasi"],
-        ..Fault::default()
-    }
-    .is_named();
+    assert_named(
+        &["--sandbox-dir", path, "--cache-dir", path],
+        &[],
+        &[path, "fetch sandbox:python-wasi"],
+    );
 }
 
 #[test]
@@ -169,12 +148,7 @@ fn the_error_names_a_cache_folder_that_cannot_be_created_or_is_read_only_or_full
     let file = tempfile::NamedTempFile::new().unwrap();
     let path = file.path().join("cache");
     let path = path.to_str().unwrap();
-    Fault {
-        arguments: vec!["--cache-dir", path],
-        expected: vec![path, "--cache-dir"],
-        ..Fault::default()
-    }
-    .is_named();
+    assert_named(&["--cache-dir", path], &[], &[path, "--cache-dir"]);
     for (options, expected) in [
         ("ro,size=1m", "Read-only file system"),
         ("size=1m", "make room for 320 MiB"),
@@ -183,12 +157,11 @@ fn the_error_names_a_cache_folder_that_cannot_be_created_or_is_read_only_or_full
             return;
         };
         let path = disk.folder.path().to_str().unwrap();
-        Fault {
-            arguments: vec!["--cache-dir", path],
-            expected: vec![path, expected, "--cache-dir"],
-            ..Fault::default()
-        }
-        .is_named();
+        assert_named(
+            &["--cache-dir", path],
+            &[],
+            &[path, expected, "--cache-dir"],
+        );
     }
 }
 

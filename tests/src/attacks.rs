@@ -86,9 +86,12 @@ pub fn folder() -> std::path::PathBuf {
 #[must_use]
 pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
     let mut cases = built();
-    for family in folders(&folder()) {
+    for family in entries(&folder()).filter(|path| path.is_dir()) {
         let family_name = file_name(&family);
-        for file in files(&family) {
+        for file in entries(&family) {
+            if !file.extension().is_some_and(|e| e == "py" || e == "txt") {
+                continue;
+            }
             let mut text = std::fs::read_to_string(&file)
                 .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             for (name, value) in placeholders {
@@ -103,27 +106,10 @@ pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
     cases
 }
 
-fn folders(folder: &Path) -> Vec<std::path::PathBuf> {
-    entries(folder)
-        .into_iter()
-        .filter(|path| path.is_dir())
-        .collect()
-}
-
-fn files(folder: &Path) -> Vec<std::path::PathBuf> {
-    let case = |path: &std::path::PathBuf| {
-        path.extension()
-            .is_some_and(|extension| extension == "py" || extension == "txt")
-    };
-    entries(folder).into_iter().filter(case).collect()
-}
-
-fn entries(folder: &Path) -> Vec<std::path::PathBuf> {
-    std::fs::read_dir(folder)
-        .unwrap_or_else(|error| panic!("{}: {error}", folder.display()))
-        .flatten()
-        .map(|entry| entry.path())
-        .collect()
+fn entries(folder: &Path) -> impl Iterator<Item = std::path::PathBuf> {
+    let entries =
+        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    entries.flatten().map(|entry| entry.path())
 }
 
 fn file_name(path: &Path) -> String {

@@ -121,15 +121,16 @@ mod tests {
 
     #[test]
     fn the_hint_shows_the_beginning_of_a_completion_without_an_answer() {
-        let sample: SampleRecord = serde_json::from_value(serde_json::json!({
-            "task": "a", "sample": 0, "prompt": "", "completion": "1\n2".repeat(60), "reward": 0.0, "verdict": "malformed",
+        let completion = "1\n2".repeat(60);
+        let sample = serde_json::json!({
+            "task": "a", "sample": 0, "prompt": "", "completion": completion, "reward": 0.0, "verdict": "malformed",
             "detail": {}, "tokens": 1, "logp": -1.0, "finish": "stop",
-        }))
-        .unwrap();
+        });
+        let sample: SampleRecord = serde_json::from_value(sample).unwrap();
         let hint = Verdicts::hint(&[&sample].into_iter(), ("`data.template`", "")).unwrap();
         let end = format!(
-            "ask for it (`data.template`)? One of them begins: {:?}",
-            "1\n2".repeat(40)
+            "(`data.template`)? One of them begins: {:?}",
+            &completion[..120]
         );
         assert!(hint.ends_with(&end), "{hint}");
     }

@@ -75,17 +75,14 @@ pub struct AlarmRecord {
 
 impl fmt::Display for AlarmRecord {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self.state {
-            AlarmState::Raised => write!(
-                f,
-                "{} after update {}: {}",
-                self.alarm, self.step, self.text
-            ),
-            AlarmState::Cleared => write!(
-                f,
-                "{} is over after update {}: {}",
-                self.alarm, self.step, self.text
-            ),
-        }
+        let over = match self.state {
+            AlarmState::Raised => "",
+            AlarmState::Cleared => " is over",
+        };
+        write!(
+            f,
+            "{}{over} after update {}: {}",
+            self.alarm, self.step, self.text
+        )
     }
 }

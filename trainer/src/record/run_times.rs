@@ -18,7 +18,7 @@ impl RunTimes {
     /// The times of a run with these lines of `clock.jsonl`; in the folder of a version without a clock, what `timings.jsonl` has.
     #[must_use]
     pub fn of(clock: &[ClockRecord], timings: &[StepTimings]) -> Self {
-        let mut times = Ledger::of(clock).times;
+        let mut times = Ledger::of(clock).times();
         for step in timings.iter().filter(|_| clock.is_empty()) {
             for (activity, seconds) in [
                 (Activity::Inference, step.inference),
@@ -71,8 +71,6 @@ pub struct Ledger {
     lines: Vec<ClockRecord>,
     /// The first line of the latest process.
     own: usize,
-    /// The totals.
-    pub times: RunTimes,
 }
 
 impl Ledger {
@@ -126,8 +124,15 @@ impl Ledger {
             }
             _ => {}
         }
-        self.times.add(&line);
         self.lines.push(line);
+    }
+
+    /// The totals.
+    #[must_use]
+    pub fn times(&self) -> RunTimes {
+        let mut times = RunTimes::default();
+        self.lines.iter().for_each(|line| times.add(line));
+        times
     }
 
     /// Makes what earlier processes did, as far as `is_lost`, [`Activity::Lost`].
@@ -141,10 +146,6 @@ impl Ledger {
                     *line.seconds.entry(Activity::Lost).or_default() += seconds;
                 }
             }
-        }
-        self.times = RunTimes::default();
-        for line in &self.lines {
-            self.times.add(line);
         }
     }
 }
@@ -179,7 +180,7 @@ mod tests {
     }
 
     fn seconds(lines: &[ClockRecord]) -> Vec<(Activity, f64)> {
-        Ledger::of(lines).times.seconds.into_iter().collect()
+        Ledger::of(lines).times().seconds.into_iter().collect()
     }
 
     /// A process that samples a phase, evaluates and makes four updates, of which only two are in a checkpoint.
@@ -231,7 +232,7 @@ mod tests {
         );
         // Another process loses nothing more.
         lines.push(began(2));
-        let times = Ledger::of(&lines).times;
+        let times = Ledger::of(&lines).times();
         assert_eq!(times.of_activity(Lost), 6.5);
         assert_eq!((times.training(), times.wall()), (38.0, 60.5));
     }
@@ -265,7 +266,7 @@ mod tests {
             device_memory: [(Forward, 2 * bytes)].into(),
             ..line(1, &[])
         };
-        let times = Ledger::of(&[memory(5), memory(9), memory(7)]).times;
+        let times = Ledger::of(&[memory(5), memory(9), memory(7)]).times();
         assert_eq!(times.memory, [(Forward, 9)].into());
         assert_eq!(times.device_memory, [(Forward, 18)].into());
     }

@@ -102,7 +102,7 @@ impl Clock {
         let line = std::mem::take(&mut state.line);
         state.ledger.add(line);
         state.saved = Instant::now();
-        Ok(state.ledger.times.clone())
+        Ok(state.ledger.times())
     }
 
     /// Writes a line if the last one is old.

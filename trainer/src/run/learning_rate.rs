@@ -30,50 +30,33 @@ pub(super) fn learning_rate(optimiser: &Optimiser, number: usize, updates: usize
 mod tests {
     use super::*;
 
-    fn rates(schedule: LrSchedule, warmup: usize, final_lr: f64, updates: usize) -> Vec<f64> {
-        let optimiser = Optimiser {
-            lr: 2.0,
-            schedule,
-            warmup,
-            final_lr,
-            ..Optimiser::default()
-        };
-        (1..=updates)
-            .map(|number| learning_rate(&optimiser, number, updates))
-            .collect()
-    }
-
-    fn assert_close(rates: &[f64], expected: &[f64]) {
-        assert_eq!(rates.len(), expected.len());
-        for (rate, expected) in rates.iter().zip(expected) {
-            assert!((rate - expected).abs() < 1e-12, "{rate} for {expected}");
-        }
-    }
-
     #[test]
-    fn the_rate_rises_and_stays_constant() {
-        assert_close(&rates(LrSchedule::Constant, 0, 0.0, 3), &[2.0; 3]);
-        let risen = [0.5, 1.0, 1.5, 2.0, 2.0, 2.0];
-        assert_close(&rates(LrSchedule::Constant, 4, 0.0, 6), &risen);
-    }
-
-    #[test]
-    fn the_rate_falls_to_the_final_share() {
-        let falling = [2.0, 1.5, 1.0, 0.5];
-        assert_close(&rates(LrSchedule::Linear, 0, 0.0, 4), &falling);
-        let after_a_rise = [1.0, 2.0, 1.6, 1.2];
-        assert_close(&rates(LrSchedule::Linear, 2, 0.4, 4), &after_a_rise);
+    fn the_rate_rises_in_the_warm_up_and_falls_to_the_final_share() {
+        use LrSchedule::{Constant, Cosine, Linear};
         let half = 1.0 + 0.5f64.sqrt();
-        let cosine = [2.0, half, 1.0, 2.0 - half];
-        assert_close(&rates(LrSchedule::Cosine, 1, 0.0, 4), &cosine);
-    }
-
-    #[test]
-    fn a_warm_up_longer_than_the_run_is_cut_short() {
-        for schedule in [LrSchedule::Linear, LrSchedule::Cosine] {
-            assert_close(&rates(schedule, 8, 0.0, 3), &[0.25, 0.5, 0.75]);
-            assert_close(&rates(schedule, 3, 0.0, 3), &[2.0 / 3.0, 4.0 / 3.0, 2.0]);
-            assert_close(&rates(schedule, 0, 0.0, 1), &[2.0]);
+        for (schedule, warmup, final_lr, rates) in [
+            (Constant, 0, 0.0, &[2.0; 3][..]),
+            (Constant, 4, 0.0, &[0.5, 1.0, 1.5, 2.0, 2.0, 2.0]),
+            (Linear, 0, 0.0, &[2.0, 1.5, 1.0, 0.5]),
+            (Linear, 2, 0.4, &[1.0, 2.0, 1.6, 1.2]),
+            (Cosine, 1, 0.0, &[2.0, half, 1.0, 2.0 - half]),
+            // A warm-up that is longer than the run is cut short.
+            (Linear, 8, 0.0, &[0.25, 0.5, 0.75]),
+            (Cosine, 8, 0.0, &[0.25, 0.5, 0.75]),
+            (Cosine, 3, 0.0, &[2.0 / 3.0, 4.0 / 3.0, 2.0]),
+            (Linear, 0, 0.0, &[2.0]),
+        ] {
+            let optimiser = Optimiser {
+                lr: 2.0,
+                schedule,
+                warmup,
+                final_lr,
+                ..Optimiser::default()
+            };
+            for (number, expected) in (1..).zip(rates) {
+                let rate = learning_rate(&optimiser, number, rates.len());
+                assert!((rate - expected).abs() < 1e-12, "{rate} for {expected}");
+            }
         }
     }
 }

@@ -4,8 +4,7 @@ use std::time::Instant;
 
 use super::choose_h::{self, EssOfPhase};
 use super::extend::Extension;
-use super::folder::truncate::{self, Truncation};
-use super::folder::{Log, checkpoint, rollouts};
+use super::folder::{Log, checkpoint, rollouts, truncate, write_whole};
 use super::freeze_config::absolute;
 use super::train_loop::Run;
 use super::update::UpdateSettings;
@@ -55,7 +54,9 @@ impl Run {
         if let Some(extension) = &extension {
             extension.begin(&job.folder)?;
         }
-        truncations.iter().try_for_each(Truncation::apply)?;
+        for (log, content) in truncations {
+            write_whole(&log, &content)?;
+        }
         if let Some(provenance) = &job.provenance {
             provenance.save(&job.folder)?;
         }

@@ -126,13 +126,15 @@ impl TeacherFile {
             (self.lines, None)
         } else {
             let limit = config.verifier.max_masked;
-            let verdicts = judge(rewards, &by_id, self.lines, limit, progress).await?;
+            let verdicts = judge(rewards, &by_id, self.lines, progress).await?;
             progress.say(&verdicts.summary);
-            if let Some(reason) = verdicts.too_many_unjudged {
+            // A run does not train on fewer demonstrations because the verifier fails.
+            if verdicts.masked as f64 > limit * verdicts.requested as f64 {
                 return Err(refused(format!(
-                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {reason}. Fix the verifier, then run the same command again",
+                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {}. Fix the verifier, then run the same command again",
                     percent(limit),
-                    verdicts.summary
+                    verdicts.summary,
+                    verdicts.reason
                 )));
             }
             if verdicts.correct.is_empty() {
@@ -242,35 +244,30 @@ struct TeacherVerdicts {
     correct: Vec<TeacherLine>,
     /// How many are correct, and why the others are not used.
     summary: String,
-    /// The verifier's last reason, if more than the allowed share of completions have no verdict. A run does not train on fewer demonstrations because the verifier fails.
-    too_many_unjudged: Option<String>,
+    /// How many were to be judged, how many have no verdict, and the verifier's last reason.
+    requested: usize,
+    masked: usize,
+    reason: String,
 }
 
 async fn judge(
     rewards: &RewardClient,
     prompts: &HashMap<&str, &Arc<Prompt>>,
     lines: Vec<TeacherLine>,
-    max_masked: f64,
     progress: &mut Progress,
 ) -> Result<TeacherVerdicts, TrainError> {
     let all = lines.len();
-    let known: Vec<TeacherLine> = lines
-        .into_iter()
-        .filter(|line| prompts.contains_key(line.task.as_str()))
-        .collect();
-    let unknown = all - known.len();
-    let whole: Vec<TeacherLine> = known
-        .iter()
-        .filter(|line| line.finish != Some(Finish::Length))
-        .cloned()
-        .collect();
-    let cut_off = known.len() - whole.len();
+    let mut whole = lines;
+    whole.retain(|line| prompts.contains_key(line.task.as_str()));
+    let known = whole.len();
+    whole.retain(|line| line.finish != Some(Finish::Length));
+    let (unknown, cut_off) = (all - known, known - whole.len());
     let started = Instant::now();
     let mut counts = RolloutProgress {
         wanted: whole.len(),
         ..RolloutProgress::default()
     };
-    let (mut correct, mut reason) = (Vec::new(), None);
+    let (mut correct, mut reason) = (Vec::new(), String::new());
     for chunk in whole.chunks(CHUNK) {
         let requests = chunk
             .iter()
@@ -287,7 +284,7 @@ async fn judge(
             match judged.reward {
                 None => {
                     counts.masked += 1;
-                    reason = Some(judged.detail.to_string());
+                    reason = judged.detail.to_string();
                 }
                 Some(reward) if reward >= 1.0 => correct.push(line.clone()),
                 Some(_) => {}
@@ -305,11 +302,12 @@ async fn judge(
         whole.len() - correct.len() - counts.masked,
         counts.masked,
     );
-    let too_many = counts.masked as f64 > max_masked * whole.len() as f64;
     Ok(TeacherVerdicts {
         correct,
         summary,
-        too_many_unjudged: reason.filter(|_| too_many),
+        requested: whole.len(),
+        masked: counts.masked,
+        reason,
     })
 }
 

@@ -3,22 +3,6 @@
 /// Castagnoli's polynomial, bits reversed.
 const POLYNOMIAL: u32 = 0x82f6_3b78;
 
-const TABLE: [u32; 256] = {
-    let mut table = [0; 256];
-    let mut byte = 0;
-    while byte < 256 {
-        let mut crc = byte as u32;
-        let mut bit = 0;
-        while bit < 8 {
-            crc = (crc >> 1) ^ (POLYNOMIAL * (crc & 1));
-            bit += 1;
-        }
-        table[byte] = crc;
-        byte += 1;
-    }
-    table
-};
-
 /// Appends a record.
 pub(super) fn put(out: &mut Vec<u8>, record: &[u8]) {
     let length = (record.len() as u64).to_le_bytes();
@@ -29,9 +13,10 @@ pub(super) fn put(out: &mut Vec<u8>, record: &[u8]) {
 }
 
 pub(super) fn crc32c(bytes: &[u8]) -> u32 {
-    !bytes.iter().fold(!0, |crc, byte| {
-        (crc >> 8) ^ TABLE[usize::from(crc as u8 ^ byte)]
-    })
+    let shifted = |crc: u32, _| (crc >> 1) ^ (POLYNOMIAL * (crc & 1));
+    !bytes
+        .iter()
+        .fold(!0, |crc, byte| (0..8).fold(crc ^ u32::from(*byte), shifted))
 }
 
 /// The format masks its checksums, since the checksum of bytes that contain their own checksum is not meaningful.

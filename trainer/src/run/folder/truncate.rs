@@ -2,32 +2,19 @@
 
 use std::path::{Path, PathBuf};
 
-use super::{Log, RunFolder, content, whole_lines, write_whole};
+use super::{Log, RunFolder, content, whole_lines};
 use crate::record::{AlarmRecord, ClockRecord, EvalRecord, StepRecord, StepTimings, TokenWeights};
 use crate::run::TrainError;
 
-/// A log that has lines after the checkpoint, and its truncated content.
-#[derive(Debug)]
-pub(in crate::run) struct Truncation {
-    path: PathBuf,
-    content: Vec<u8>,
-}
-
-impl Truncation {
-    /// Replaces the log by its truncated content.
-    pub(in crate::run) fn apply(&self) -> Result<(), TrainError> {
-        write_whole(&self.path, &self.content)
-    }
-}
-
-/// The truncations that reduce every log to its lines after `step` updates, and the clock to its whole lines. Nothing is written yet.
+/// The logs that have lines after the checkpoint of `step` updates, and their content without these; of the clock, without a line that is not whole. Nothing is written
+/// yet.
 ///
 /// # Errors
 /// [`TrainError::Refused`] if one of those lines is damaged, or metrics are missing; [`TrainError::Io`].
 pub(in crate::run) fn to_step(
     folder: &RunFolder,
     step: usize,
-) -> Result<Vec<Truncation>, TrainError> {
+) -> Result<Vec<(PathBuf, Vec<u8>)>, TrainError> {
     let mut truncations = Vec::new();
     // Alarms are made again from the metrics and the evaluations.
     for log in Log::ALL.into_iter().filter(|log| *log != Log::Alarms) {
@@ -45,10 +32,7 @@ pub(in crate::run) fn to_step(
         }
         if length < text.len() {
             text.truncate(length);
-            truncations.push(Truncation {
-                path,
-                content: text,
-            });
+            truncations.push((path, text));
         }
     }
     Ok(truncations)
