@@ -4,7 +4,6 @@ mod fuel;
 mod isolation;
 mod numbers;
 mod recursion;
-mod shapes;
 mod support;
 
 mod shared {

@@ -5,9 +5,23 @@ use std::process::Command;
 
 use sandboxes::{Call, End, Limits, Run};
 
-use super::shapes::{ENDLESS, SHAPES, UNGUARDED};
 use super::support::sandbox;
 use crate::cases::{run, run_within};
+
+/// Programs whose `f(n)` recurses to the depth `n` and returns it.
+const SHAPES: &str = include_str!("recursive_shapes.py");
+/// Endless recursion in C code.
+const ENDLESS: &str = include_str!("recursive_endless.py");
+/// Chains of objects that are too long for C code that checks no limit.
+const UNGUARDED: &str = include_str!("recursive_unguarded.py");
+
+/// The programs in a file, each with the name in the comment before it.
+fn programs(file: &str) -> impl Iterator<Item = (&str, &str)> {
+    file.split("\n## ").skip(1).map(|part| {
+        let (name, source) = part.split_once('\n').unwrap();
+        (name, source.trim_end())
+    })
+}
 
 /// A script for the machine's own interpreter. It prints the greatest `n` for which `f(n)` returns.
 const NATIVE: &str = "
@@ -53,9 +67,9 @@ fn natively(source: &str) -> String {
 fn recursion_through_c_code_goes_as_deep_as_natively() {
     let mut shallow = Vec::new();
     let mut table = String::new();
-    for (name, source) in SHAPES {
+    for (name, source) in programs(SHAPES) {
         if !returns(source, 320) {
-            shallow.push(*name);
+            shallow.push(name);
         }
         if std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1") {
             let _ = writeln!(
@@ -76,12 +90,12 @@ const WIDE: &[&str] = &["sorted with a key"];
 #[test]
 fn recursion_through_c_code_passes_4999_levels_or_raises() {
     let mut shallow = Vec::new();
-    for (name, source) in SHAPES {
+    for (name, source) in programs(SHAPES) {
         let source = format!("import sys\nsys.setrecursionlimit(10**6)\n{source}");
         let run = run(sandbox(), &source, &["[4999]"]);
         match run.calls.as_slice() {
             [Call::Returned(depth)] if depth == "4999" => {}
-            [Call::Raised { kind, .. }] if kind == "RecursionError" => shallow.push(*name),
+            [Call::Raised { kind, .. }] if kind == "RecursionError" => shallow.push(name),
             other => shallow.push(format!("{name}: {:?} {other:?}", run.end).leak()),
         }
     }
@@ -114,7 +128,7 @@ fn ends(name: &str, source: &str) -> [(Run, String); 2] {
 #[test]
 fn endless_recursion_of_every_shape_ends_in_an_exception_or_at_a_limit() {
     let mut wrong = Vec::new();
-    for (name, source) in ENDLESS {
+    for (name, source) in programs(ENDLESS) {
         for (run, words) in ends(name, source) {
             // Some of these programs do not recurse, or not endlessly.
             let limited = matches!(run.end, End::Completed | End::OutOfFuel | End::OutOfMemory);
@@ -129,7 +143,7 @@ fn endless_recursion_of_every_shape_ends_in_an_exception_or_at_a_limit() {
 #[test]
 fn c_code_that_checks_no_limit_ends_only_its_own_run() {
     let mut wrong = Vec::new();
-    for (name, source) in UNGUARDED {
+    for (name, source) in programs(UNGUARDED) {
         for (run, words) in ends(name, source) {
             if !matches!(
                 run.end,
