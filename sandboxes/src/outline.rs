@@ -54,7 +54,7 @@ pub struct Piece {
 }
 
 /// The exception that loading a program would raise before any of the program runs.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Fault {
     /// `SyntaxError`
     pub kind: String,
@@ -123,24 +123,18 @@ fn outline(call: &Call) -> Outline {
     let Call::Returned(json) = call else {
         return Outline::Unread;
     };
-    let Ok((pieces, fault)) =
-        serde_json::from_str::<(Vec<PieceJson>, Option<(String, String)>)>(json)
-    else {
+    let Ok((pieces, fault)) = serde_json::from_str::<(Vec<PieceJson>, Option<Fault>)>(json) else {
         return Outline::Unread;
     };
+    let piece = |PieceJson(first, end, defines, imports, uses, continues_header)| Piece {
+        lines: first..end,
+        defines,
+        imports,
+        uses,
+        continues_header,
+    };
     Outline::Read {
-        pieces: pieces
-            .into_iter()
-            .map(
-                |PieceJson(first, end, defines, imports, uses, continues_header)| Piece {
-                    lines: first..end,
-                    defines,
-                    imports,
-                    uses,
-                    continues_header,
-                },
-            )
-            .collect(),
-        fault: fault.map(|(kind, message)| Fault { kind, message }),
+        pieces: pieces.into_iter().map(piece).collect(),
+        fault,
     }
 }

@@ -46,21 +46,32 @@ impl FakeSandbox {
 /// The run of a program. If its source contains "right", it returns twice its argument and its `assert`s hold; otherwise it returns the square, and they fail. No test code
 /// defines tests.
 pub(crate) fn doubled(source: &str, calls: &[String]) -> Run {
-    if source.starts_with("\"\"\"Finds the tests") {
-        let none = Call::Returned(r#"["",[]]"#.to_owned());
-        return completed(vec![none; calls.len()]);
+    if finds_tests(source) {
+        return no_tests(calls);
     }
     let right = source.contains("right") || source.contains("2 * n") || source.contains("n + n");
     let answer = |call: &String| match call.trim_matches(['[', ']']).parse::<i64>() {
         Ok(n) if right => Call::Returned((2 * n).to_string()),
         Ok(n) => Call::Returned((n * n).to_string()),
         Err(_) if right => Call::Returned("null".to_owned()),
-        Err(_) => Call::Raised {
-            kind: "AssertionError".to_owned(),
-            message: String::new(),
-        },
+        Err(_) => raised("AssertionError", ""),
     };
     completed(calls.iter().map(answer).collect())
+}
+
+/// Whether a program is the one that finds the tests in test code.
+pub(crate) fn finds_tests(source: &str) -> bool {
+    source.starts_with("\"\"\"Finds the tests")
+}
+
+/// The run of that program on texts that define no tests.
+pub(crate) fn no_tests(calls: &[String]) -> Run {
+    completed(vec![Call::Returned(r#"["",[]]"#.to_owned()); calls.len()])
+}
+
+pub(crate) fn raised(kind: &str, message: &str) -> Call {
+    let (kind, message) = (kind.to_owned(), message.to_owned());
+    Call::Raised { kind, message }
 }
 
 /// The run of a whole program that exited with `status` after it wrote `stdout`.

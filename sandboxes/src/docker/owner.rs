@@ -6,63 +6,30 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::engine::{Engine, VerifierContainer, engine_failed};
 use crate::SandboxError;
 
-/// A process of this machine: boot, process id namespace, process id, and the clock ticks from boot to its start, which distinguish it from a later process
-/// with the same id.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Owner {
-    boot: String,
-    namespace: String,
-    process: u32,
-    start: String,
+/// A process of this machine, as a label: boot, process id namespace, process id, and the clock ticks from boot to its start, which distinguish it from a later
+/// process with the same id.
+fn owner(process: u32) -> Option<String> {
+    let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
+    // The name of the program, in parentheses, may contain any characters. The 22nd field is the start.
+    let (_, fields) = status.rsplit_once(')')?;
+    let start = fields.split_whitespace().nth(19)?;
+    let boot = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let namespace = fs::read_link("/proc/self/ns/pid").ok()?;
+    let (boot, namespace) = (boot.trim(), namespace.display());
+    Some(format!("{boot}/{namespace}/{process}/{start}"))
 }
 
-impl Owner {
-    fn of(process: u32) -> Option<Owner> {
-        let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
-        // The name of the program, in parentheses, may contain any characters. The 22nd field is the start.
-        let (_, fields) = status.rsplit_once(')')?;
-        Some(Owner {
-            boot: fs::read_to_string("/proc/sys/kernel/random/boot_id")
-                .ok()?
-                .trim()
-                .to_owned(),
-            namespace: fs::read_link("/proc/self/ns/pid")
-                .ok()?
-                .to_string_lossy()
-                .into_owned(),
-            process,
-            start: fields.split_whitespace().nth(19)?.to_owned(),
-        })
-    }
-
-    fn parse(label: &str) -> Option<Owner> {
-        let mut parts = label.split('/');
-        let owner = Owner {
-            boot: parts.next()?.to_owned(),
-            namespace: parts.next()?.to_owned(),
-            process: parts.next()?.parse().ok()?,
-            start: parts.next()?.to_owned(),
-        };
-        parts.next().is_none().then_some(owner)
-    }
-
-    fn label(&self) -> String {
-        let Owner {
-            boot,
-            namespace,
-            process,
-            start,
-        } = self;
-        format!("{boot}/{namespace}/{process}/{start}")
-    }
+/// Boot and namespace of a label's process, and the process's id.
+fn place_and_process(label: &str) -> Option<(&str, u32)> {
+    let (process, _start) = label.rsplit_once('/')?;
+    let (place, process) = process.rsplit_once('/')?;
+    Some((place, process.parse().ok()?))
 }
 
 /// This process, as a label.
 pub(super) fn label() -> String {
-    Owner::of(std::process::id()).map_or_else(
-        || format!("unknown/unknown/{}/0", std::process::id()),
-        |owner| owner.label(),
-    )
+    let own = std::process::id();
+    owner(own).unwrap_or_else(|| format!("unknown/unknown/{own}/0"))
 }
 
 /// A unique name for a container.
@@ -83,13 +50,12 @@ fn abandoned(
     if container.owner == here {
         return false;
     }
-    let (Some(owner), Some(here)) = (Owner::parse(&container.owner), Owner::parse(here)) else {
-        return !container.running;
-    };
-    if (&owner.boot, &owner.namespace) != (&here.boot, &here.namespace) {
-        return !container.running;
+    match (place_and_process(&container.owner), place_and_process(here)) {
+        (Some((place, process)), Some((own_place, _))) if place == own_place => {
+            alive(process).as_deref() != Some(container.owner.as_str())
+        }
+        _ => !container.running,
     }
-    alive(owner.process).as_deref() != Some(container.owner.as_str())
 }
 
 /// Removes the containers of verifiers that have ended, and returns how many it removed.
@@ -102,11 +68,10 @@ pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxEr
         .verifiers_containers()
         .await
         .map_err(|error| engine_failed("containers were listed", &error))?;
-    let alive = |process| Owner::of(process).map(|owner| owner.label());
     let mut removed = 0;
     for container in containers
         .iter()
-        .filter(|container| abandoned(container, &here, alive))
+        .filter(|container| abandoned(container, &here, owner))
     {
         match engine.remove(&container.id).await {
             Ok(()) => removed += 1,
@@ -132,16 +97,10 @@ mod tests {
     }
 
     #[test]
-    fn a_label_is_parsed_into_its_owner() {
-        let owner = Owner::of(std::process::id()).unwrap();
-        assert_eq!(Owner::parse(&owner.label()), Some(owner));
-        for odd in ["", "a/b/c/d", "a/b/1", "a/b/1/2/3"] {
-            assert_eq!(Owner::parse(odd), None, "{odd}");
-        }
-    }
-
-    #[test]
-    fn container_names_are_unique() {
+    fn this_process_is_its_own_owner_and_container_names_are_unique() {
+        assert_eq!(owner(std::process::id()), Some(label()));
+        let (_, process) = place_and_process(&label()).unwrap();
+        assert_eq!(process, std::process::id());
         assert_ne!(name(), name());
     }
 

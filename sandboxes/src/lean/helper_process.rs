@@ -54,11 +54,7 @@ impl End {
     /// The last line of its error stream.
     #[must_use]
     pub fn last_line(&self) -> &str {
-        let last = self
-            .stderr
-            .lines()
-            .rev()
-            .find(|line| !line.trim().is_empty());
+        let last = self.stderr.trim().lines().next_back();
         last.unwrap_or("it printed no reason").trim()
     }
 }
@@ -75,6 +71,12 @@ pub enum EndCause {
     /// It was no longer needed.
     Dismissed,
 }
+
+/// The end of a process that says nothing of it.
+const DISMISSED: End = End {
+    cause: EndCause::Dismissed,
+    stderr: String::new(),
+};
 
 /// A running process. It ends when this is dropped, and when this process ends, however it does.
 pub struct HelperProcess {
@@ -136,10 +138,7 @@ impl HelperProcess {
     /// Ends it if it has not ended by itself, and returns how it ended.
     #[must_use]
     pub fn end(mut self) -> End {
-        self.dismiss().unwrap_or(End {
-            cause: EndCause::Dismissed,
-            stderr: String::new(),
-        })
+        self.dismiss().unwrap_or(DISMISSED)
     }
 
     fn dismiss(&mut self) -> Option<End> {
@@ -183,12 +182,7 @@ fn command(launch: &HelperCommand) -> Command {
             };
             jail::bubblewrap(&launch.words, &view)
         }
-        Jail::None => {
-            let mut words = launch.words.iter();
-            let mut command = Command::new(words.next().map_or("", String::as_str));
-            command.args(words);
-            command
-        }
+        Jail::None => jail::no_jail(&launch.words),
     };
     command.env_clear();
     // `bwrap` is found through it.
@@ -220,10 +214,7 @@ fn keep(
         Ok(all) => all,
         Err(error) => {
             let _ = started.send(Err(error));
-            return End {
-                cause: EndCause::Dismissed,
-                stderr: String::new(),
-            };
+            return DISMISSED;
         }
     };
     let stderr = std::thread::spawn(move || read_end(stderr));

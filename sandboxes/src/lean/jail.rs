@@ -48,6 +48,14 @@ fn works(mut command: Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
+/// A command that starts `words` without a jail.
+pub(super) fn no_jail(words: &[String]) -> Command {
+    let mut words = words.iter();
+    let mut command = Command::new(words.next().map_or("", String::as_str));
+    command.args(words);
+    command
+}
+
 /// The arguments that prevent a process from creating namespaces of its own, in which it could mount any amount of memory. Empty if bubblewrap is older than 0.8.
 fn one_namespace() -> &'static [&'static str] {
     const WORDS: [&str; 2] = ["--unshare-user", "--disable-userns"];

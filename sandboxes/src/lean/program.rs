@@ -42,12 +42,7 @@ impl Program {
                 };
                 jail::bubblewrap(words, &view)
             }
-            Jail::None => {
-                let mut words = words.iter();
-                let mut command = Command::new(words.next().map_or("", String::as_str));
-                command.args(words);
-                command
-            }
+            Jail::None => jail::no_jail(words),
         };
         // This process's environment may contain secrets, such as a token, which a proof must not see.
         command.env_clear();
@@ -208,6 +203,17 @@ fn is_toolchains(name: &str) -> bool {
 mod tests {
     use super::*;
 
+    fn program(env: &[(&str, &str)]) -> Program {
+        let owned = |(name, value): &(&str, &str)| ((*name).to_owned(), (*value).to_owned());
+        Program {
+            command: Vec::new(),
+            env: env.iter().map(owned).collect(),
+            dir: Some("/proof".into()),
+            jail: Jail::None,
+            secrets: Vec::new(),
+        }
+    }
+
     #[test]
     fn leans_variables_are_distinguished_from_the_services() {
         for (name, wanted) in [
@@ -224,13 +230,7 @@ mod tests {
 
     #[test]
     fn a_program_inherits_variables_of_lean_except_those_that_it_is_given() {
-        let program = Program {
-            command: Vec::new(),
-            env: vec![("LEAN_PATH".to_owned(), "/lake/mathlib".to_owned())],
-            dir: None,
-            jail: Jail::None,
-            secrets: Vec::new(),
-        };
+        let program = program(&[("LEAN_PATH", "/lake/mathlib")]);
         let variable = |name: &str, value: &str| (OsString::from(name), OsString::from(value));
         let variables = [
             variable("LEAN_SYSROOT", "/opt/lean"),
@@ -250,16 +250,8 @@ mod tests {
 
     #[test]
     fn a_program_needs_the_files_that_its_words_and_variables_name() {
-        let program = Program {
-            command: Vec::new(),
-            env: vec![
-                ("LEAN_PATH".to_owned(), "lib::/lake/mathlib".to_owned()),
-                ("ELAN_HOME".to_owned(), "/opt/elan".to_owned()),
-            ],
-            dir: Some("/proof".into()),
-            jail: Jail::None,
-            secrets: Vec::new(),
-        };
+        let variables = [("LEAN_PATH", "lib::/lake/mathlib"), ("ELAN_HOME", "/opt/elan")];
+        let program = program(&variables);
         let needs = program.needs(&["/opt/lean/bin/lean".to_owned(), "run.js".to_owned()]);
         for wanted in [
             "/proof",

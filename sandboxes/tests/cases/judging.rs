@@ -344,51 +344,32 @@ pub(crate) fn a_program_that_stops_ends_the_run_with_the_tests_so_far(sandbox: &
         (passed(&run), matches!(run.end, End::Died(_))),
         (vec![], true)
     );
-}
-
-pub(crate) fn a_program_that_does_not_load_is_unloadable(sandbox: &dyn Sandbox) {
     let run = judge(sandbox, "def f(:", "", &["f()"]);
-    assert!(
-        matches!(&run.end, End::Unloadable { kind, .. } if kind == "SyntaxError"),
-        "{run:?}"
-    );
+    assert!(matches!(&run.end, End::Unloadable { kind, .. } if kind == "SyntaxError"));
     assert_eq!(run.calls, []);
 }
 
 pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn Sandbox) {
-    let broken = try_judge(
-        sandbox,
-        "def f(x): return x",
-        "import nothing_like_this",
-        &["f(1)"],
-    );
-    assert!(
-        matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains("does not load")),
-        "{broken:?}"
-    );
+    let nested = "x = []\nfor _ in range(99): x = [x]\nf(x)";
+    for (prelude, test, says) in [
+        ("import nothing_like_this", "f(1)", "does not load"),
+        ("", "f(lambda: 1)", "type function"),
+        ("", nested, "nested too deeply"),
+    ] {
+        let broken = try_judge(sandbox, "def f(x): return x", prelude, &[test]);
+        assert!(
+            matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains(says)),
+            "{broken:?}"
+        );
+    }
     let called = judge(sandbox, "def f(x): raise ValueError", "f(1)", &["f(1)"]);
     assert!(
         matches!(&called.end, End::Unloadable { kind, .. } if kind == "ValueError"),
         "a prelude that fails after a call may fail because of the program: {called:?}"
     );
-    let unsendable = try_judge(sandbox, "def f(x): return x", "", &["f(lambda: 1)"]);
-    assert!(
-        matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("type function")),
-        "{unsendable:?}"
-    );
-    let nested = "x = []\nfor _ in range(99): x = [x]\nf(x)";
-    let unsendable = try_judge(sandbox, "def f(x): return x", "", &[nested]);
-    assert!(
-        matches!(&unsendable, Err(SandboxError::Unusable(why)) if why.contains("nested too deeply")),
-        "{unsendable:?}"
-    );
-    let opaque = judge(sandbox, "def f(x=0): return object()", "", &["f(f())"]);
-    assert!(
-        matches!(&opaque.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
-        "the program's own results may be unsendable: {opaque:?}"
-    );
-    // A value that a test derives from the program's results may be unsendable, too.
+    // The program's own results may be unsendable, and values that a test derives from them.
     for (program, test) in [
+        ("def f(x=0): return object()", "f(f())"),
         ("def f(x): return 0xD800", "f(chr(f(1)))"),
         ("def f(x): return 'lambda: 0'", "f(eval(f(1)))"),
         (
@@ -396,10 +377,10 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
             "x = []\nfor _ in range(f(1)): x = [x]\nf(x)",
         ),
     ] {
-        let derived = judge(sandbox, program, "", &[test]);
+        let run = judge(sandbox, program, "", &[test]);
         assert!(
-            matches!(&derived.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
-            "{test}: {derived:?}"
+            matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
+            "{test}: {run:?}"
         );
     }
 }

@@ -111,42 +111,33 @@ fn forge(sandbox: &dyn Sandbox, body: &str) -> Run {
     )
 }
 
-pub(crate) fn a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run(
+pub(crate) fn forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_run(
     sandbox: &dyn Sandbox,
 ) {
-    for body in ["ask(b'V7')", "ask(b'Mi' + bytes([7, 0, 0, 0]))"] {
-        let run = forge(sandbox, body);
-        assert_eq!(run.calls, [Call::Returned("7".to_owned())]);
-        assert_eq!(
-            run.end,
-            End::Died("the program broke the protocol: a request out of turn".to_owned())
-        );
-    }
-}
-
-pub(crate) fn answering_every_call_at_once_is_the_same_as_returning_those_values(
-    sandbox: &dyn Sandbox,
-) {
-    let run = forge(
-        sandbox,
-        "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)",
-    );
-    assert_eq!(
-        (run.calls, run.end),
+    for (body, values, completes) in [
+        ("ask(b'V7')", &["7"][..], false),
+        ("ask(b'Mi' + bytes([7, 0, 0, 0]))", &["7"], false),
         (
-            vec![
-                Call::Returned("7".to_owned()),
-                Call::Returned("8".to_owned())
-            ],
-            End::Completed
-        )
-    );
-}
-
-pub(crate) fn more_answers_than_calls_end_the_run(sandbox: &dyn Sandbox) {
-    let run = forge(sandbox, "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')");
-    assert_eq!(run.calls.len(), 2);
-    assert!(matches!(run.end, End::Died(_)));
+            "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)",
+            &["7", "8"],
+            true,
+        ),
+        (
+            "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')",
+            &["7", "8"],
+            false,
+        ),
+    ] {
+        let run = forge(sandbox, body);
+        let expected = values.iter().map(|value| Call::Returned((*value).into()));
+        assert_eq!(run.calls, expected.collect::<Vec<_>>(), "{body}");
+        let out_of_turn = "the program broke the protocol: a request out of turn";
+        let end = match completes {
+            true => End::Completed,
+            false => End::Died(out_of_turn.to_owned()),
+        };
+        assert_eq!(run.end, end, "{body}");
+    }
 }
 
 pub(crate) fn bytes_that_are_not_a_request_end_the_run(sandbox: &dyn Sandbox) {

@@ -30,9 +30,7 @@ macro_rules! cases {
                 a_program_that_exits_the_process_keeps_its_answers
                 patching_what_the_harness_might_use_changes_nothing
                 tiny_interpreter_limits_affect_only_the_program
-                a_forged_answer_counts_as_the_answer_and_a_second_one_ends_the_run
-                answering_every_call_at_once_is_the_same_as_returning_those_values
-                more_answers_than_calls_end_the_run
+                forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_run
                 bytes_that_are_not_a_request_end_the_run
                 printing_decides_nothing
                 arguments_that_cannot_be_sent_are_not_the_programs_fault
@@ -50,7 +48,6 @@ macro_rules! cases {
                 a_run_whose_tests_never_call_the_program_is_uncalled
                 the_program_keeps_its_state_between_calls_and_cannot_reach_the_tests
                 a_program_that_stops_ends_the_run_with_the_tests_so_far
-                a_program_that_does_not_load_is_unloadable
                 broken_test_code_of_a_task_is_not_the_programs_fault
             }
             limits {

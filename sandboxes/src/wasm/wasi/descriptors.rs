@@ -1,11 +1,11 @@
 //! The imports that work on descriptors and paths.
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
 use super::errno::{self, Errno};
 use super::files::{FOLDER, MOUNT, Node};
 use super::memory::View;
-use super::{MODULE, with};
+use super::{GuestCaller, MODULE, with};
 use crate::wasm::fuel::charge;
 use crate::wasm::store_data::StoreData;
 
@@ -19,15 +19,13 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
 }
 
 fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
-    linker.func_wrap(
-        MODULE,
-        "fd_close",
-        |caller: Caller<'_, StoreData>, fd: i32| with(caller, |view| view.data.files.close(fd)),
-    )?;
+    linker.func_wrap(MODULE, "fd_close", |caller: GuestCaller<'_>, fd: i32| {
+        with(caller, |view| view.data.files.close(fd))
+    })?;
     linker.func_wrap(
         MODULE,
         "fd_fdstat_get",
-        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, at: i32| {
             with(caller, |view| {
                 let mut stat = [0_u8; 24];
                 stat[0] = kind(view.data.files.node(fd)?);
@@ -39,7 +37,7 @@ fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_filestat_get",
-        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, at: i32| {
             with(caller, |view| {
                 let node = view.data.files.node(fd)?;
                 stat(view, node, at)
@@ -49,7 +47,7 @@ fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_prestat_get",
-        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, at: i32| {
             with(caller, |view| match fd {
                 FOLDER => view.write_u64(at, (MOUNT.len() as u64) << 32),
                 _ => Err(errno::BADF),
@@ -59,7 +57,7 @@ fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_prestat_dir_name",
-        |caller: Caller<'_, StoreData>, fd: i32, at: i32, length: i32| {
+        |caller: GuestCaller<'_>, fd: i32, at: i32, length: i32| {
             with(caller, |view| match fd {
                 FOLDER if length as u32 as usize >= MOUNT.len() => view.write(at, MOUNT),
                 FOLDER => Err(errno::INVAL),
@@ -70,7 +68,7 @@ fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_seek",
-        |caller: Caller<'_, StoreData>, fd: i32, offset: i64, whence: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, offset: i64, whence: i32, at: i32| {
             with(caller, |view| {
                 let position = view.data.files.seek(fd, offset, whence)?;
                 view.write_u64(at, position)
@@ -80,22 +78,12 @@ fn descriptors(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_tell",
-        |caller: Caller<'_, StoreData>, fd: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, at: i32| {
             with(caller, |view| {
                 let position = view.data.files.seek(fd, 0, 1)?;
                 view.write_u64(at, position)
             })
         },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "fd_advise",
-        |_: Caller<'_, StoreData>, _: i32, _: i64, _: i64, _: i32| 0,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "fd_fdstat_set_flags",
-        |_: Caller<'_, StoreData>, _: i32, _: i32| 0,
     )?;
     Ok(())
 }
@@ -104,24 +92,21 @@ fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "fd_read",
-        |caller: Caller<'_, StoreData>, fd: i32, buffers: i32, count: i32, done: i32| {
+        |caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done: i32| {
             read(caller, fd, buffers, count, None, done)
         },
     )?;
     linker.func_wrap(
         MODULE,
         "fd_pread",
-        |caller: Caller<'_, StoreData>,
-         fd: i32,
-         buffers: i32,
-         count: i32,
-         offset: i64,
-         done: i32| { read(caller, fd, buffers, count, Some(offset as u64), done) },
+        |caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, offset: i64, done: i32| {
+            read(caller, fd, buffers, count, Some(offset as u64), done)
+        },
     )?;
     linker.func_wrap(
         MODULE,
         "fd_write",
-        |mut caller: Caller<'_, StoreData>, fd: i32, buffers: i32, count: i32, done: i32| {
+        |mut caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done: i32| {
             let bytes = total(&mut caller, buffers, count)?;
             charge(&mut caller, bytes)?;
             with(caller, |view| {
@@ -146,7 +131,7 @@ fn streams(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
 }
 
 /// Total bytes of `count` buffers. Entries from the first that is outside the memory are not counted; the call itself then reports them.
-fn total(caller: &mut Caller<'_, StoreData>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
+fn total(caller: &mut GuestCaller<'_>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
     let view = View::of(caller)?;
     Ok((0..count.min(BUFFERS))
         .map_while(|index| view.iovec(buffers, index).ok())
@@ -156,7 +141,7 @@ fn total(caller: &mut Caller<'_, StoreData>, buffers: i32, count: i32) -> wasmti
 
 /// Reads the zip at `offset`, or at the descriptor's position, which then advances. Standard input has no positions, and nothing is read from it at one.
 fn read(
-    mut caller: Caller<'_, StoreData>,
+    mut caller: GuestCaller<'_>,
     fd: i32,
     buffers: i32,
     count: i32,
@@ -215,7 +200,7 @@ fn paths(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "path_open",
-        |caller: Caller<'_, StoreData>,
+        |caller: GuestCaller<'_>,
          fd: i32,
          _look: i32,
          path: i32,
@@ -240,7 +225,7 @@ fn paths(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "path_filestat_get",
-        |caller: Caller<'_, StoreData>, fd: i32, _look: i32, path: i32, length: i32, at: i32| {
+        |caller: GuestCaller<'_>, fd: i32, _look: i32, path: i32, length: i32, at: i32| {
             with(caller, |view| {
                 let name = view.slice(path, length)?.to_vec();
                 let node = view.data.files.lookup(fd, &name)?;

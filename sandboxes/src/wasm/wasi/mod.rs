@@ -8,7 +8,7 @@ mod memory;
 mod time;
 mod virtual_devices;
 
-use wasmtime::{Caller, Linker};
+use wasmtime::{Caller, FuncType, Linker, Val, ValType};
 
 use self::errno::{Errno, code};
 use self::memory::View;
@@ -17,6 +17,9 @@ use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
 pub(super) use self::virtual_devices::{Clock, Input, Output, Random};
+
+/// The guest that calls an import.
+type GuestCaller<'a> = Caller<'a, StoreData>;
 
 const MODULE: &str = "wasi_snapshot_preview1";
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];
@@ -28,7 +31,7 @@ const CALL_PRICE: u64 = 1_000;
 
 /// Runs `body` on the caller's memory and its store's data, for the price of a call. An [`Errno`] goes to the guest, and a trap to the host.
 fn with(
-    mut caller: Caller<'_, StoreData>,
+    mut caller: GuestCaller<'_>,
     body: impl FnOnce(&mut View<'_>) -> Result<(), Errno>,
 ) -> wasmtime::Result<i32> {
     charge(&mut caller, CALL_PRICE)?;
@@ -51,7 +54,7 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         linker.func_wrap(
             MODULE,
             get,
-            move |caller: Caller<'_, StoreData>, pointers: i32, text: i32| {
+            move |caller: GuestCaller<'_>, pointers: i32, text: i32| {
                 with(caller, |view| {
                     let (mut pointers, mut text) = (pointers, text);
                     for item in list {
@@ -67,7 +70,7 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         linker.func_wrap(
             MODULE,
             sizes,
-            move |caller: Caller<'_, StoreData>, count: i32, bytes: i32| {
+            move |caller: GuestCaller<'_>, count: i32, bytes: i32| {
                 with(caller, |view| {
                     view.write_u32(count, list.len() as u32)?;
                     view.write_u32(bytes, list.iter().map(|item| item.len() as u32).sum())
@@ -78,79 +81,41 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Defines the other imports, which refuse: everything is read-only, and there is no listing, no links and no sockets.
+/// Defines the other imports, which do nothing. Most refuse: everything is read-only, and there is no listing, no links and no sockets. Of each: its name, its parameters
+/// (`i` is an `i32`, `I` an `i64`), and what it returns.
 fn refused(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
-    let read_only = i32::from(errno::ROFS);
-    let none = i32::from(errno::NOTSUP);
-    linker.func_wrap(MODULE, "fd_datasync", move |_: i32| 0)?;
-    linker.func_wrap(MODULE, "fd_sync", move |_: i32| 0)?;
-    linker.func_wrap(MODULE, "fd_filestat_set_size", move |_: i32, _: i64| {
-        read_only
-    })?;
-    linker.func_wrap(
-        MODULE,
-        "fd_filestat_set_times",
-        move |_: i32, _: i64, _: i64, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "fd_pwrite",
-        move |_: i32, _: i32, _: i32, _: i64, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "fd_readdir",
-        move |_: i32, _: i32, _: i32, _: i64, _: i32| none,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_create_directory",
-        move |_: i32, _: i32, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_filestat_set_times",
-        move |_: i32, _: i32, _: i32, _: i32, _: i64, _: i64, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_link",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32, _: i32, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_readlink",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32, _: i32| i32::from(errno::INVAL),
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_remove_directory",
-        move |_: i32, _: i32, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_rename",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32, _: i32| read_only,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "path_symlink",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32| read_only,
-    )?;
-    linker.func_wrap(MODULE, "path_unlink_file", move |_: i32, _: i32, _: i32| {
-        read_only
-    })?;
-    linker.func_wrap(MODULE, "sock_accept", move |_: i32, _: i32, _: i32| none)?;
-    linker.func_wrap(
-        MODULE,
-        "sock_recv",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32, _: i32| none,
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "sock_send",
-        move |_: i32, _: i32, _: i32, _: i32, _: i32| none,
-    )?;
-    linker.func_wrap(MODULE, "sock_shutdown", move |_: i32, _: i32| none)?;
+    for (name, parameters, code) in [
+        ("fd_advise", "iIIi", 0),
+        ("fd_datasync", "i", 0),
+        ("fd_fdstat_set_flags", "ii", 0),
+        ("fd_filestat_set_size", "iI", errno::ROFS),
+        ("fd_filestat_set_times", "iIIi", errno::ROFS),
+        ("fd_pwrite", "iiiIi", errno::ROFS),
+        ("fd_readdir", "iiiIi", errno::NOTSUP),
+        ("fd_sync", "i", 0),
+        ("path_create_directory", "iii", errno::ROFS),
+        ("path_filestat_set_times", "iiiiIIi", errno::ROFS),
+        ("path_link", "iiiiiii", errno::ROFS),
+        ("path_readlink", "iiiiii", errno::INVAL),
+        ("path_remove_directory", "iii", errno::ROFS),
+        ("path_rename", "iiiiii", errno::ROFS),
+        ("path_symlink", "iiiii", errno::ROFS),
+        ("path_unlink_file", "iii", errno::ROFS),
+        ("sched_yield", "", 0),
+        ("sock_accept", "iii", errno::NOTSUP),
+        ("sock_recv", "iiiiii", errno::NOTSUP),
+        ("sock_send", "iiiii", errno::NOTSUP),
+        ("sock_shutdown", "ii", errno::NOTSUP),
+    ] {
+        let parameters = parameters.chars().map(|kind| match kind {
+            'I' => ValType::I64,
+            _ => ValType::I32,
+        });
+        let signature = FuncType::new(linker.engine(), parameters, [ValType::I32]);
+        linker.func_new(MODULE, name, signature, move |_, _, results| {
+            results[0] = Val::I32(code.into());
+            Ok(())
+        })?;
+    }
     Ok(())
 }

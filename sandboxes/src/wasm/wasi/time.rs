@@ -1,11 +1,11 @@
 //! The imports for time and randomness, and the one that exits.
 
-use wasmtime::{Caller, Linker};
+use wasmtime::Linker;
 
 use super::errno::{self, Errno};
 use super::memory::View;
 use super::virtual_devices::Clock;
-use super::{MODULE, with};
+use super::{GuestCaller, MODULE, with};
 use crate::wasm::fuel::{charge, used};
 use crate::wasm::store_data::StoreData;
 use crate::wasm::termination::Termination;
@@ -20,14 +20,14 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "clock_res_get",
-        |caller: Caller<'_, StoreData>, _clock: i32, at: i32| {
+        |caller: GuestCaller<'_>, _clock: i32, at: i32| {
             with(caller, |view| view.write_u64(at, 1_000))
         },
     )?;
     linker.func_wrap(
         MODULE,
         "clock_time_get",
-        |mut caller: Caller<'_, StoreData>, clock: i32, _precision: i64, at: i32| {
+        |mut caller: GuestCaller<'_>, clock: i32, _precision: i64, at: i32| {
             let work = used(&mut caller);
             with(caller, |view| {
                 let elapsed = view.data.clock.elapsed(work);
@@ -43,22 +43,17 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "poll_oneoff",
-        |mut caller: Caller<'_, StoreData>,
-         subscriptions: i32,
-         events: i32,
-         count: i32,
-         ready: i32| {
+        |mut caller: GuestCaller<'_>, subscriptions: i32, events: i32, count: i32, ready: i32| {
             let work = used(&mut caller);
             with(caller, |view| {
                 poll(view, work, subscriptions, events, count, ready)
             })
         },
     )?;
-    linker.func_wrap(MODULE, "sched_yield", |_: Caller<'_, StoreData>| 0)?;
     linker.func_wrap(
         MODULE,
         "random_get",
-        |mut caller: Caller<'_, StoreData>, at: i32, length: i32| {
+        |mut caller: GuestCaller<'_>, at: i32, length: i32| {
             let bytes = u64::from(length as u32);
             charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
             with(caller, |view| {
@@ -71,7 +66,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     linker.func_wrap(
         MODULE,
         "proc_exit",
-        |_: Caller<'_, StoreData>, status: i32| -> wasmtime::Result<()> {
+        |_: GuestCaller<'_>, status: i32| -> wasmtime::Result<()> {
             Err(Termination::Exit(status).into())
         },
     )?;
@@ -96,12 +91,8 @@ fn poll(
             .slice(subscriptions.wrapping_add(index * 48), 48)?
             .try_into()
             .map_err(|_| errno::FAULT)?;
-        let number = |at: usize| {
-            entry[at..at + 8]
-                .iter()
-                .rev()
-                .fold(0_u64, |sum, &byte| sum << 8 | u64::from(byte))
-        };
+        let (numbers, _) = entry.as_chunks::<8>();
+        let number = |index: usize| u64::from_le_bytes(numbers[index]);
         let kind = entry[8];
         if kind == 0 {
             let absolute = entry[40] & 1 == 1;
@@ -111,7 +102,7 @@ fn poll(
             } else {
                 now
             };
-            let timeout = number(24);
+            let timeout = number(3);
             wait = wait.min(if absolute {
                 timeout.saturating_sub(now)
             } else {

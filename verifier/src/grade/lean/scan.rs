@@ -5,6 +5,9 @@
 //! no rule about comments can hide a word. Otherwise the scan errs on the side of refusing: words in strings count as code, because an interpolated string contains code, and
 //! so do words that follow a number (`1macro`) or a sign (`⁻¹macro`) without a space.
 
+use std::collections::{HashMap, HashSet};
+use std::sync::LazyLock;
+
 /// Why a text may not be given to Lean.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Refused {
@@ -14,149 +17,37 @@ pub(super) struct Refused {
     pub why: &'static str,
 }
 
-/// Words that define or run code at elaboration, change the meaning of later text, or assume what is to be proved.
-const REFUSED_WORDS: &[(&str, &str)] = &[
-    ("sorry", UNPROVED),
-    ("admit", UNPROVED),
-    ("stop", UNPROVED),
-    ("sorryAx", UNPROVED),
-    ("axiom", UNPROVED),
-    ("constant", UNPROVED),
-    ("opaque", UNPROVED),
-    ("native_decide", COMPILER),
-    ("native", COMPILER),
-    ("bv_decide", COMPILER),
-    ("bv_check", COMPILER),
-    ("ofReduceBool", COMPILER),
-    ("reduceBool", COMPILER),
-    ("trustCompiler", COMPILER),
-    (
-        "mutual",
-        "what follows a `mutual` that has no end is not read",
-    ),
-    ("implemented_by", CODE),
-    ("implementedBy", CODE),
-    ("extern", CODE),
-    ("csimp", CODE),
-    ("lcProof", UNPROVED),
-    ("lcUnreachable", UNPROVED),
-    ("timeit", CODE),
-    ("allocprof", CODE),
-    ("System", CODE),
-    ("asTask", CODE),
-    ("initialize", CODE),
-    ("builtin_initialize", CODE),
-    ("elab", META),
-    ("elab_rules", META),
-    ("macro", META),
-    ("macro_rules", META),
-    ("syntax", META),
-    ("declare_syntax_cat", META),
-    ("declare_simp_like_tactic", META),
-    ("run_cmd", META),
-    ("run_elab", META),
-    ("run_meta", META),
-    ("run_tac", META),
-    ("by_elab", META),
-    ("term_elab", META),
-    ("command_elab", META),
-    ("simproc", META),
-    ("dsimproc", META),
-    ("simproc_decl", META),
-    ("builtin_simproc", META),
-    ("register_simp_attr", META),
-    ("register_option", META),
-    ("declare_aesop_rule_sets", META),
-    ("meta", META),
-    ("notation", NOTATION),
-    ("notation3", NOTATION),
-    ("infix", NOTATION),
-    ("infixl", NOTATION),
-    ("infixr", NOTATION),
-    ("prefix", NOTATION),
-    ("postfix", NOTATION),
-    ("binder_predicate", NOTATION),
-    ("unif_hint", "it changes how Lean unifies"),
-    ("import", "only the task's own header imports"),
-    ("prelude", "only the task's own header imports"),
-    ("dbg_trace", "it writes among Lean's own messages"),
-    ("dbgTrace", "it writes among Lean's own messages"),
-    ("dbgTraceVal", "it writes among Lean's own messages"),
-    ("dbg_stop", CODE),
-    ("panic", "it writes among Lean's own messages"),
-    ("IO", CODE),
-    ("attribute", "it changes what others have defined"),
-    ("instance", "it changes what a statement means"),
-    ("deriving", META),
-    ("variable", ASSUMED),
-    ("variables", ASSUMED),
-    ("include", ASSUMED),
-    ("omit", ASSUMED),
-    ("export", "it changes what names mean"),
-    ("include_str", CODE),
-    ("println", "it writes among Lean's own messages"),
-    ("eprintln", "it writes among Lean's own messages"),
-    ("set_library_suggestions", META),
-    ("set_premise_selector", META),
-    ("add_aesop_rules", META),
-    ("tactic", META),
-    ("Lean", META),
-    ("Meta", META),
-    ("Elab", META),
-    ("Tactic", META),
-    ("Aesop", META),
-    ("Qq", META),
-    ("EIO", CODE),
-    ("BaseIO", CODE),
-    ("MetaM", META),
-    ("TacticM", META),
-    ("CoreM", META),
-    ("CommandElabM", META),
-    ("TermElabM", META),
-];
+/// Words that a proof may not contain, with the reasons.
+static REFUSED_WORDS: LazyLock<HashMap<&str, &str>> = LazyLock::new(|| {
+    let words = listed(include_str!("scan/refused_words.txt"));
+    words.map(|(why, word)| (word, why)).collect()
+});
 
-const COMPILER: &str = "it trusts the compiler, not the kernel";
-const UNPROVED: &str = "it leaves something unproved";
-const CODE: &str = "it runs code that the kernel does not see";
+/// Other lists: their names and words.
+static LISTS: LazyLock<HashSet<(&str, &str)>> =
+    LazyLock::new(|| listed(include_str!("scan/lists.txt")).collect());
+
+/// The words of a text's indented lines, each with the last line before it that is not indented.
+fn listed(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let mut list = "";
+    lines.flat_map(move |line| {
+        let is_word = line.starts_with(' ');
+        list = if is_word { list } else { line };
+        let words = if is_word { line } else { "" };
+        words.split_whitespace().map(move |word| (list, word))
+    })
+}
+
+fn is_in(list: &str, word: &str) -> bool {
+    LISTS.contains(&(list, word))
+}
+
+/// The reason why words are refused that run code as the elaborator does; it is one of `scan/refused_words.txt` too.
 const META: &str = "it runs code while the proof is checked";
-const NOTATION: &str = "it changes how text is read";
-const ASSUMED: &str = "what follows would assume more than it says";
 
 /// Prefixes of words that define code which runs at elaboration.
 const REFUSED_PREFIXES: &[&str] = &["declare_", "register_", "builtin_", "unsafe"];
-
-/// Options that a proof may set: limits on its cost, and display settings.
-const ALLOWED_OPTIONS: &[&str] = &[
-    "maxHeartbeats",
-    "maxRecDepth",
-    "synthInstance.maxHeartbeats",
-    "synthInstance.maxSize",
-    "exponentiation.threshold",
-    "autoImplicit",
-    "relaxedAutoImplicit",
-    "pp.all",
-    "pp.explicit",
-    "pp.numericTypes",
-    "pp.coercions",
-];
-
-/// Attributes that a lemma may have. `norm_num` is not among them: it runs the definition that it is attached to.
-const ALLOWED_ATTRIBUTES: &[&str] = &[
-    "simp",
-    "ext",
-    "refl",
-    "symm",
-    "trans",
-    "congr",
-    "norm_cast",
-    "push_cast",
-    "aesop",
-    "gcongr",
-    "mono",
-    "local",
-    "reducible",
-    "inline",
-];
 
 /// A word or a sign of a text, with its line.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -313,7 +204,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
         let next = words.get(place + 1);
         let mut option = false;
         for keyword in keywords(word) {
-            if let Some((_, why)) = REFUSED_WORDS.iter().find(|(word, _)| *word == keyword) {
+            if let Some(why) = REFUSED_WORDS.get(keyword) {
                 return refuse(word.text, why);
             }
             if REFUSED_PREFIXES
@@ -327,7 +218,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
         if option {
             let option = next.map_or("", |next| next.text);
             let linter = option.starts_with("linter.");
-            if !linter && !ALLOWED_OPTIONS.contains(&option) {
+            if !linter && !is_in("options", option) {
                 return refuse(option, "a proof may not set this option");
             }
         }
@@ -337,11 +228,11 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                     let before = before.map_or("", |word| word.text);
                     let tactic = before.trim_end_matches(['?', '!']);
                     let configures = name == "config"
-                        || CONFIGURED.contains(&tactic)
+                        || is_in("configured tactics", tactic)
                         || (before == ")" && configured);
                     configured = configures;
                     if configures
-                        && !TACTIC_SETTINGS.contains(&name)
+                        && !is_in("tactic settings", name)
                         && !configures_by_a_literal(&words, place)
                     {
                         return refuse(
@@ -379,7 +270,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                         return refuse("@", "attributes do not stand in attributes");
                     }
                     let plain = name.chars().all(|c| !is_word(c) || c.is_ascii_digit());
-                    if !plain && !ALLOWED_ATTRIBUTES.contains(&name) {
+                    if !plain && !is_in("attributes", name) {
                         return refuse(name, "a proof may not give this attribute");
                     }
                 }
@@ -392,65 +283,9 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
 
 /// Whether `#` and this word form a command.
 fn is_command(word: &str) -> bool {
-    let command = |name: &&str| {
-        word.strip_prefix(*name)
-            .is_some_and(|rest| rest.is_empty() || rest.starts_with('_'))
-    };
-    COMMANDS.iter().any(command)
+    let beginnings = word.match_indices('_').map(|(at, _)| &word[..at]);
+    beginnings.chain([word]).any(|name| is_in("commands", name))
 }
-
-/// Tactics that take a configuration: `simp (maxSteps := 1000)`.
-const CONFIGURED: &[&str] = &[
-    "abel_nf",
-    "aesop",
-    "apply",
-    "bv_omega",
-    "conv",
-    "dsimp",
-    "erw",
-    "exact_mod_cast",
-    "field_simp",
-    "gcongr",
-    "grind",
-    "linarith",
-    "linear_combination",
-    "nlinarith",
-    "norm_cast",
-    "norm_num",
-    "omega",
-    "polyrith",
-    "positivity",
-    "push_cast",
-    "rewrite",
-    "ring",
-    "ring_nf",
-    "rw",
-    "rwa",
-    "simp",
-    "simp_all",
-    "simp_arith",
-    "simp_intro",
-    "simp_rw",
-    "simpa",
-    "solve_by_elim",
-    "split",
-    "tauto",
-    "unfold",
-];
-
-/// Settings whose value is a tactic, which is scanned like any other.
-const TACTIC_SETTINGS: &[&str] = &["disch", "discharger"];
-
-/// Constructors that may follow a full stop in a configuration.
-const ALLOWED_CONSTRUCTORS: &[&str] = &[
-    "all",
-    "default",
-    "instances",
-    "neg",
-    "none",
-    "pos",
-    "reducible",
-];
 
 /// Whether the tactic's setting that begins with the parenthesis at `place` is a literal. Lean evaluates any other expression there, unseen by the kernel.
 fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
@@ -473,7 +308,7 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
             "true" | "false" | "," | ":" | "=" => {}
             "." => {
                 at += 1;
-                if !ALLOWED_CONSTRUCTORS.contains(&text(at)) {
+                if !is_in("constructors", text(at)) {
                     return false;
                 }
             }
@@ -514,7 +349,7 @@ pub(super) fn check_header(text: &str) -> Result<String, Refused> {
             "noncomputable" => matches!(arguments, [section] if section.text == "section"),
             "set_option" => {
                 let known = |option: &str| {
-                    ALLOWED_OPTIONS.contains(&option)
+                    is_in("options", option)
                         || option.strip_prefix("linter.").is_some_and(is_name)
                 };
                 let value = |value: &str| {
@@ -543,47 +378,6 @@ pub(super) fn is_name(word: &str) -> bool {
         part.starts_with(|c: char| c.is_ascii_alphabetic() || c == '_') && part.chars().all(inner)
     })
 }
-
-/// Commands that print or run something.
-const COMMANDS: &[&str] = &[
-    "eval",
-    "eval!",
-    "print",
-    "check",
-    "reduce",
-    "synth",
-    "exit",
-    "help",
-    "guard",
-    "simp",
-    "find",
-    "where",
-    "version",
-    "with_exporting",
-    "loogle",
-    "leansearch",
-    "norm_num",
-    "test",
-    "sample",
-    "count_heartbeats",
-    "unfold",
-    "discr_tree_key",
-    "conv",
-    "whnf",
-    "html",
-    "widget",
-    "instances",
-    "push",
-    "show",
-    "long",
-    "string",
-    "aesop",
-    "grind",
-    "import",
-    "redundant",
-    "lint",
-    "min_imports",
-];
 
 #[cfg(test)]
 mod tests;

@@ -77,49 +77,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_python_block_wins_over_later_blocks_of_other_kinds() {
-        let text = "```python\na = 1\n```\nand\n```python\nb = 2\n```\noutput:\n```\nc\n```\n";
-        assert_eq!(extract(text), Some("b = 2\n"));
-    }
-
-    #[test]
-    fn without_a_python_block_the_last_block_is_the_program() {
-        assert_eq!(extract("```\na = 1\n```\n```\nb = 2\n```"), Some("b = 2\n"));
-    }
-
-    #[test]
-    fn without_a_fence_the_whole_text_is_the_program() {
-        assert_eq!(
-            extract("def f():\n    return 1\n"),
-            Some("def f():\n    return 1\n")
-        );
-    }
-
-    #[test]
-    fn a_block_that_is_cut_off_counts() {
-        assert_eq!(extract("```python\na = 1\n"), Some("a = 1\n"));
-    }
-
-    #[test]
-    fn a_bare_fence_at_the_end_closes_the_text_before_it() {
-        assert_eq!(extract("    return x\n```\n"), Some("    return x\n"));
-        assert_eq!(extract("a = 1\n```python\n \n"), Some("a = 1\n"));
-        assert_eq!(extract("```\na = 1\n```\n```\n"), Some("a = 1\n"));
-    }
-
-    #[test]
-    fn a_blank_completion_holds_no_program() {
-        assert_eq!(extract(""), None);
-        assert_eq!(extract(" \n\t"), None);
-        assert_eq!(extract("```python\n\n```"), None);
-    }
-
-    #[test]
-    fn a_fence_inside_a_longer_fence_is_content() {
-        assert_eq!(
-            extract("````python\ns = '''\n```\n'''\n````\n"),
-            Some("s = '''\n```\n'''\n")
-        );
+    fn the_program_is_the_last_python_block_else_the_last_block_else_the_whole_text() {
+        for (text, program) in [
+            (
+                "```python\na = 1\n```\nand\n```python\nb = 2\n```\noutput:\n```\nc\n```\n",
+                "b = 2\n",
+            ),
+            ("```\na = 1\n```\n```\nb = 2\n```", "b = 2\n"),
+            ("def f():\n    return 1\n", "def f():\n    return 1\n"),
+            // A block that is cut off counts.
+            ("```python\na = 1\n", "a = 1\n"),
+            // A bare fence at the end closes the text before it.
+            ("    return x\n```\n", "    return x\n"),
+            ("a = 1\n```python\n \n", "a = 1\n"),
+            ("```\na = 1\n```\n```\n", "a = 1\n"),
+            // A fence inside a longer fence is content.
+            (
+                "````python\ns = '''\n```\n'''\n````\n",
+                "s = '''\n```\n'''\n",
+            ),
+        ] {
+            assert_eq!(extract(text), Some(program), "{text}");
+        }
+        for blank in ["", " \n\t", "```python\n\n```"] {
+            assert_eq!(extract(blank), None, "{blank}");
+        }
     }
 
     proptest! {

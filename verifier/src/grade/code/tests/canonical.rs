@@ -4,16 +4,6 @@ use std::sync::mpsc;
 
 use super::*;
 
-/// A sandbox in which every program needs this much fuel.
-fn solution(fuel: u64) -> FakeSandbox {
-    FakeSandbox::new(move |_, _, limits| {
-        if limits.fuel < fuel {
-            return Ok(ended(Vec::new(), End::OutOfFuel));
-        }
-        Ok(completed(returned(&["2", "4", "6"])))
-    })
-}
-
 #[test]
 fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
@@ -88,7 +78,7 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
 
 #[test]
 fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
-    let (grader, sandbox) = grader(solution(698_000_000_000));
+    let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
     let task = task(Some("solution"));
     assert_eq!(
         grader.try_canonical_result(&task, true).err(),
@@ -121,7 +111,7 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         (grader, sandbox)
     };
     let (one, _) = grader_over(slow);
-    let (other, other_runs) = grader_over(solution(0));
+    let (other, other_runs) = grader_over(needing("solution", 0));
     let task = task(Some("solution"));
     std::thread::scope(|scope| {
         let computed = scope.spawn(|| one.try_canonical_result(&task, false).is_ok());

@@ -10,80 +10,37 @@ fn with_asserts(asserts: &[&str]) -> CodeTask {
     }
 }
 
-/// A sandbox in which test code defines no tests, and a test raises if it divides by 0 and passes otherwise.
+/// A sandbox in which test code defines no tests, a test raises if it divides by 0 and passes otherwise, and a run calls the program if `f(` stands in a test.
 fn dividing() -> FakeSandbox {
     FakeSandbox::new(|source, calls, _| {
-        let finds_tests = source.starts_with("\"\"\"Finds the tests");
-        let answer = |call: &String| {
-            if finds_tests {
-                return Call::Returned(r#"["",[]]"#.to_owned());
-            }
-            if !call.contains("/0") {
-                return Call::Returned("null".to_owned());
-            }
-            Call::Raised {
-                kind: "ZeroDivisionError".to_owned(),
-                message: "division by zero".to_owned(),
-            }
+        if finds_tests(source) {
+            return Ok(no_tests(calls));
+        }
+        let answer = |call: &String| match call.contains("/0") {
+            false => Call::Returned("null".to_owned()),
+            true => raised("ZeroDivisionError", "division by zero"),
         };
-        Ok(completed(calls.iter().map(answer).collect()))
+        let called = calls.iter().any(|call| call.contains("f("));
+        let end = match called {
+            true => End::Completed,
+            false => End::Uncalled,
+        };
+        Ok(ended(calls.iter().map(answer).collect(), end))
     })
 }
 
 #[test]
-fn a_test_that_raises_without_calling_the_program_makes_the_task_unavailable() {
+fn a_test_that_never_calls_the_program_or_raises_without_it_makes_the_task_unavailable() {
     let (grader, _) = grader(dividing());
-    for (asserts, verdict) in [
-        (&["1/0"][..], Verdict::Unavailable),
-        (&["assert f(1) == 2", "1/0"], Verdict::Unavailable),
-        (&["assert f(1)/0"], Verdict::Incorrect),
-        (&["x = f(1)", "x/0"], Verdict::Incorrect),
-        (&["assert f(1) == 2"], Verdict::Correct),
-    ] {
-        for test_mode in [TestMode::All, TestMode::UntilFailure] {
-            let grading = grader.grade(&with_asserts(asserts), "program", test_mode);
-            assert_eq!(
-                (grading.verdict, grading.retryable),
-                (verdict, false),
-                "{asserts:?}"
-            );
-            if verdict == Verdict::Unavailable {
-                let reason = grading.detail["reason"].as_str().unwrap();
-                assert!(
-                    reason.contains("`1/0` raises ZeroDivisionError")
-                        && reason.contains("correct the task"),
-                    "{reason}"
-                );
-            }
-        }
-    }
-}
-
-#[test]
-fn test_code_that_never_calls_the_program_makes_the_task_unavailable() {
-    let (grader, _) = grader(FakeSandbox::new(|source, calls, _| {
-        if source.starts_with("\"\"\"Finds the tests") {
-            let none = Call::Returned(r#"["",[]]"#.to_owned());
-            return Ok(completed(vec![none; calls.len()]));
-        }
-        let answer = |call: &String| match call.as_str() {
-            "1/0" => Call::Raised {
-                kind: "ZeroDivisionError".to_owned(),
-                message: String::new(),
-            },
-            _ => Call::Returned("null".to_owned()),
-        };
-        let called = calls.iter().any(|call| call.contains("f("));
-        let end = if called {
-            End::Completed
-        } else {
-            End::Uncalled
-        };
-        Ok(ended(calls.iter().map(answer).collect(), end))
-    }));
+    let raises = "`1/0` raises ZeroDivisionError";
     for (asserts, verdict, says) in [
-        (&["pass"][..], Verdict::Unavailable, "never calls `f`"),
-        (&["pass", "1/0"], Verdict::Unavailable, "raises"),
+        (&["1/0"][..], Verdict::Unavailable, raises),
+        (&["assert f(1) == 2", "1/0"], Verdict::Unavailable, raises),
+        (&["pass", "1/0"], Verdict::Unavailable, raises),
+        (&["pass"], Verdict::Unavailable, "never calls `f`"),
+        (&["assert f(1)/0"], Verdict::Incorrect, ""),
+        (&["x = f(1)", "x/0"], Verdict::Incorrect, ""),
+        (&["assert f(1) == 2"], Verdict::Correct, ""),
         (&["pass", "assert f(1)"], Verdict::Correct, ""),
     ] {
         for test_mode in [TestMode::All, TestMode::UntilFailure] {
@@ -104,9 +61,8 @@ fn a_run_after_a_stop_repeats_the_earlier_tests_that_assign_names() {
     let runs = Arc::new(Mutex::new(Vec::new()));
     let recorder = Arc::clone(&runs);
     let (grader, _) = grader(FakeSandbox::new(move |source, calls, _| {
-        if source.starts_with("\"\"\"Finds the tests") {
-            let none = Call::Returned(r#"["",[]]"#.to_owned());
-            return Ok(completed(vec![none; calls.len()]));
+        if finds_tests(source) {
+            return Ok(no_tests(calls));
         }
         recorder.lock().unwrap().push(calls.to_vec());
         let answered = calls.iter().take_while(|call| !call.contains("stop"));
@@ -114,14 +70,11 @@ fn a_run_after_a_stop_repeats_the_earlier_tests_that_assign_names() {
             .map(|_| Call::Returned("null".to_owned()))
             .collect();
         let stops = calls.iter().any(|call| call.contains("stop"));
-        Ok(ended(
-            answers,
-            if stops {
-                End::OutOfFuel
-            } else {
-                End::Completed
-            },
-        ))
+        let end = match stops {
+            true => End::OutOfFuel,
+            false => End::Completed,
+        };
+        Ok(ended(answers, end))
     }));
     let texts = [
         "x = f(1)",
@@ -151,15 +104,9 @@ fn a_run_after_a_stop_repeats_the_earlier_tests_that_assign_names() {
 #[test]
 fn asserts_that_are_not_python_make_the_task_unavailable_for_every_program() {
     let (grader, _) = grader(FakeSandbox::new(|source, calls, _| {
-        let raised = Call::Raised {
-            kind: "SyntaxError".to_owned(),
-            message: "invalid syntax, line 1".to_owned(),
-        };
-        let finds_tests = source.starts_with("\"\"\"Finds the tests");
-        Ok(completed(if finds_tests {
-            vec![raised]
-        } else {
-            vec![Call::Returned("0".to_owned()); calls.len()]
+        Ok(completed(match finds_tests(source) {
+            true => vec![raised("SyntaxError", "invalid syntax, line 1")],
+            false => vec![Call::Returned("0".to_owned()); calls.len()],
         }))
     }));
     let broken = with_asserts(&["assert f(1) =="]);
@@ -182,16 +129,18 @@ fn asserts_that_are_not_python_make_the_task_unavailable_for_every_program() {
 }
 
 #[test]
-fn an_entry_point_that_is_not_a_name_makes_the_task_unavailable() {
+fn a_task_without_tests_or_with_an_entry_point_that_is_no_name_is_unavailable() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let task = CodeTask {
+    let keyword = CodeTask {
         entry_point: "class".to_owned(),
         ..task(None)
     };
-    let grading = grader.grade(&task, "right", TestMode::All);
-    assert_eq!(
-        (grading.verdict, grading.retryable),
-        (Verdict::Unavailable, false)
-    );
+    for task in [with_asserts(&[]), keyword] {
+        let grading = grader.grade(&task, "right", TestMode::All);
+        assert_eq!(
+            (grading.verdict, grading.retryable),
+            (Verdict::Unavailable, false)
+        );
+    }
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
 }

@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// A sandbox in which a program that says "heavy" needs this much fuel.
-fn needing(fuel: u64) -> FakeSandbox {
-    FakeSandbox::new(move |source, _, limits| {
-        if source.contains("heavy") && limits.fuel < fuel {
-            return Ok(ended(returned(&["2"]), End::OutOfFuel));
-        }
-        Ok(completed(returned(&["2", "4", "6"])))
-    })
-}
-
 #[test]
 fn a_long_program_gets_no_verdict_in_the_first_pass() {
     let heavy = "def f(n): heavy";
@@ -19,7 +9,7 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
         (1_000_000_000, Ok(Verdict::Correct)),
         (5_000_000_000, Err(NoVerdictYet::NotInFirstPass)),
     ] {
-        let (grader, _) = grader(needing(fuel));
+        let (grader, _) = grader(needing("heavy", fuel));
         let verdict = grader
             .grade_first_pass(&task(None), heavy, TestMode::All, None)
             .map(|grading| grading.verdict);
@@ -30,7 +20,7 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
         );
     }
     // A program that runs out of its whole fuel limit gets a verdict.
-    let (grader, _) = grader(needing(u64::MAX));
+    let (grader, _) = grader(needing("heavy", u64::MAX));
     assert!(
         grader
             .grade_first_pass(&task(None), heavy, TestMode::All, None)

@@ -2,16 +2,6 @@
 
 use super::*;
 
-/// A sandbox in which a program that says "slow" needs this much fuel.
-fn needing(fuel: u64) -> FakeSandbox {
-    FakeSandbox::new(move |source, _, limits| {
-        if source.contains("slow") && limits.fuel < fuel {
-            return Ok(ended(returned(&["2"]), End::OutOfFuel));
-        }
-        Ok(completed(returned(&["2", "4", "6"])))
-    })
-}
-
 #[test]
 fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
     // The last is the fuel of task 599 of MBPP+.
@@ -20,7 +10,7 @@ fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
         (80_000_000_001, Verdict::Unavailable),
         (698_000_000_000, Verdict::Unavailable),
     ] {
-        let (grader_for_data_sets, _) = grader(needing(fuel));
+        let (grader_for_data_sets, _) = grader(needing("slow", fuel));
         let verdict = |grader: &CodeGrader| {
             let task = task(Some("slow"));
             grader.grade(&task, "program", TestMode::All).verdict
@@ -33,7 +23,7 @@ fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
 
 #[test]
 fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
-    let (grader_for_data_sets, sandbox) = grader(needing(u64::MAX));
+    let (grader_for_data_sets, sandbox) = grader(needing("slow", u64::MAX));
     let inline = grader_for_data_sets.for_inline();
     let task = task(Some("slow"));
     for program in ["one", "two", "three"] {
