@@ -65,7 +65,7 @@ impl EngineOptions {
 }
 
 /// A prompt and the completions to sample for it.
-#[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct GenerateRequest {
     /// Token ids of the prompt; at least one. The prompt is computed once for all samples. What it has in common with the beginning of another
     /// request's prompt, in whole blocks of 16 tokens, is computed and stored once for both while either needs it.

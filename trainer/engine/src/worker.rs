@@ -368,7 +368,6 @@ mod tests {
     use super::*;
     use crate::backend::Dtype;
     use crate::backend::cuda::{self, emulated::Emulated};
-    use crate::sample::Sampling;
 
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "eos_token_id": 256}"#;
@@ -425,11 +424,8 @@ mod tests {
         let request = GenerateRequest {
             prompt: vec![1, 2].into(),
             seeds: vec![1],
-            sampling: Sampling::default(),
-            min_tokens: 0,
             max_tokens: 2,
-            stop_tokens: Vec::new(),
-            stop_strings: Vec::new(),
+            ..GenerateRequest::default()
         };
         let saved = folder.path().join("saved");
         for error in [

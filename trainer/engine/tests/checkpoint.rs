@@ -7,7 +7,6 @@ use std::path::Path;
 use candle_core::{DType, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama;
-use engine::batch::{Batch, Span};
 use engine::config::Family;
 use engine::load::{self, Loaded};
 use engine::model::Model;
@@ -39,11 +38,8 @@ fn groups(engine: &Engine) -> Vec<Group> {
 fn train(engine: &Engine) {
     let adamw = AdamW {
         lr: 1e-4,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
         clip_norm: 1.0,
+        ..support::ADAMW
     };
     let objective = Box::new(|stats: &[engine::TokenStats]| {
         let signs = [-1.0, 1.0].iter().zip(stats);
@@ -126,12 +122,7 @@ fn a_checkpoint_is_restored_to_the_bit_and_gives_candle_the_same_logits() {
 }
 
 fn assert_near(a: &[f32], b: &[f32], limit: f32) {
-    assert_eq!(a.len(), b.len());
-    let worst = a
-        .iter()
-        .zip(b)
-        .map(|(a, b)| (a - b).abs())
-        .fold(0.0, f32::max);
+    let worst = support::largest_difference(a, b);
     assert!(worst < limit, "{worst}");
 }
 
@@ -143,17 +134,7 @@ fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     let mut model = Model::new(config, weights, backend::cpu::open(None).unwrap()).unwrap();
     let n = prompt.len();
     model.reserve_kv(n).unwrap();
-    let batch = Batch {
-        tokens: prompt.to_vec(),
-        positions: (0..n as u32).collect(),
-        rows: (0..n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n,
-            kv: vec![(0, n)].into(),
-        }],
-    };
-    model.logits(&batch, &[n - 1]).unwrap()
+    model.logits(&support::batch(prompt, 0, 0), &[n - 1]).unwrap()
 }
 
 /// candle-transformers' logits after the last token, from the checkpoint's files alone.

@@ -246,10 +246,8 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
                     temperature: TEMPERATURE,
                     ..Sampling::default()
                 },
-                min_tokens: 0,
                 max_tokens: 1 + random.below(40),
-                stop_tokens: Vec::new(),
-                stop_strings: Vec::new(),
+                ..GenerateRequest::default()
             }
         })
         .collect()

@@ -25,11 +25,7 @@ const LORA: Lora = Lora {
 
 const ADAMW: AdamW = AdamW {
     lr: 1e-2,
-    beta1: 0.9,
-    beta2: 0.999,
-    eps: 1e-8,
-    weight_decay: 0.0,
-    clip_norm: f32::INFINITY,
+    ..support::ADAMW
 };
 
 fn case(seed: u64, family: Family) -> Case {

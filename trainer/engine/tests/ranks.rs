@@ -12,10 +12,10 @@ use engine::backend::Dtype;
 use engine::backend::group::{Group as Ranks, local};
 use engine::config::{Family, ModelConfig};
 use engine::{
-    AdamW, Completion, Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader,
-    Local, Lora, Sampling, TokenStats, follow,
+    Completion, Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local,
+    Lora, TokenStats, follow,
 };
-use support::{Random, config};
+use support::{ADAMW, Random, config};
 
 const SLICES: usize = 4;
 const TEMPERATURE: f32 = 0.9;
@@ -25,14 +25,6 @@ const LORA: Lora = Lora {
     rank: 4,
     alpha: 8.0,
     seed: 5,
-};
-const ADAMW: AdamW = AdamW {
-    lr: 1e-3,
-    beta1: 0.9,
-    beta2: 0.99,
-    eps: 1e-8,
-    weight_decay: 0.01,
-    clip_norm: f32::INFINITY,
 };
 
 /// A model on disk whose weights make several shards.
@@ -138,11 +130,9 @@ fn generated(engine: &Engine) -> Vec<Completion> {
     let requests = (0..5).map(|n| GenerateRequest {
         prompt: random.tokens(4 + n, VOCABULARY).into(),
         seeds: (0..3).map(|sample| 100 * n as u64 + sample).collect(),
-        sampling: Sampling::default(),
         max_tokens: 9,
-        min_tokens: 0,
         stop_tokens: vec![1, 2, 3],
-        stop_strings: Vec::new(),
+        ..GenerateRequest::default()
     });
     let completions = engine.generate(requests.collect()).into_iter();
     let mut completions: Vec<Completion> = completions.map(Result::unwrap).collect();
@@ -310,11 +300,8 @@ fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
         let request = |n: u64| GenerateRequest {
             prompt: vec![7, 8, 9].into(),
             seeds: (0..64).map(|sample| n * 64 + sample).collect(),
-            sampling: Sampling::default(),
             max_tokens: 100,
-            min_tokens: 0,
-            stop_tokens: Vec::new(),
-            stop_strings: Vec::new(),
+            ..GenerateRequest::default()
         };
         let completions = engine.generate((0..64).map(request).collect());
         completions.recv().unwrap().unwrap();

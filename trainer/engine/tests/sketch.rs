@@ -2,13 +2,12 @@
 
 use crate::support;
 
-use engine::AdamW;
 use engine::CountSketch;
 use engine::batch::Group;
 use engine::config::Family;
 use engine::model::{Model, TensorKind};
 use engine::train::{sketch, step};
-use support::{Case, Random, distance, model};
+use support::{ADAMW, Case, Random, distance, model};
 
 const TEMPERATURE: f32 = 0.9;
 const SKETCH: CountSketch = CountSketch {
@@ -45,17 +44,9 @@ fn sketches(model: &mut Model, groups: &[Group], sets: Vec<Dlogp>) -> Vec<Vec<f3
 /// The sketch of the gradient of a step, computed weight by weight.
 fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
     let mut model = model(&case.config, &case.weights, 2);
-    let adamw = AdamW {
-        lr: 0.0,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: f32::INFINITY,
-    };
     let step_dlogp = dlogp.clone();
     let objective = Box::new(move |_: &[_]| Ok(step_dlogp));
-    step(&mut model, &case.groups, TEMPERATURE, objective, &adamw).unwrap();
+    step(&mut model, &case.groups, TEMPERATURE, objective, &ADAMW).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {
         all.extend(model.tensor(&name, TensorKind::Gradient).unwrap());

@@ -1,36 +1,35 @@
 //! The engine on SmolLM2-135M-Instruct's real weights.
 
 use crate::fetched;
+use crate::support::ADAMW;
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use engine::{
-    AdamW, Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group,
+    Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group,
     Sampling,
 };
 
-fn open(options: EngineOptions) -> Engine {
+fn open(dtype: Dtype) -> Engine {
+    let options = EngineOptions {
+        device: Device::Cpu,
+        dtype,
+        ..EngineOptions::default()
+    };
     Engine::open(&fetched::needed_smollm2(), options).unwrap()
 }
 
 /// One engine, shared by all tests that do not change its weights.
-static ENGINE: LazyLock<Engine> = LazyLock::new(|| {
-    open(EngineOptions {
-        device: Device::Cpu,
-        ..EngineOptions::default()
-    })
-});
+static ENGINE: LazyLock<Engine> = LazyLock::new(|| open(Dtype::F32));
 
 fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> GenerateRequest {
     GenerateRequest {
         prompt: engine.encode(prompt, true).unwrap().into(),
         seeds: seeds.to_vec(),
-        sampling: Sampling::default(),
-        min_tokens: 0,
         max_tokens,
         stop_tokens: engine.stop_tokens(),
-        stop_strings: vec![],
+        ..GenerateRequest::default()
     }
 }
 
@@ -145,75 +144,9 @@ fn mixed(engine: &Engine) -> Vec<GenerateRequest> {
         .collect()
 }
 
-fn assert_same(a: &Completion, b: &Completion) {
-    assert_eq!(a.tokens, b.tokens);
-    assert_eq!((&a.text, a.finish), (&b.text, b.finish));
-    assert_eq!(a.logp, b.logp);
-}
-
-#[test]
-fn a_seed_gives_the_same_sample_alone_and_in_a_batch() {
-    let requests = mixed(&ENGINE);
-    let together = generate(&ENGINE, requests.clone());
-    assert_eq!(together.len(), 20);
-    for (number, sample) in [(0, 0), (0, 3), (2, 1), (3, 4)] {
-        let alone = GenerateRequest {
-            seeds: vec![requests[number].seeds[sample]],
-            ..requests[number].clone()
-        };
-        let alone = generate(&ENGINE, vec![alone]);
-        assert_same(&alone[&(0, 0)], &together[&(number, sample)]);
-    }
-    let tokens: Vec<_> = together.values().map(|c| &c.tokens).collect();
-    assert!(tokens.iter().filter(|t| **t == tokens[0]).count() == 1);
-}
-
-#[test]
-fn samples_preempted_by_a_small_cache_are_the_same() {
-    let unlimited = generate(&ENGINE, mixed(&ENGINE));
-    let limited = open(EngineOptions {
-        device: Device::Cpu,
-        kv_tokens: Some(64),
-        max_sequences: Some(6),
-        ..EngineOptions::default()
-    });
-    let limited = generate(&limited, mixed(&ENGINE));
-    assert_eq!(limited.len(), unlimited.len());
-    for (key, completion) in &limited {
-        assert_same(completion, &unlimited[key]);
-    }
-}
-
-#[test]
-fn log_probabilities_of_sampled_tokens_match_score() {
-    for temperature in [1.0, 0.7] {
-        let requests: Vec<_> = mixed(&ENGINE)
-            .into_iter()
-            .map(|r| GenerateRequest {
-                sampling: Sampling {
-                    temperature,
-                    ..Sampling::default()
-                },
-                ..r
-            })
-            .collect();
-        let completions = generate(&ENGINE, requests.clone());
-        let groups = groups(&requests, &completions);
-        let scored = ENGINE.score(groups, temperature).unwrap();
-        assert_eq!(scored.len(), completions.len());
-        for (completion, stats) in completions.values().zip(&scored) {
-            assert_eq!(completion.logp, stats.logp);
-        }
-    }
-}
-
 #[test]
 fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
-    let engine = open(EngineOptions {
-        dtype: Dtype::Bf16,
-        device: Device::Cpu,
-        ..EngineOptions::default()
-    });
+    let engine = open(Dtype::Bf16);
     let requests = mixed(&engine);
     let completions = generate(&engine, requests.clone());
     let groups = groups(&requests, &completions);
@@ -327,26 +260,15 @@ fn dropping_the_receiver_cancels_the_remaining_samples() {
 
 #[test]
 fn a_panic_in_the_worker_is_reported_to_every_caller() {
-    let engine = open(EngineOptions {
-        device: Device::Cpu,
-        ..EngineOptions::default()
-    });
+    let engine = open(Dtype::F32);
     let groups = vec![Group {
         prompt: Arc::from([1, 2]),
         completions: vec![vec![3, 4]],
     }];
-    let adamw = AdamW {
-        lr: 1e-5,
-        beta1: 0.9,
-        beta2: 0.999,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
     let stepper = {
         let (engine, groups) = (engine.clone(), groups.clone());
         let objective = Box::new(|_: &[_]| panic!("an objective with a bug"));
-        std::thread::spawn(move || engine.step(groups, 1.0, objective, adamw))
+        std::thread::spawn(move || engine.step(groups, 1.0, objective, ADAMW))
     };
     assert!(
         stepper

@@ -272,21 +272,40 @@ mod tests {
     }
 
     #[test]
-    fn python_methods_slices_and_loop_controls_work() {
-        let source = "{{ bos_token }}{% for m in messages[1:] %}{% if m.role == 'x' %}{% break %}{% endif %}{{ m['content'].strip().split(' ')[0] | upper }}|{% endfor %}{{ messages[0].content.strip() }}";
-        assert_eq!(render(source).unwrap(), "<s>HELLO|<B>|Hi there");
-    }
-
-    #[test]
-    fn lines_with_only_a_block_leave_no_blank_lines() {
-        let source = "{% for m in messages %}\n    {% if m.role == 'user' %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend";
-        assert_eq!(render(source).unwrap(), " Hi there \n<b> & 'c'\nend");
-    }
-
-    #[test]
-    fn generation_tags_have_no_effect() {
-        let source = "{% for m in messages %}{%- generation -%}  {{ m.content }}  {%- endgeneration -%}{% endfor %}";
-        assert_eq!(render(source).unwrap(), " Hi there Hello<b> & 'c'");
+    fn templates_give_what_python_and_transformers_make_of_them() {
+        for (source, expected) in [
+            // Python's methods, slices and loop controls.
+            (
+                "{{ bos_token }}{% for m in messages[1:] %}{% if m.role == 'x' %}{% break %}{% endif %}{{ m['content'].strip().split(' ')[0] | upper }}|{% endfor %}{{ messages[0].content.strip() }}",
+                "<s>HELLO|<B>|Hi there",
+            ),
+            // A line with only a block leaves no blank line.
+            (
+                "{% for m in messages %}\n    {% if m.role == 'user' %}\n{{ m.content }}\n    {% endif %}\n{% endfor %}\nend",
+                " Hi there \n<b> & 'c'\nend",
+            ),
+            // The tags of a generation have no effect.
+            (
+                "{% for m in messages %}{%- generation -%}  {{ m.content }}  {%- endgeneration -%}{% endfor %}",
+                " Hi there Hello<b> & 'c'",
+            ),
+            (
+                "{% if tools is none and documents is none and not custom %}none{% endif %}{% if tools is defined %} defined{% endif %}",
+                "none defined",
+            ),
+            (
+                "{{ messages[2] | tojson }}{{ [1, 2.5, true, none, {}] | tojson }}",
+                r#"{"role": "user", "content": "<b> & 'c'"}[1, 2.5, true, null, {}]"#,
+            ),
+            (
+                "{{ {'a': [1, 2]} | tojson(indent=2) }}",
+                "{\n  \"a\": [\n    1,\n    2\n  ]\n}",
+            ),
+            // The beginning of the given day.
+            ("{{ strftime_now('%d %b %Y %H:%M') }}", "09 Mar 2026 00:00"),
+        ] {
+            assert_eq!(render(source).unwrap(), expected, "{source}");
+        }
     }
 
     #[test]
@@ -294,26 +313,6 @@ mod tests {
         for source in ["{%}", "a{%", "{%}generation%}", "{% generation", "{%%}"] {
             assert!(render(source).is_err(), "{source}");
         }
-    }
-
-    #[test]
-    fn tools_and_documents_are_none() {
-        let source = "{% if tools is none and documents is none and not custom %}none{% endif %}{% if tools is defined %} defined{% endif %}";
-        assert_eq!(render(source).unwrap(), "none defined");
-    }
-
-    #[test]
-    fn tojson_formats_like_python() {
-        let source = "{{ messages[2] | tojson }}{{ [1, 2.5, true, none, {}] | tojson }}";
-        assert_eq!(
-            render(source).unwrap(),
-            r#"{"role": "user", "content": "<b> & 'c'"}[1, 2.5, true, null, {}]"#
-        );
-        let source = "{{ {'a': [1, 2]} | tojson(indent=2) }}";
-        assert_eq!(
-            render(source).unwrap(),
-            "{\n  \"a\": [\n    1,\n    2\n  ]\n}"
-        );
     }
 
     #[test]
@@ -370,11 +369,5 @@ mod tests {
             assert!(error.contains(expected), "{source}: {error}");
         }
         assert!(render(&nested(MAX_DEPTH - 1, "[ns.x]")).is_ok());
-    }
-
-    #[test]
-    fn the_time_is_the_beginning_of_the_given_day() {
-        let time = render("{{ strftime_now('%d %b %Y %H:%M') }}").unwrap();
-        assert_eq!(time, "09 Mar 2026 00:00");
     }
 }

@@ -8,13 +8,23 @@ mod tile_unit;
 
 use std::collections::BTreeMap;
 
-use engine::backend::Bf16Kernel;
-use engine::backend::{Dtype, cpu};
+use engine::AdamW;
+use engine::backend::{Bf16Kernel, Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
 use engine::random::SplitMix;
+
+/// Settings of an update without clipping.
+pub(crate) const ADAMW: AdamW = AdamW {
+    lr: 1e-3,
+    beta1: 0.9,
+    beta2: 0.999,
+    eps: 1e-8,
+    weight_decay: 0.01,
+    clip_norm: f32::INFINITY,
+};
 
 /// Random numbers that are the same on every machine.
 pub(crate) struct Random(pub(crate) u64);

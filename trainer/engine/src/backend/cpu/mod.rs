@@ -55,20 +55,8 @@ pub fn open_with(
         Dtype::F32 => (SimdLevel::detect(), Format::F32),
         Dtype::Bf16 => kernel.unwrap_or_else(Bf16Kernel::detect).parts()?,
     };
-    Ok(Box::new(Cpu {
-        element_bytes: element_bytes(dtype),
-        format,
-        arena: Arena::default(),
-        threads: Threads::start(threads)?,
-        level,
-        batch: Batch::default(),
-        plan: AttentionPlan::default(),
-        products: Gemm::default(),
-        weights: PackedWeights::default(),
-        partial: Vec::new(),
-        draws: Vec::new(),
-        sampled: Vec::new(),
-    }))
+    let threads = Threads::start(threads)?;
+    Ok(Box::new(Cpu::new(level, format, dtype, threads)))
 }
 
 /// Element sizes in bytes. Activations, keys and values are f32 for either format of products.
@@ -94,6 +82,23 @@ struct Cpu {
 }
 
 impl Cpu {
+    fn new(level: SimdLevel, format: Format, dtype: Dtype, threads: Threads) -> Self {
+        Self {
+            arena: Arena::default(),
+            threads,
+            level,
+            batch: Batch::default(),
+            plan: AttentionPlan::default(),
+            element_bytes: element_bytes(dtype),
+            format,
+            products: Gemm::default(),
+            weights: PackedWeights::default(),
+            partial: Vec::new(),
+            draws: Vec::new(),
+            sampled: Vec::new(),
+        }
+    }
+
     fn raw(&self, rows: Rows, count: usize, width: usize) -> Raw {
         let reach = strided(count, rows.stride, width);
         assert!(reach <= rows.buf.len(), "rows lie in their buffer");
@@ -357,8 +362,7 @@ impl Backend for Cpu {
     }
 
     fn rope_table(&mut self, table: Buf, frequencies: Buf) {
-        let tokens = self.batch.tokens.len();
-        let half = frequencies.len();
+        let (tokens, half) = (self.batch.tokens.len(), frequencies.len());
         let ([table], [frequencies]) = self
             .arena
             .slices([table.at(0, tokens * 2 * half)], [frequencies]);
@@ -493,14 +497,6 @@ impl Backend for Cpu {
         let ([logp, entropy], [logits]) = self.arena.slices([logp, entropy], [logits]);
         let inverse = 1.0 / temperature;
         let level = self.level;
-        let of_row = |targets: &[Target], logp: &mut [f32], entropy: &mut [f32]| {
-            let row = &logits[targets[0].row * vocabulary..][..vocabulary];
-            let stats = softmax::row_stats(level, row, inverse, &mut []);
-            for ((target, logp), entropy) in targets.iter().zip(logp).zip(entropy) {
-                *logp = stats.logp(row[target.token as usize], inverse);
-                *entropy = stats.entropy();
-            }
-        };
         let mut units = Vec::new();
         let (mut logp, mut entropy) = (logp, entropy);
         for group in targets.chunk_by(|a, b| a.row == b.row) {
@@ -511,7 +507,12 @@ impl Backend for Cpu {
         }
         self.threads
             .all(units.into_iter(), |(targets, logp, entropy)| {
-                of_row(targets, logp, entropy);
+                let row = &logits[targets[0].row * vocabulary..][..vocabulary];
+                let stats = softmax::row_stats(level, row, inverse, &mut []);
+                for ((target, logp), entropy) in targets.iter().zip(logp).zip(entropy) {
+                    *logp = stats.logp(row[target.token as usize], inverse);
+                    *entropy = stats.entropy();
+                }
             });
     }
 

@@ -1,5 +1,5 @@
 use super::simd::{SimdLevel, levels};
-use super::{Arena, AttentionPlan, Cpu, Format, Gemm, PackedWeights, Threads, element_bytes};
+use super::{Cpu, Format, Threads};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
 use crate::batch::{Batch, Span};
 use crate::config::Activation;
@@ -10,21 +10,20 @@ fn cpu(level: SimdLevel) -> Cpu {
 }
 
 fn cpu_of(level: SimdLevel, threads: usize) -> Cpu {
-    Cpu {
-        arena: Arena::default(),
-        threads: Threads::start(Some(threads)).expect("some threads"),
-        level,
-        batch: Batch::default(),
-        plan: AttentionPlan::default(),
-        element_bytes: element_bytes(Dtype::F32),
-        format: Format::F32,
-        products: Gemm::default(),
-        weights: PackedWeights::default(),
-        partial: Vec::new(),
-        draws: Vec::new(),
-        sampled: Vec::new(),
-    }
+    let threads = Threads::start(Some(threads)).expect("some threads");
+    Cpu::new(level, Format::F32, Dtype::F32, threads)
 }
+
+const STEP: AdamWStep = AdamWStep {
+    lr: 0.5,
+    beta1: 0.9,
+    beta2: 0.99,
+    eps: 1e-8,
+    decay: 0.1,
+    bias1: 0.1,
+    bias2: 0.01,
+    grad_scale: 0.5,
+};
 
 /// A buffer of pseudo-random numbers.
 fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
@@ -167,44 +166,22 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let sum: f64 = c.sum_squares(x).expect("a sum").iter().sum();
     let sum = sum.to_bits();
     results.push(("sum of squares", vec![sum as u32, (sum >> 32) as u32]));
-    let step = AdamWStep {
-        lr: 0.01,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        decay: 0.1,
-        bias1: 0.1,
-        bias2: 0.01,
-        grad_scale: 0.5,
-    };
     let (m, v) = (y, pairs.at(0, rows * width));
     c.zero(v);
-    c.adamw(w, x, m, v, &step);
+    c.adamw(w, x, m, v, &STEP);
     results.push(("adamw", bits(c, w)));
     results
 }
 
 #[test]
-fn every_operation_gives_the_same_bits_at_every_level() {
-    let mut all = levels()
-        .into_iter()
-        .map(|level| (level, everything(cpu(level))));
-    let (_, first) = all.next().expect("every processor has the portable level");
-    for (level, results) in all {
-        for ((name, first), (_, results)) in first.iter().zip(&results) {
-            assert!(first == results, "{name} at {level:?}");
-        }
-    }
-}
-
-#[test]
-fn every_operation_gives_the_same_bits_on_any_number_of_threads() {
-    let level = SimdLevel::detect();
-    let first = everything(cpu_of(level, 1));
-    for threads in [2, 3, 8, 8, 8] {
+fn every_operation_gives_the_same_bits_at_every_level_and_on_any_number_of_threads() {
+    let first = everything(cpu_of(SimdLevel::detect(), 1));
+    let at_levels = levels().into_iter().map(|level| (level, 2));
+    let on_threads = [3, 8, 8, 8].map(|threads| (SimdLevel::detect(), threads));
+    for (level, threads) in at_levels.chain(on_threads) {
         let results = everything(cpu_of(level, threads));
         for ((name, first), (_, results)) in first.iter().zip(&results) {
-            assert!(first == results, "{name} on {threads} threads");
+            assert!(first == results, "{name} at {level:?} on {threads} threads");
         }
     }
 }
@@ -310,23 +287,26 @@ fn one_head(qkv: Buf) -> Attention {
 
 #[test]
 #[should_panic(expected = "overlaps")]
-fn attention_whose_output_overlaps_its_values_is_rejected() {
-    let c = &mut cpu(SimdLevel::detect());
-    c.begin(&batch(), 100, 100).expect("a sound batch");
-    let [qkv, lse] = [2400, 100].map(|len| filled(c, len, 1));
-    c.attention(qkv.rows(16, 24), lse, &one_head(qkv));
-}
-
-#[test]
-#[should_panic(expected = "overlaps")]
 fn overlapping_gradients_of_attention_are_rejected() {
     let c = &mut cpu(SimdLevel::detect());
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
     let lse = filled(c, 100, 5);
+    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
+    let attention = Attention {
+        q,
+        k,
+        v,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 8,
+        scale: 0.3,
+        soft_cap: None,
+        window: None,
+    };
     let [dq, dk] = [0, 8].map(|column| dqkv.rows(column, 24));
     let [y, dy] = [y, dy].map(|buf| buf.rows(0, 24));
-    c.attention_backward(dq, dk, dk, dy, y, lse, &one_head(qkv));
+    c.attention_backward(dq, dk, dk, dy, y, lse, &attention);
 }
 
 #[test]
@@ -361,51 +341,10 @@ fn bf16_weights_follow_every_change_of_the_f32_weights() {
     let changed = check(c);
     let [m, v, g] = [4, 5, 6].map(|seed| filled(c, 2000, seed));
     c.zero(v);
-    let step = AdamWStep {
-        lr: 0.5,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        decay: 0.0,
-        bias1: 0.1,
-        bias2: 0.01,
-        grad_scale: 1.0,
-    };
-    c.adamw(matrix, g, m, v, &step);
+    c.adamw(matrix, g, m, v, &STEP);
     let updated = check(c);
     let all = [&initial, &uploaded, &changed, &updated];
     assert!((1..4).all(|i| all[i] != all[i - 1]));
-}
-
-#[test]
-fn the_number_of_threads_changes_no_bit_of_a_product() {
-    let level = SimdLevel::detect();
-    let one = {
-        let mut cpu = cpu(level);
-        cpu.threads = Threads::start(Some(1)).expect("one thread");
-        product(&mut cpu)
-    };
-    assert!(one == product(&mut cpu(level)));
-}
-
-/// Matrix products like those of a block, forward and backward.
-fn product(cpu: &mut Cpu) -> Vec<Vec<u32>> {
-    let size = Linear {
-        rows: 150,
-        outputs: 200,
-        inputs: 130,
-    };
-    let x = filled(cpu, size.rows * size.inputs, 1);
-    let w = filled(cpu, size.outputs * size.inputs, 2);
-    let y = filled(cpu, size.rows * size.outputs, 3);
-    cpu.linear(y, x, w, size, true);
-    let (dx, dw) = (
-        filled(cpu, size.rows * size.inputs, 4),
-        filled(cpu, size.outputs * size.inputs, 5),
-    );
-    cpu.linear_backward_input(dx, y, w, size, false);
-    cpu.linear_backward_weight(dw, y, x, size);
-    [y, dx, dw].map(|buf| bits(cpu, buf)).to_vec()
 }
 
 #[test]

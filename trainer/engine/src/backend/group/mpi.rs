@@ -183,6 +183,17 @@ fn interface(library: &Library) -> Option<Interface> {
     }
 }
 
+/// A function, or the address of a variable as a [`Handle`].
+///
+/// # Safety
+/// `T` is the type of the function, or [`Handle`].
+unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
+    // SAFETY: by the caller's promise.
+    let found = unsafe { library.get::<T>(name.as_bytes()) };
+    let found = found.map(|symbol| *symbol);
+    found.map_err(|_| format!("has no {name}"))
+}
+
 /// The library that [`Mpi::join`] would load, for people; `None` if no name is given and none of the usual ones can be loaded. Nothing is initialised.
 ///
 /// # Errors
@@ -221,54 +232,40 @@ impl Mpi {
                 interface.name()
             ))
         };
-        let address = |symbol: &str| {
-            let terminated = format!("{symbol}\0");
-            // SAFETY: the symbol is only looked up; each use below states its type.
-            let found = unsafe { library.get::<*const c_void>(terminated.as_bytes()) };
-            found
-                .map(libloading::os::unix::Symbol::into_raw)
-                .map_err(|_| broken(&format!("has no {symbol}")))
-        };
-        let (world, byte, errors_return, status_ignore) = match interface {
-            Interface::OpenMpi => (
-                address("ompi_mpi_comm_world")? as Handle,
-                address("ompi_mpi_byte")? as Handle,
-                address("ompi_mpi_errors_return")? as Handle,
-                0,
-            ),
-            Interface::Mpich => (0x4400_0000, 0x4c00_010d, 0x5400_0001, 1),
-            Interface::Standard => (0x101, 0x247, 0x143, 0),
-        };
-        let functions = {
+        let symbols = || -> Result<_, String> {
             // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation).
             unsafe {
-                Functions {
-                    all_to_all: std::mem::transmute::<*mut c_void, AllToAll>(address(
-                        "MPI_Ialltoallv",
-                    )?),
-                    test: std::mem::transmute::<*mut c_void, Test>(address("MPI_Test")?),
-                    abort: std::mem::transmute::<*mut c_void, Abort>(address("MPI_Abort")?),
-                    finalize: std::mem::transmute::<*mut c_void, Finalize>(address(
-                        "MPI_Finalize",
-                    )?),
+                let (world, byte, errors_return, status_ignore) = match interface {
+                    Interface::OpenMpi => (
+                        symbol(library, "ompi_mpi_comm_world")?,
+                        symbol(library, "ompi_mpi_byte")?,
+                        symbol(library, "ompi_mpi_errors_return")?,
+                        0,
+                    ),
+                    Interface::Mpich => (0x4400_0000, 0x4c00_010d, 0x5400_0001, 1),
+                    Interface::Standard => (0x101, 0x247, 0x143, 0),
+                };
+                let init: Init = symbol(library, "MPI_Init_thread")?;
+                let number_of: CommNumber = symbol(library, "MPI_Comm_rank")?;
+                let size_of: CommNumber = symbol(library, "MPI_Comm_size")?;
+                let set_errhandler: SetErrhandler = symbol(library, "MPI_Comm_set_errhandler")?;
+                let functions = Functions {
+                    all_to_all: symbol(library, "MPI_Ialltoallv")?,
+                    test: symbol(library, "MPI_Test")?,
+                    abort: symbol(library, "MPI_Abort")?,
+                    finalize: symbol(library, "MPI_Finalize")?,
                     world,
                     byte,
                     status_ignore,
                     lost: None,
-                }
+                };
+                let start = (init, set_errhandler, errors_return, number_of, size_of);
+                Ok((functions, start))
             }
         };
-        // SAFETY: as above.
-        let (init, number_of, size_of, set_errhandler) = unsafe {
-            (
-                std::mem::transmute::<*mut c_void, Init>(address("MPI_Init_thread")?),
-                std::mem::transmute::<*mut c_void, CommNumber>(address("MPI_Comm_rank")?),
-                std::mem::transmute::<*mut c_void, CommNumber>(address("MPI_Comm_size")?),
-                std::mem::transmute::<*mut c_void, SetErrhandler>(address(
-                    "MPI_Comm_set_errhandler",
-                )?),
-            )
-        };
+        let (functions, start) = symbols().map_err(|what| broken(&what))?;
+        let (init, set_errhandler, errors_return, number_of, size_of) = start;
+        let world = functions.world;
         let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
         // SAFETY: MPI is initialised once, without arguments, before the other calls; the outputs outlive them.
         let codes = unsafe {

@@ -1,7 +1,5 @@
 //! Files crafted to be misread, or to take more memory than their size allows.
 
-use candle_core::Tensor as CandleTensor;
-
 use super::*;
 use crate::file::gguf::{Gguf, Value as LazyWeights};
 use crate::file::safetensors::SafetensorsFile;
@@ -89,16 +87,9 @@ fn duplicate_header_entries_are_rejected() {
 fn unused_weights_in_a_gguf_file_are_rejected() {
     let files = Files::new();
     let with = |extra: &str| {
-        let vector = |data: Vec<f32>, shape: Vec<usize>| {
-            let values = CandleTensor::from_vec(data, shape, &Device::Cpu).unwrap();
-            QTensor::quantize(&values, GgmlDType::F32).unwrap()
-        };
-        let config = config();
-        let mut tensors = vec![(extra.to_owned(), vector(vec![0.0; 64], vec![64]))];
-        for (name, tensor) in weights(&config).tensors {
-            let name = llama_cpp::llama_cpp_name(&name, config.flags);
-            tensors.push((name, vector(tensor.data, tensor.shape)));
-        }
+        let zeros = quantised(vec![0.0; 64], vec![64], GgmlDType::F32);
+        let mut tensors = gguf_tensors(GgmlDType::F32);
+        tensors.push((extra.to_owned(), zeros));
         gguf_bytes(&metadata(), &tensors)
     };
     for extra in [
@@ -157,7 +148,7 @@ fn weights_that_are_not_finite_are_named_with_their_file() {
         damaged.tensors.get_mut(name).unwrap().data[7] = value;
         for dtype in [DType::F32, DType::BF16, DType::F16] {
             files.write("model.safetensors", safetensors(&damaged, dtype));
-            let error = open(files.folder.path()).err().unwrap().to_string();
+            let error = files.refusal();
             let expected =
                 format!("model.safetensors: 1 of the 6144 elements of the tensor `{name}`");
             assert!(error.contains(&expected), "{error}");
@@ -208,7 +199,7 @@ fn a_tokenizer_on_which_its_library_panics_is_an_error() {
     let mut tokenizer = random_model_tokenizer::json();
     tokenizer["normalizer"] = json!({"type": "Precompiled", "precompiled_charsmap": "?"});
     files.write("tokenizer.json", tokenizer.to_string());
-    let error = open(files.folder.path()).err().unwrap().to_string();
+    let error = files.refusal();
     assert!(
         error.contains("tokenizer.json") && error.contains("panicked"),
         "{error}"
@@ -240,7 +231,7 @@ fn endless_devices_are_rejected_as_model_files() {
         let path = files.folder.path().join(name);
         std::fs::remove_file(&path).unwrap();
         std::os::unix::fs::symlink("/dev/zero", &path).unwrap();
-        let error = open(files.folder.path()).err().unwrap().to_string();
+        let error = files.refusal();
         assert!(
             error.contains(name) && error.contains("not a file"),
             "{error}"
