@@ -79,10 +79,12 @@ pub(super) fn end<T>(
         (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
         (None, _) if candidate.completed() => Ok(End::Completed),
         (None, Err(stop)) => end_of_stop(stop),
-        (None, Ok(_)) => Ok(End::Died(
-            "the program broke the conversation off".to_owned(),
-        )),
+        (None, Ok(_)) => Ok(broken_off()),
     }
+}
+
+pub(super) fn broken_off() -> End {
+    End::Died("the program broke the conversation off".to_owned())
 }
 
 pub(super) fn end_of_stop(stop: Termination) -> Result<End, SandboxError> {

@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use super::DockerSandbox;
 use super::clock::overrun;
-use super::conversation::{converse, end, end_of_stop, prepare, read, report};
+use super::conversation::{broken_off, converse, end, end_of_stop, prepare, read, report};
 use super::guest::{Guest, Meter};
 use super::pool::Pool;
 use super::termination::Termination;
@@ -13,7 +13,7 @@ use crate::protocol::test_instance::{NO_QUESTION, call_answer};
 use crate::protocol::{
     Broken, Candidate, Reply, TestInstance, arguments, is_answered, whole_program,
 };
-use crate::{End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
+use crate::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 /// Bytes of memory below which the interpreter cannot work.
 const MIN_MEMORY: u64 = 64 << 20;
@@ -38,7 +38,12 @@ impl Sandbox for DockerSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 let candidate = Candidate::calling(program, calls, request.watch, &limits);
-                self.wait_for(request.abandoned, run_calls(pool, candidate, limits))
+                let results = |candidate: &mut Candidate, outcome| {
+                    let end = end(candidate, outcome)?;
+                    Ok((candidate.take_results(), end))
+                };
+                let run = run_program(pool, candidate, limits, results);
+                self.wait_for(request.abandoned, run)
             }
             Work::Tests {
                 program,
@@ -56,10 +61,18 @@ impl Sandbox for DockerSandbox {
             Work::WholeProgram { source, stdin } => {
                 whole_program::check(stdin)?;
                 let candidate = whole_program::candidate(source, Some(stdin), &limits);
-                self.wait_for(
-                    request.abandoned,
-                    run_whole_program(pool, candidate, limits),
-                )
+                let output = whole_program::max_output(&limits);
+                let results = move |candidate: &mut Candidate, outcome| {
+                    let exited = whole_program::end(&candidate.take_results(), output);
+                    let end = match (exited, outcome) {
+                        (Some(exited), Ok(())) => exited,
+                        (None, Ok(())) => broken_off(),
+                        (_, Err(stop)) => end_of_stop(stop)?,
+                    };
+                    Ok((Vec::new(), end))
+                };
+                let run = run_program(pool, candidate, limits, results);
+                self.wait_for(request.abandoned, run)
             }
             Work::Outline { texts } => {
                 let (parsing_containers, texts) =
@@ -106,42 +119,22 @@ async fn prepared_guests<const N: usize>(
     }
 }
 
-/// Runs the calls of a program, in one container.
-async fn run_calls(
+/// Runs a program in one container. `results` turns the conversation and how it stopped into the results and the end of the run.
+async fn run_program(
     pool: Arc<Pool>,
     mut candidate: Candidate,
     limits: Limits,
+    results: impl FnOnce(&mut Candidate, Result<(), Termination>) -> Result<Results, SandboxError>,
 ) -> Result<Run, SandboxError> {
     let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
     let outcome = talk(&mut guest, &mut candidate, &meters, limits).await;
-    let end = end(&candidate, outcome)?;
-    let calls = candidate.take_results();
+    let (calls, end) = results(&mut candidate, outcome)?;
     Ok(report(&meters, calls, end, started, guest.printed()).await)
 }
 
-/// Runs a whole program, in one container.
-async fn run_whole_program(
-    pool: Arc<Pool>,
-    mut candidate: Candidate,
-    limits: Limits,
-) -> Result<Run, SandboxError> {
-    let [mut guest] = prepared_guests(&pool, &limits).await?;
-    let started = Instant::now();
-    let meters = [guest.meter()];
-    let outcome = talk(&mut guest, &mut candidate, &meters, limits).await;
-    let output = whole_program::max_output(&limits);
-    let end = match (
-        whole_program::end(&candidate.take_results(), output),
-        outcome,
-    ) {
-        (Some(exited), Ok(())) => exited,
-        (None, Ok(())) => End::Died("the program broke the conversation off".to_owned()),
-        (_, Err(stop)) => end_of_stop(stop)?,
-    };
-    Ok(report(&meters, Vec::new(), end, started, guest.printed()).await)
-}
+type Results = (Vec<Call>, End);
 
 /// Answers a candidate's guest until it has no further request, or its time is up.
 async fn talk(

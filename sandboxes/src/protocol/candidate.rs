@@ -53,8 +53,9 @@ struct Job<'a> {
     value: usize,
 }
 
+/// Where a conversation is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
+pub(super) enum State {
     Fresh,
     Loading,
     Ready,

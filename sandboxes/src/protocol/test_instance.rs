@@ -3,7 +3,7 @@
 
 use std::collections::VecDeque;
 
-use super::candidate::{check_watch, exception, job, value};
+use super::candidate::{State, check_watch, exception, job, value};
 use super::{Broken, Candidate, SLACK};
 use crate::{Call, End, Limits, Program, Watch};
 
@@ -11,6 +11,7 @@ use crate::{Call, End, Limits, Program, Watch};
 /// that, after which the same follows) and `X` (a test passes a value that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
 pub(crate) struct TestInstance {
     job: Vec<u8>,
+    /// A test that runs is an open call.
     state: State,
     tests: VecDeque<String>,
     results: Vec<Call>,
@@ -23,15 +24,6 @@ pub(crate) struct TestInstance {
 
 /// What is wrong with an answer for which the candidate's instance does not wait.
 pub(crate) const NO_QUESTION: &str = "an answer to no question";
-
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum State {
-    Fresh,
-    Loading,
-    Ready,
-    Testing,
-    Ended,
-}
 
 /// How the host reacts to a test instance's request.
 #[derive(Debug, PartialEq, Eq)]
@@ -121,24 +113,24 @@ impl TestInstance {
             }
             (State::Ready, b'N') => match self.tests.pop_front() {
                 Some(test) => {
-                    self.state = State::Testing;
+                    self.state = State::InCall;
                     return Ok(Reply::Answer(test.into_bytes()));
                 }
                 None => self.state = State::Ended,
             },
-            (State::Testing, b'V') => self.close(value(payload)?)?,
-            (State::Testing, b'E') => {
+            (State::InCall, b'V') => self.close(value(payload)?)?,
+            (State::InCall, b'E') => {
                 let (kind, message) = exception(payload)?;
                 self.close(Call::Raised { kind, message })?;
             }
-            (State::Loading | State::Testing, b'C') => {
+            (State::Loading | State::InCall, b'C') => {
                 let Call::Returned(arguments) = value(payload)? else {
                     return Err(Broken::Protocol("a call without arguments"));
                 };
                 self.called = true;
                 return Ok(Reply::Call(arguments));
             }
-            (State::Loading | State::Testing, b'A') => return Ok(Reply::GoOn(payload.to_vec())),
+            (State::Loading | State::InCall, b'A') => return Ok(Reply::GoOn(payload.to_vec())),
             (_, b'X') => {
                 let (reason, kind) = exception(payload)?;
                 return Err(Broken::Task(if reason == "TooLarge" {
@@ -221,16 +213,6 @@ mod tests {
         assert!(instance.completed());
         assert_eq!(instance.end(), End::Completed);
         assert_eq!(instance.take_results().len(), 2);
-    }
-
-    #[test]
-    fn a_run_whose_tests_never_call_the_program_ends_as_uncalled() {
-        let mut instance = instance(&["pass"]);
-        for request in [&b"J"[..], b"L", b"N", b"Vnull", b"N"] {
-            instance.answer(request).unwrap();
-        }
-        assert!(instance.completed());
-        assert_eq!(instance.end(), End::Uncalled);
     }
 
     #[test]

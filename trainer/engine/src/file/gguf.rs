@@ -38,68 +38,51 @@ pub(crate) enum Value {
 struct Entry {
     /// Outermost size first.
     shape: Vec<usize>,
-    kind: Kind,
+    kind: GgmlDType,
     /// Range of its bytes, counted from the beginning of the tensors' data.
     range: Range<u64>,
 }
 
-/// Number formats of tensors.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kind {
-    F32,
-    F16,
-    Bf16,
-    Quantised(GgmlDType),
-}
-
-impl Kind {
-    fn parse(id: u32, tensor: &str) -> Result<Self, String> {
-        match id {
-            0 => Ok(Self::F32),
-            1 => Ok(Self::F16),
-            30 => Ok(Self::Bf16),
-            2 => Ok(Self::Quantised(GgmlDType::Q4_0)),
-            3 => Ok(Self::Quantised(GgmlDType::Q4_1)),
-            6 => Ok(Self::Quantised(GgmlDType::Q5_0)),
-            7 => Ok(Self::Quantised(GgmlDType::Q5_1)),
-            8 => Ok(Self::Quantised(GgmlDType::Q8_0)),
-            12 => Ok(Self::Quantised(GgmlDType::Q4K)),
-            13 => Ok(Self::Quantised(GgmlDType::Q5K)),
-            14 => Ok(Self::Quantised(GgmlDType::Q6K)),
-            other => Err(format!(
+/// The number format of a tensor by its number in the file.
+fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
+    Ok(match id {
+        0 => GgmlDType::F32,
+        1 => GgmlDType::F16,
+        30 => GgmlDType::BF16,
+        2 => GgmlDType::Q4_0,
+        3 => GgmlDType::Q4_1,
+        6 => GgmlDType::Q5_0,
+        7 => GgmlDType::Q5_1,
+        8 => GgmlDType::Q8_0,
+        12 => GgmlDType::Q4K,
+        13 => GgmlDType::Q5K,
+        14 => GgmlDType::Q6K,
+        other => {
+            return Err(format!(
                 "the tensor `{tensor}` is of GGML type {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these",
                 GGML_TYPES
                     .split(' ')
                     .nth(other as usize)
                     .map_or_else(|| format!("{other}, which is unknown"), str::to_owned)
-            )),
-        }
-    }
-
-    /// Elements and bytes of one block.
-    fn block(self) -> (usize, usize) {
-        match self {
-            Self::F32 => (1, 4),
-            Self::F16 | Self::Bf16 => (1, 2),
-            Self::Quantised(kind) => (kind.block_size(), kind.type_size()),
-        }
-    }
-
-    /// Number of bytes of a tensor of this shape.
-    fn length(self, shape: &[usize], tensor: &str) -> Result<usize, String> {
-        let (elements, bytes) = self.block();
-        let row = shape.last().copied().unwrap_or(1);
-        if !row.is_multiple_of(elements) {
-            return Err(format!(
-                "rows of the tensor `{tensor}` ({row}) are not whole blocks of {elements}"
             ));
         }
-        shape
-            .iter()
-            .try_fold(1usize, |n, &size| n.checked_mul(size))
-            .and_then(|n| (n / elements).checked_mul(bytes))
-            .ok_or_else(|| format!("the tensor `{tensor}` is larger than memory can be"))
+    })
+}
+
+/// Number of bytes of a tensor of this format and shape.
+fn length(kind: GgmlDType, shape: &[usize], tensor: &str) -> Result<usize, String> {
+    let (elements, bytes) = (kind.block_size(), kind.type_size());
+    let row = shape.last().copied().unwrap_or(1);
+    if !row.is_multiple_of(elements) {
+        return Err(format!(
+            "rows of the tensor `{tensor}` ({row}) are not whole blocks of {elements}"
+        ));
     }
+    shape
+        .iter()
+        .try_fold(1usize, |n, &size| n.checked_mul(size))
+        .and_then(|n| (n / elements).checked_mul(bytes))
+        .ok_or_else(|| format!("the tensor `{tensor}` is larger than memory can be"))
 }
 
 /// An open GGUF file.
@@ -204,10 +187,10 @@ impl Gguf {
             .and_then(|_| self.file.read_exact(&mut raw))
             .map_err(|e| format!("cannot be read at the tensor `{name}`: {e}"))?;
         match kind {
-            Kind::F32 => Ok(super::f32_from_le(&raw)),
-            Kind::F16 => Ok(super::f32_from_f16_le(&raw)),
-            Kind::Bf16 => Ok(super::f32_from_bf16_le(&raw)),
-            Kind::Quantised(kind) => {
+            GgmlDType::F32 => Ok(super::f32_from_le(&raw)),
+            GgmlDType::F16 => Ok(super::f32_from_f16_le(&raw)),
+            GgmlDType::BF16 => Ok(super::f32_from_bf16_le(&raw)),
+            _ => {
                 qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
                     .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
                     .and_then(|values| values.flatten_all()?.to_vec1())
@@ -217,7 +200,7 @@ impl Gguf {
     }
 
     /// A tensor's type and the range of its bytes in the file.
-    fn locate(&self, name: &str, shape: &[usize]) -> Result<(Kind, Range<u64>), String> {
+    fn locate(&self, name: &str, shape: &[usize]) -> Result<(GgmlDType, Range<u64>), String> {
         let entry = self.entries.get(name).ok_or_else(|| {
             format!("lacks the tensor `{name}`; it is incomplete, or not of the architecture that it names")
         })?;
@@ -360,8 +343,8 @@ impl Header {
         }
         // GGML stores the innermost size first.
         shape.reverse();
-        let kind = Kind::parse(self.u32()?, &name)?;
-        let length = kind.length(&shape, &name)?;
+        let kind = kind(self.u32()?, &name)?;
+        let length = length(kind, &shape, &name)?;
         let start = self.u64()?;
         let end = start
             .checked_add(length as u64)

@@ -143,27 +143,10 @@ fn gemma_config() -> ModelConfig {
 
 /// The metadata and the tensors of a Gemma as llama.cpp's converter writes them.
 pub(super) fn gemma() -> (BTreeMap<&'static str, Value>, Vec<(String, QTensor)>) {
-    let names = [
-        ("input_layernorm", "attn_norm"),
-        ("post_attention_layernorm", "post_attention_norm"),
-        ("pre_feedforward_layernorm", "ffn_norm"),
-        ("post_feedforward_layernorm", "post_ffw_norm"),
-        ("self_attn.q_norm", "attn_q_norm"),
-        ("self_attn.k_norm", "attn_k_norm"),
-        ("self_attn.q_proj", "attn_q"),
-        ("self_attn.k_proj", "attn_k"),
-        ("self_attn.v_proj", "attn_v"),
-        ("self_attn.o_proj", "attn_output"),
-        ("mlp.gate_proj", "ffn_gate"),
-        ("mlp.up_proj", "ffn_up"),
-        ("mlp.down_proj", "ffn_down"),
-        ("model.layers", "blk"),
-        ("model.embed_tokens", "token_embd"),
-        ("model.norm", "output_norm"),
-    ];
-    let tensors = weights(&gemma_config()).tensors.into_iter();
+    let config = gemma_config();
+    let tensors = weights(&config).tensors.into_iter();
     let tensors = tensors.map(|(name, tensor)| {
-        let theirs = names.iter().fold(name.clone(), |n, (a, b)| n.replace(a, b));
+        let theirs = llama_cpp::llama_cpp_name(&name, config.flags);
         let offset = if name.contains("norm") { 1.0 } else { 0.0 };
         let data = tensor.data.iter().map(|w| w + offset).collect();
         (theirs, quantised(data, tensor.shape, GgmlDType::F32))
