@@ -133,24 +133,13 @@ fn only_a_correct_proof_is_accepted_and_the_process_is_reused() {
         bench.assert_right();
         let first = kernels(memory_mib);
         assert_eq!(first.len(), 1);
-        for (name, why) in [
-            ("assumed", "`cheat`: it is assumed, not proved"),
-            ("another", "what is proved is not what was asked for"),
-            ("missing", "it declares no theorem `swap`"),
-        ] {
-            let grading = bench.grade(name);
-            assert_eq!(
-                (grading.verdict, grading.detail["reason"].as_str()),
-                (Verdict::Incorrect, Some(why))
-            );
-        }
         bench.set_module("empty", b"");
         bench.set_module("short", b"olean");
         bench.set_module("zeros", &vec![0; 1 << 20]);
         let mut changed = std::fs::read(bench.folder.path().join("proved/Proof.olean")).unwrap();
         changed[60..].fill(0xff);
         bench.set_module("changed", &changed);
-        for name in ["empty", "short", "zeros", "changed"] {
+        for name in ["assumed", "another", "missing", "empty", "short", "zeros", "changed"] {
             let grading = bench.grade(name);
             assert_eq!(
                 (grading.verdict, grading.deterministic),

@@ -114,36 +114,26 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
 mod tests {
     use super::*;
 
-    fn verdict(answer: &str, completion: &str) -> Verdict {
-        grade("", answer, completion, MathSettings::default()).verdict
-    }
-
     #[test]
-    fn the_last_box_decides() {
-        assert_eq!(
-            verdict("3", r"First \boxed{2}, no: \boxed{3}."),
-            Verdict::Correct
-        );
-        assert_eq!(
-            verdict("3", r"First \boxed{3}, no: \boxed{2}."),
-            Verdict::Incorrect
-        );
-    }
-
-    #[test]
-    fn an_unboxed_answer_is_malformed_unless_any_form_counts() {
-        let any = MathSettings {
-            extraction: Extraction::Any,
-            ..MathSettings::default()
-        };
-        assert_eq!(verdict("3", "The answer is 3."), Verdict::Malformed);
-        assert_eq!(
-            grade("", "3", "The answer is 3.", any).verdict,
-            Verdict::Correct
-        );
-        assert_eq!(grade("", "3", "1 + 2 = 3", any).verdict, Verdict::Correct);
-        assert_eq!(grade("", "4", "1 + 2 = 3", any).verdict, Verdict::Incorrect);
-        assert_eq!(grade("", "4", "four", any).verdict, Verdict::Malformed);
+    fn the_last_box_decides_and_an_unboxed_answer_only_if_any_form_counts() {
+        let first = r"First \boxed{2}, no: \boxed{3}.";
+        let unboxed = "The answer is 3.";
+        for (extraction, answer, completion, verdict) in [
+            (Extraction::Boxed, "3", first, Verdict::Correct),
+            (Extraction::Boxed, "2", first, Verdict::Incorrect),
+            (Extraction::Boxed, "3", unboxed, Verdict::Malformed),
+            (Extraction::Any, "3", unboxed, Verdict::Correct),
+            (Extraction::Any, "3", "1 + 2 = 3", Verdict::Correct),
+            (Extraction::Any, "4", "1 + 2 = 3", Verdict::Incorrect),
+            (Extraction::Any, "4", "four", Verdict::Malformed),
+        ] {
+            let settings = MathSettings {
+                extraction,
+                ..MathSettings::default()
+            };
+            let grading = grade("", answer, completion, settings);
+            assert_eq!(grading.verdict, verdict, "{completion}");
+        }
     }
 
     #[test]

@@ -207,7 +207,6 @@ impl Part {
 mod tests {
     use super::*;
     use crate::backend::group::{on_each, sampling_share};
-    use crate::sample::Sampling;
 
     #[test]
     fn a_panic_on_one_rank_ends_the_sampling_of_all() {
@@ -233,11 +232,8 @@ mod tests {
                 .map(|n| GenerateRequest {
                     prompt: vec![1].into(),
                     seeds: (0..seeds).map(|s| n * 100 + s).collect(),
-                    sampling: Sampling::default(),
                     max_tokens: 1,
-                    min_tokens: 0,
-                    stop_tokens: Vec::new(),
-                    stop_strings: Vec::new(),
+                    ..GenerateRequest::default()
                 })
                 .collect();
             for ranks in [1, 2, 4] {

@@ -226,7 +226,7 @@ mod tests {
 
     /// The answers that the template `lean4-block` asks for, and what models make of it.
     #[test]
-    fn the_proof_is_found_in_an_answer_that_is_a_code_block() {
+    fn the_proof_is_found_in_an_answer_that_is_a_code_block_with_or_without_a_label() {
         let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
         for completion in [
             "```lean4\n{}```",
@@ -236,16 +236,7 @@ mod tests {
             "```lean4\n{}",
             "Here is the finished theorem:\n\n```lean4\n{}```\n\nIt holds by definition.",
             "```lean4\n{}```\n\n```text\nDone.\n```\n",
-        ] {
-            let completion = completion.replace("{}", theorem);
-            assert_eq!(proof_in(&completion), theorem, "{completion}");
-        }
-    }
-
-    #[test]
-    fn a_block_without_a_label_is_found_after_a_heading_or_a_sentence() {
-        let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
-        for completion in [
+            // Without a label, after a heading or a sentence.
             "\n```\n{}```\n",
             "<think>x</think>\n\n```\n{}```",
             "Here is the proof:\n\n```\n{}```\n",

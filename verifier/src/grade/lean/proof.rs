@@ -183,57 +183,18 @@ mod tests {
         }
     }
 
-    /// `{}` is the theorem with its proof, and nothing else is left of a completion but what follows ` => `.
     #[test]
     fn queries_after_the_proof_and_imports_of_the_header_are_left_out() {
         let theorem = "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]\n";
-        for case in [
-            "{}\n#print axioms two => {}",
-            "{}#check two\n\n#check @two  \r\n#print two -- it\n => {}",
-            "{}\n/- #eval 1 -/\n#check Nat.le_of_lt_succ' => {}",
-            "namespace A\n{}\n#print axioms two\nend A\n#check A.two => namespace A\n{}\nend A\n",
-            "  rw [h]\n#print axioms two\n => {}",
-            "lemma one : 1 = 1 := rfl\n{}\n#check one => lemma one : 1 = 1 := rfl\n{}",
-            "import  Mathlib\nimport Mathlib.Tactic\nimport Aesop\nopen Nat\n{} => {}",
-            "import Mathlib\n\nimport Batteries.Data.List -- x\n  rw [h] => {}",
-        ] {
+        for case in include_str!("proof_cases.txt").lines().skip(1) {
+            let case = case.replace("\\n", "\n").replace("\\r", "\r");
             let (completion, kept) = case.split_once(" => ").unwrap();
-            let kept = kept.replace("{}", theorem);
-            assert_eq!(text(&completion.replace("{}", theorem)), kept, "{case}");
-        }
-        for completion in [
-            "{}#eval 1",
-            "{}#eval 1\n#check two",
-            "{}#check two\n#eval 1",
-            "{} #check two",
-            "{}/- -/#check two",
-            "{}#check (two)",
-            "{}#check two theorem three : True := trivial",
-            "{}#check two\ntheorem three : True := trivial",
-            "{}#print axioms\ntwo",
-            "{}#check two; #eval 1",
-            "{}set_option pp.all true in #check two",
-            "{}open Nat in\n\n#print axioms two\nend A",
-            "{}def s := \"\n#check two\n\"",
-            "#check two\n{}",
-            "#print axioms Nat.le\n  rw [h]",
-            "import Lean\n{}",
-            "import Mathlibrary\n{}",
-            "import Mathlib macro\n{}",
-            "open Real\nimport Mathlib\n{}",
-            "{}import Mathlib",
-        ] {
             let found = sources_of(&completion.replace("{}", theorem));
-            assert!(
-                matches!(found, Err(NothingToCompile::Refused(_))),
-                "{completion}"
-            );
+            match kept {
+                "refused" => assert!(matches!(found, Err(NothingToCompile::Refused(_))), "{case}"),
+                _ => assert_eq!(found.unwrap().proof, kept.replace("{}", theorem), "{case}"),
+            }
         }
-        let only = sources_of("```lean4\n#print axioms two\n```");
-        assert!(
-            matches!(only, Err(NothingToCompile::NoProof(_))),
-            "{only:?}"
-        );
     }
 
     #[test]
@@ -277,26 +238,16 @@ mod tests {
             panic!("a thought is not a proof")
         };
         assert!(why.contains("within its thought"), "{why}");
-        assert!(matches!(
-            sources_of(" \n "),
-            Err(NothingToCompile::NoProof(_))
-        ));
-        assert!(matches!(
-            sources_of("-- a remark"),
-            Err(NothingToCompile::NoProof(_))
-        ));
-        assert!(matches!(
-            sources_of("```lean\ntheorem other : True := trivial\n```"),
-            Err(NothingToCompile::NoProof(_))
-        ));
-        assert!(matches!(
-            sources_of("sorry"),
-            Err(NothingToCompile::Refused(_))
-        ));
-        assert!(matches!(
-            sources_of("import Foo\nrw [h]"),
-            Err(NothingToCompile::Refused(_))
-        ));
+        let other = "```lean\ntheorem other : True := trivial\n```";
+        let only_query = "```lean4\n#print axioms two\n```";
+        for completion in [" \n ", "-- a remark", other, only_query] {
+            let found = sources_of(completion);
+            assert!(matches!(found, Err(NothingToCompile::NoProof(_))), "{completion}");
+        }
+        for completion in ["sorry", "import Foo\nrw [h]"] {
+            let found = sources_of(completion);
+            assert!(matches!(found, Err(NothingToCompile::Refused(_))), "{completion}");
+        }
         for statement in [
             "def x := 1",
             "theorem t : 1 = 1",
