@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work};
 
-use super::timed_out;
+use super::{changed, timed_out};
 
 fn try_judge(
     sandbox: &dyn Sandbox,
@@ -22,10 +22,7 @@ fn try_judge(
         prelude,
         tests: &tests,
     };
-    let limits = Limits {
-        fuel: 2_000_000_000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.fuel = 2_000_000_000);
     sandbox.run(&Request::new(work, &limits))
 }
 

@@ -3,16 +3,13 @@
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandboxes::{
-    Abandoned, Call, Deferred, End, Limits, Program, Request, Sandbox, SandboxError, Work,
+    Abandoned, Call, Deferred, End, Program, Request, Sandbox, SandboxError, Work,
 };
 
-use super::{result, run, run_within, timed_out, try_run};
+use super::{changed, result, run, run_within, timed_out, try_run};
 
 pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        fuel: 1_000_000_000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.fuel = 1_000_000_000);
     for body in [
         "return 10 ** 10 ** 8",
         "import re; return re.match(r'(a+)+$', 'a' * 40 + 'b')",
@@ -24,10 +21,7 @@ pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
 }
 
 pub(crate) fn an_abandoned_run_is_broken_off(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        fuel: u64::MAX / 2,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.fuel = u64::MAX / 2);
     let source = "def f():\n    while True: pass";
     let program = Program {
         source,
@@ -66,10 +60,7 @@ pub(crate) fn a_program_that_takes_all_memory_is_out_of_memory(sandbox: &dyn San
         "try: x = b'x' * (3 << 29)\n    except MemoryError: return 1",
         "return ['x' * (1 << 20) + str(i) for i in range(4000)]",
     ] {
-        let limits = Limits {
-            memory: 512 << 20,
-            ..Limits::default()
-        };
+        let limits = changed(|it| it.memory = 512 << 20);
         let run = run_within(sandbox, &format!("def f():\n    {body}"), &["[]"], &limits);
         assert_eq!((run.end, run.calls), (End::OutOfMemory, vec![]), "{body}");
         assert!(run.peak_memory <= limits.memory);
@@ -79,10 +70,7 @@ pub(crate) fn a_program_that_takes_all_memory_is_out_of_memory(sandbox: &dyn San
 pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration(
     sandbox: &dyn Sandbox,
 ) {
-    let limits = Limits {
-        memory: 1 << 20,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.memory = 1 << 20);
     assert!(
         matches!(try_run(sandbox, "", &[], &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
     );
@@ -118,10 +106,7 @@ pub(crate) fn a_program_with_a_raised_recursion_limit_still_gets_a_verdict(sandb
         "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __repr__(self): return repr(self)\ndef f(): return repr(A())",
         "import sys\nsys.setrecursionlimit(10**6)\nclass A:\n    def __getattr__(self, name): return getattr(self, name + 'x')\ndef f(): return A().b",
     ] {
-        let limits = Limits {
-            memory: 256 << 20,
-            ..Limits::default()
-        };
+        let limits = changed(|it| it.memory = 256 << 20);
         let run = run_within(sandbox, source, &["[]"], &limits);
         let raised = matches!(run.calls.first(), Some(Call::Raised { kind, .. }) if kind == "RecursionError");
         assert!(
@@ -146,10 +131,7 @@ pub(crate) fn deeply_nested_source_is_refused_by_the_compiler_without_a_crash(
 }
 
 pub(crate) fn output_is_returned_up_to_its_limit(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        output: 10,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.output = 10);
     let run = run_within(
         sandbox,
         "def f():\n    for i in range(100000): print('0123')",

@@ -95,6 +95,13 @@ macro_rules! cases {
 }
 pub(crate) use cases;
 
+/// The default limits, changed.
+pub(crate) fn changed(change: impl FnOnce(&mut Limits)) -> Limits {
+    let mut limits = Limits::default();
+    change(&mut limits);
+    limits
+}
+
 /// Runs `f` of `source` once for each of `calls`.
 pub(crate) fn run_within(
     sandbox: &dyn Sandbox,

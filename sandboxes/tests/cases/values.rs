@@ -1,8 +1,8 @@
 //! Values come back unchanged.
 
-use sandboxes::{Call, End, Limits, Sandbox};
+use sandboxes::{Call, End, Sandbox};
 
-use super::{result, run, run_within};
+use super::{changed, result, run, run_within};
 
 pub(crate) fn every_kind_of_value_goes_in_and_comes_out_unchanged(sandbox: &dyn Sandbox) {
     let values = [
@@ -132,10 +132,7 @@ pub(crate) fn a_value_nested_too_deeply_or_in_itself_is_too_large(sandbox: &dyn 
 pub(crate) fn a_long_value_becomes_a_digest_and_equal_values_have_equal_digests(
     sandbox: &dyn Sandbox,
 ) {
-    let limits = Limits {
-        value: 1000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.value = 1000);
     let source = "def f(n, x): return [x] * n + ['é' * 100000]";
     let digest = |call: &str| match &run_within(sandbox, source, &[call], &limits).calls[..] {
         [Call::Returned(value)] => value.clone(),

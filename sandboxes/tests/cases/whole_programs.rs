@@ -2,7 +2,7 @@
 
 use sandboxes::{End, Limits, MAX_STREAM_BYTES, Request, Run, Sandbox, SandboxError, Work};
 
-use super::timed_out;
+use super::{changed, timed_out};
 
 fn run(sandbox: &dyn Sandbox, source: &str, stdin: &str) -> Run {
     run_within(sandbox, source, stdin, &Limits::default())
@@ -93,10 +93,7 @@ print(thread.is_alive())";
 }
 
 pub(crate) fn whole_programs_have_limits(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        fuel: 2_000_000_000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.fuel = 2_000_000_000);
     let endless = run_within(
         sandbox,
         "print(1, flush=True)\nwhile True: pass",
@@ -116,10 +113,7 @@ pub(crate) fn whole_programs_have_limits(sandbox: &dyn Sandbox) {
 }
 
 pub(crate) fn output_is_limited_and_never_cut_short_unnoticed(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        output: 1000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.output = 1000);
     for source in [
         "print('x' * 1000)",
         "while True: print('flood')",
@@ -146,10 +140,7 @@ fn exited() -> End {
 }
 
 pub(crate) fn long_input_and_output_come_through(sandbox: &dyn Sandbox) {
-    let limits = Limits {
-        output: MAX_STREAM_BYTES,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.output = MAX_STREAM_BYTES);
     let stdin = "0123456789abcde\n".repeat(MAX_STREAM_BYTES / 16);
     let source = "import sys\nfor line in sys.stdin: sys.stdout.write(line)";
     let run = run_within(sandbox, source, &stdin, &limits);

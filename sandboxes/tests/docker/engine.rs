@@ -15,7 +15,7 @@ use sandboxes::outline::{self, Text};
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
 use super::support::{docker, open, settings};
-use crate::cases::{run, run_within, try_run};
+use crate::cases::{changed, run, run_within, try_run};
 
 const LABEL: &str = "rapid-verifier.owner";
 
@@ -49,10 +49,7 @@ fn with_another_runtime_a_container_keeps_the_memory_that_it_was_created_with() 
     }) else {
         return;
     };
-    let limits = Limits {
-        memory: 256 << 20,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.memory = 256 << 20);
     let source = "def f(n): return len(b'x' * (n << 20))";
     let run = run_within(&sandbox, source, &["[300]"], &limits);
     assert_eq!(run.calls, [Call::Returned((300 << 20).to_string())]);
@@ -79,10 +76,7 @@ fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
 
 #[test]
 fn texts_are_read_in_one_container_that_no_program_gets() {
-    let limits = Limits {
-        memory: 779 << 20,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.memory = 779 << 20);
     let containers = 4;
     let Some(sandbox) = open(&Settings {
         memory: limits.memory,
@@ -134,7 +128,7 @@ fn a_closed_sandbox_leaves_no_container() {
     }) else {
         return;
     };
-    let count = || Some(containers_with_memory(memory)?.len());
+    let count = || Some(containers_changed(|it| it.memory = memory)?.len());
     run(&sandbox, "def f(): return 1", &["[]"]);
     // The container that was used is being removed, and another is being created.
     let patience = Instant::now() + Duration::from_secs(60);

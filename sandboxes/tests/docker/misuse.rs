@@ -3,7 +3,7 @@
 use sandboxes::{Call, End, Limits, SandboxError};
 
 use super::support::shared;
-use crate::cases::{run, run_within, try_run};
+use crate::cases::{changed, run, run_within, try_run};
 
 #[test]
 fn every_way_to_exit_the_process_ends_the_run_and_decides_nothing_else() {
@@ -44,11 +44,7 @@ fn garbage_on_the_connection_to_the_host_ends_the_run() {
         let source = format!(
             "import os, stat, fcntl\ndef pipe(fd):\n    try: return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY\n    except OSError: return False\ndef f():\n    out = next(fd for fd in range(64) if pipe(fd))\n    {body}\n    return 1"
         );
-        let limits = Limits {
-            fuel: 1_000_000_000,
-            value: 1 << 16,
-            ..Limits::default()
-        };
+        let limits = changed(|it| { it.fuel = 1_000_000_000; it.value = 1 << 16; });
         let run = run_within(&*sandbox, &source, &["[]", "[]"], &limits);
         assert!(
             !matches!(run.end, End::Completed | End::Unloadable { .. }),
@@ -61,10 +57,7 @@ fn garbage_on_the_connection_to_the_host_ends_the_run() {
 #[test]
 fn printed_text_is_bounded_however_it_is_sent() {
     let Some(sandbox) = shared() else { return };
-    let limits = Limits {
-        output: 1000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.output = 1000);
     for body in [
         "for _ in range(1000): print('x' * 10000)",
         "for _ in range(100): os.write(1, bytes(1 << 20)); os.write(2, bytes(1 << 20))",

@@ -1,17 +1,14 @@
 //! Fuel: equal runs use the same fuel, to the unit.
 
-use sandboxes::{Call, Deferred, End, Limits, SandboxError};
+use sandboxes::{Call, Deferred, End, SandboxError};
 
 use super::support::sandbox;
-use crate::cases::{run, run_within, try_run};
+use crate::cases::{changed, run, run_within, try_run};
 
 #[test]
 fn an_endless_loop_uses_its_fuel_to_the_unit() {
     let source = "def f(x):\n    while x: pass\n    return 1";
-    let limits = Limits {
-        fuel: 1_000_000_000,
-        ..Limits::default()
-    };
+    let limits = changed(|it| it.fuel = 1_000_000_000);
     for _ in 0..2 {
         let run = run_within(sandbox(), source, &["[0]", "[1]", "[0]"], &limits);
         assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
@@ -37,11 +34,7 @@ fn equal_runs_use_equal_fuel() {
 
 #[test]
 fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
-    let limits = Limits {
-        backstop: 0.05,
-        fuel: u64::MAX / 2,
-        ..Limits::default()
-    };
+    let limits = changed(|it| { it.backstop = 0.05; it.fuel = u64::MAX / 2; });
     let source = "def f():\n    while True: pass";
     assert!(matches!(
         try_run(sandbox(), source, &["[]"], &limits),

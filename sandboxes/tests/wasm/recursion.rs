@@ -3,10 +3,10 @@
 use std::fmt::Write as _;
 use std::process::Command;
 
-use sandboxes::{Call, End, Limits, Run};
+use sandboxes::{Call, End, Run};
 
 use super::support::sandbox;
-use crate::cases::{run, run_within};
+use crate::cases::{changed, run, run_within};
 
 /// Programs whose `f(n)` recurses to the depth `n` and returns it.
 const SHAPES: &str = include_str!("recursive_shapes.py");
@@ -111,11 +111,7 @@ fn only_the_recursion_limit_bounds_plain_recursion() {
 
 /// How `f` of a program ends, without and with a raised recursion limit, with a description.
 fn ends(name: &str, source: &str) -> [(Run, String); 2] {
-    let limits = Limits {
-        fuel: 5_000_000_000,
-        memory: 1 << 30,
-        ..Limits::default()
-    };
+    let limits = changed(|it| { it.fuel = 5_000_000_000; it.memory = 1 << 30; });
     ["", "import sys\nsys.setrecursionlimit(10**7)\n"].map(|limit| {
         let run = run_within(sandbox(), &format!("{limit}{source}"), &["[]"], &limits);
         let words = format!("{name}: {:?} {:?}", run.end, run.calls.first());
