@@ -74,9 +74,19 @@ impl Messages {
     /// The first error in the header.
     #[must_use]
     pub fn header_error(&self) -> Option<&Message> {
-        let is_error = |message: &&Message| message.severity == Severity::Error;
-        self.header.iter().find(is_error)
+        first_error(&self.header)
     }
+
+    /// The first error in the body. Code in it may have written the messages, so they explain a verdict and never decide it.
+    #[must_use]
+    pub fn body_error(&self) -> Option<&Message> {
+        first_error(&self.body)
+    }
+}
+
+fn first_error(messages: &[Message]) -> Option<&Message> {
+    let is_error = |message: &&Message| message.severity == Severity::Error;
+    messages.iter().find(is_error)
 }
 
 /// Why Lean gave no answer.

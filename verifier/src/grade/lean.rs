@@ -3,11 +3,10 @@
 //! A proof is a program that runs while it is elaborated, so the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
 //! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also in a
 //! jail ([`kernel_runner`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
-//! explain a verdict ([`messages`]).
+//! explain a verdict.
 
 mod extract;
 mod kernel_runner;
-mod messages;
 mod proof;
 mod scan;
 mod settings;
@@ -131,7 +130,7 @@ impl LeanGrader {
         let compile = || {
             let compiled = self.lean.compile(header, &sources.proof)?;
             // It may have been stopped, or a busy machine may have kept its output.
-            if compiled.files.is_empty() && messages::first_error(&compiled.messages).is_none() {
+            if compiled.files.is_empty() && compiled.messages.body_error().is_none() {
                 let reason = "it compiled nothing of the proof, and printed no error";
                 return Err(LeanError::Crashed(reason.to_owned()));
             }
@@ -212,7 +211,7 @@ impl LeanGrader {
         sources: &proof::LeanSources,
         compiled: &Compiled,
     ) -> Grading {
-        let error = messages::first_error(&compiled.messages);
+        let error = compiled.messages.body_error();
         if let Some(error) = error.filter(|_| compiled.files.is_empty()) {
             let detail = json!({
                 "reason": excerpt(&error.data),

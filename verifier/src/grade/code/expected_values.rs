@@ -303,31 +303,27 @@ fn expected_values_of(run: Run, calls: usize) -> Result<ExpectedValues, NoExpect
         ),
         retryable: false,
     };
-    match run.end {
-        End::Completed | End::Uncalled | End::Watched => {}
-        End::Unloadable { kind, message } => {
-            return Err(wrong(format!("{kind}: {}", excerpt(&message))));
+    let retryable = run.end == End::MachineOutOfMemory;
+    let problem = match run.end {
+        End::Completed | End::Uncalled | End::Watched if run.calls.len() == calls => None,
+        End::Completed | End::Uncalled | End::Watched => {
+            let answered = run.calls.len();
+            Some(format!("{answered} of {calls} calls were answered"))
         }
-        End::OutOfFuel => return Err(wrong("it ran out of fuel".to_owned())),
-        End::OutOfTime => return Err(wrong("it ran out of time".to_owned())),
-        End::OutOfMemory => return Err(wrong("it ran out of memory".to_owned())),
-        End::MachineOutOfMemory => {
-            return Err(NoExpectedValues {
-                retryable: true,
-                ..wrong("the machine ran out of memory".to_owned())
-            });
-        }
-        End::Exited { status, .. } => {
-            return Err(wrong(format!("it exited with status {status}")));
-        }
-        End::TooMuchOutput => return Err(wrong("it wrote too much".to_owned())),
-        End::Died(how) => return Err(wrong(format!("it died ({})", excerpt(&how)))),
-    }
-    if run.calls.len() != calls {
-        return Err(wrong(format!(
-            "{} of {calls} calls were answered",
-            run.calls.len()
-        )));
+        End::Unloadable { kind, message } => Some(format!("{kind}: {}", excerpt(&message))),
+        End::OutOfFuel => Some("it ran out of fuel".to_owned()),
+        End::OutOfTime => Some("it ran out of time".to_owned()),
+        End::OutOfMemory => Some("it ran out of memory".to_owned()),
+        End::MachineOutOfMemory => Some("the machine ran out of memory".to_owned()),
+        End::Exited { status, .. } => Some(format!("it exited with status {status}")),
+        End::TooMuchOutput => Some("it wrote too much".to_owned()),
+        End::Died(how) => Some(format!("it died ({})", excerpt(&how))),
+    };
+    if let Some(problem) = problem {
+        return Err(NoExpectedValues {
+            retryable,
+            ..wrong(problem)
+        });
     }
     let mut values = Vec::with_capacity(run.calls.len());
     for (index, call) in run.calls.into_iter().enumerate() {

@@ -8,7 +8,6 @@ use std::time::{Duration, Instant};
 use sandboxes::lean::{Lean, LeanError, with_retry};
 
 use super::kernel_runner::CheckFailure;
-use super::messages;
 
 /// The compiled module of a statement.
 pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
@@ -149,7 +148,7 @@ fn compile(
     let (compiled, _) = with_retry(|| lean.compile(header, statement));
     let compiled = compiled.map_err(NoStatement::NoAnswer)?;
     if compiled.files.is_empty() {
-        return match messages::first_error(&compiled.messages) {
+        return match compiled.messages.body_error() {
             Some(error) => Ok(Err(format!(
                 "Lean does not accept the statement: {}",
                 error.data
