@@ -20,10 +20,10 @@ fn options() -> EngineOptions {
 }
 
 /// A model with random weights and a token for each byte.
-fn small() -> Engine {
+fn small(seed: u64) -> Engine {
     let mut config = support::config(&mut support::Random(1), Family::Llama);
     config.vocab_size += 256;
-    Engine::random(config, 7, options()).unwrap()
+    Engine::random(config, seed, options()).unwrap()
 }
 
 fn groups(engine: &Engine) -> Vec<Group> {
@@ -157,99 +157,70 @@ fn candle_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
 fn training_resumes_from_a_state_as_if_it_had_not_stopped() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
-    train(&engine);
-    engine.save_state(file("one")).unwrap();
-    train(&engine);
-    engine.save_state(file("two")).unwrap();
-    let expected = logp(&engine);
-    drop(engine);
-
-    let resumed = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
-    resumed.load_state(file("one")).unwrap();
-    train(&resumed);
-    assert_eq!(logp(&resumed), expected);
-    std::fs::create_dir(file("again")).unwrap();
-    resumed.save_state(file("again/two")).unwrap();
-    assert_same_file("two", folder.path(), &file("again"));
-}
-
-#[test]
-fn a_state_without_moments_is_restored_and_a_state_cut_short_changes_nothing() {
-    let folder = tempfile::tempdir().unwrap();
-    let file = |name: &str| folder.path().join(name);
     let content = |name: &str| std::fs::read(file(name)).unwrap();
-    let engine = small();
+    let engine = small(7);
     engine.save_state(file("fresh")).unwrap();
     train(&engine);
     engine.save_state(file("one")).unwrap();
     train(&engine);
+    engine.save_state(file("two")).unwrap();
+
+    // In another process, whose model has other weights.
+    let resumed = small(8);
+    resumed.load_state(file("one")).unwrap();
+    train(&resumed);
+    assert_eq!(logp(&resumed), logp(&engine));
+    std::fs::create_dir(file("again")).unwrap();
+    resumed.save_state(file("again/two")).unwrap();
+    assert_same_file("two", folder.path(), &file("again"));
 
     // Back to the initial state, without moments and updates.
     engine.load_state(file("fresh")).unwrap();
     train(&engine);
     engine.save_state(file("one again")).unwrap();
     assert!(content("one") == content("one again"));
-
-    let intact = content("one");
-    std::fs::write(file("cut"), &intact[..intact.len() / 2]).unwrap();
-    let error = engine.load_state(file("cut")).unwrap_err().to_string();
-    assert!(
-        error.contains("cut") && error.contains("cut short"),
-        "{error}"
-    );
-    // The failed load changed nothing.
-    engine.save_state(file("still one")).unwrap();
-    assert!(intact == content("still one"));
 }
 
 #[test]
-fn a_state_of_another_model_is_rejected() {
-    let folder = tempfile::tempdir().unwrap();
-    let engine = Engine::open(&fetched::needed_smollm2(), options()).unwrap();
-    let checkpoint = folder.path().join("checkpoint");
-    engine.save_model(checkpoint.clone()).unwrap();
-    let error = engine
-        .load_state(checkpoint.join("model.safetensors"))
-        .unwrap_err();
-    assert!(
-        error.to_string().contains("not a training state"),
-        "{error}"
-    );
-    let missing = engine.load_state(folder.path().join("none")).unwrap_err();
-    assert!(missing.to_string().contains("none"), "{missing}");
-}
-
-#[test]
-fn a_damaged_or_older_state_is_rejected() {
+fn a_damaged_older_or_foreign_state_is_rejected_and_changes_nothing() {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| folder.path().join(name);
-    let engine = small();
+    let engine = small(7);
+    train(&engine);
     engine.save_state(file("whole")).unwrap();
     let intact = std::fs::read(file("whole")).unwrap();
-    let rejection = |bytes: &[u8]| {
-        std::fs::write(file("changed"), bytes).unwrap();
-        engine.load_state(file("changed")).unwrap_err().to_string()
-    };
-    // Damage in the weights, and in the digest itself.
-    for at in [intact.len() / 2, intact.len() - 33, intact.len() - 1] {
-        let mut damaged = intact.clone();
-        damaged[at] ^= 1;
-        let error = rejection(&damaged);
-        assert!(
-            error.contains("changed") && error.contains("is damaged"),
-            "{at}: {error}"
-        );
-    }
-    let longer = [&intact[..], &[0]].concat();
-    assert!(rejection(&longer).contains("is damaged"));
+    engine.save_model(file("checkpoint")).unwrap();
+    let model = std::fs::read(file("checkpoint/model.safetensors")).unwrap();
     let format = b"rapid-state-";
     let begins = intact.windows(format.len()).position(|part| part == format);
-    let mut old = intact.clone();
-    old[begins.unwrap() + format.len()] = b'1';
-    assert!(rejection(&old).contains("is not a training state of this version"));
-
-    // The rejected files changed nothing, and the intact one is loaded.
+    let changed = |at: usize, byte: u8| {
+        let mut changed = intact.clone();
+        changed[at] = byte;
+        changed
+    };
+    let damaged = |at: usize| changed(at, !intact[at]);
+    for (bytes, words) in [
+        // Damage in the weights, and in the digest itself.
+        (damaged(intact.len() / 2), "is damaged"),
+        (damaged(intact.len() - 33), "is damaged"),
+        (damaged(intact.len() - 1), "is damaged"),
+        ([&intact[..], &[0]].concat(), "is damaged"),
+        (intact[..intact.len() / 2].to_vec(), "cut short"),
+        (
+            changed(begins.unwrap() + format.len(), b'1'),
+            "is not a training state of this version",
+        ),
+        (model, "not a training state"),
+    ] {
+        std::fs::write(file("changed"), bytes).unwrap();
+        let error = engine.load_state(file("changed")).unwrap_err().to_string();
+        assert!(
+            error.contains("changed") && error.contains(words),
+            "{words}: {error}"
+        );
+    }
+    let missing = engine.load_state(file("none")).unwrap_err().to_string();
+    assert!(missing.contains("none"), "{missing}");
     engine.save_state(file("again")).unwrap();
     assert!(intact == std::fs::read(file("again")).unwrap());
     engine.load_state(file("whole")).unwrap();

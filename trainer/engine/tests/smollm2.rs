@@ -92,22 +92,6 @@ fn a_completion_has_min_tokens_tokens_before_its_end_and_the_models_log_probabil
 }
 
 #[test]
-fn texts_are_restored_from_their_tokens() {
-    for text in [
-        "plain words, and 1234 digits",
-        "  leading blanks\n\n\tand tabs ",
-        "ünïcode — 漢字 🦀🦀",
-        "def f(x):\r\n    return x ** 2",
-        "",
-    ] {
-        let tokens = ENGINE.encode(text, false).unwrap();
-        assert_eq!(ENGINE.decode(&tokens).unwrap(), text);
-    }
-    // Every digit is a token of its own.
-    assert_eq!(ENGINE.encode("1234567", false).unwrap().len(), 7);
-}
-
-#[test]
 fn special_tokens_are_recognised_only_on_request() {
     assert_eq!(ENGINE.encode("<|im_end|>", true).unwrap(), [2]);
     let literal = ENGINE.encode("<|im_end|>", false).unwrap();
