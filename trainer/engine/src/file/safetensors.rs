@@ -68,13 +68,8 @@ impl<'de> Visitor<'de> for HeaderVisitor {
     }
 }
 
-/// Supported number formats.
-#[derive(Debug, Clone, Copy)]
-enum Kind {
-    F32,
-    F16,
-    Bf16,
-}
+/// Reads the elements of a number format.
+type ReadFn = fn(&[u8]) -> Vec<f32>;
 
 /// An open safetensors file.
 pub(crate) struct SafetensorsFile {
@@ -165,17 +160,13 @@ impl SafetensorsFile {
 
     /// A tensor's elements in f32, row-major, if it has exactly this shape.
     pub(crate) fn tensor(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
-        let (kind, start, length) = self.locate(name, shape)?;
+        let (read, start, length) = self.locate(name, shape)?;
         let mut raw = vec![0; length];
         self.file
             .seek(SeekFrom::Start(start))
             .and_then(|_| self.file.read_exact(&mut raw))
             .map_err(|e| self.wrong(format!("cannot be read at the tensor `{name}`: {e}")))?;
-        Ok(match kind {
-            Kind::F32 => super::f32_from_le(&raw),
-            Kind::F16 => super::f32_from_f16_le(&raw),
-            Kind::Bf16 => super::f32_from_bf16_le(&raw),
-        })
+        Ok(read(&raw))
     }
 
     fn wrong(&self, reason: String) -> EngineError {
@@ -185,8 +176,8 @@ impl SafetensorsFile {
         }
     }
 
-    /// A tensor's type, first byte in the file and number of bytes.
-    fn locate(&self, name: &str, shape: &[usize]) -> Result<(Kind, u64, usize), EngineError> {
+    /// What reads a tensor's elements, its first byte in the file and number of bytes.
+    fn locate(&self, name: &str, shape: &[usize]) -> Result<(ReadFn, u64, usize), EngineError> {
         let entry = self
             .entries
             .get(name)
@@ -197,10 +188,10 @@ impl SafetensorsFile {
                 entry.shape
             )));
         }
-        let (kind, size) = match entry.dtype.as_str() {
-            "F32" => (Kind::F32, 4),
-            "F16" => (Kind::F16, 2),
-            "BF16" => (Kind::Bf16, 2),
+        let (read, size): (ReadFn, usize) = match entry.dtype.as_str() {
+            "F32" => (super::f32_from_le, 4),
+            "F16" => (super::f32_from_f16_le, 2),
+            "BF16" => (super::f32_from_bf16_le, 2),
             other => {
                 return Err(self.wrong(format!(
                     "the tensor `{name}` is of type {other}; F32, F16 and BF16 are supported"
@@ -218,6 +209,6 @@ impl SafetensorsFile {
                     end - start
                 ))
             })?;
-        Ok((kind, self.data + start, length))
+        Ok((read, self.data + start, length))
     }
 }
