@@ -100,17 +100,13 @@ impl ContainerGuard {
                     return Termination::Ended(End::Died(describe_exit(status)));
                 }
                 State::Exited { .. } => {
-                    return SandboxError::Deferred(Deferred::Failed(
-                        "a container was killed from outside while a program ran in it; judge it again".to_owned(),
-                    ))
-                    .into();
+                    let what = "a container was killed from outside while a program ran in it; judge it again";
+                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
                 }
                 State::Running if self.interruptions != self.engine.interruptions() => {
-                    return SandboxError::Deferred(Deferred::Failed(
-                        "the Docker engine was restarted while a program ran; judge it again"
-                            .to_owned(),
-                    ))
-                    .into();
+                    let what =
+                        "the Docker engine was restarted while a program ran; judge it again";
+                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
                 }
                 State::Running => {
                     return Termination::Ended(End::Died(

@@ -143,11 +143,13 @@ impl DockerSandbox {
         };
         match &self.runtime {
             Some(runtime) => on(runtime, work),
-            None => Err(SandboxError::Deferred(Deferred::Failed(
-                "the sandbox is being closed".to_owned(),
-            ))),
+            None => Err(closed()),
         }
     }
+}
+
+fn closed() -> SandboxError {
+    Deferred::Failed("the sandbox is being closed".to_owned()).into()
 }
 
 async fn until_abandoned(abandoned: Option<Abandoned>) {
@@ -194,9 +196,8 @@ async fn open(
         memory: settings.memory,
         source: source(),
     });
-    let slot = Arc::clone(&slots).acquire_owned().await.map_err(|_| {
-        SandboxError::Deferred(Deferred::Failed("the sandbox is being closed".to_owned()))
-    })?;
+    let slot = Arc::clone(&slots).acquire_owned().await;
+    let slot = slot.map_err(|_| closed())?;
     let first = factory.make(slot).await?;
     let identity = Identity {
         backend: BACKEND.to_owned(),

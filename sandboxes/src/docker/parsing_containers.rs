@@ -1,6 +1,6 @@
 //! Containers that read texts. No part of a text runs in such a container, so it stays for the next texts, whereas a program's container is removed after its run.
 
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::clock::overrun;
@@ -46,10 +46,7 @@ impl ParsingContainers {
 
     /// Removes all idle parsing containers.
     pub(super) fn close(&self) {
-        self.idle
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.idle().clear();
     }
 
     /// Has the harness's `outline` read `texts`.
@@ -72,9 +69,13 @@ impl ParsingContainers {
         Ok(run)
     }
 
+    fn idle(&self) -> MutexGuard<'_, Vec<ParsingContainer>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// Takes an idle parsing container with these limits.
     fn take(&self, limits: Limits) -> Option<ParsingContainer> {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         let at = idle
             .iter()
             .position(|container| container.limits == limits)?;
@@ -83,7 +84,7 @@ impl ParsingContainers {
     }
 
     fn put_back(&self, container: ParsingContainer, run: &Run) {
-        let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut idle = self.idle();
         if run.end != End::Completed || container.reading > MAX_READING || self.max_idle == 0 {
             return;
         }

@@ -1,7 +1,7 @@
 //! The pool of warm containers. It is filled in the background, bounded, and hands out each container once.
 
 use std::collections::VecDeque;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
 use bollard::models::ContainerCreateBody;
@@ -9,7 +9,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 
 use super::engine::{Engine, engine_failed};
 use super::guest::Guest;
-use super::owner;
+use super::{closed, owner};
 use crate::{Deferred, SandboxError};
 
 /// Containers that are being created at a time.
@@ -103,18 +103,16 @@ impl Pool {
     /// Removes all warm guests and creates no more.
     pub(super) fn close(&self) {
         self.ready.close();
-        self.warm
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clear();
+        self.warm().clear();
+    }
+
+    fn warm(&self) -> MutexGuard<'_, VecDeque<Guest>> {
+        self.warm.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds a warm guest.
     pub(super) fn put(&self, guest: Guest) {
-        self.warm
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .push_back(guest);
+        self.warm().push_back(guest);
         self.ready.add_permits(1);
         self.failure.send_replace(None);
     }
@@ -131,14 +129,9 @@ impl Pool {
                 permit = self.ready.acquire_many(count) => permit,
                 why = next_failure(&mut failure) => return Err(SandboxError::Deferred(Deferred::Failed(why))),
             };
-            let Ok(permit) = permit else {
-                return Err(SandboxError::Deferred(Deferred::Failed(
-                    "the sandbox is being closed".to_owned(),
-                )));
-            };
-            permit.forget();
+            permit.map_err(|_| closed())?.forget();
             let mut taken: Vec<Guest> = {
-                let mut warm = self.warm.lock().unwrap_or_else(PoisonError::into_inner);
+                let mut warm = self.warm();
                 let count = N.min(warm.len());
                 warm.drain(..count).collect()
             };

@@ -10,7 +10,7 @@
 use std::ffi::{c_int, c_void};
 use std::ops::Range;
 use std::ptr;
-use std::sync::{Mutex, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
@@ -401,10 +401,7 @@ impl Mpi {
         pieces: &[Range<usize>],
     ) -> Result<Vec<Vec<u8>>, EngineError> {
         self.check_size(send.len())?;
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions();
         let lengths = pieces
             .iter()
             .flat_map(|piece| (piece.len() as u64).to_ne_bytes());
@@ -436,6 +433,12 @@ impl Mpi {
         }
         parts.reverse();
         Ok(parts)
+    }
+
+    fn functions(&self) -> MutexGuard<'_, Functions> {
+        self.functions
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
     }
 
     fn failed(&self, reason: &str) -> EngineError {
@@ -491,29 +494,20 @@ impl Group for Mpi {
         places: &[Range<usize>],
     ) -> Result<[Vec<f32>; 2], EngineError> {
         self.check_size(size_of::<f32>() * send.len().max(received.len()))?;
-        let mut functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let mut functions = self.functions();
         functions
             .exchange(send, pieces, received, places, self.deadline)
             .map_err(|reason| self.failed(&reason))
     }
 
     fn finish(&self) {
-        let functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let functions = self.functions();
         // SAFETY: the last call of MPI in this process.
         unsafe { (functions.finalize)() };
     }
 
     fn abort(&self, code: i32) {
-        let functions = self
-            .functions
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
+        let functions = self.functions();
         // SAFETY: ends the processes of all ranks.
         unsafe { (functions.abort)(functions.world, code) };
     }
