@@ -1,7 +1,7 @@
 //! MiniF2F's 488 statements: each has a prompt, and each completion of it becomes a file for Lean. There is no Mathlib here, so this tests what a Lean with Mathlib would be
-//! given, and how a service without Lean responds.
+//! given.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::{Arc, Mutex};
 
 use crate::data;
@@ -10,14 +10,11 @@ use datasets::{LeanTask, Task, TaskSpec};
 use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
-use verifier::config::Config;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
-use verifier::pool::ClientId;
-use verifier::service::{Batch, JudgeItem, judge};
-use verifier_api::{Id, Verdict};
+use verifier_api::Verdict;
 
-/// All tasks, or the excerpt's dozen, and their folder.
-fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
+/// All tasks, or the excerpt's dozen.
+fn tasks() -> Vec<(Task, LeanTask)> {
     let data::Records { folder, whole } = data::holding("minif2f").expect("there is an excerpt");
     let dataset = datasets::open("minif2f", Some(&folder)).unwrap();
     assert_eq!(
@@ -29,7 +26,7 @@ fn tasks() -> (Vec<(Task, LeanTask)>, PathBuf) {
         TaskSpec::Lean(lean) => (task, lean),
         _ => panic!("{} is not a theorem", task.id),
     };
-    (all.map(lean).collect(), folder)
+    all.map(lean).collect()
 }
 
 /// A Lean that compiles every statement, refuses every proof, and records its inputs.
@@ -62,7 +59,7 @@ impl Lean for Recorder {
 
 #[test]
 fn every_statement_has_a_prompt_and_a_file_for_lean() {
-    let (tasks, _) = tasks();
+    let tasks = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
     let identity = Identity {
@@ -123,46 +120,5 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
             "the header of {} is not listed",
             task.id
         );
-    }
-}
-
-#[tokio::test]
-async fn without_lean_every_proof_is_unavailable_with_a_remedy() {
-    let (tasks, folder) = tasks();
-    let mut registry = verifier::registry::Registry::default();
-    registry.add(datasets::open("minif2f", Some(&folder)).unwrap());
-    let config = Config::default();
-    let (service, _) = verifier::setup::with_registry(
-        &config,
-        None,
-        registry,
-        verifier::service::DiskStores::default(),
-    )
-    .unwrap();
-    let none = verifier::graders::no_sandbox("not needed".to_owned());
-    let preparing = Arc::clone(&service);
-    tokio::task::spawn_blocking(move || preparing.prepare(none))
-        .await
-        .unwrap();
-    let items: Vec<JudgeItem> = tasks
-        .iter()
-        .map(|(task, _)| JudgeItem {
-            id: Id::Text(task.id.clone()),
-            task: service.registry().get(&task.id).unwrap(),
-            prompt: String::new(),
-            completion: "norm_num".to_owned(),
-            test_mode: verifier::grade::code::TestMode::UntilFailure,
-        })
-        .collect();
-    let batch = Batch::new(&service, items);
-    let judgements = judge(&service, ClientId::default(), batch).await.unwrap();
-    assert_eq!(judgements.len(), tasks.len());
-    for judgement in judgements {
-        assert_eq!(
-            (judgement.verdict, judgement.reward, judgement.retryable),
-            (Verdict::Unavailable, None, false)
-        );
-        let reason = judgement.detail["reason"].as_str().unwrap();
-        assert!(reason.contains("sandboxes/lean/README.md"), "{reason}");
     }
 }

@@ -68,20 +68,19 @@ fn options(dtype: Dtype, lora: Option<Lora>) -> EngineOptions {
     }
 }
 
-/// Runs `work` on rank 0 of `size` ranks, which are threads.
+/// Runs `work` on rank 0 of these ranks, which are threads.
 fn with_ranks<T>(
-    size: usize,
-    deadline: Duration,
+    ranks: Vec<Arc<dyn Ranks>>,
     work: impl FnOnce(&dyn Fn(&Path, EngineOptions) -> Result<Engine, EngineError>) -> T,
 ) -> T {
-    let mut ranks = local(size, deadline).into_iter();
+    let mut ranks = ranks.into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let local = Local {
         gpu: 0,
         threads: Some(1),
     };
     let followers: Vec<_> = ranks
-        .map(|ranks: Arc<dyn Ranks>| std::thread::spawn(move || follow(&ranks, local)))
+        .map(|ranks| std::thread::spawn(move || follow(&ranks, local)))
         .collect();
     let open = |path: &Path, options: EngineOptions| {
         let ranks = Some(leader.clone());
@@ -184,7 +183,7 @@ fn one_two_and_four_ranks_compute_the_same_bits() {
         let resumed = run(&engine, folder.path(), Some(&first));
         drop(engine);
         for size in [1, 2, 4] {
-            with_ranks(size, DEADLINE, |open| {
+            with_ranks(local(size, DEADLINE), |open| {
                 let engine = open(&path, options.clone()).unwrap();
                 let together = run(&engine, folder.path(), None);
                 assert!(together == alone, "{size} ranks, {dtype:?}, {lora:?}");
@@ -238,7 +237,7 @@ fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
                 let open = || Engine::open(&path, options(Dtype::F32, None)).unwrap();
                 run(open(), open())
             }
-            Some(size) => with_ranks(size, DEADLINE, |open| {
+            Some(size) => with_ranks(local(size, DEADLINE), |open| {
                 let open = || open(&path, options(Dtype::F32, None)).unwrap();
                 run(open(), open())
             }),
@@ -252,7 +251,7 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
     let folder = tempfile::tempdir().unwrap();
     model(folder.path());
     let path = folder.path().join("model");
-    with_ranks(2, DEADLINE, |open| {
+    with_ranks(local(2, DEADLINE), |open| {
         let missing = open(&folder.path().join("nothing"), options(Dtype::F32, None));
         assert!(missing.err().unwrap().to_string().contains("nothing"));
         let slices = EngineOptions {
@@ -295,7 +294,7 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
 fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
     let folder = tempfile::tempdir().unwrap();
     model(folder.path());
-    with_ranks(2, DEADLINE, |open| {
+    with_ranks(local(2, DEADLINE), |open| {
         let engine = open(&folder.path().join("model"), options(Dtype::F32, None)).unwrap();
         let request = |n: u64| GenerateRequest {
             prompt: vec![7, 8, 9].into(),
@@ -432,33 +431,17 @@ fn gpus_exchange_gradients_and_weights_with_each_other() {
         let engine = Engine::open(&path, options()).unwrap();
         let norms_alone = updated(&engine);
         let alone = saved(&engine, folder.path());
-        let mut ranks = local(size, DEADLINE).into_iter();
-        let leader = Leader::new(ranks.next().unwrap()).unwrap();
-        let watched: Vec<_> = ranks.map(|r| Arc::new(Watched::new(r, false))).collect();
-        let followers: Vec<_> = watched
-            .iter()
-            .map(|ranks| {
-                let ranks: Arc<dyn Ranks> = Arc::clone(ranks) as Arc<dyn Ranks>;
-                std::thread::spawn(move || follow(&ranks, Local::default()))
-            })
-            .collect();
-        let engine = EngineOptions {
-            ranks: Some(leader.clone()),
-            ..options()
-        };
-        let engine = Engine::open(&path, engine).unwrap();
-        let norms = updated(&engine);
+        let mut ranks = local(size, DEADLINE);
+        let watched = ranks.drain(1..).map(|r| Arc::new(Watched::new(r, false)));
+        let watched: Vec<Arc<Watched>> = watched.collect();
+        ranks.extend(watched.iter().map(|r| Arc::clone(r) as Arc<dyn Ranks>));
+        let (norms, together) = with_ranks(ranks, |open| {
+            let engine = open(&path, options()).unwrap();
+            (updated(&engine), saved(&engine, folder.path()))
+        });
+        assert!(together == alone, "{size} ranks, {dtype:?}");
         for rank in watched {
             assert!(!rank.gathered.load(Ordering::Relaxed), "{size} ranks");
-        }
-        assert!(
-            saved(&engine, folder.path()) == alone,
-            "{size} ranks, {dtype:?}"
-        );
-        drop(engine);
-        leader.end().unwrap();
-        for follower in followers {
-            follower.join().unwrap().unwrap();
         }
         // The GPU adds up the squares of a shard in parts of its own.
         for (norm, alone) in norms.iter().zip(&norms_alone) {
