@@ -209,7 +209,11 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_the_files_that_the_program_nam
     program.secrets = vec![own.join("token"), token.path().to_owned()];
     let seen = |program: &Program| {
         let messages = messages(&Compiler::new(program.clone(), BOUNDS, 1), "", &body);
-        texts(&messages).iter().map(|it| it.1).collect::<Vec<_>>().join(", ")
+        texts(&messages)
+            .iter()
+            .map(|it| it.1)
+            .collect::<Vec<_>>()
+            .join(", ")
     };
     let inside = "nothing there, nobody there, own, own, nothing there, nothing there";
     assert_eq!(seen(&program), inside);

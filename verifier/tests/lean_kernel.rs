@@ -139,7 +139,9 @@ fn only_a_correct_proof_is_accepted_and_the_process_is_reused() {
         let mut changed = std::fs::read(bench.folder.path().join("proved/Proof.olean")).unwrap();
         changed[60..].fill(0xff);
         bench.set_module("changed", &changed);
-        for name in ["assumed", "another", "missing", "empty", "short", "zeros", "changed"] {
+        for name in [
+            "assumed", "another", "missing", "empty", "short", "zeros", "changed",
+        ] {
             let grading = bench.grade(name);
             assert_eq!(
                 (grading.verdict, grading.deterministic),

@@ -110,7 +110,10 @@ async fn judge_mbppplus(data: &Path, sandbox: &str, cases: &[LabelledItem]) -> V
             .filter(|(case, judgement)| judgement.reward != Some(case.reward))
             .map(|(case, is)| {
                 let (id, reward) = (&case.item.id, case.reward);
-                format!("{id}: should be {reward}, is {:?} {}", is.verdict, is.detail)
+                format!(
+                    "{id}: should be {reward}, is {:?} {}",
+                    is.verdict, is.detail
+                )
             })
             .collect()
     };

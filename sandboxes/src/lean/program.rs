@@ -250,7 +250,10 @@ mod tests {
 
     #[test]
     fn a_program_needs_the_files_that_its_words_and_variables_name() {
-        let variables = [("LEAN_PATH", "lib::/lake/mathlib"), ("ELAN_HOME", "/opt/elan")];
+        let variables = [
+            ("LEAN_PATH", "lib::/lake/mathlib"),
+            ("ELAN_HOME", "/opt/elan"),
+        ];
         let program = program(&variables);
         let needs = program.needs(&["/opt/lean/bin/lean".to_owned(), "run.js".to_owned()]);
         for wanted in [

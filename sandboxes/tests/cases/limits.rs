@@ -2,9 +2,7 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandboxes::{
-    Abandoned, Call, Deferred, End, Program, Request, Sandbox, SandboxError, Work,
-};
+use sandboxes::{Abandoned, Call, Deferred, End, Program, Request, Sandbox, SandboxError, Work};
 
 use super::{changed, result, run, run_within, timed_out, try_run};
 

@@ -44,7 +44,10 @@ fn garbage_on_the_connection_to_the_host_ends_the_run() {
         let source = format!(
             "import os, stat, fcntl\ndef pipe(fd):\n    try: return stat.S_ISFIFO(os.fstat(fd).st_mode) and fcntl.fcntl(fd, fcntl.F_GETFL) & 3 == os.O_WRONLY\n    except OSError: return False\ndef f():\n    out = next(fd for fd in range(64) if pipe(fd))\n    {body}\n    return 1"
         );
-        let limits = changed(|it| { it.fuel = 1_000_000_000; it.value = 1 << 16; });
+        let limits = changed(|it| {
+            it.fuel = 1_000_000_000;
+            it.value = 1 << 16;
+        });
         let run = run_within(&*sandbox, &source, &["[]", "[]"], &limits);
         assert!(
             !matches!(run.end, End::Completed | End::Unloadable { .. }),

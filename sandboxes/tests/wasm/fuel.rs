@@ -34,7 +34,10 @@ fn equal_runs_use_equal_fuel() {
 
 #[test]
 fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
-    let limits = changed(|it| { it.backstop = 0.05; it.fuel = u64::MAX / 2; });
+    let limits = changed(|it| {
+        it.backstop = 0.05;
+        it.fuel = u64::MAX / 2;
+    });
     let source = "def f():\n    while True: pass";
     assert!(matches!(
         try_run(sandbox(), source, &["[]"], &limits),

@@ -134,7 +134,9 @@ fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     let mut model = Model::new(config, weights, backend::cpu::open(None).unwrap()).unwrap();
     let n = prompt.len();
     model.reserve_kv(n).unwrap();
-    model.logits(&support::batch(prompt, 0, 0), &[n - 1]).unwrap()
+    model
+        .logits(&support::batch(prompt, 0, 0), &[n - 1])
+        .unwrap()
 }
 
 /// candle-transformers' logits after the last token, from the checkpoint's files alone.

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use engine::backend::Bf16Kernel;
 use engine::backend::Dtype;
-use engine::batch::{Group, TokenStats};
+use engine::batch::Group;
 use engine::config::Family;
 use engine::load::Weights;
 use engine::model::{Model, TensorKind};
@@ -115,9 +115,8 @@ fn gradients_in_bf16_are_near_those_in_f32() {
         };
         let exact = gradient_in((Dtype::F32, None), &c.weights);
         let rounded = gradient_in((Dtype::F32, None), &support::rounded(&c.weights));
-        let distance_from_exact = |gradient: &BTreeMap<String, Vec<f32>>| {
-            distance(&all(gradient), &all(&exact))
-        };
+        let distance_from_exact =
+            |gradient: &BTreeMap<String, Vec<f32>>| distance(&all(gradient), &all(&exact));
         let rounded_distance = distance_from_exact(&rounded);
         // Emulated tiles take minutes for all models.
         let emulated = |kernel| kernel == Some(Bf16Kernel::Amx) && seed >= 108;

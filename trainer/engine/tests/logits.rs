@@ -2,7 +2,6 @@
 
 use crate::support;
 
-use engine::batch::{Batch, Span};
 use engine::config::Family;
 use engine::model::Model;
 use engine::parity;

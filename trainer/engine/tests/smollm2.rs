@@ -7,8 +7,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
 use engine::{
-    Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group,
-    Sampling,
+    Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling,
 };
 
 fn open(dtype: Dtype) -> Engine {

@@ -190,12 +190,10 @@ impl Gguf {
             GgmlDType::F32 => Ok(super::f32_from_le(&raw)),
             GgmlDType::F16 => Ok(super::f32_from_f16_le(&raw)),
             GgmlDType::BF16 => Ok(super::f32_from_bf16_le(&raw)),
-            _ => {
-                qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
-                    .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
-                    .and_then(|values| values.flatten_all()?.to_vec1())
-                    .map_err(|e| format!("the tensor `{name}` cannot be expanded: {e}"))
-            }
+            _ => qtensor_from_ggml(kind, &raw, shape.to_vec(), &candle_core::Device::Cpu)
+                .and_then(|blocks| blocks.dequantize(&candle_core::Device::Cpu))
+                .and_then(|values| values.flatten_all()?.to_vec1())
+                .map_err(|e| format!("the tensor `{name}` cannot be expanded: {e}")),
         }
     }
 

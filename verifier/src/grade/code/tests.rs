@@ -75,10 +75,25 @@ fn the_end_of_a_run_decides_only_if_no_value_was_wrong() {
         message: "line 1".to_owned(),
     };
     for (calls, end, verdict, passed) in [
-        (&["2", "4.0", "6"][..], End::Completed, Verdict::Correct, Some(3)),
-        (&["2", "5", "7"], End::Completed, Verdict::Incorrect, Some(1)),
+        (
+            &["2", "4.0", "6"][..],
+            End::Completed,
+            Verdict::Correct,
+            Some(3),
+        ),
+        (
+            &["2", "5", "7"],
+            End::Completed,
+            Verdict::Incorrect,
+            Some(1),
+        ),
         // More answers than calls.
-        (&["2", "4", "6", "8"], End::Completed, Verdict::Correct, Some(3)),
+        (
+            &["2", "4", "6", "8"],
+            End::Completed,
+            Verdict::Correct,
+            Some(3),
+        ),
         (&["2", "4"], End::Completed, Verdict::Incorrect, None),
         (&["2"], End::OutOfFuel, Verdict::Timeout, None),
         (&["3"], End::OutOfFuel, Verdict::Incorrect, None),

@@ -242,11 +242,17 @@ mod tests {
         let only_query = "```lean4\n#print axioms two\n```";
         for completion in [" \n ", "-- a remark", other, only_query] {
             let found = sources_of(completion);
-            assert!(matches!(found, Err(NothingToCompile::NoProof(_))), "{completion}");
+            assert!(
+                matches!(found, Err(NothingToCompile::NoProof(_))),
+                "{completion}"
+            );
         }
         for completion in ["sorry", "import Foo\nrw [h]"] {
             let found = sources_of(completion);
-            assert!(matches!(found, Err(NothingToCompile::Refused(_))), "{completion}");
+            assert!(
+                matches!(found, Err(NothingToCompile::Refused(_))),
+                "{completion}"
+            );
         }
         for statement in [
             "def x := 1",

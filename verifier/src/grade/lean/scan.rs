@@ -29,7 +29,9 @@ static LISTS: LazyLock<HashSet<(&str, &str)>> =
 
 /// The words of a text's indented lines, each with the last line before it that is not indented.
 fn listed(text: &'static str) -> impl Iterator<Item = (&'static str, &'static str)> {
-    let lines = text.lines().filter(|line| !line.starts_with('#') && !line.is_empty());
+    let lines = text
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty());
     let mut list = "";
     lines.flat_map(move |line| {
         let is_word = line.starts_with(' ');
@@ -349,8 +351,7 @@ pub(super) fn check_header(text: &str) -> Result<String, Refused> {
             "noncomputable" => matches!(arguments, [section] if section.text == "section"),
             "set_option" => {
                 let known = |option: &str| {
-                    is_in("options", option)
-                        || option.strip_prefix("linter.").is_some_and(is_name)
+                    is_in("options", option) || option.strip_prefix("linter.").is_some_and(is_name)
                 };
                 let value = |value: &str| {
                     matches!(value, "true" | "false")

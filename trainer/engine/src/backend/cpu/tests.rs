@@ -269,22 +269,6 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
     }
 }
 
-/// Attention with one head, whose queries, keys and values lie side by side.
-fn one_head(qkv: Buf) -> Attention {
-    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
-    Attention {
-        q,
-        k,
-        v,
-        heads: 1,
-        kv_heads: 1,
-        head_dim: 8,
-        scale: 0.3,
-        soft_cap: None,
-        window: None,
-    }
-}
-
 #[test]
 #[should_panic(expected = "overlaps")]
 fn overlapping_gradients_of_attention_are_rejected() {
