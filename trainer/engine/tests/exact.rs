@@ -3,7 +3,6 @@
 use crate::support;
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
 
 use engine::backend::Dtype;
 use engine::batch::{Batch, Group, Span};
@@ -12,8 +11,8 @@ use engine::model::Model;
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
 use engine::train::score;
-use engine::{Completion, Device, Engine, EngineOptions, GenerateRequest};
-use support::{Random, config, every_arithmetic, model_of, weights};
+use engine::{Device, Engine, EngineOptions, GenerateRequest};
+use support::{Random, answered, config, every_arithmetic, model_of, weights};
 
 const TEMPERATURE: f32 = 0.9;
 /// Number of rows that are allocated together, as in the cache.
@@ -253,16 +252,6 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
         .collect()
 }
 
-/// The completions by request and sample.
-fn completions(
-    engine: &Engine,
-    requests: &[GenerateRequest],
-) -> BTreeMap<(usize, usize), Completion> {
-    let completions = engine.generate(requests.to_vec()).into_iter();
-    let completions = completions.map(Result::unwrap);
-    completions.map(|c| ((c.request, c.sample), c)).collect()
-}
-
 #[test]
 fn prompts_that_begin_alike_give_the_same_bits_together_alone_and_in_training() {
     let dtypes = [Dtype::F32, Dtype::Bf16];
@@ -287,13 +276,15 @@ fn prompts_that_begin_alike_give_the_same_bits_together_alone_and_in_training() 
         let engine = open(None);
         let mut alone = BTreeMap::new();
         for (number, request) in requests.iter().enumerate() {
-            for ((_, sample), completion) in completions(&engine, std::slice::from_ref(request)) {
+            for ((_, sample), completion) in
+                support::generate(&engine, std::slice::from_ref(request))
+            {
                 alone.insert((number, sample), completion);
             }
         }
         // The first two caches are so small that samples are preempted and prompts are computed again.
         for kv_tokens in [Some(272), Some(400), None] {
-            let together = completions(&open(kv_tokens), &requests);
+            let together = support::generate(&open(kv_tokens), &requests);
             assert_eq!(together.len(), alone.len());
             for (key, completion) in &together {
                 let expected = &alone[key];
@@ -304,14 +295,8 @@ fn prompts_that_begin_alike_give_the_same_bits_together_alone_and_in_training() 
                 );
             }
         }
-        let group = |(number, request): (usize, &GenerateRequest)| Group {
-            prompt: Arc::clone(&request.prompt),
-            completions: (0..request.seeds.len())
-                .map(|sample| alone[&(number, sample)].tokens.clone())
-                .collect(),
-        };
-        let groups = requests.iter().enumerate().map(group).collect();
-        let scored = engine.score(groups, TEMPERATURE).unwrap();
+        let scored = engine.score(answered(&requests, &alone), TEMPERATURE);
+        let scored = scored.unwrap();
         for (stats, (key, completion)) in scored.iter().zip(&alone) {
             assert!(
                 stats.logp == completion.logp,

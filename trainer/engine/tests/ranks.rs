@@ -3,7 +3,7 @@
 use crate::support;
 
 use std::ops::Range;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
@@ -12,10 +12,11 @@ use engine::backend::Dtype;
 use engine::backend::group::{Group as Ranks, local};
 use engine::config::{Family, ModelConfig};
 use engine::{
-    Completion, Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local,
-    Lora, TokenStats, follow,
+    Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local, Lora,
+    TokenStats, follow,
 };
-use support::{ADAMW, Random, config};
+use support::{ADAMW, Completions, Random, config};
+use tempfile::TempDir;
 
 const SLICES: usize = 4;
 const TEMPERATURE: f32 = 0.9;
@@ -27,8 +28,10 @@ const LORA: Lora = Lora {
     seed: 5,
 };
 
-/// A model on disk whose weights make several shards.
-fn model(folder: &Path) {
+/// A folder with a model whose weights make several shards.
+fn model() -> (TempDir, PathBuf) {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("model");
     let config = ModelConfig {
         vocab_size: VOCABULARY,
         hidden_size: 128,
@@ -40,7 +43,7 @@ fn model(folder: &Path) {
         ..config(&mut Random(3), Family::Llama)
     };
     let engine = Engine::random(config, 7, options(Dtype::F32, None)).unwrap();
-    engine.save_model(folder.join("model")).unwrap();
+    engine.save_model(path.clone()).unwrap();
     let words = (0..VOCABULARY).map(|token| (format!("w{token}"), token.into()));
     let tokenizer = serde_json::json!({
         "version": "1.0",
@@ -51,8 +54,8 @@ fn model(folder: &Path) {
             "unk_token": "w0",
         },
     });
-    let file = folder.join("model/tokenizer.json");
-    std::fs::write(file, tokenizer.to_string()).unwrap();
+    std::fs::write(path.join("tokenizer.json"), tokenizer.to_string()).unwrap();
+    (folder, path)
 }
 
 fn options(dtype: Dtype, lora: Option<Lora>) -> EngineOptions {
@@ -124,7 +127,7 @@ fn objective(zeros: usize) -> engine::Objective {
     })
 }
 
-fn generated(engine: &Engine) -> Vec<Completion> {
+fn generated(engine: &Engine) -> Completions {
     let mut random = Random(5);
     let requests = (0..5).map(|n| GenerateRequest {
         prompt: random.tokens(4 + n, VOCABULARY).into(),
@@ -133,10 +136,7 @@ fn generated(engine: &Engine) -> Vec<Completion> {
         stop_tokens: vec![1, 2, 3],
         ..GenerateRequest::default()
     });
-    let completions = engine.generate(requests.collect()).into_iter();
-    let mut completions: Vec<Completion> = completions.map(Result::unwrap).collect();
-    completions.sort_by_key(|c| (c.request, c.sample));
-    completions
+    support::generate(engine, &requests.collect::<Vec<_>>())
 }
 
 /// Everything that a run computes, and the bytes of its state.
@@ -160,16 +160,18 @@ fn run(engine: &Engine, folder: &Path, resume: Option<&Path>) -> (Vec<String>, V
             told.push(format!("{:?}", generated(&base)));
         }
     }
+    (told, saved(engine, folder))
+}
+
+fn saved(engine: &Engine, folder: &Path) -> Vec<u8> {
     let file = folder.join("state");
     engine.save_state(file.clone()).unwrap();
-    (told, std::fs::read(file).unwrap())
+    std::fs::read(file).unwrap()
 }
 
 #[test]
 fn one_two_and_four_ranks_compute_the_same_bits() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
-    let path = folder.path().join("model");
+    let (folder, path) = model();
     for (dtype, lora) in [
         (Dtype::F32, None),
         (Dtype::Bf16, None),
@@ -200,14 +202,13 @@ fn one_two_and_four_ranks_compute_the_same_bits() {
 
 #[test]
 fn one_slice_is_not_the_sum_of_four() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
+    let (_folder, path) = model();
     let norm = |slices| {
         let options = EngineOptions {
             slices,
             ..options(Dtype::F32, None)
         };
-        let engine = Engine::open(&folder.path().join("model"), options).unwrap();
+        let engine = Engine::open(&path, options).unwrap();
         let report = engine.step(groups(), TEMPERATURE, objective(0), ADAMW);
         report.unwrap().grad_norm
     };
@@ -219,9 +220,7 @@ fn one_slice_is_not_the_sum_of_four() {
 
 #[test]
 fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
-    let path = folder.path().join("model");
+    let (_folder, path) = model();
     let told = |size: Option<usize>| {
         let run = |policy: Engine, reference: Engine| {
             let before = reference.score(groups(), TEMPERATURE).unwrap();
@@ -248,9 +247,7 @@ fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
 
 #[test]
 fn errors_are_those_of_all_ranks_and_leave_them_together() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
-    let path = folder.path().join("model");
+    let (folder, path) = model();
     with_ranks(local(2, DEADLINE), |open| {
         let missing = open(&folder.path().join("nothing"), options(Dtype::F32, None));
         assert!(missing.err().unwrap().to_string().contains("nothing"));
@@ -292,10 +289,9 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
 
 #[test]
 fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
+    let (_folder, path) = model();
     with_ranks(local(2, DEADLINE), |open| {
-        let engine = open(&folder.path().join("model"), options(Dtype::F32, None)).unwrap();
+        let engine = open(&path, options(Dtype::F32, None)).unwrap();
         let request = |n: u64| GenerateRequest {
             prompt: vec![7, 8, 9].into(),
             seeds: (0..64).map(|sample| n * 64 + sample).collect(),
@@ -313,15 +309,14 @@ fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
 
 #[test]
 fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
+    let (_folder, path) = model();
     let mut ranks = local(2, Duration::from_millis(300)).into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let options = EngineOptions {
         ranks: Some(leader.clone()),
         ..options(Dtype::F32, None)
     };
-    let error = Engine::open(&folder.path().join("model"), options);
+    let error = Engine::open(&path, options);
     let error = error.err().unwrap().to_string();
     assert!(error.contains("one of them is gone"), "{error}");
     assert!(leader.end().is_err());
@@ -382,8 +377,7 @@ impl Ranks for Watched {
 
 #[test]
 fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
+    let (_folder, path) = model();
     let mut ranks = local(2, Duration::from_secs(10)).into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
     let faulty: Arc<dyn Ranks> = Arc::new(Watched::new(ranks.next().unwrap(), true));
@@ -392,7 +386,7 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
         ranks: Some(leader),
         ..options(Dtype::F32, None)
     };
-    let engine = Engine::open(&folder.path().join("model"), options).unwrap();
+    let engine = Engine::open(&path, options).unwrap();
     let step = engine.step(groups(), TEMPERATURE, objective(0), ADAMW);
     for error in [step.err(), follower.join().unwrap().err()] {
         let error = error.unwrap();
@@ -412,17 +406,9 @@ fn updated(engine: &Engine) -> Vec<f64> {
     (0..2).map(|n| step(n).unwrap().grad_norm).collect()
 }
 
-fn saved(engine: &Engine, folder: &Path) -> Vec<u8> {
-    let file = folder.join("state");
-    engine.save_state(file.clone()).unwrap();
-    std::fs::read(file).unwrap()
-}
-
 #[test]
 fn gpus_exchange_gradients_and_weights_with_each_other() {
-    let folder = tempfile::tempdir().unwrap();
-    model(folder.path());
-    let path = folder.path().join("model");
+    let (folder, path) = model();
     for (dtype, size) in [(Dtype::F32, 4), (Dtype::Bf16, 2)] {
         let options = || EngineOptions {
             device: Device::Emulated,

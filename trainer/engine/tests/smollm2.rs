@@ -1,14 +1,11 @@
 //! The engine on SmolLM2-135M-Instruct's real weights.
 
 use crate::fetched;
-use crate::support::ADAMW;
+use crate::support::{ADAMW, answered, generate};
 
-use std::collections::BTreeMap;
 use std::sync::{Arc, LazyLock};
 
-use engine::{
-    Completion, Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling,
-};
+use engine::{Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling};
 
 fn open(dtype: Dtype) -> Engine {
     let options = EngineOptions {
@@ -32,14 +29,6 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
     }
 }
 
-fn generate(
-    engine: &Engine,
-    requests: Vec<GenerateRequest>,
-) -> BTreeMap<(usize, usize), Completion> {
-    let completions = engine.generate(requests).into_iter().map(Result::unwrap);
-    completions.map(|c| ((c.request, c.sample), c)).collect()
-}
-
 fn chat(engine: &Engine, question: &str) -> String {
     engine
         .chat_prompt(
@@ -56,7 +45,7 @@ fn the_model_knows_the_capital_of_france() {
         sampling: Sampling::greedy(),
         ..request(&ENGINE, &prompt, &[0], 32)
     };
-    let done = generate(&ENGINE, vec![greedy]).remove(&(0, 0)).unwrap();
+    let done = generate(&ENGINE, &[greedy]).remove(&(0, 0)).unwrap();
     assert!(done.text.contains("Paris"), "{}", done.text);
     assert_eq!(done.finish, Finish::Stop);
     assert_eq!(done.tokens.last(), Some(&2));
@@ -74,7 +63,7 @@ fn a_completion_has_min_tokens_tokens_before_its_end_and_the_models_log_probabil
         min_tokens: 30,
         ..plain.clone()
     };
-    let done = generate(&ENGINE, vec![plain.clone(), longer]);
+    let done = generate(&ENGINE, &[plain.clone(), longer]);
     let (short, long) = (&done[&(0, 0)], &done[&(1, 0)]);
     let own = short.tokens.len() - 1;
     assert!(own < 30 && short.finish == Finish::Stop, "{short:?}");
@@ -131,8 +120,8 @@ fn mixed(engine: &Engine) -> Vec<GenerateRequest> {
 fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
     let engine = open(Dtype::Bf16);
     let requests = mixed(&engine);
-    let completions = generate(&engine, requests.clone());
-    let groups = groups(&requests, &completions);
+    let completions = generate(&engine, &requests);
+    let groups = answered(&requests, &completions);
     let scored = engine.score(groups.clone(), 1.0).unwrap();
     let plain = ENGINE.score(groups, 1.0).unwrap();
     let (mut difference, mut tokens) = (0.0, 0.0);
@@ -150,20 +139,6 @@ fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
     );
 }
 
-/// Requests with their completions, as groups for training.
-fn groups(
-    requests: &[GenerateRequest],
-    completions: &BTreeMap<(usize, usize), Completion>,
-) -> Vec<Group> {
-    let group = |(i, request): (usize, &GenerateRequest)| Group {
-        prompt: Arc::clone(&request.prompt),
-        completions: (0..request.seeds.len())
-            .map(|s| completions[&(i, s)].tokens.clone())
-            .collect(),
-    };
-    requests.iter().enumerate().map(group).collect()
-}
-
 #[test]
 fn a_stop_string_ends_a_completion_even_across_tokens() {
     let prompt = "Count: one, two, three, four,";
@@ -173,7 +148,7 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
             stop_strings: stop_strings.iter().map(|s| (*s).to_owned()).collect(),
             ..request(&ENGINE, prompt, &[0], 40)
         };
-        generate(&ENGINE, vec![request]).remove(&(0, 0)).unwrap()
+        generate(&ENGINE, &[request]).remove(&(0, 0)).unwrap()
     };
     let free = greedy(&[]);
     // A stop string across two words: the last letters of one and the first of the next.
@@ -237,7 +212,7 @@ fn dropping_the_receiver_cancels_the_remaining_samples() {
     assert!(receiver.recv().unwrap().is_ok());
     drop(receiver);
     // Running all requests to the end would take hours.
-    let after = generate(&ENGINE, vec![request(&ENGINE, "Hello", &[0], 2)]);
+    let after = generate(&ENGINE, &[request(&ENGINE, "Hello", &[0], 2)]);
     assert_eq!(after.len(), 1);
 }
 

@@ -7,14 +7,15 @@ pub(crate) mod reference;
 mod tile_unit;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
-use engine::AdamW;
 use engine::backend::{Bf16Kernel, Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::Model;
 use engine::random::SplitMix;
+use engine::{AdamW, Completion, Engine, GenerateRequest};
 
 /// Settings of an update without clipping.
 pub(crate) const ADAMW: AdamW = AdamW {
@@ -214,6 +215,26 @@ pub(crate) fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Ve
             }
         })
         .collect()
+}
+
+/// The completions by request and sample.
+pub(crate) type Completions = BTreeMap<(usize, usize), Completion>;
+
+pub(crate) fn generate(engine: &Engine, requests: &[GenerateRequest]) -> Completions {
+    let completions = engine.generate(requests.to_vec()).into_iter();
+    let completions = completions.map(Result::unwrap);
+    completions.map(|c| ((c.request, c.sample), c)).collect()
+}
+
+/// Requests with their completions, as groups for training.
+pub(crate) fn answered(requests: &[GenerateRequest], completions: &Completions) -> Vec<Group> {
+    let group = |(number, request): (usize, &GenerateRequest)| Group {
+        prompt: Arc::clone(&request.prompt),
+        completions: (0..request.seeds.len())
+            .map(|sample| completions[&(number, sample)].tokens.clone())
+            .collect(),
+    };
+    requests.iter().enumerate().map(group).collect()
 }
 
 /// dL/dlogp of every token of the groups' completions.
