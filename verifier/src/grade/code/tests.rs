@@ -176,16 +176,6 @@ fn a_task_whose_expected_value_has_no_encoding_is_unavailable_and_a_nan_equals_a
 }
 
 #[test]
-fn the_detail_names_the_type_of_a_result_without_encoding() {
-    let got = r#"[{"$opaque":"generator"}]"#;
-    let grading = grading(completed(returned(&["2", got, "6"])));
-    assert_eq!(
-        (grading.verdict, grading.detail["no_encoding"].as_str()),
-        (Verdict::Incorrect, Some("generator"))
-    );
-}
-
-#[test]
 fn expected_values_come_from_one_run_of_the_canonical_solution() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     let mut task = task(Some("right"));
