@@ -217,29 +217,25 @@ impl Score {
             count(self.tasks, "task")
         );
         for (k, estimate) in &self.pass_at {
-            match estimate {
-                Some(Estimate {
-                    mean,
-                    interval: Some(interval),
-                    tasks,
-                }) => {
-                    out += &format!(
-                        "Pass@{k:<4} {:>6}   95% interval {} to {}   over {}\n",
-                        percent(*mean),
-                        percent(interval.low),
-                        percent(interval.high),
-                        count(*tasks, "task")
-                    );
-                }
-                Some(Estimate { mean, tasks, .. }) => {
-                    out += &format!(
-                        "Pass@{k:<4} {:>6}   {}\n",
-                        percent(*mean),
-                        passk::no_interval(*tasks)
-                    );
-                }
-                None => out += &format!("Pass@{k:<4}      –   no task has {k} judged samples\n"),
-            }
+            let Some(Estimate {
+                mean,
+                interval,
+                tasks,
+            }) = estimate
+            else {
+                out += &format!("Pass@{k:<4}      –   no task has {k} judged samples\n");
+                continue;
+            };
+            let interval = match interval {
+                None => passk::no_interval(*tasks),
+                Some(interval) => format!(
+                    "95% interval {} to {}   over {}",
+                    percent(interval.low),
+                    percent(interval.high),
+                    count(*tasks, "task")
+                ),
+            };
+            out += &format!("Pass@{k:<4} {:>6}   {interval}\n", percent(*mean));
         }
         out.push('\n');
         for (verdict, count) in &self.verdicts {

@@ -10,7 +10,7 @@ use std::process::{Command, Stdio};
 use datasets::{CodeTask, Task, TaskSpec, Value};
 use serde::Deserialize;
 use serde_json::json;
-use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict};
+use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef};
 
 use crate::data;
 use crate::running::{Running, docker, interpreter, long};
@@ -169,91 +169,70 @@ async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
     }
 }
 
+/// Completions of a task that asks for twice the number that is read, with `RIGHT` and `WRONG` programs, each with its verdict and the number of the three tests that it
+/// passes.
+const COMPLETIONS: &str = r#"
+RIGHT | correct 3
+Here it is:\n```python\nRIGHT\n```\nFor 1 it prints\n```\n2\n```\n | correct 3
+<think>\n```python\nWRONG\n```\n</think>\n```\nRIGHT\n``` | correct 3
+```python\ndef double(n):\n    return 2 * n\n```\nand\n```python\nprint(double(int(input())))\n``` | correct 3
+```python\nWRONG\n``` | incorrect 1
+```python\ndef f(:\n``` | incorrect 0
+I cannot. | incorrect 0
+  \n | malformed
+```python\nwhile True: pass\n``` | timeout 0
+```python\nx = [0]\nwhile True: x += x\n``` | memory 0
+"#;
+
 #[tokio::test(flavor = "multi_thread")]
 async fn completions_are_read_like_those_of_functions() {
     if !interpreter() {
         return;
     }
-    let test = |stdin: &str, stdout: &str| ProgramTest {
+    let test = |(stdin, stdout): (&str, &str)| ProgramTest {
         stdin: stdin.to_owned(),
         stdout: stdout.to_owned(),
     };
-    let item = |completion: &str, all_tests: bool| Item {
-        id: completion.to_owned(),
+    let tests = [("1\n", "2\n"), ("3\n", "6\n"), ("0\n", "0\n")].map(test);
+    let text = COMPLETIONS
+        .replace("\\n", "\u{1}")
+        .replace("RIGHT", "print(2 * int(input()))")
+        .replace("WRONG", "print(6)");
+    let cases = text.trim().lines().map(|line| line.rsplit_once(" | "));
+    let cases: Vec<(String, &str)> = cases
+        .map(|case| {
+            case.map(|(text, verdict)| (text.replace('\u{1}', "\n"), verdict))
+                .unwrap()
+        })
+        .collect();
+    let item = |completion: &String, all_tests: bool| Item {
+        id: completion.clone(),
         task: TaskRef::Inline(InlineTask::Program {
-            tests: vec![test("1\n", "2\n"), test("3\n", "6\n"), test("0\n", "0\n")],
+            tests: tests.to_vec(),
             time_limit: None,
         }),
         prompt: String::new(),
-        completion: completion.to_owned(),
+        completion: completion.clone(),
         task_digest: None,
         all_tests,
     };
-    let right = "print(2 * int(input()))";
-    let wrong = "print(6)";
-    let cases = [
-        (right.to_owned(), Verdict::Correct, Some(3)),
-        (
-            format!("Here it is:\n```python\n{right}\n```\nFor 1 it prints\n```\n2\n```\n"),
-            Verdict::Correct,
-            Some(3),
-        ),
-        (
-            format!("<think>\n```python\n{wrong}\n```\n</think>\n```\n{right}\n```"),
-            Verdict::Correct,
-            Some(3),
-        ),
-        (
-            "```python\ndef double(n):\n    return 2 * n\n```\nand\n```python\nprint(double(int(input())))\n```"
-                .to_owned(),
-            Verdict::Correct,
-            Some(3),
-        ),
-        (
-            format!("```python\n{wrong}\n```"),
-            Verdict::Incorrect,
-            Some(1),
-        ),
-        (
-            "```python\ndef f(:\n```".to_owned(),
-            Verdict::Incorrect,
-            Some(0),
-        ),
-        ("I cannot.".to_owned(), Verdict::Incorrect, Some(0)),
-        ("  \n".to_owned(), Verdict::Malformed, None),
-        (
-            "```python\nwhile True: pass\n```".to_owned(),
-            Verdict::Timeout,
-            Some(0),
-        ),
-        (
-            "```python\nx = [0]\nwhile True: x += x\n```".to_owned(),
-            Verdict::Memory,
-            Some(0),
-        ),
-    ];
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path(), "wasm").await;
-    let items = cases.iter().map(|(completion, ..)| item(completion, true));
-    let judgements = running.judge(items.collect()).await;
-    for ((completion, verdict, passed), judgement) in cases.iter().zip(&judgements) {
-        assert_eq!(
-            (&judgement.verdict, &judgement.passed),
-            (verdict, passed),
-            "{completion}: {judgement:?}"
-        );
+    let items: Vec<Item> = cases.iter().map(|(text, _)| item(text, true)).collect();
+    let judgements = running.judge(items.clone()).await;
+    for ((completion, expected), judgement) in cases.iter().zip(&judgements) {
+        let passed = judgement
+            .passed
+            .map_or_else(String::new, |passed| format!(" {passed}"));
+        let found = format!("{:?}{passed}", judgement.verdict).to_lowercase();
+        assert_eq!(found, *expected, "{completion}: {judgement:?}");
     }
     // The same verdicts again, from the cache.
-    let items = cases.iter().map(|(completion, ..)| item(completion, true));
-    for (again, first) in running.judge(items.collect()).await.iter().zip(&judgements) {
+    for (again, first) in running.judge(items).await.iter().zip(&judgements) {
         assert!(again.cached);
         assert_eq!((again.verdict, &again.key), (first.verdict, &first.key));
     }
-    let until_failure = running
-        .judge(vec![item(&format!("```python\n{wrong}\n```"), false)])
-        .await;
-    assert_eq!(
-        (until_failure[0].passed, until_failure[0].total),
-        (Some(0), Some(3))
-    );
+    let until_failure = running.judge(vec![item(&cases[4].0, false)]).await;
+    let found = (until_failure[0].passed, until_failure[0].total);
+    assert_eq!(found, (Some(0), Some(3)));
 }
