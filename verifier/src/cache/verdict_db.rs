@@ -312,10 +312,9 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
-        for number in 1..=2 {
+        for _ in 0..2 {
             let disk = VerdictDb::open(&path).unwrap();
-            let aside = folder.path().join(format!("cache.redb.corrupt-{number}"));
-            assert!(aside.exists());
+            assert!(folder.path().join("cache.redb.corrupt-1").exists());
             for n in 0..200 {
                 disk.put(Key([n; 32]), vec![n; 4096]);
             }
