@@ -89,7 +89,7 @@ pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
     for family in entries(&folder()).filter(|path| path.is_dir()) {
         let family_name = file_name(&family);
         for file in entries(&family) {
-            if !file.extension().is_some_and(|e| e == "py" || e == "txt") {
+            if file.extension().is_none_or(|e| e != "py" && e != "txt") {
                 continue;
             }
             let mut text = std::fs::read_to_string(&file)

@@ -4,49 +4,39 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// A kind of alarm.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
-#[serde(rename_all = "kebab-case")]
-pub enum Alarm {
-    /// The training reward rises while held-out Pass@1 falls.
-    RewardHacking,
-    /// Held-out Pass@1 falls, and the training reward does not rise.
-    HeldOutFall,
-    /// Completions have become far shorter.
-    LengthCollapse,
-    /// Completions have become far longer.
-    LengthExplosion,
-    /// Most prompts get the same completion.
-    Repetition,
-    /// The policy's completions hardly vary, although it has much left to learn.
-    EntropyCollapse,
-    /// Most completions are truncated, and their share does not fall.
-    Truncation,
-    /// In each group, all completions are correct or all are wrong, and most groups are wrong: nothing is learnt.
-    AllWrong,
-    /// In each group, all completions are correct or all are wrong, and at least half of the groups are correct: nothing is learnt.
-    AllRight,
-    /// By the importance weights, few samples count.
-    StaleSamples,
-    /// Many completions have no verdict.
-    Masked,
+datasets::choice! {
+    /// A kind of alarm.
+    #[derive(PartialOrd, Ord)]
+    pub enum Alarm {
+        /// The training reward rises while held-out Pass@1 falls.
+        #[default]
+        RewardHacking = "reward-hacking",
+        /// Held-out Pass@1 falls, and the training reward does not rise.
+        HeldOutFall = "held-out-fall",
+        /// Completions have become far shorter.
+        LengthCollapse = "length-collapse",
+        /// Completions have become far longer.
+        LengthExplosion = "length-explosion",
+        /// Most prompts get the same completion.
+        Repetition = "repetition",
+        /// The policy's completions hardly vary, although it has much left to learn.
+        EntropyCollapse = "entropy-collapse",
+        /// Most completions are truncated, and their share does not fall.
+        Truncation = "truncation",
+        /// In each group, all completions are correct or all are wrong, and most groups are wrong: nothing is learnt.
+        AllWrong = "all-wrong",
+        /// In each group, all completions are correct or all are wrong, and at least half of the groups are correct: nothing is learnt.
+        AllRight = "all-right",
+        /// By the importance weights, few samples count.
+        StaleSamples = "stale-samples",
+        /// Many completions have no verdict.
+        Masked = "masked",
+    }
 }
 
 impl fmt::Display for Alarm {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(match self {
-            Alarm::RewardHacking => "reward hacking",
-            Alarm::HeldOutFall => "held-out fall",
-            Alarm::LengthCollapse => "length collapse",
-            Alarm::LengthExplosion => "length explosion",
-            Alarm::Repetition => "repetition",
-            Alarm::EntropyCollapse => "entropy collapse",
-            Alarm::Truncation => "truncation",
-            Alarm::AllWrong => "all wrong",
-            Alarm::AllRight => "all right",
-            Alarm::StaleSamples => "stale samples",
-            Alarm::Masked => "masked samples",
-        })
+        f.write_str(&self.name().replace('-', " "))
     }
 }
 

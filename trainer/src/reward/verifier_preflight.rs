@@ -264,10 +264,9 @@ fn unjudged(judged: &Judged) -> Option<String> {
     if judged.verdict != Verdict::Unavailable {
         return None;
     }
-    let reason = judged
-        .detail
-        .get("reason")
-        .and_then(|reason| reason.as_str());
-    let reason = reason.map_or_else(|| judged.detail.to_string(), str::to_owned);
+    let reason = match judged.detail.get("reason") {
+        Some(serde_json::Value::String(reason)) => reason.clone(),
+        _ => judged.detail.to_string(),
+    };
     Some(reason.trim_end_matches('.').to_owned())
 }

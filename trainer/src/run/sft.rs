@@ -216,9 +216,11 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
             config.data.dataset,
             path.display()
         );
-        match path.exists() {
-            true => refused(reason),
-            false => TrainError::Usage(refused(reason).to_string()),
+        let refusal = refused(reason);
+        if path.exists() {
+            refusal
+        } else {
+            TrainError::Usage(refusal.to_string())
         }
     };
     let file = File::open(path).map_err(unreadable)?;

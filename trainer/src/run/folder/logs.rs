@@ -10,21 +10,23 @@ use serde::de::DeserializeOwned;
 use super::{RunFolder, write_whole};
 use crate::run::TrainError;
 
-/// A file of one JSON object a line, each with a `step`.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Log {
-    /// `metrics.jsonl`
-    Metrics,
-    /// `timings.jsonl`
-    Timings,
-    /// `eval.jsonl`
-    Eval,
-    /// `alarms.jsonl`: it follows from the metrics and the evaluations, so it is not truncated but rebuilt.
-    Alarms,
-    /// `clock.jsonl`: the time of every process, so it is not truncated.
-    Clock,
-    /// `weights.jsonl`
-    Weights,
+datasets::choice! {
+    /// A file of one JSON object a line, each with a `step`.
+    pub enum Log {
+        /// A line for each update.
+        #[default]
+        Metrics = "metrics.jsonl",
+        /// The times of each update.
+        Timings = "timings.jsonl",
+        /// A line for each evaluation.
+        Eval = "eval.jsonl",
+        /// Alarms: they follow from the metrics and the evaluations, so the file is not truncated but rebuilt.
+        Alarms = "alarms.jsonl",
+        /// The time of every process, so it is not truncated.
+        Clock = "clock.jsonl",
+        /// The importance weights of a completion of each phase.
+        Weights = "weights.jsonl",
+    }
 }
 
 impl Log {
@@ -37,17 +39,6 @@ impl Log {
         Log::Clock,
         Log::Weights,
     ];
-
-    pub(super) fn name(self) -> &'static str {
-        match self {
-            Log::Metrics => "metrics.jsonl",
-            Log::Timings => "timings.jsonl",
-            Log::Eval => "eval.jsonl",
-            Log::Alarms => "alarms.jsonl",
-            Log::Clock => "clock.jsonl",
-            Log::Weights => "weights.jsonl",
-        }
-    }
 
     /// The error for a line, counted from 0, that is not a record of the log.
     pub(in crate::run) fn damaged(

@@ -26,13 +26,13 @@ fn clock_lines(root: &Path) -> Vec<ClockRecord> {
 /// Trains with slow policies, and returns the times. Asserts that the activities of all processes add up to the seconds that passed since the run began, of which earlier
 /// processes took `before`, within 1%, and that the files say the same.
 async fn slow_run(root: &Path, config: &Config, before: f64) -> RunTimes {
-    let began = Instant::now();
     let slow = || Arc::new(FakePolicy::default().slow(PASS));
     let mut job = job(root, config, slow()).unwrap();
     if job.reference.is_some() {
         job.reference = Some(slow());
     }
     job.clock = Clock::start();
+    let began = Instant::now();
     let times = train(job).await.unwrap().times;
     let passed = before + began.elapsed().as_secs_f64();
     let all = times.wall();
