@@ -50,42 +50,23 @@ fn manifest(folder: &Path) -> Vec<Value> {
 
 /// How many lines of the manifest are about an event of a run.
 fn events(folder: &Path, run: &str, event: &str) -> usize {
-    manifest(folder)
-        .iter()
+    let lines = manifest(folder).into_iter();
+    lines
         .filter(|line| line["run"] == run && line["event"] == event)
         .count()
 }
 
-/// The seconds of the shortest run.
-fn shortest(folder: &Path) -> f64 {
-    let lines = manifest(folder);
-    let seconds = lines
-        .iter()
-        .filter(|line| line["event"] == "finish")
-        .map(|line| line["seconds"].as_f64().unwrap());
-    seconds.fold(f64::INFINITY, f64::min)
-}
-
 /// Whether a run that a process began after the manifest's first `before` lines is under way, and has this file.
 fn is_under_way(folder: &Path, before: usize, file: &str) -> bool {
-    let lines = manifest(folder);
-    let Some(last) = lines.last().filter(|_| lines.len() > before) else {
-        return false;
-    };
-    let began = last["event"] == "start" || last["event"] == "resume";
-    let run = last["run"].as_str().unwrap();
-    began && folder.join("runs").join(run).join(file).is_file()
-}
-
-/// The seed of the moments at which processes are killed: that of the environment, or another one each time.
-fn seed_of_kills() -> u64 {
-    match std::env::var("RAPID_TEST_SEED") {
-        Ok(seed) => seed.parse().unwrap(),
-        Err(_) => {
-            let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-            now.unwrap().as_millis() as u64
-        }
-    }
+    manifest(folder)
+        .iter()
+        .skip(before)
+        .last()
+        .is_some_and(|line| {
+            let began = line["event"] == "start" || line["event"] == "resume";
+            let run = line["run"].as_str().unwrap();
+            began && folder.join("runs").join(run).join(file).is_file()
+        })
 }
 
 /// Starts a sweep, and kills it with all its processes at a random moment, up to `within` after a run of it has this file.
@@ -124,13 +105,18 @@ fn a_sweep_that_was_killed_three_times_equals_one_that_two_processes_made_undist
     }
 
     let killed = place.path().join("killed");
-    let seed = seed_of_kills();
+    let seed = std::env::var("RAPID_TEST_SEED").map_or_else(
+        |_| SystemTime::UNIX_EPOCH.elapsed().unwrap().as_millis() as u64,
+        |seed| seed.parse().unwrap(),
+    );
     let repeat = format!("RAPID_TEST_SEED={seed} repeats the kills");
     eprintln!("{repeat}");
     let mut random = SplitMix(seed);
     // The first kill is soon after a run has begun: well before its end, though it is made faster alone. The others are in a run that has made an update, or soon
     // after its end.
-    let within = Duration::from_secs_f64(shortest(&whole) / 4.0);
+    let seconds = manifest(&whole).into_iter();
+    let seconds = seconds.filter_map(|line| line["seconds"].as_f64());
+    let within = Duration::from_secs_f64(seconds.fold(f64::INFINITY, f64::min) / 4.0);
     for has in ["config.toml", "metrics.jsonl", "metrics.jsonl"] {
         sweep_killed(&file, &killed, has, within, &mut random);
     }

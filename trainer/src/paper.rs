@@ -22,12 +22,9 @@ pub struct Paper {
 
 /// A row of Tables 1 to 3 for one data set.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PaperResult {
     /// The table's number.
     pub table: u32,
-    /// The page of the PDF.
-    pub page: u32,
     /// As the recipes name it.
     pub model: String,
     /// As the recipes name it.
@@ -46,12 +43,7 @@ pub struct PaperResult {
 
 /// A row of Table 4: Pearson's r between H and three quantities.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct PaperCorrelation {
-    /// The table's number.
-    pub table: u32,
-    /// The page of the PDF.
-    pub page: u32,
     /// As the recipes name it.
     pub dataset: String,
     /// `Pass@1` or `Pass@8`.
@@ -180,34 +172,21 @@ fn duration(minutes: f64) -> String {
 mod tests {
     use super::*;
 
-    const HS: [usize; 4] = [2, 4, 8, 16];
-
     #[test]
     fn the_tables_have_the_rows_that_the_paper_prints() {
         let rows = |table| PAPER.results.iter().filter(move |row| row.table == table);
         assert_eq!([1, 2, 3].map(|table| rows(table).count()), [21, 18, 12]);
-        assert!(rows(1).all(|row| row.pass_at_1.sd.is_some() && row.page == 6));
-        assert!(rows(2).all(|row| row.pass_at_1.sd.is_none() && row.page == 6));
-        assert!(rows(3).all(|row| row.staleness.is_some() && row.page == 7));
-        let all = &PAPER.results;
-        assert!(
-            all.iter()
-                .all(|row| row.pass_at_8.is_some() == (row.dataset == "mbppplus"))
-        );
-        assert!(
-            all.iter()
-                .all(|row| row.minutes.is_some() == (row.algorithm != "base"))
-        );
+        assert!(rows(1).all(|row| row.pass_at_1.sd.is_some()));
+        assert!(rows(2).all(|row| row.pass_at_1.sd.is_none()));
+        assert!(rows(3).all(|row| row.staleness.is_some()));
+        for row in &PAPER.results {
+            assert_eq!(row.pass_at_8.is_some(), row.dataset == "mbppplus");
+            assert_eq!(row.minutes.is_some(), row.algorithm != "base");
+        }
         assert_eq!(PAPER.figures.len(), 4);
-    }
-
-    #[test]
-    fn a_row_is_written_in_a_line() {
         let line = |dataset, algorithm| {
-            PAPER
-                .result("qwen2.5-0.5b", dataset, algorithm)
-                .unwrap()
-                .line()
+            let row = PAPER.result("qwen2.5-0.5b", dataset, algorithm);
+            row.unwrap().line()
         };
         assert_eq!(
             line("mbppplus", "sft"),
@@ -217,71 +196,5 @@ mod tests {
             line("math", "rapid-h16"),
             "Table 3: Pass@1 28.3 ± 0.8 %, 4 h 8 min, staleness 0.07"
         );
-    }
-
-    #[test]
-    fn table_3_repeats_the_rows_of_table_1() {
-        for dataset in ["mbppplus", "math", "minif2f"] {
-            for h in [4, 8] {
-                let first = PAPER
-                    .result("qwen2.5-0.5b", dataset, &format!("rapid-h{h}"))
-                    .unwrap();
-                let again = PAPER.by_h(dataset, h).unwrap();
-                assert_eq!((first.table, again.table), (1, 3));
-                assert_eq!(first.pass_at_1, again.pass_at_1);
-                assert_eq!(first.pass_at_8, again.pass_at_8);
-                let minutes = [first, again].map(|row| row.minutes.unwrap());
-                assert_eq!(minutes[0].mean, minutes[1].mean, "{dataset} {h}");
-                // Table 1 has whole minutes on MATH.
-                assert!((minutes[0].sd.unwrap() - minutes[1].sd.unwrap()).abs() < 0.5);
-            }
-        }
-    }
-
-    /// Pearson's r over three runs for each H, from their means and standard deviations: the runs add their squares to those of the means.
-    fn correlation(of: impl Fn(&PaperResult) -> Measured, dataset: &str) -> f64 {
-        let rows = HS.map(|h| of(PAPER.by_h(dataset, h).unwrap()));
-        let hs = HS.map(|h| h as f64);
-        let mean = |values: [f64; 4]| values.iter().sum::<f64>() / 4.0;
-        let (x, y) = (mean(hs), mean(rows.map(|row| row.mean)));
-        let (mut xx, mut xy, mut yy) = (0.0, 0.0, 0.0);
-        for (h, row) in hs.into_iter().zip(rows) {
-            xx += 3.0 * (h - x).powi(2);
-            xy += 3.0 * (h - x) * (row.mean - y);
-            yy += 3.0 * (row.mean - y).powi(2) + 2.0 * row.sd.unwrap().powi(2);
-        }
-        xy / (xx * yy).sqrt()
-    }
-
-    #[test]
-    fn table_4_follows_from_the_means_and_deviations_of_table_3() {
-        let mut furthest = (0.0, String::new());
-        for row in &PAPER.correlations {
-            let metric = |result: &PaperResult| match row.metric.as_str() {
-                "Pass@8" => result.pass_at_8.unwrap(),
-                _ => result.pass_at_1,
-            };
-            let found = [
-                (row.accuracy, correlation(metric, &row.dataset)),
-                (
-                    row.time,
-                    correlation(|result| result.minutes.unwrap(), &row.dataset),
-                ),
-                (
-                    row.staleness,
-                    correlation(|result| result.staleness.unwrap(), &row.dataset),
-                ),
-            ];
-            for (printed, computed) in found {
-                let what = format!("{} {}: {printed} {computed:.3}", row.dataset, row.metric);
-                let distance: f64 = (printed - computed).abs();
-                assert!(distance < 0.08, "{what}");
-                if distance > furthest.0 {
-                    furthest = (distance, what);
-                }
-            }
-        }
-        // Accuracies are rounded to 0.1 points, which is half of the deviations here.
-        assert!(furthest.1.starts_with("minif2f Pass@1"), "{furthest:?}");
     }
 }

@@ -37,12 +37,13 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || error.is::<ConfigError>()
         || error.is::<TooLarge>()
         || error.downcast_ref::<TrainError>().is_some_and(train)
-        || error
-            .downcast_ref::<SweepError>()
-            .is_some_and(SweepError::is_usage)
+        || matches!(
+            error.downcast_ref::<SweepError>(),
+            Some(SweepError::Usage(_))
+        )
         || matches!(
             error.downcast_ref::<SweepReportError>(),
-            Some(SweepReportError::Sweep(error)) if error.is_usage()
+            Some(SweepReportError::Sweep(SweepError::Usage(_)))
         )
         || matches!(
             error.downcast_ref::<PartialEvaluationError>(),

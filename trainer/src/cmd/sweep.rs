@@ -4,7 +4,7 @@ mod child;
 mod dry_run;
 mod sizes;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -14,16 +14,16 @@ use indicatif::ProgressBar;
 use trainer::config;
 use trainer::interrupt::StopSignal;
 use trainer::reward::RewardClient;
+use trainer::run::is_divergence;
 use trainer::stderr::say;
 use trainer::sweep::manifest::Machine;
-use trainer::sweep::schedule::{Claim, claim};
-use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimate};
+use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
 use super::args::{check_data_dir, positive};
 use super::bar::bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
-use child::{Child, Ended};
+use child::Child;
 use sizes::Sizes;
 
 /// How often a process looks whether runs that other processes make are done.
@@ -104,60 +104,38 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 /// The chosen runs of a plan, in order.
-fn chosen<'a>(args: &Args, plan: &'a Plan) -> anyhow::Result<Vec<&'a PlannedRun>> {
+fn chosen<'a>(args: &Args, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Usage> {
     let blocks = match args.block {
         None => &plan.blocks[..],
-        Some(number) => {
-            let block = number
-                .checked_sub(1)
-                .and_then(|index| plan.blocks.get(index..=index));
-            block.ok_or_else(|| {
-                Usage(format!(
-                    "--block {number}: the sweep has {}, counted from 1",
-                    count(plan.blocks.len(), "block")
-                ))
-            })?
-        }
+        Some(number) => plan.blocks.get(number - 1..number).ok_or_else(|| {
+            let blocks = count(plan.blocks.len(), "block");
+            Usage(format!(
+                "--block {number}: the sweep has {blocks}, counted from 1"
+            ))
+        })?,
     };
-    let arms: BTreeSet<&str> = plan.runs().map(|run| run.arm.as_str()).collect();
-    let (mut only_arms, mut only_seeds) = (BTreeSet::new(), BTreeSet::new());
-    for only in &args.only {
-        match only.strip_prefix("seed=") {
-            Some(seed)
-                if plan
-                    .blocks
-                    .iter()
-                    .any(|block| block.seed.to_string() == seed) =>
-            {
-                only_seeds.insert(seed.to_owned());
-            }
-            None if arms.contains(only.as_str()) => {
-                only_arms.insert(only.as_str());
-            }
-            _ => {
-                let arms: Vec<&str> = arms.into_iter().collect();
-                let seeds: Vec<String> = plan
-                    .blocks
-                    .iter()
-                    .map(|block| format!("seed={}", block.seed))
-                    .collect();
-                return Err(Usage(format!(
-                    "--only {only}: the sweep has no such arm or seed; it has {} and {}",
-                    arms.join(", "),
-                    seeds.join(", ")
-                ))
-                .into());
-            }
-        }
+    let seed = |run: &PlannedRun| format!("seed={}", run.seed);
+    let known: BTreeSet<String> = plan
+        .runs()
+        .flat_map(|run| [run.arm.clone(), seed(run)])
+        .collect();
+    if let Some(only) = args.only.iter().find(|only| !known.contains(*only)) {
+        let known = Vec::from_iter(known).join(", ");
+        return Err(Usage(format!(
+            "--only {only}: the sweep has no such arm or seed; it has {known}"
+        )));
     }
+    // An arm's name has no `=`.
+    let (seeds, arms): (Vec<&String>, Vec<&String>) =
+        args.only.iter().partition(|only| only.contains('='));
     let runs: Vec<&PlannedRun> = blocks
         .iter()
         .flat_map(|block| &block.runs)
-        .filter(|run| only_arms.is_empty() || only_arms.contains(run.arm.as_str()))
-        .filter(|run| only_seeds.is_empty() || only_seeds.contains(&run.seed.to_string()))
+        .filter(|run| arms.is_empty() || arms.contains(&&run.arm))
+        .filter(|run| seeds.is_empty() || seeds.contains(&&seed(run)))
         .collect();
     if runs.is_empty() {
-        return Err(Usage("--block and --only have no run in common".to_owned()).into());
+        return Err(Usage("--block and --only have no run in common".to_owned()));
     }
     Ok(runs)
 }
@@ -177,7 +155,14 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
     for run in runs {
         let settings = verifier(args, run);
         let Some(url) = &settings.url else {
-            check_mathematics(&run.name, sizes.graders(run))?;
+            let mut graders = sizes.of_run(run).graders.iter();
+            if let Some(grader) = graders.find(|grader| **grader != "math") {
+                return Err(Usage(format!(
+                    "the run {} has {grader} tasks, and the verifier that is started beside a run judges only mathematics; start one with `rapid-verifier serve`, and give its address with --verifier",
+                    run.name
+                ))
+                .into());
+            }
             VerifierProcess::program()?;
             continue;
         };
@@ -188,136 +173,99 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
     Ok(())
 }
 
-/// Refuses a run whose tasks need another grader than the one for mathematics.
-fn check_mathematics(run: &str, graders: &BTreeSet<&'static str>) -> Result<(), Usage> {
-    match graders.iter().find(|grader| **grader != "math") {
-        None => Ok(()),
-        Some(grader) => Err(Usage(format!(
-            "the run {run} has {grader} tasks, and the verifier that is started beside a run judges only mathematics; start one with `rapid-verifier serve`, and give its address with --verifier"
-        ))),
-    }
+/// How a run ended: it will not be made again by this process.
+enum Ended {
+    Finished,
+    /// Its weights no longer computed finite numbers.
+    Diverged,
+    /// With another error, or killed: the last line of its log.
+    Failed(String),
 }
 
 /// The state of a sweep while its runs are made.
 struct Sweep<'a> {
     args: &'a Args,
+    /// This program's file.
+    program: PathBuf,
     folder: &'a SweepFolder,
     sizes: Sizes,
-    /// The names of the runs to make.
-    chosen: BTreeSet<&'a str>,
-    /// The names of runs that ended here, or are finished.
-    ended: BTreeSet<&'a str>,
-    diverged: Vec<&'a str>,
-    failed: Vec<(&'a str, String)>,
+    /// The runs to make.
+    chosen: Vec<&'a PlannedRun>,
+    /// How those ended that ended here, or before, by their names.
+    ended: BTreeMap<&'a str, Ended>,
     bar: ProgressBar,
-}
-
-/// What a process does next.
-enum Next<'a> {
-    /// It makes this run, whose log it has locked.
-    Make(&'a PlannedRun, File, RunState),
-    /// Other processes make what is left.
-    Wait,
-    /// No run is left.
-    Done,
+    stop: StopSignal,
 }
 
 async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> {
     let program = std::env::current_exe().context("the program's own file is not known")?;
     // Whatever can be refused is refused before the folder is made, which would refuse the corrected sweep as another one.
-    let plan = Plan::new(&file)?;
-    let runs = chosen(args, &plan)?;
     let planned = SweepFolder::check(root, &file)?;
-    let sizes = Sizes::of(&plan, args.data_dir.as_deref())?;
+    let sizes = Sizes::of(planned.plan(), args.data_dir.as_deref())?;
     let manifest = planned.manifest()?;
-    let has_ended = |run: &&&PlannedRun| planned.state(run, &manifest).has_ended();
-    let left: Vec<&PlannedRun> = runs.iter().filter(|run| !has_ended(run)).copied().collect();
+    let mut left = chosen(args, planned.plan())?;
+    left.retain(|run| !planned.state(run, &manifest).has_ended());
     check_verifiers(args, &left, &sizes).await?;
     let folder = SweepFolder::create(root, file)?;
-    let runs = chosen(args, folder.plan())?;
     for sentence in folder.plan().unmatched() {
         say(&format!("warning: {sentence}"));
     }
+    let chosen = chosen(args, folder.plan())?;
     let mut sweep = Sweep {
         args,
+        program,
         folder: &folder,
         sizes,
-        chosen: runs.iter().map(|run| run.name.as_str()).collect(),
-        ended: BTreeSet::new(),
-        diverged: Vec::new(),
-        failed: Vec::new(),
-        bar: bar(runs.len() as u64, "sweep"),
+        bar: bar(chosen.len() as u64, "sweep"),
+        chosen,
+        ended: BTreeMap::new(),
+        stop: StopSignal::on_ctrl_c(),
     };
-    let stop = StopSignal::on_ctrl_c();
-    let interrupted = sweep.make_all(&runs, &program, &stop).await?;
+    sweep.make_all().await?;
     sweep.bar.finish_and_clear();
-    sweep.report(runs.len(), interrupted)
-}
-
-/// The end of a progress message: what is left of the time that was estimated `seconds` ago.
-fn about(left: Option<f64>, seconds: f64) -> String {
-    left.map_or_else(String::new, |left| {
-        format!(
-            ", about {} left",
-            estimate::hours((left - seconds).max(0.0))
-        )
-    })
+    sweep.report()
 }
 
 impl<'a> Sweep<'a> {
-    /// Makes all runs; true if a stop was requested.
-    async fn make_all(
-        &mut self,
-        runs: &[&'a PlannedRun],
-        program: &Path,
-        stop: &StopSignal,
-    ) -> anyhow::Result<bool> {
-        while !stop.requested() {
-            match self.next(runs)? {
-                Next::Make(run, log, state) => self.make(run, log, state, program, stop).await?,
-                Next::Wait => tokio::select! {
+    /// Makes all runs, until a stop is requested.
+    async fn make_all(&mut self) -> anyhow::Result<()> {
+        while !self.stop.requested() && self.ended.len() < self.chosen.len() {
+            match self.claim()? {
+                Some((run, log, state)) => self.make(run, log, state).await?,
+                // Other processes make what is left.
+                None => tokio::select! {
                     () = tokio::time::sleep(LOOK) => {}
-                    () = stop.wait() => {}
+                    () = self.stop.wait() => {}
                 },
-                Next::Done => return Ok(false),
             }
         }
-        Ok(true)
-    }
-
-    /// Claims the next run that is free.
-    fn next(&mut self, runs: &[&'a PlannedRun]) -> anyhow::Result<Next<'a>> {
-        let mut rest = Next::Done;
-        for run in runs {
-            if self.ended.contains(run.name.as_str()) {
-                continue;
-            }
-            match claim(self.folder, run)? {
-                Claim::Free(log, state) => return Ok(Next::Make(run, log, state)),
-                Claim::Taken => rest = Next::Wait,
-                Claim::Ended(RunState::Diverged) => self.diverged(&run.name),
-                Claim::Ended(_) => self.finished(&run.name)?,
-            }
-        }
-        Ok(rest)
-    }
-
-    /// A run is finished. A process that was killed may not have removed its checkpoints.
-    fn finished(&mut self, name: &'a str) -> anyhow::Result<()> {
-        self.folder.tidy(name)?;
-        self.end(name);
         Ok(())
     }
 
-    /// A run has diverged: it counts as it ended.
-    fn diverged(&mut self, name: &'a str) {
-        self.diverged.push(name);
-        self.end(name);
+    /// Claims the next run that is free, and notes those before it that have ended.
+    fn claim(&mut self) -> anyhow::Result<Option<(&'a PlannedRun, File, RunState)>> {
+        for run in self.chosen.clone() {
+            if self.ended.contains_key(run.name.as_str()) {
+                continue;
+            }
+            match self.folder.claim(run)? {
+                None => {}
+                Some((_, RunState::Diverged)) => self.end(run, Ended::Diverged)?,
+                Some((_, RunState::Finished)) => self.end(run, Ended::Finished)?,
+                Some((log, state)) => return Ok(Some((run, log, state))),
+            }
+        }
+        Ok(None)
     }
 
-    fn end(&mut self, name: &'a str) {
-        self.ended.insert(name);
+    /// A run has ended. If it is finished, a process that was killed may not have removed its checkpoints.
+    fn end(&mut self, run: &'a PlannedRun, how: Ended) -> anyhow::Result<()> {
+        if matches!(how, Ended::Finished) {
+            self.folder.tidy(&run.name)?;
+        }
+        self.ended.insert(&run.name, how);
         self.bar.set_position(self.ended.len() as u64);
+        Ok(())
     }
 
     async fn make(
@@ -325,105 +273,74 @@ impl<'a> Sweep<'a> {
         run: &'a PlannedRun,
         log: File,
         state: RunState,
-        program: &Path,
-        stop: &StopSignal,
     ) -> anyhow::Result<()> {
-        let left = self.time_left(run)?;
-        let updates = self.sizes.of_run(run).updates;
+        let updates = self.sizes.of_run(run).plan.updates;
         if self.bar.is_hidden() {
             let (number, of) = (self.ended.len() + 1, self.chosen.len());
-            let text = about(left, 0.0);
-            say(&format!("run {number} of {of}: {}{text}", run.name));
+            say(&format!("run {number} of {of}: {}", run.name));
         }
-        let show = |seconds: f64, done: usize| {
-            let text = about(left, seconds);
-            self.bar
-                .set_message(format!("{} {done}/{updates} updates{text}", run.name));
-        };
-        // The program's file may be another one than for the run before.
-        let machine = Machine::here(program)?;
-        let verifier = verifier(self.args, run);
         let child = Child {
             folder: self.folder,
             run,
-            machine: &machine,
+            program: &self.program,
+            // The program's file may be another one than for the run before.
+            machine: Machine::here(&self.program)?,
             data_dir: self.args.data_dir.as_deref(),
-            verifier: verifier.url.as_deref(),
+            verifier: verifier(self.args, run).url,
         };
-        let ended = child.make(log, state, program, stop, show);
-        match ended.await? {
-            Ended::Finished => self.finished(&run.name)?,
-            Ended::Stopped => {}
-            Ended::Diverged(reason) => {
-                self.bar
-                    .suspend(|| say(&format!("{} diverged: {reason}", run.name)));
-                self.diverged(&run.name);
-            }
-            Ended::Failed(reason) => {
-                self.bar
-                    .suspend(|| say(&format!("{} failed: {reason}", run.name)));
-                self.end(&run.name);
-                self.failed.push((&run.name, reason));
-            }
-        }
-        Ok(())
-    }
-
-    /// Seconds that the current run and the rest of the chosen runs take; `None` while that is not known.
-    fn time_left(&self, current: &PlannedRun) -> anyhow::Result<Option<f64>> {
-        let manifest = self.folder.manifest()?;
-        let plan = self.folder.plan();
-        let finished = estimate::finished(plan, &manifest);
-        let left = plan
-            .runs()
-            .filter(|run| self.chosen.contains(run.name.as_str()))
-            .filter(|run| run.name == current.name || !self.ended.contains(run.name.as_str()))
-            .map(|run| {
-                let completions = |run: &PlannedRun| self.sizes.completions(run);
-                estimate::seconds(run, &finished, completions, None).map(|(seconds, _)| seconds)
-            });
-        Ok(left.sum())
+        let show = |done: usize| {
+            let text = format!("{} {done}/{updates} updates", run.name);
+            self.bar.set_message(text);
+        };
+        let (event, reason) = child.make(log, state, &self.stop, show).await?;
+        let (how, word) = match event {
+            Event::Finish => return self.end(run, Ended::Finished),
+            Event::Fail if is_divergence(&reason) => (Ended::Diverged, "diverged"),
+            Event::Fail => (Ended::Failed(reason.clone()), "failed"),
+            _ => return Ok(()),
+        };
+        self.bar
+            .suspend(|| say(&format!("{} {word}: {reason}", run.name)));
+        self.end(run, how)
     }
 
     /// The last lines, and the command's result.
-    fn report(&self, runs: usize, interrupted: bool) -> anyhow::Result<()> {
+    fn report(&self) -> anyhow::Result<()> {
         let root = self.folder.root().display();
-        if interrupted {
+        let runs = count(self.chosen.len(), "run");
+        if self.ended.len() < self.chosen.len() {
+            let ended = self.ended.len();
             say(&format!(
-                "stopped after {} of {}; the same command continues",
-                self.ended.len(),
-                count(runs, "run")
+                "stopped after {ended} of {runs}; the same command continues"
             ));
             return Err(Interrupted.into());
         }
         super::print(&format!("{root}\n"))?;
-        if !self.diverged.is_empty() {
+        let (mut diverged, mut failed) = (Vec::new(), Vec::new());
+        for (name, how) in &self.ended {
+            match how {
+                Ended::Finished => {}
+                Ended::Diverged => diverged.push(*name),
+                Ended::Failed(reason) => failed.push(format!("{name} ({reason})")),
+            }
+        }
+        if !diverged.is_empty() {
             say(&format!(
                 "{} diverged, and would again; the report counts {} as it ended: {}",
-                count(self.diverged.len(), "run"),
-                if self.diverged.len() == 1 {
-                    "it"
-                } else {
-                    "each"
-                },
-                self.diverged.join(", ")
+                count(diverged.len(), "run"),
+                ["it", "each"][usize::from(diverged.len() > 1)],
+                diverged.join(", ")
             ));
         }
-        if self.failed.is_empty() {
-            let finished = runs - self.diverged.len();
-            say(&format!("finished: {}", count(finished, "run")));
+        if failed.is_empty() {
+            let finished = count(self.ended.len() - diverged.len(), "run");
+            say(&format!("finished: {finished}"));
             return Ok(());
         }
-        let list: Vec<String> = self
-            .failed
-            .iter()
-            .map(|(name, reason)| format!("{name} ({reason})"))
-            .collect();
         anyhow::bail!(
-            "{} of {} failed: {}; their logs are in {root}/runs, and the same command tries them again",
-            list.len(),
-            count(runs, "run"),
-            list.join(", ")
+            "{} of {runs} failed: {}; their logs are in {root}/runs, and the same command tries them again",
+            failed.len(),
+            failed.join(", ")
         )
     }
 }

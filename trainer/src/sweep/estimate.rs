@@ -3,91 +3,45 @@
 use super::manifest::{Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
 
-/// What an estimate of time is based on.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Source {
-    /// Finished runs of the same arm and point of the grid.
-    SameSettings,
-    /// The time per completion of other finished runs of the sweep. A run whose updates cost more than theirs takes longer.
-    OtherRuns,
-    /// The rate that the user gave.
-    Rate,
-}
-
-impl Source {
-    /// The source in words.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::SameSettings => "finished runs of these settings",
-            Self::OtherRuns => "completions of other runs",
-            Self::Rate => "--rate",
-        }
-    }
-}
-
-/// A finished run and its wall time.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Finished<'a> {
-    /// The run.
-    pub run: &'a PlannedRun,
-    /// Seconds of all its processes.
-    pub seconds: f64,
-}
-
-/// The finished runs whose time is known: a run with a process that was killed is left out, since nobody saw how long that took.
+/// The finished runs whose wall time is known, with the seconds of all their processes: a run with a process that was killed is left out, since nobody saw how long that
+/// took.
 #[must_use]
-pub fn finished<'a>(plan: &'a Plan, manifest: &[ManifestLine]) -> Vec<Finished<'a>> {
+pub fn finished<'a>(plan: &'a Plan, manifest: &[ManifestLine]) -> Vec<(&'a PlannedRun, f64)> {
+    let seconds = |run: &PlannedRun| {
+        let lines = || manifest.iter().filter(|line| line.run == run.name);
+        let begun = lines().filter(|line| matches!(line.event, Event::Start | Event::Resume));
+        let ends: Vec<f64> = lines().filter_map(|line| line.seconds).collect();
+        let is_known =
+            lines().any(|line| line.event == Event::Finish) && begun.count() == ends.len();
+        is_known.then(|| ends.iter().sum())
+    };
     plan.runs()
-        .filter_map(|run| {
-            let lines = || manifest.iter().filter(|line| line.run == run.name);
-            let begun = lines()
-                .filter(|line| matches!(line.event, Event::Start | Event::Resume))
-                .count();
-            let ends: Vec<f64> = lines().filter_map(|line| line.seconds).collect();
-            let done = lines().any(|line| line.event == Event::Finish);
-            (done && begun == ends.len()).then(|| Finished {
-                run,
-                seconds: ends.iter().sum(),
-            })
-        })
+        .filter_map(|run| Some((run, seconds(run)?)))
         .collect()
 }
 
-/// Estimated seconds of a run, and what they are based on; `None` if nothing is known. `completions` is the number of completions of a run, those of evaluations
-/// included, and `rate` a number of them per second that was measured elsewhere.
+/// Estimated seconds of a run, and what they are based on, in words; `None` if nothing is known. It is the mean of the finished runs of the same arm and point of the
+/// grid, else from the time per completion of other finished runs, else from `rate`, a number of completions per second that was measured elsewhere. `completions` is
+/// the number of completions of a run, those of evaluations included.
 pub fn seconds(
     run: &PlannedRun,
-    finished: &[Finished<'_>],
+    finished: &[(&PlannedRun, f64)],
     completions: impl Fn(&PlannedRun) -> usize,
     rate: Option<f64>,
-) -> Option<(f64, Source)> {
-    let same: Vec<f64> = finished
+) -> Option<(f64, &'static str)> {
+    let same = finished
         .iter()
-        .filter(|other| other.run.arm == run.arm && other.run.grid == run.grid)
-        .map(|other| other.seconds)
-        .collect();
+        .filter(|(other, _)| other.arm == run.arm && other.grid == run.grid);
+    let same: Vec<f64> = same.map(|(_, seconds)| *seconds).collect();
     if !same.is_empty() {
         let mean = same.iter().sum::<f64>() / same.len() as f64;
-        return Some((mean, Source::SameSettings));
+        return Some((mean, "finished runs of these settings"));
     }
     let own = completions(run) as f64;
-    let total: usize = finished.iter().map(|other| completions(other.run)).sum();
+    let total: usize = finished.iter().map(|(other, _)| completions(other)).sum();
     if total > 0 {
-        let all: f64 = finished.iter().map(|other| other.seconds).sum();
-        return Some((own * all / total as f64, Source::OtherRuns));
+        let all: f64 = finished.iter().map(|(_, seconds)| seconds).sum();
+        return Some((own * all / total as f64, "completions of other runs"));
     }
-    rate.map(|rate| (own / rate, Source::Rate))
-}
-
-/// A duration for people to read, such as `2.5 h` or `12 min`.
-#[must_use]
-pub fn hours(seconds: f64) -> String {
-    if seconds < 60.0 {
-        format!("{} s", seconds.ceil() as u64)
-    } else if seconds < 5400.0 {
-        format!("{:.0} min", (seconds / 60.0).ceil())
-    } else {
-        format!("{:.1} h", seconds / 3600.0)
-    }
+    rate.map(|rate| (own / rate, "--rate"))
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 
 use datasets::did_you_mean::nearest;
-use serde::{Deserialize, Serialize};
+use serde::de::{DeserializeOwned, Error as _};
+use serde::{Deserialize, Deserializer, Serialize};
 use toml::{Table, Value};
 
 use super::SweepError;
-use crate::config;
 use crate::run::absolute;
 
 /// Maximum number of rounds.
@@ -33,10 +33,10 @@ pub struct SweepFile {
     #[serde(default = "yes")]
     pub keep_checkpoints: bool,
     /// Settings of every run.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_keys")]
     pub set: BTreeMap<String, Value>,
     /// The values that are combined with every arm, by their key.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_keys")]
     pub grid: BTreeMap<String, Vec<Value>>,
     /// Named settings, in the file's order; at least one.
     pub arms: Vec<Arm>,
@@ -52,7 +52,7 @@ pub struct Arm {
     /// Letters, digits, `.`, `_` and `-`: it is part of folder names.
     pub name: String,
     /// The arm's settings.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "whole_keys")]
     pub set: BTreeMap<String, Value>,
 }
 
@@ -65,13 +65,13 @@ pub struct Compare {
     /// A difference of Pass@1 within ± this counts as the same accuracy.
     pub margin: f64,
     /// Whether the differences are tested; else the report has estimates and intervals only.
-    #[serde(default = "yes", skip_serializing_if = "is_yes")]
+    #[serde(default = "yes")]
     pub tests: bool,
     /// The Pass@1 to which each arm's time is given.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub target: Option<f64>,
     /// The arms that have a factor, by its name. Its effect is their mean Pass@1 − that of all other arms.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default)]
     pub effects: BTreeMap<String, Vec<String>>,
 }
 
@@ -83,21 +83,18 @@ fn yes() -> bool {
     true
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_yes(value: &bool) -> bool {
-    *value
-}
-
 impl SweepFile {
     /// Reads and checks a sweep file. The recipe's path is relative to the file. Paths in settings are relative to the working directory, as those of `--set`; all of
     /// them are made absolute.
     ///
     /// # Errors
-    /// [`SweepError::Unreadable`]; [`SweepError::File`] for an unknown key, or a value that makes no sense.
+    /// [`SweepError::Usage`] if it cannot be read, and for an unknown key or a value that makes no sense.
     pub fn read(path: &Path) -> Result<Self, SweepError> {
-        let text = datasets::jsonl::read_text(path).map_err(|source| SweepError::Unreadable {
-            path: path.to_owned(),
-            source,
+        let text = datasets::jsonl::read_text(path).map_err(|source| {
+            SweepError::Usage(format!(
+                "the sweep file {} cannot be read ({source}); give a TOML file, see `rapid sweep --help`",
+                path.display()
+            ))
         })?;
         let mut file = Self::parse(&path.display().to_string(), &text)?;
         let beside = path.parent().unwrap_or(Path::new("")).join(&file.recipe);
@@ -105,10 +102,8 @@ impl SweepFile {
             file.recipe = absolute(&beside).display().to_string();
         }
         let arms = file.arms.iter_mut().map(|arm| &mut arm.set);
-        for settings in arms.chain([&mut file.set]) {
-            for (key, value) in settings {
-                make_absolute(key, value);
-            }
+        for (key, value) in arms.chain([&mut file.set]).flatten() {
+            make_absolute(key, value);
         }
         for (key, values) in &mut file.grid {
             for value in values {
@@ -121,50 +116,32 @@ impl SweepFile {
     /// Parses and checks the text of a sweep file; `origin` names it in errors. Paths stay as they are written.
     ///
     /// # Errors
-    /// [`SweepError::File`].
+    /// [`SweepError::Usage`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, SweepError> {
-        let syntax = |error: toml::de::Error| SweepError::file(origin, error.to_string());
-        let mut table: Table = text.parse().map_err(syntax)?;
-        let twice = |place: &str, key: &str| {
-            SweepError::file(origin, format!("{place} has `{key}` twice; leave one out"))
-        };
-        for section in ["set", "grid"] {
-            if let Some(Value::Table(settings)) = table.get_mut(section) {
-                *settings = whole_keys(std::mem::take(settings))
-                    .map_err(|key| twice(&format!("[{section}]"), &key))?;
-            }
-        }
-        if let Some(Value::Array(arms)) = table.get_mut("arms") {
-            for arm in arms {
-                if let Some(Value::Table(settings)) = arm.get_mut("set") {
-                    *settings = whole_keys(std::mem::take(settings))
-                        .map_err(|key| twice("an arm", &key))?;
-                }
-            }
-        }
-        let form = |error: toml::de::Error| {
+        let usage = |reason: String| SweepError::Usage(format!("{origin}: {reason}"));
+        let table: Table = text
+            .parse()
+            .map_err(|error: toml::de::Error| usage(error.to_string()))?;
+        let file: Self = table.try_into().map_err(|error: toml::de::Error| {
             // The parser speaks of Rust's types.
-            let reason = [
+            let types = [
                 ("a sequence", "a list"),
                 ("a map", "a table"),
                 ("struct Arm", "a table with name and set"),
                 ("u64", "a whole number"),
                 ("usize", "a whole number"),
                 ("f64", "a number"),
-            ]
-            .iter()
-            .fold(
-                error.to_string().replace('\n', " "),
-                |reason, (theirs, ours)| {
-                    reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
-                },
-            );
-            let hint = "`rapid sweep --help` shows the form of a sweep file";
-            SweepError::file(origin, format!("{}; {hint}", reason.trim_end()))
-        };
-        let file: Self = table.try_into().map_err(form)?;
-        file.check()
-            .map_err(|reason| SweepError::file(origin, reason))?;
+            ];
+            let reason = error.to_string().replace('\n', " ");
+            let reason = types.iter().fold(reason, |reason, (theirs, ours)| {
+                reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
+            });
+            let reason = reason.trim_end();
+            usage(format!(
+                "{reason}; `rapid sweep --help` shows the form of a sweep file"
+            ))
+        })?;
+        file.check().map_err(usage)?;
         Ok(file)
     }
 
@@ -200,6 +177,8 @@ impl SweepFile {
     }
 
     fn check(&self) -> Result<(), String> {
+        let rounds = self.rounds;
+        let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
         if self.seeds.is_empty() {
             return Err("`seeds` is empty; give at least one, such as [0]".into());
         }
@@ -208,42 +187,40 @@ impl SweepFile {
                 "`seeds` has {seed} twice; `rounds` repeats runs of the same seed"
             ));
         }
-        if !(1..=MAX_ROUNDS).contains(&self.rounds) {
+        if !(1..=MAX_ROUNDS).contains(&rounds) {
             return Err(format!(
-                "`rounds` is {}; give a whole number from 1 to {MAX_ROUNDS}",
-                self.rounds
+                "`rounds` is {rounds}; give a whole number from 1 to {MAX_ROUNDS}"
             ));
         }
-        if self.arms.is_empty() {
+        if arms.is_empty() {
             return Err("`arms` is empty; give at least one, as [[arms]] with a name".into());
         }
-        let names: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-        if let Some(name) = repeated(&names) {
+        if let Some(name) = repeated(&arms) {
             return Err(format!("two arms are named {name}; give each its own name"));
         }
-        for arm in &self.arms {
-            if !is_folder_name(&arm.name) {
-                return Err(format!(
-                    "the arm's name `{}` is part of a folder's name; give 1 to 60 letters, digits, dots, hyphens and underscores, a letter or digit first",
-                    arm.name
-                ));
-            }
-            for (key, value) in &arm.set {
-                check_setting(key, value)
-                    .map_err(|reason| format!("arm {}: {reason}", arm.name))?;
-            }
+        if let Some(name) = arms.iter().find(|name| !is_folder_name(name)) {
+            return Err(format!(
+                "the arm's name `{name}` is part of a folder's name; give 1 to 60 letters, digits, dots, hyphens and underscores, a letter or digit first"
+            ));
         }
-        for (key, value) in &self.set {
-            check_setting(key, value).map_err(|reason| format!("[set]: {reason}"))?;
+        let mut settings = self.arms.iter().map(|arm| &arm.set).chain([&self.set]);
+        if settings.any(|set| set.contains_key(SEED)) || self.grid.contains_key(SEED) {
+            return Err(format!(
+                "`{SEED}` is set by `seeds`; leave it out elsewhere"
+            ));
         }
         for (key, values) in &self.grid {
             self.check_grid(key, values)
                 .map_err(|reason| format!("[grid]: {reason}"))?;
         }
-        self.check_compare(&names)?;
-        let points = self.grid.values().map(Vec::len);
-        let runs = points
-            .chain([self.seeds.len(), self.rounds, names.len()])
+        if let Some(compare) = &self.compare {
+            compare
+                .check(&arms)
+                .map_err(|reason| format!("[compare{reason}"))?;
+        }
+        let factors = self.grid.values().map(Vec::len);
+        let runs = factors
+            .chain([self.seeds.len(), rounds, arms.len()])
             .fold(1, usize::saturating_mul);
         if runs > MAX_RUNS {
             return Err(format!(
@@ -259,58 +236,47 @@ impl SweepFile {
                 "`{key}` has no values; give some, or leave the key out"
             ));
         }
-        for value in values {
-            check_setting(key, value)?;
-        }
         let written: Vec<String> = values.iter().map(Value::to_string).collect();
         if let Some(value) = repeated(&written) {
             return Err(format!("`{key}` has {value} twice"));
         }
-        if self.set.contains_key(key) {
-            return Err(format!(
-                "`{key}` is in [set] too; leave it out of one of the two"
-            ));
-        }
-        match self.arms.iter().find(|arm| arm.set.contains_key(key)) {
-            Some(arm) => Err(format!(
-                "`{key}` is set by the arm {} too; leave it out of one of the two",
-                arm.name
-            )),
-            None => Ok(()),
-        }
+        let arms = self.arms.iter().map(|arm| (&*arm.name, &arm.set));
+        let set = ("[set]", &self.set);
+        let found = arms.chain([set]).find(|(_, set)| set.contains_key(key));
+        found.map_or(Ok(()), |(place, _)| {
+            Err(format!(
+                "`{key}` is in {place} too; leave it out of one of the two"
+            ))
+        })
     }
+}
 
-    fn check_compare(&self, arms: &[&str]) -> Result<(), String> {
-        let Some(compare) = &self.compare else {
-            return Ok(());
+impl Compare {
+    /// Checks it against the names of the arms. An error begins behind the section's `[compare`.
+    fn check(&self, arms: &[&str]) -> Result<(), String> {
+        let known = |name: &String| {
+            if arms.contains(&name.as_str()) {
+                return Ok(());
+            }
+            let hint = nearest(name, arms.iter().copied())
+                .map_or_else(String::new, |near| format!(" (did you mean {near}?)"));
+            let arms = arms.join(", ");
+            Err(format!(
+                "{name}, which is not an arm{hint}; the arms are {arms}"
+            ))
         };
-        if !arms.contains(&compare.reference.as_str()) {
-            return Err(format!(
-                "[compare]: `reference` is {}, which is not an arm{}; the arms are {}",
-                compare.reference,
-                hint(&compare.reference, arms),
-                arms.join(", ")
-            ));
+        known(&self.reference).map_err(|reason| format!("]: `reference` is {reason}"))?;
+        for (key, share) in [("margin", Some(self.margin)), ("target", self.target)] {
+            if let Some(share) = share.filter(|share| !(*share > 0.0 && *share < 1.0)) {
+                return Err(format!(
+                    "]: `{key}` is {share}; give a share of the samples above 0 and below 1, such as 0.02"
+                ));
+            }
         }
-        if !(compare.margin > 0.0 && compare.margin < 1.0) {
-            return Err(format!(
-                "[compare]: `margin` is {}; give a difference of Pass@1 above 0 and below 1, such as 0.02",
-                compare.margin
-            ));
-        }
-        if let Some(target) = compare.target.filter(|it| !(*it > 0.0 && *it < 1.0)) {
-            return Err(format!(
-                "[compare]: `target` is {target}; give a Pass@1 above 0 and below 1, such as 0.5"
-            ));
-        }
-        for (factor, with) in &compare.effects {
-            let inside = |reason: String| format!("[compare.effects]: `{factor}` {reason}");
-            if let Some(unknown) = with.iter().find(|arm| !arms.contains(&arm.as_str())) {
-                return Err(inside(format!(
-                    "has {unknown}, which is not an arm{}; the arms are {}",
-                    hint(unknown, arms),
-                    arms.join(", ")
-                )));
+        for (factor, with) in &self.effects {
+            let inside = |reason: String| format!(".effects]: `{factor}` {reason}");
+            for arm in with {
+                known(arm).map_err(|reason| inside(format!("has {reason}")))?;
             }
             if let Some(twice) = repeated(with) {
                 return Err(inside(format!("has {twice} twice")));
@@ -334,43 +300,32 @@ fn is_folder_name(name: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
 }
 
-fn hint(word: &str, known: &[&str]) -> String {
-    nearest(word, known.iter().copied())
-        .map(|name| format!(" (did you mean {name}?)"))
-        .unwrap_or_default()
-}
-
-/// Checks a key of a recipe and its value, as `--set` does.
-fn check_setting(key: &str, value: &Value) -> Result<(), String> {
-    if key == SEED {
-        return Err(format!("`{SEED}` is set by `seeds`; leave it out here"));
-    }
-    config::parse_set(&setting(key, value))
-        .map(|_| ())
-        // A sweep file has no flags.
-        .map_err(|error| error.to_string().trim_start_matches("--set ").to_owned())
-}
-
 /// A setting in the form that `--set` takes.
 pub(super) fn setting(key: &str, value: &Value) -> String {
     format!("{key}={value}")
 }
 
-/// The table with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.
-fn whole_keys(table: Table) -> Result<Table, String> {
-    let mut whole = Table::new();
-    for (key, value) in table {
-        let settings = match value {
-            Value::Table(inner) => whole_keys(inner)?
-                .into_iter()
-                .map(|(rest, value)| (format!("{key}.{rest}"), value))
-                .collect(),
-            value => vec![(key, value)],
-        };
-        for (key, value) in settings {
-            if whole.insert(key.clone(), value).is_some() {
-                return Err(key);
+/// Reads settings with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.
+fn whole_keys<'de, D: Deserializer<'de>, V: DeserializeOwned>(
+    source: D,
+) -> Result<BTreeMap<String, V>, D::Error> {
+    let mut whole = BTreeMap::new();
+    let mut tables = vec![(String::new(), Table::deserialize(source)?)];
+    while let Some((outer, table)) = tables.pop() {
+        for (key, value) in table {
+            let key = format!("{outer}{key}");
+            if let Value::Table(inner) = value {
+                tables.push((format!("{key}."), inner));
+                continue;
             }
+            let value = value.try_into().map_err(|error: toml::de::Error| {
+                D::Error::custom(format!("{} in `{key}`", error.message()))
+            })?;
+            if whole.contains_key(&key) {
+                let reason = format!("`{key}` is there twice; leave one out");
+                return Err(D::Error::custom(reason));
+            }
+            whole.insert(key, value);
         }
     }
     Ok(whole)

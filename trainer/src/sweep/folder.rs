@@ -8,11 +8,12 @@
 //! manifest.jsonl      what ran
 //! ```
 
-use std::fs::File;
+use std::fs::{File, TryLockError};
 use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::text::today;
+use serde::Serialize;
 
 use super::manifest::{self, Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
@@ -28,9 +29,11 @@ pub struct SweepFolder {
 }
 
 /// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
 pub enum RunState {
     /// There is no run in its folder yet.
+    #[serde(rename = "to do")]
     Absent,
     /// It can be resumed.
     Begun,
@@ -69,10 +72,13 @@ impl SweepFolder {
     /// Opens the folder of a sweep, to read it.
     ///
     /// # Errors
-    /// [`SweepError::NotASweep`]; those of its file and its plan.
+    /// [`SweepError::Usage`] if it is no sweep's; those of its file and its plan.
     pub fn open(root: &Path) -> Result<Self, SweepError> {
         if !is_sweep(root) {
-            return Err(SweepError::NotASweep(root.to_owned()));
+            let root = root.display();
+            return Err(SweepError::Usage(format!(
+                "{root} is not the folder of a sweep: it has no sweep.toml; `rapid sweep FILE --out {root}` makes one"
+            )));
         }
         let file = SweepFile::read(&root.join("sweep.toml"))?;
         Self::planned(root, file)
@@ -91,17 +97,16 @@ impl SweepFolder {
     /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.
     ///
     /// # Errors
-    /// [`SweepError::Other`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::Io`].
+    /// [`SweepError::Usage`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::Io`].
     pub fn create(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
         let folder = Self::planned(root, file)?;
         folder.check_same()?;
-        for inner in [folder.recipes(), folder.runs()] {
+        for inner in ["recipes", "runs"].map(|name| root.join(name)) {
             std::fs::create_dir_all(&inner).map_err(|source| SweepError::io(&inner, source))?;
         }
         let path = root.join(".lock");
-        let lock = File::create(&path).map_err(|source| SweepError::io(&path, source))?;
-        lock.lock()
-            .map_err(|source| SweepError::io(&path, source))?;
+        let lock = File::create(&path).and_then(|lock| lock.lock().map(|()| lock));
+        let _lock = lock.map_err(|source| SweepError::io(&path, source))?;
         // Another process may have made it meanwhile.
         folder.check_same()?;
         let path = root.join("sweep.toml");
@@ -142,9 +147,11 @@ impl SweepFolder {
 
     /// Refuses a folder with another sweep.
     fn check_same(&self) -> Result<(), SweepError> {
-        let other = |difference: String| SweepError::Other {
-            root: self.root.clone(),
-            difference,
+        let other = |difference: String| {
+            let root = self.root.display();
+            SweepError::Usage(format!(
+                "{root} has the runs of another sweep: {difference}; give another folder with --out, or restore the sweep file"
+            ))
         };
         let path = self.root.join("sweep.toml");
         if !path.is_file() {
@@ -158,15 +165,12 @@ impl SweepFolder {
         }
         for run in self.plan.runs() {
             let path = self.recipe(&run.name);
-            match std::fs::read_to_string(&path) {
-                Ok(saved) if saved != run.config.to_toml() => {
-                    return Err(other(format!(
-                        "{} resolves to other settings than {} has: the recipe or the program's defaults have changed since",
-                        run.name,
-                        path.display()
-                    )));
-                }
-                _ => {}
+            if std::fs::read_to_string(&path).is_ok_and(|saved| saved != run.config.to_toml()) {
+                return Err(other(format!(
+                    "{} resolves to other settings than {} has: the recipe or the program's defaults have changed since",
+                    run.name,
+                    path.display()
+                )));
             }
         }
         Ok(())
@@ -190,39 +194,30 @@ impl SweepFolder {
         &self.plan
     }
 
-    fn runs(&self) -> PathBuf {
-        self.root.join("runs")
-    }
-
-    fn recipes(&self) -> PathBuf {
-        self.root.join("recipes")
-    }
-
     /// `recipes/NAME.toml`: the settings that a run is started with.
     #[must_use]
     pub fn recipe(&self, run: &str) -> PathBuf {
-        self.recipes().join(format!("{run}.toml"))
+        self.root.join("recipes").join(format!("{run}.toml"))
     }
 
     /// `runs/NAME`: the run's folder.
     #[must_use]
     pub fn run(&self, run: &str) -> PathBuf {
-        self.runs().join(run)
+        self.root.join("runs").join(run)
     }
 
     /// `runs/NAME.log`: what the run's process printed.
     #[must_use]
     pub fn log(&self, run: &str) -> PathBuf {
-        self.runs().join(format!("{run}.log"))
+        self.run(&format!("{run}.log"))
     }
 
     /// `runs/NAME.verifier.log`: the log of the verifier that was started for a run.
     #[must_use]
     pub fn verifier_log(&self, run: &str) -> PathBuf {
-        self.runs().join(format!("{run}.verifier.log"))
+        self.run(&format!("{run}.verifier.log"))
     }
 
-    /// `manifest.jsonl`.
     fn manifest_path(&self) -> PathBuf {
         self.root.join("manifest.jsonl")
     }
@@ -254,13 +249,28 @@ impl SweepFolder {
         for name in ["checkpoints", "rollouts"] {
             let path = self.run(run).join(name);
             match std::fs::remove_dir_all(&path) {
-                Err(source) if source.kind() != io::ErrorKind::NotFound => {
-                    return Err(SweepError::io(&path, source));
-                }
-                _ => {}
+                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
+                other => other.map_err(|source| SweepError::io(&path, source))?,
             }
         }
         Ok(())
+    }
+
+    /// Tries to claim a run, unless another process makes it: returns its log, locked and open for appending, and how far the run is. A run's log is its lock: the process
+    /// that makes the run holds it too, so it is free only when both have closed it.
+    ///
+    /// # Errors
+    /// [`SweepError::Io`], [`SweepError::Line`].
+    pub fn claim(&self, run: &PlannedRun) -> Result<Option<(File, RunState)>, SweepError> {
+        let path = self.log(&run.name);
+        let log = File::options().create(true).append(true).open(&path);
+        let log = log.map_err(|source| SweepError::io(&path, source))?;
+        match log.try_lock() {
+            // The manifest is read under the lock: whoever had the run before has written its end.
+            Ok(()) => Ok(Some((log, self.state(run, &self.manifest()?)))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(source)) => Err(SweepError::io(&path, source)),
+        }
     }
 
     /// How far a run is, by its folder and the manifest's lines.

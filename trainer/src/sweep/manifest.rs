@@ -67,41 +67,21 @@ impl Machine {
     /// # Errors
     /// [`SweepError::Io`] if the file cannot be read.
     pub fn here(program: &Path) -> Result<Self, SweepError> {
-        let mut hasher = Sha256::new();
-        File::open(program)
-            .and_then(|mut file| io::copy(&mut file, &mut HashWriter(&mut hasher)))
-            .map_err(|source| SweepError::io(program, source))?;
-        let digest = hasher.finalize();
+        let bytes = std::fs::read(program).map_err(|source| SweepError::io(program, source))?;
+        let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
+        let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
+        let processor = fields.find(|(key, _)| key.trim() == "model name");
+        let processor = processor.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
         Ok(Self {
-            processor: processor(),
+            processor: processor.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            binary: digest.iter().map(|byte| format!("{byte:02x}")).collect(),
+            binary: hex(&Sha256::digest(bytes)),
         })
     }
 }
 
-struct HashWriter<'a>(&'a mut Sha256);
-
-impl io::Write for HashWriter<'_> {
-    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        self.0.update(bytes);
-        Ok(bytes.len())
-    }
-
-    fn flush(&mut self) -> io::Result<()> {
-        Ok(())
-    }
-}
-
-fn processor() -> String {
-    let text = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
-    text.lines()
-        .filter_map(|line| line.split_once(':'))
-        .find(|(key, _)| key.trim() == "model name")
-        .map_or_else(
-            || std::env::consts::ARCH.to_owned(),
-            |(_, name)| name.trim().to_owned(),
-        )
+fn hex(bytes: &[u8]) -> String {
+    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl ManifestLine {
@@ -145,7 +125,7 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
         file.lock()?;
         let mut written = Vec::new();
         file.read_to_end(&mut written)?;
-        let whole = whole_length(&written) as u64;
+        let whole = whole_lines(&written).len() as u64;
         file.set_len(whole)?;
         file.seek(SeekFrom::Start(whole))?;
         file.write_all(&text)?;
@@ -163,75 +143,56 @@ pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
         other => other.map_err(|source| SweepError::io(path, source))?,
     };
-    let lines = text[..whole_length(&text)].split_inclusive(|byte| *byte == b'\n');
-    lines
-        .enumerate()
+    let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
+    (1..)
+        .zip(lines)
         .map(|(number, line)| {
-            serde_json::from_slice(line).map_err(|error| SweepError::Line {
+            serde_json::from_slice(line).map_err(|source| SweepError::Line {
                 path: path.to_owned(),
-                line: number + 1,
-                reason: error.to_string(),
+                line: number,
+                source,
             })
         })
         .collect()
 }
 
-/// The length up to the end of the last whole line.
-fn whole_length(text: &[u8]) -> usize {
-    text.iter()
-        .rposition(|byte| *byte == b'\n')
-        .map_or(0, |end| end + 1)
+/// The text up to the end of its last whole line.
+fn whole_lines(text: &[u8]) -> &[u8] {
+    let end = text.iter().rposition(|byte| *byte == b'\n');
+    end.map_or(&[], |end| &text[..=end])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn line(run: &str, event: Event) -> ManifestLine {
-        let machine = Machine {
-            processor: "a processor".into(),
-            version: "0".into(),
-            binary: "00".into(),
-        };
-        ManifestLine::now(run, event, &machine)
-    }
-
     #[test]
-    fn a_half_written_line_is_not_read_and_does_not_damage_the_next() {
+    fn a_half_written_line_is_not_read_and_a_damaged_one_is_named() {
         let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("manifest.jsonl");
+        let [path, program] = ["manifest.jsonl", "program"].map(|name| folder.path().join(name));
+        std::fs::write(&program, "abc").unwrap();
+        let machine = Machine::here(&program).unwrap();
+        assert_eq!(
+            machine.binary,
+            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
+        );
+        let line = |event| ManifestLine::now("a", event, &machine);
+        let write = |text: &[u8]| {
+            let mut file = File::options().append(true).open(&path).unwrap();
+            file.write_all(text).unwrap();
+        };
         assert_eq!(read(&path).unwrap(), []);
-        let (first, second) = (line("a", Event::Start), line("a", Event::Finish));
+        let (first, second) = (line(Event::Start), line(Event::Finish));
         append(&path, &first).unwrap();
-        let mut file = File::options().append(true).open(&path).unwrap();
-        file.write_all(b"{\"run\":\"b\",\"eve").unwrap();
+        write(b"{\"run\":\"b\",\"eve");
         assert_eq!(read(&path).unwrap(), std::slice::from_ref(&first));
         append(&path, &second).unwrap();
         assert_eq!(read(&path).unwrap(), [first, second]);
-    }
-
-    #[test]
-    fn a_damaged_line_is_named() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("manifest.jsonl");
-        append(&path, &line("a", Event::Start)).unwrap();
-        let mut file = File::options().append(true).open(&path).unwrap();
-        file.write_all(b"{}\n").unwrap();
+        write(b"{}\n");
         let error = read(&path).unwrap_err().to_string();
         assert!(
-            error.contains("manifest.jsonl, line 2: missing field"),
+            error.contains("manifest.jsonl, line 3: missing field"),
             "{error}"
-        );
-    }
-
-    #[test]
-    fn the_binary_is_named_by_its_sha_256() {
-        let folder = tempfile::tempdir().unwrap();
-        let program = folder.path().join("program");
-        std::fs::write(&program, "abc").unwrap();
-        assert_eq!(
-            Machine::here(&program).unwrap().binary,
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
         );
     }
 }

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::SweepError;
-use super::file::{SweepFile, setting};
+use super::file::{Arm, SweepFile, setting};
 use crate::config::{self, Config};
 
 /// The runs of a sweep, resolved and checked.
@@ -55,21 +55,11 @@ impl PlannedRun {
 /// Maximum length of a run's name, which is a folder's.
 const MAX_NAME: usize = 200;
 
-/// What the arms of a block share if they see the same prompts in the same order.
-const MATCHED: [&str; 6] = [
-    "[data]",
-    "algorithm.group_size",
-    "algorithm.n_step",
-    "algorithm.dynamic_sampling",
-    "their epochs or updates",
-    "the prompts that are dropped at the end of an epoch",
-];
-
 impl Plan {
     /// Plans a sweep.
     ///
     /// # Errors
-    /// [`SweepError::Run`] if the settings of a run are refused; [`SweepError::File`] if two runs would be the same.
+    /// [`SweepError::Usage`] if the settings of a run are refused, or if two runs would be the same.
     pub fn new(file: &SweepFile) -> Result<Self, SweepError> {
         let points = combinations(&file.grid);
         let mut blocks = Vec::with_capacity(file.seeds.len() * file.rounds);
@@ -77,35 +67,22 @@ impl Plan {
             let mut runs = Vec::new();
             for point in &points {
                 for arm in &file.arms {
-                    let name = format!("{}{}-seed-{seed}", arm.name, label(point));
-                    let sets: Vec<String> = file
-                        .set
-                        .iter()
-                        // A setting of the arm comes later, and overrides one of every run.
-                        .chain(&arm.set)
-                        .chain(point)
-                        .map(|(key, value)| setting(key, value))
-                        .chain([format!("run.seed={seed}")])
-                        .collect();
-                    let config =
-                        config::load_as_written(&file.recipe, &sets).map_err(|source| {
-                            SweepError::Run {
-                                run: name.clone(),
-                                source,
-                            }
-                        })?;
-                    runs.push(PlannedRun {
-                        name,
-                        arm: arm.name.clone(),
-                        grid: point.clone(),
-                        seed,
-                        round: 0,
-                        config,
-                    });
+                    let run = planned(file, arm, point, seed)?;
+                    check_distinct(&runs, &run)?;
+                    runs.push(run);
                 }
             }
-            check_distinct(&runs)?;
-            blocks.extend(in_rounds(seed, runs, file.rounds));
+            for round in 0..file.rounds {
+                let mut runs = runs.clone();
+                for run in runs.iter_mut().filter(|_| file.rounds > 1) {
+                    run.round = round;
+                    run.name.push_str(&format!("-round-{round}"));
+                }
+                if round % 2 == 1 {
+                    runs.reverse();
+                }
+                blocks.push(Block { seed, round, runs });
+            }
         }
         Ok(Self { blocks })
     }
@@ -130,41 +107,44 @@ impl Plan {
     #[must_use]
     pub fn unmatched(&self) -> Vec<String> {
         let runs = self.blocks.first().map_or(&[][..], |block| &block.runs);
-        let mut sentences = Vec::new();
-        for run in runs {
-            let first = runs.iter().find(|first| first.grid == run.grid);
-            let Some(first) = first else { continue };
-            let differing = differing(&first.config, &run.config);
-            if !differing.is_empty() {
-                sentences.push(format!(
-                    "{} does not see the same prompts in the same order as {}: they differ in {}",
-                    run.name,
-                    first.name,
-                    differing.join(", ")
-                ));
-            }
-        }
-        sentences
+        let sentence = |run: &PlannedRun| {
+            let first = runs.iter().find(|first| first.grid == run.grid)?;
+            let differing = differing(&first.config, &run.config).join(", ");
+            (!differing.is_empty()).then(|| {
+                format!(
+                    "{} does not see the same prompts in the same order as {}: they differ in {differing}",
+                    run.name, first.name
+                )
+            })
+        };
+        runs.iter().filter_map(sentence).collect()
     }
 }
 
-/// The names of what two runs should share and do not.
+/// The names of what two runs share if they see the same prompts in the same order, and these do not.
 fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
     let (a, b) = (&one.algorithm, &other.algorithm);
-    let equal = [
-        one.data == other.data,
-        a.group_size == b.group_size,
-        a.n_step == b.n_step,
-        a.dynamic_sampling == b.dynamic_sampling,
-        (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates),
-        // Those that do not fill a phase, of which H says the size.
-        a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h),
+    // Prompts that do not fill a phase, of which H says the size.
+    let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
+    let shared = [
+        ("[data]", one.data == other.data),
+        ("algorithm.group_size", a.group_size == b.group_size),
+        ("algorithm.n_step", a.n_step == b.n_step),
+        (
+            "algorithm.dynamic_sampling",
+            a.dynamic_sampling == b.dynamic_sampling,
+        ),
+        (
+            "their epochs or updates",
+            (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates),
+        ),
+        (
+            "the prompts that are dropped at the end of an epoch",
+            dropped,
+        ),
     ];
-    MATCHED
-        .into_iter()
-        .zip(equal)
-        .filter_map(|(name, equal)| (!equal).then_some(name))
-        .collect()
+    let differing = shared.into_iter().filter(|(_, is_equal)| !is_equal);
+    differing.map(|(name, _)| name).collect()
 }
 
 /// Every combination of the grid's values, the last key varying fastest; one empty point for an empty grid.
@@ -188,90 +168,66 @@ fn combinations(grid: &BTreeMap<String, Vec<Value>>) -> Vec<BTreeMap<String, Val
 /// The part of a run's name that says its point of the grid: `-n_step=8`.
 fn label(point: &BTreeMap<String, Value>) -> String {
     let short = |key: &str| key.rsplit('.').next().unwrap_or_default().to_owned();
-    let mut text = String::new();
-    for (key, value) in point {
-        let alone = point
-            .keys()
-            .filter(|other| short(other) == short(key))
-            .count()
-            == 1;
-        let key = if alone { short(key) } else { key.clone() };
-        let value = match value {
-            Value::String(value) => value.clone(),
-            value => value.to_string(),
+    let part = |(key, value): (&String, &Value)| {
+        let namesakes = point.keys().filter(|other| short(other) == short(key));
+        let key = match namesakes.count() {
+            1 => short(key),
+            _ => key.clone(),
         };
-        text.push('-');
-        text.push_str(&key);
-        text.push('=');
-        text.extend(value.chars().map(|letter| {
-            let safe = letter.is_ascii_alphanumeric() || "._-+".contains(letter);
-            if safe { letter } else { '_' }
-        }));
-    }
-    text
+        let value = value
+            .as_str()
+            .map_or_else(|| value.to_string(), str::to_owned);
+        let is_unsafe = |letter: char| !letter.is_ascii_alphanumeric() && !"._-+".contains(letter);
+        format!("-{key}={}", value.replace(is_unsafe, "_"))
+    };
+    point.iter().map(part).collect()
 }
 
-/// Refuses runs with equal names or equal settings.
-fn check_distinct(runs: &[PlannedRun]) -> Result<(), SweepError> {
-    for (number, run) in runs.iter().enumerate() {
-        if run.name.len() > MAX_NAME {
-            return Err(SweepError::file(
-                "the sweep",
-                format!(
-                    "the folder's name {} would be too long; give the grid shorter values, or make them arms",
-                    run.name
-                ),
-            ));
-        }
-        let same_name = runs[..number].iter().find(|other| other.name == run.name);
-        if same_name.is_some() {
-            return Err(SweepError::file(
-                "the sweep",
-                format!(
-                    "two runs would be named {}; give the arms other names",
-                    run.name
-                ),
-            ));
-        }
-        if let Some(other) = runs[..number]
-            .iter()
-            .find(|other| other.config == run.config)
-        {
-            return Err(SweepError::file(
-                "the sweep",
-                format!(
-                    "{} and {} have the same settings, so they would be the same run; `rounds` repeats runs",
-                    other.name, run.name
-                ),
-            ));
-        }
-    }
-    Ok(())
+/// The run of an arm at a point of the grid.
+fn planned(
+    file: &SweepFile,
+    arm: &Arm,
+    point: &BTreeMap<String, Value>,
+    seed: u64,
+) -> Result<PlannedRun, SweepError> {
+    let name = format!("{}{}-seed-{seed}", arm.name, label(point));
+    // A setting of the arm comes later, and overrides one of every run.
+    let settings = file.set.iter().chain(&arm.set).chain(point);
+    let sets: Vec<String> = settings
+        .map(|(key, value)| setting(key, value))
+        .chain([format!("run.seed={seed}")])
+        .collect();
+    let config = config::load_as_written(&file.recipe, &sets).map_err(|error| {
+        // A sweep file has no flags.
+        let reason = error.to_string().replace("--set ", "");
+        SweepError::Usage(format!("the run {name}: {reason}"))
+    })?;
+    Ok(PlannedRun {
+        name,
+        arm: arm.name.clone(),
+        grid: point.clone(),
+        seed,
+        round: 0,
+        config,
+    })
 }
 
-/// A block for each round, every second one in reverse order.
-fn in_rounds(seed: u64, runs: Vec<PlannedRun>, rounds: usize) -> Vec<Block> {
-    if rounds == 1 {
-        return vec![Block {
-            seed,
-            round: 0,
-            runs,
-        }];
-    }
-    (0..rounds)
-        .map(|round| {
-            let mut runs: Vec<PlannedRun> = runs
-                .iter()
-                .map(|run| PlannedRun {
-                    name: format!("{}-round-{round}", run.name),
-                    round,
-                    ..run.clone()
-                })
-                .collect();
-            if round % 2 == 1 {
-                runs.reverse();
-            }
-            Block { seed, round, runs }
-        })
-        .collect()
+/// Refuses a run whose name is too long, or whose name or settings are those of an earlier one.
+fn check_distinct(earlier: &[PlannedRun], run: &PlannedRun) -> Result<(), SweepError> {
+    let name = &run.name;
+    let reason = if name.len() > MAX_NAME {
+        format!(
+            "the folder's name {name} would be too long; give the grid shorter values, or make them arms"
+        )
+    } else if earlier.iter().any(|other| other.name == *name) {
+        format!("two runs would be named {name}; give the arms other names")
+    } else if let Some(other) = earlier.iter().find(|other| other.config == run.config) {
+        format!(
+            "{} and {name} have the same settings, so they would be the same run; `rounds` repeats runs",
+            other.name
+        )
+    } else {
+        return Ok(());
+    };
+    Err(SweepError::Usage(format!("the sweep: {reason}")))
 }

@@ -3,9 +3,7 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
-use super::estimate::{self, Source};
 use super::manifest::Machine;
-use super::schedule::{Claim, claim};
 use super::*;
 
 const TWO_ARMS: &str = r#"
@@ -43,26 +41,24 @@ fn error(from: &str, to: &str) -> String {
     }
 }
 
+fn names(plan: &Plan) -> Vec<&str> {
+    plan.runs().map(|run| run.name.as_str()).collect()
+}
+
 #[test]
 fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
     let plan = plan(TWO_ARMS);
-    let names: Vec<Vec<&str>> = plan
-        .blocks
-        .iter()
-        .map(|block| block.runs.iter().map(|run| run.name.as_str()).collect())
-        .collect();
-    assert_eq!(
-        names,
-        [0, 7].map(|seed| {
-            [
-                "pg-n_step=8",
-                "rapid-h4-n_step=8",
-                "pg-n_step=32",
-                "rapid-h4-n_step=32",
-            ]
-            .map(|name| format!("{name}-seed-{seed}"))
-        })
-    );
+    let expected = [0, 7].map(|seed| {
+        [
+            "pg-n_step=8",
+            "rapid-h4-n_step=8",
+            "pg-n_step=32",
+            "rapid-h4-n_step=32",
+        ]
+        .map(|name| format!("{name}-seed-{seed}"))
+    });
+    assert_eq!(names(&plan), expected.concat());
+    assert_eq!(plan.blocks.len(), 2);
     let run = &plan.blocks[1].runs[3];
     let algorithm = &run.config.algorithm;
     assert_eq!((algorithm.h, algorithm.n_step), (4, 32));
@@ -78,9 +74,8 @@ fn every_round_is_a_block_and_every_second_one_is_in_reverse_order() {
     let plan = plan(&text);
     let blocks: Vec<(u64, usize)> = plan.blocks.iter().map(|b| (b.seed, b.round)).collect();
     assert_eq!(blocks, [(0, 0), (0, 1)]);
-    let names: Vec<&str> = plan.runs().map(|run| run.name.as_str()).collect();
     assert_eq!(
-        names,
+        names(&plan),
         [
             "pg-n_step=8-seed-0-round-0",
             "rapid-h4-n_step=8-seed-0-round-0",
@@ -112,18 +107,19 @@ name = "pg" | nam = "pg" | unknown field `nam`, expected `name` or `set`
 name = "pg" | name = "rapid-h4" | two arms are named rapid-h4
 name = "pg" | name = "../pg" | the arm's name `../pg` is part of a folder's name
 "run.updates" = 4 | "run.update" = 4 | there is no key `run.update`; did you mean `run.updates`?
-"run.updates" = 4 | "run.seed" = 4 | [set]: `run.seed` is set by `seeds`
-"run.updates" = 4 | "run.updates" = 4\nrun.updates = 5 | [set] has `run.updates` twice; leave one out
+"run.updates" = 4 | "run.seed" = 4 | `run.seed` is set by `seeds`
+"run.updates" = 4 | "run.updates" = 4\nrun.updates = 5 | `run.updates` is there twice; leave one out
 [0, 7] | 3 | expected a list in `seeds`; `rapid sweep --help` shows the form
+[8, 32] | 8 | expected a list in `algorithm.n_step`
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["rapid"] | [compare.effects]: `h` has rapid, which is not an arm
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["pg", "rapid-h4"] | [compare.effects]: `h` needs arms with the factor and arms without it
 [8, 32] | [] | `algorithm.n_step` has no values
 [8, 32] | [8, 8] | `algorithm.n_step` has 8 twice
 "run.updates" = 4 | "algorithm.n_step" = 8 | `algorithm.n_step` is in [set] too
-"algorithm.h" = 4 | "algorithm.n_step" = 4 | `algorithm.n_step` is set by the arm rapid-h4 too
+"algorithm.h" = 4 | "algorithm.n_step" = 4 | `algorithm.n_step` is in rapid-h4 too
 reference = "pg" | reference = "rapid-h" | which is not an arm (did you mean rapid-h4?)
-margin = 0.02 | margin = 2 | `margin` is 2; give a difference of Pass@1 above 0 and below 1
-margin = 0.02 | margin = 0.02\ntarget = 50 | `target` is 50; give a Pass@1 above 0 and below 1
+margin = 0.02 | margin = 2 | `margin` is 2; give a share of the samples above 0 and below 1
+margin = 0.02 | margin = 0.02\ntarget = 50 | `target` is 50; give a share of the samples above 0 and below 1
 margin = | margins = | unknown field `margins`, expected one of `reference`, `margin`
 [8, 32] | [8, 30] | the run pg-n_step=30-seed-0: `algorithm.n_step`: 30 completions per update
 "rapid-paper", "algorithm.h" = 4 | "pg" | pg-n_step=8-seed-0 and rapid-h4-n_step=8-seed-0 have the same settings
@@ -172,32 +168,55 @@ fn a_folder_keeps_its_sweep_and_refuses_another() {
     let folder = create(&root);
     assert_eq!(SweepFolder::open(&root).unwrap(), folder);
     assert_eq!(create(&root), folder);
-
-    let other = file(&TWO_ARMS.replace("[0, 7]", "[0]"));
-    assert!(SweepFolder::check(&root, &other).is_err());
-    let error = SweepFolder::create(&root, other).unwrap_err().to_string();
-    assert!(
-        error.contains("another sweep: its `seeds` is [0, 7], and here [0]; give another folder"),
-        "{error}"
+    let refused = |text: &str, expected: &str| {
+        let error = SweepFolder::check(&root, &file(text)).unwrap_err();
+        assert!(error.to_string().contains(expected), "{error}");
+    };
+    refused(
+        &TWO_ARMS.replace("[0, 7]", "[0]"),
+        "another sweep: its `seeds` is [0, 7], and here [0]; give another folder",
     );
-    // The recipe's settings have changed since.
     let recipe = folder.recipe("pg-n_step=8-seed-0");
-    std::fs::write(&recipe, "# other").unwrap();
-    let error = SweepFolder::create(&root, file(TWO_ARMS)).unwrap_err();
-    let error = error.to_string();
-    assert!(
-        error.contains("pg-n_step=8-seed-0 resolves to other settings"),
-        "{error}"
-    );
+    std::fs::write(&recipe, "# of other settings").unwrap();
+    refused(TWO_ARMS, "pg-n_step=8-seed-0 resolves to other settings");
+    // Its creation was interrupted.
+    std::fs::remove_file(root.join("sweep.toml")).unwrap();
+    create(&root);
+    let run = folder.plan().runs().next().unwrap();
+    let written = std::fs::read_to_string(&recipe).unwrap();
+    assert_eq!(written, run.config.to_toml());
+}
+
+#[test]
+fn what_is_compared_may_change_and_further_seeds_may_come() {
+    let place = tempfile::tempdir().unwrap();
+    create(place.path());
+    let uncompared = TWO_ARMS.split("[compare]").next().unwrap();
+    for text in [
+        TWO_ARMS.replace("0.02", "0.25"),
+        uncompared.to_owned(),
+        TWO_ARMS.replace("[0, 7]", "[0, 7, 3]"),
+    ] {
+        let changed = SweepFolder::create(place.path(), file(&text)).unwrap();
+        assert_eq!(SweepFolder::open(place.path()).unwrap(), changed);
+        assert_eq!(changed.file(), &file(&text));
+        for run in changed.plan().runs() {
+            assert!(changed.recipe(&run.name).is_file());
+        }
+    }
+    for seeds in ["[0, 7]", "[3, 0, 7]"] {
+        let with = file(&TWO_ARMS.replace("[0, 7]", seeds));
+        let error = SweepFolder::create(place.path(), with).unwrap_err();
+        let expected = format!("its `seeds` is [0, 7, 3], and here {seeds}");
+        assert!(error.to_string().contains(&expected), "{error}");
+    }
 }
 
 #[test]
 fn a_finished_run_keeps_its_checkpoints_unless_the_sweep_does_not() {
-    for (keep, text) in [
-        (true, TWO_ARMS.to_owned()),
-        (false, format!("keep_checkpoints = false{TWO_ARMS}")),
-    ] {
+    for keep in [true, false] {
         let place = tempfile::tempdir().unwrap();
+        let text = format!("keep_checkpoints = {keep}{TWO_ARMS}");
         let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
         let run = folder.run("pg-n_step=8-seed-0");
         for name in ["checkpoints/step-4", "rollouts", "samples"] {
@@ -205,9 +224,8 @@ fn a_finished_run_keeps_its_checkpoints_unless_the_sweep_does_not() {
         }
         folder.tidy("pg-n_step=8-seed-0").unwrap();
         folder.tidy("pg-n_step=8-seed-0").unwrap();
-        assert_eq!(run.join("checkpoints/step-4").exists(), keep);
-        assert_eq!(run.join("rollouts").exists(), keep);
-        assert!(run.join("samples").exists());
+        let exist = ["checkpoints/step-4", "rollouts", "samples"].map(|it| run.join(it).exists());
+        assert_eq!(exist, [keep, keep, true]);
     }
 }
 
@@ -224,96 +242,46 @@ fn line(run: &PlannedRun, event: Event, seconds: Option<f64>) -> ManifestLine {
 }
 
 #[test]
-fn a_run_is_claimed_by_one_process_until_it_is_finished() {
+fn a_run_is_claimed_by_one_process_until_it_has_ended() {
     let place = tempfile::tempdir().unwrap();
     let folder = create(place.path());
-    let run = &folder.plan().blocks[0].runs[0];
-    let Claim::Free(log, RunState::Absent) = claim(&folder, run).unwrap() else {
-        panic!("a new run is not free");
-    };
-    assert!(matches!(claim(&folder, run).unwrap(), Claim::Taken));
+    let [run, other] = [0, 1].map(|number| &folder.plan().blocks[0].runs[number]);
+    let claim = |run| folder.claim(run).unwrap();
+    let state = |run| claim(run).map(|(_, state)| state);
+    let (log, first) = claim(run).unwrap();
+    assert_eq!(first, RunState::Absent);
+    assert_eq!(state(run), None);
     // The run's process holds the log too.
     let inherited = log.try_clone().unwrap();
     drop(log);
-    assert!(matches!(claim(&folder, run).unwrap(), Claim::Taken));
+    assert_eq!(state(run), None);
     drop(inherited);
 
-    std::fs::create_dir(folder.run(&run.name)).unwrap();
-    std::fs::write(folder.run(&run.name).join("config.toml"), "").unwrap();
-    folder.record(&line(run, Event::Start, None)).unwrap();
-    let begun = claim(&folder, run).unwrap();
-    assert!(
-        matches!(begun, Claim::Free(_, RunState::Begun)),
-        "{begun:?}"
-    );
-    drop(begun);
-    folder.record(&line(run, Event::Finish, Some(1.0))).unwrap();
-    let finished = claim(&folder, run).unwrap();
-    assert!(matches!(finished, Claim::Ended(RunState::Finished)));
-}
-
-#[test]
-fn a_run_that_diverged_is_not_made_again_and_one_that_failed_is() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = create(place.path());
-    let run = &folder.plan().blocks[0].runs[0];
-    std::fs::create_dir(folder.run(&run.name)).unwrap();
-    std::fs::write(folder.run(&run.name).join("config.toml"), "").unwrap();
-    let fail = |reason: &str| ManifestLine {
-        reason: Some(reason.into()),
-        ..line(run, Event::Fail, Some(1.0))
-    };
-    folder.record(&fail("the verifier is gone")).unwrap();
-    let failed = claim(&folder, run).unwrap();
-    assert!(matches!(failed, Claim::Free(_, RunState::Begun)));
-    drop(failed);
-    let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
-    folder.record(&fail(reason)).unwrap();
-    // A process that was killed while it tried again.
-    folder.record(&line(run, Event::Resume, None)).unwrap();
-    let diverged = claim(&folder, run).unwrap();
-    assert!(matches!(diverged, Claim::Ended(RunState::Diverged)));
-}
-
-#[test]
-fn what_is_compared_may_change_and_the_folder_follows() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = create(place.path());
-    let mut changed = folder.file().clone();
-    changed.compare.as_mut().unwrap().margin = 0.25;
-    SweepFolder::create(place.path(), changed.clone()).unwrap();
-    assert_eq!(SweepFolder::open(place.path()).unwrap().file(), &changed);
-    changed.compare = None;
-    SweepFolder::create(place.path(), changed.clone()).unwrap();
-    assert_eq!(SweepFolder::open(place.path()).unwrap().file(), &changed);
-}
-
-#[test]
-fn a_folder_takes_further_seeds_and_loses_none() {
-    let place = tempfile::tempdir().unwrap();
-    create(place.path());
-    let with = |seeds: &str| file(&TWO_ARMS.replace("[0, 7]", seeds));
-    let grown = SweepFolder::create(place.path(), with("[0, 7, 3]")).unwrap();
-    assert_eq!(SweepFolder::open(place.path()).unwrap(), grown);
-    assert!(grown.recipe("pg-n_step=8-seed-3").is_file());
-    for seeds in ["[0, 7]", "[3, 0, 7]"] {
-        let error = SweepFolder::create(place.path(), with(seeds)).unwrap_err();
-        let expected = format!("its `seeds` is [0, 7, 3], and here {seeds}");
-        assert!(error.to_string().contains(&expected), "{error}");
+    for run in [run, other] {
+        std::fs::create_dir(folder.run(&run.name)).unwrap();
+        std::fs::write(folder.run(&run.name).join("config.toml"), "").unwrap();
     }
-}
+    folder.record(&line(run, Event::Start, None)).unwrap();
+    assert_eq!(state(run), Some(RunState::Begun));
+    folder.record(&line(run, Event::Finish, Some(1.0))).unwrap();
+    assert_eq!(state(run), Some(RunState::Finished));
 
-#[test]
-fn recipes_of_an_interrupted_creation_are_replaced() {
-    let place = tempfile::tempdir().unwrap();
-    let folder = create(place.path());
-    std::fs::remove_file(place.path().join("sweep.toml")).unwrap();
-    let recipe = folder.recipe("pg-n_step=8-seed-0");
-    std::fs::write(&recipe, "# of other settings").unwrap();
-    create(place.path());
-    let run = folder.plan().runs().next().unwrap();
-    let written = std::fs::read_to_string(&recipe).unwrap();
-    assert_eq!(written, run.config.to_toml());
+    // A run that failed is made again, and one that diverged is not.
+    let fail = |reason: &str| {
+        let line = ManifestLine {
+            reason: Some(reason.into()),
+            ..line(other, Event::Fail, Some(1.0))
+        };
+        folder.record(&line).unwrap();
+    };
+    fail("the verifier is gone");
+    assert_eq!(state(other), Some(RunState::Begun));
+    fail(
+        "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another",
+    );
+    // A process that was killed while it tried again.
+    folder.record(&line(other, Event::Resume, None)).unwrap();
+    assert_eq!(state(other), Some(RunState::Diverged));
 }
 
 #[test]
@@ -321,13 +289,14 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
     let place = tempfile::tempdir().unwrap();
     let text = TWO_ARMS.replace("[set]", "[set]\n\"data.chat\" = true");
     let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
-    let dates = |folder: &SweepFolder| -> BTreeSet<Option<String>> {
+    let dates = |folder: &SweepFolder| -> BTreeSet<String> {
         let runs = folder.plan().runs();
-        runs.map(|run| run.config.data.chat_date.clone()).collect()
+        runs.map(|run| run.config.data.chat_date.clone().unwrap())
+            .collect()
     };
-    let [Some(today)] = &dates(&folder).into_iter().collect::<Vec<_>>()[..] else {
-        panic!("{:?}", dates(&folder));
-    };
+    let today = dates(&folder);
+    assert_eq!(today.len(), 1);
+    let today = today.first().unwrap();
     // It began on another day, and gets a seed.
     for run in folder.plan().runs() {
         let path = folder.recipe(&run.name);
@@ -335,33 +304,22 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
         assert!(recipe.contains(today));
         std::fs::write(&path, recipe.replace(today, "2020-02-29")).unwrap();
     }
-    let began = BTreeSet::from([Some("2020-02-29".to_owned())]);
-    assert_eq!(dates(&SweepFolder::open(place.path()).unwrap()), began);
     let grown = file(&text.replace("[0, 7]", "[0, 7, 3]"));
-    assert_eq!(
-        dates(&SweepFolder::create(place.path(), grown).unwrap()),
-        began
-    );
+    for folder in [
+        SweepFolder::open(place.path()),
+        SweepFolder::create(place.path(), grown),
+    ] {
+        let began = BTreeSet::from(["2020-02-29".to_owned()]);
+        assert_eq!(dates(&folder.unwrap()), began);
+    }
 }
 
 #[test]
-fn a_grid_of_millions_of_runs_is_refused() {
-    let values = (1..=100).map(|value| value.to_string()).collect::<Vec<_>>();
-    let values = values.join(", ");
-    let keys = [
-        "algorithm.n_step",
-        "run.updates",
-        "eval.every",
-        "eval.samples",
-    ];
-    let grid: String = keys.map(|key| format!("\"{key}\" = [{values}]\n")).concat();
-    let text =
-        format!("recipe = \"quickstart\"\nseeds = [0]\n[grid]\n{grid}[[arms]]\nname = \"a\"\n");
-    let error = SweepFile::parse("my.toml", &text).unwrap_err().to_string();
-    assert!(
-        error.starts_with("my.toml: it has 100000000 runs"),
-        "{error}"
-    );
+fn a_grid_of_thousands_of_runs_is_refused() {
+    let values = Vec::from_iter(1..=100);
+    let grid = format!("{values:?}\n\"eval.every\" = {values:?}");
+    let error = error("[8, 32]", &grid);
+    assert!(error.contains("it has 40000 runs"), "{error}");
 }
 
 #[test]
@@ -370,11 +328,6 @@ fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given
     let completions = |run: &PlannedRun| run.config.algorithm.n_step * 10;
     let (first, other) = (&plan.blocks[0].runs[0], &plan.blocks[0].runs[2]);
     let equal = &plan.blocks[1].runs[0];
-    assert_eq!(estimate::seconds(first, &[], completions, None), None);
-    assert_eq!(
-        estimate::seconds(first, &[], completions, Some(4.0)),
-        Some((20.0, Source::Rate))
-    );
     let mut manifest = vec![
         line(first, Event::Start, None),
         line(first, Event::Stop, Some(10.0)),
@@ -382,14 +335,25 @@ fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given
         line(first, Event::Finish, Some(30.0)),
     ];
     let finished = estimate::finished(&plan, &manifest);
-    assert_eq!(
-        estimate::seconds(equal, &finished, completions, Some(4.0)),
-        Some((40.0, Source::SameSettings))
-    );
-    assert_eq!(
-        estimate::seconds(other, &finished, completions, None),
-        Some((160.0, Source::OtherRuns))
-    );
+    for (run, finished, rate, expected) in [
+        (first, &[][..], None, None),
+        (first, &[], Some(4.0), Some((20.0, "--rate"))),
+        (
+            equal,
+            &finished,
+            Some(4.0),
+            Some((40.0, "finished runs of these settings")),
+        ),
+        (
+            other,
+            &finished,
+            None,
+            Some((160.0, "completions of other runs")),
+        ),
+    ] {
+        let found = estimate::seconds(run, finished, completions, rate);
+        assert_eq!(found, expected);
+    }
     // Nobody measured the process that was killed.
     manifest.remove(1);
     assert_eq!(estimate::finished(&plan, &manifest), []);
@@ -401,9 +365,8 @@ fn every_committed_sweep_is_planned() {
     let mut names = BTreeSet::new();
     for entry in std::fs::read_dir(folder).unwrap() {
         let path = entry.unwrap().path();
-        let plan = SweepFile::read(&path)
-            .and_then(|file| Plan::new(&file))
-            .unwrap_or_else(|error| panic!("{error}"));
+        let plan = SweepFile::read(&path).and_then(|file| Plan::new(&file));
+        let plan = plan.unwrap_or_else(|error| panic!("{error}"));
         let name = path.file_stem().unwrap().to_str().unwrap().to_owned();
         // Batches are dropped at the ends of epochs, so the later prompts of these arms are others.
         let dropped = plan.runs().any(|run| run.config.algorithm.drop_last_phase);

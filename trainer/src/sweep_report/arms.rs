@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use toml::Value;
 
 use super::runs::SweepRun;
-use crate::algo::Preset;
 use crate::config::Config;
 use crate::sweep::SweepFolder;
 
@@ -27,21 +26,16 @@ pub(super) struct ArmRuns<'a> {
 /// Arms with the same settings but for H, at one point of the grid: the rungs over which Pass@1 is a function of H.
 #[derive(Debug)]
 pub(super) struct Ladder<'a, 'r> {
-    /// The preset of its arms.
-    pub(super) preset: Preset,
     /// In ascending order of H.
     pub(super) rungs: Vec<&'r ArmRuns<'a>>,
     /// Whether the lowest rung is the reference, which has another estimator and H = 1: on policy, weights are 1.
-    pub(super) begins_with_reference: bool,
+    begins_with_reference: bool,
 }
 
 /// The arms at each point of the grid, in the order of the plan's first block.
 pub(super) fn of<'a>(folder: &'a SweepFolder, runs: &'a [SweepRun]) -> Vec<ArmRuns<'a>> {
-    let reference = folder
-        .file()
-        .compare
-        .as_ref()
-        .map(|compare| &compare.reference);
+    let compare = folder.file().compare.as_ref();
+    let reference = compare.map(|compare| &compare.reference);
     let mut arms: Vec<ArmRuns<'a>> = Vec::new();
     for run in runs {
         let planned = &run.planned;
@@ -123,24 +117,14 @@ impl<'a> ArmRuns<'a> {
 
 /// A name with its point of the grid, if there is a grid: `pg, n_step = 8`.
 pub(super) fn at_point(name: &str, point: &BTreeMap<String, Value>) -> String {
-    let point = point_label(point);
-    if point.is_empty() {
-        name.to_owned()
-    } else {
-        format!("{name}, {point}")
-    }
-}
-
-/// A point of the grid: `n_step = 8`.
-pub(super) fn point_label(point: &BTreeMap<String, Value>) -> String {
-    let parts = point.iter().map(|(key, value)| {
+    let part = |(key, value): (&String, &Value)| {
         let key = key.rsplit('.').next().unwrap_or(key);
         match value {
-            Value::String(value) => format!("{key} = {value}"),
-            value => format!("{key} = {value}"),
+            Value::String(value) => format!(", {key} = {value}"),
+            value => format!(", {key} = {value}"),
         }
-    });
-    parts.collect::<Vec<_>>().join(", ")
+    };
+    name.to_owned() + &point.iter().map(part).collect::<String>()
 }
 
 /// The ladders of all points of the grid.
@@ -153,52 +137,47 @@ pub(super) fn ladders<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
 /// them the reference if that has H = 1, none of them has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`) are no
 /// rungs. A ladder has at least three rungs.
 pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
-    let fixed = |arm: &&ArmRuns<'_>| arm.config.algorithm.auto_h == 0.0;
-    let point: Vec<&ArmRuns<'a>> = point.iter().copied().filter(fixed).collect();
-    let without_h = |arm: &ArmRuns<'_>| {
-        let mut config = arm.config.clone();
-        config.algorithm.h = 1;
-        config
-    };
+    let point = point.iter().copied();
+    let point: Vec<&ArmRuns<'a>> = point
+        .filter(|arm| arm.config.algorithm.auto_h == 0.0)
+        .collect();
     let reference = point.iter().find(|arm| arm.is_reference && arm.h() == 1);
-    let mut ladders = Vec::new();
-    for (number, first) in point.iter().enumerate() {
-        let settings = without_h(first);
-        let same = |arm: &&&ArmRuns<'_>| without_h(arm) == settings;
-        if point[..number].iter().any(|arm| same(&arm)) {
-            continue;
-        }
-        let mut by_h: BTreeMap<usize, &ArmRuns<'a>> = BTreeMap::new();
-        for arm in point.iter().filter(same) {
-            by_h.entry(arm.h()).or_insert(arm);
-        }
-        let mut rungs: Vec<&ArmRuns<'a>> = by_h.into_values().collect();
-        if rungs.len() < 2 {
-            continue;
-        }
-        let beside = |arm: &&&ArmRuns<'a>| {
-            let mut config = settings.clone();
-            config.algorithm = arm.config.algorithm.clone();
-            config == *arm.config
-        };
-        let below = reference.filter(|_| rungs[0].h() > 1).filter(beside);
-        let begins_with_reference = below.is_some();
-        rungs.splice(0..0, below.copied());
-        if rungs.len() > 2 {
-            ladders.push(Ladder {
-                preset: first.config.algorithm.preset,
-                rungs,
-                begins_with_reference,
-            });
-        }
+    let mut by_settings: Vec<(Config, BTreeMap<usize, &ArmRuns<'a>>)> = Vec::new();
+    for arm in &point {
+        let mut settings = arm.config.clone();
+        settings.algorithm.h = 1;
+        let known = by_settings.iter().position(|(known, _)| *known == settings);
+        let place = known.unwrap_or_else(|| {
+            by_settings.push((settings, BTreeMap::new()));
+            by_settings.len() - 1
+        });
+        by_settings[place].1.entry(arm.h()).or_insert(arm);
     }
-    ladders
+    let ladder = |(settings, by_h): (Config, BTreeMap<usize, &'r ArmRuns<'a>>)| {
+        let mut rungs: Vec<&ArmRuns<'a>> = by_h.into_values().collect();
+        let is_below = |reference: &&ArmRuns<'a>| {
+            let algorithm = reference.config.algorithm.clone();
+            let alike = Config {
+                algorithm,
+                ..settings
+            };
+            rungs.len() > 1 && rungs[0].h() > 1 && alike == *reference.config
+        };
+        let below = reference.copied().filter(is_below);
+        rungs.splice(0..0, below);
+        (rungs.len() > 2).then_some(Ladder {
+            rungs,
+            begins_with_reference: below.is_some(),
+        })
+    };
+    by_settings.into_iter().filter_map(ladder).collect()
 }
 
 impl<'a, 'r> Ladder<'a, 'r> {
     /// What it is a ladder of: its preset, at its point of the grid.
     pub(super) fn label(&self) -> String {
-        at_point(self.preset.name(), self.rungs[0].point)
+        let rung = self.of_one_estimator()[0];
+        at_point(rung.config.algorithm.preset.name(), rung.point)
     }
 
     /// The rungs with the same estimator, as in the paper's Tables 3 and 4.

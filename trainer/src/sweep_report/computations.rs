@@ -1,49 +1,24 @@
 //! Tasks that ask for the same computation: they are right or wrong together, so the bootstrap draws them together.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use datasets::{Task, TaskSpec};
 
-use crate::config::Config;
-
-/// The number of each task's computation, by the task's id.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub(super) struct Computations(BTreeMap<String, usize>);
-
-impl Computations {
-    /// The computations of the data set's evaluation tasks.
-    ///
-    /// # Errors
-    /// Why it cannot be read, in words.
-    pub(super) fn of(config: &Config, data_dir: Option<&Path>) -> Result<Self, String> {
-        let dataset = datasets::open(&config.data.dataset, data_dir);
-        dataset
-            .map(|dataset| Self::of_tasks(&dataset.eval))
-            .map_err(|error| error.to_string())
-    }
-
-    fn of_tasks(tasks: &[Task]) -> Self {
-        let mut numbers = BTreeMap::new();
-        let mut clusters = BTreeMap::new();
-        for task in tasks {
-            if let Some(computation) = computation(task) {
-                let next = numbers.len();
-                let cluster = *numbers.entry(computation).or_insert(next);
-                clusters.insert(task.id.clone(), cluster);
-            }
+/// The computation of each of these tasks, by a number: that of the mathematics question with the same id in the data set, else one of its own.
+pub(super) fn computations(tasks: &[&String], dataset: &[Task]) -> Vec<usize> {
+    let mut numbers = BTreeMap::new();
+    let mut known = BTreeMap::new();
+    for task in dataset {
+        if let Some(computation) = computation(task) {
+            let next = numbers.len();
+            known.insert(&task.id, *numbers.entry(computation).or_insert(next));
         }
-        Self(clusters)
     }
-
-    /// The cluster of each of these tasks. One that is not in the data set is alone.
-    pub(super) fn clusters<'t>(&self, tasks: impl Iterator<Item = &'t String>) -> Vec<usize> {
-        let known = self.0.len();
-        tasks
-            .enumerate()
-            .map(|(number, task)| self.0.get(task).copied().unwrap_or(known + number))
-            .collect()
-    }
+    let own = |number: usize| known.len() + number;
+    let tasks = tasks.iter().enumerate();
+    tasks
+        .map(|(number, task)| known.get(*task).copied().unwrap_or(own(number)))
+        .collect()
 }
 
 /// The numbers of a mathematics question in ascending order, and its answer. A question without numbers asks for something of its own.
@@ -51,11 +26,8 @@ fn computation(task: &Task) -> Option<(Vec<&str>, &str)> {
     let TaskSpec::Math(math) = &task.spec else {
         return None;
     };
-    let mut numbers: Vec<&str> = task
-        .question
-        .split(|letter: char| !letter.is_ascii_digit())
-        .filter(|number| !number.is_empty())
-        .collect();
+    let numbers = task.question.split(|letter: char| !letter.is_ascii_digit());
+    let mut numbers: Vec<&str> = numbers.filter(|number| !number.is_empty()).collect();
     numbers.sort_unstable();
     (!numbers.is_empty()).then_some((numbers, &math.answer))
 }
@@ -84,21 +56,11 @@ mod tests {
         });
         std::fs::write(&file, lines.collect::<String>()).unwrap();
         let dataset = datasets::open(&file.display().to_string(), None).unwrap();
-        let computations = Computations::of_tasks(&dataset.eval);
-        let clusters = computations.clusters(dataset.eval.iter().map(|task| &task.id));
-        assert_eq!(clusters[0], clusters[1]);
-        let mut others = clusters[1..].to_vec();
-        others.sort_unstable();
-        others.dedup();
-        assert_eq!(others.len(), 5, "{clusters:?}");
-    }
-
-    #[test]
-    fn tasks_of_other_data_are_each_alone() {
-        let unknown = ["a", "b", "c"].map(str::to_owned);
-        assert_eq!(
-            Computations::of_tasks(&[]).clusters(unknown.iter()),
-            [0, 1, 2]
-        );
+        let mut tasks: Vec<&String> = dataset.eval.iter().map(|task| &task.id).collect();
+        let unknown = "of other data".to_owned();
+        tasks.push(&unknown);
+        let found = computations(&tasks, &dataset.eval);
+        assert_eq!(found, [0, 0, 1, 2, 8, 9, 10]);
+        assert_eq!(computations(&tasks, &[]), [0, 1, 2, 3, 4, 5, 6]);
     }
 }

@@ -1,12 +1,15 @@
-//! The figures of the report: the paper's.
+//! The figures of the report: the estimates and intervals of the tests as forest plots, and the paper's.
 
-use super::arms::{ArmRuns, ladders};
+use super::arms::{ArmRuns, at_point, ladders};
 use super::runs::SweepRun;
+use super::tests_of_arms::Tests;
 use crate::paper::PAPER;
 use crate::record::{Activity, StepRecord};
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
+use crate::report::forest::Forest;
 use crate::report::stacked_bars::{Bar, Stack};
+use crate::report::table::points_as_given;
 use crate::statistics::{Spread, student};
 
 /// A figure, on the page and as a file.
@@ -35,76 +38,124 @@ pub(super) enum Place {
 
 type Ticks = Vec<(f64, String)>;
 
-/// All of the paper's figures that the sweep has data for.
-pub(super) fn all(arms: &[ArmRuns<'_>]) -> Vec<Figure> {
-    let mut figures: Vec<Figure> = time_of_arms(arms).into_iter().collect();
-    let charts = [
-        (
-            "figure-2-length.svg",
-            chart(
-                "Figure 2: completion length by H",
-                "mean tokens of a completion in training; ",
-                2,
-                ValueFormat::Number,
-                arms,
-                &|run| run.mean_of(|step| step.length_mean),
-            ),
-        ),
-        (
-            "figure-2-inference.svg",
-            chart(
-                "Figure 2: time of inference by H",
-                "per run; ",
-                2,
-                ValueFormat::Seconds,
-                arms,
-                &|run| Some(run.times()?.of_activity(Activity::Inference)),
-            ),
-        ),
-        (
-            "table-3-pass-at-1.svg",
-            chart(
-                "Pass@1 by H",
-                "after the last update, mean over seeds; ",
-                0,
-                ValueFormat::Share,
-                arms,
-                &|run| run.pass_at(1),
-            ),
-        ),
-        (
-            "table-3-time.svg",
-            chart(
-                "Time of training by H",
-                "per run; ",
-                0,
-                ValueFormat::Seconds,
-                arms,
-                &|run| Some(60.0 * run.minutes()?),
-            ),
-        ),
-        (
-            "table-3-staleness.svg",
-            chart(
-                "Staleness by H",
-                "|log of the mean capped weight|, averaged over the updates; ",
-                0,
-                ValueFormat::Number,
-                arms,
-                &SweepRun::staleness,
-            ),
-        ),
-    ];
-    figures.extend(
-        charts
-            .into_iter()
-            .filter_map(|(file, (chart, ticks))| figure(file, &chart, &ticks)),
-    );
-    figures.extend(token_weights(arms).and_then(|chart| figure("figure-3.svg", &chart, &[])));
-    figures.extend(figure("figure-4.svg", &clipped(arms), &[]));
-    figures
+/// A quantity of a run, drawn over H.
+struct ByH {
+    file: &'static str,
+    title: &'static str,
+    note: &'static str,
+    /// The number of the paper's figure, or 0.
+    figure: u32,
+    unit: ValueFormat,
+    of: fn(&SweepRun) -> Option<f64>,
 }
 
+const BY_H: [ByH; 5] = [
+    ByH {
+        file: "figure-2-length.svg",
+        title: "Figure 2: completion length by H",
+        note: "mean tokens of a completion in training; ",
+        figure: 2,
+        unit: ValueFormat::Number,
+        of: |run| run.mean_of(|step| step.length_mean),
+    },
+    ByH {
+        file: "figure-2-inference.svg",
+        title: "Figure 2: time of inference by H",
+        note: "per run; ",
+        figure: 2,
+        unit: ValueFormat::Seconds,
+        of: |run| Some(run.times()?.of_activity(Activity::Inference)),
+    },
+    ByH {
+        file: "table-3-pass-at-1.svg",
+        title: "Pass@1 by H",
+        note: "after the last update, mean over seeds; ",
+        figure: 0,
+        unit: ValueFormat::Share,
+        of: |run| run.pass_at(1),
+    },
+    ByH {
+        file: "table-3-time.svg",
+        title: "Time of training by H",
+        note: "per run; ",
+        figure: 0,
+        unit: ValueFormat::Seconds,
+        of: |run| Some(60.0 * run.minutes()?),
+    },
+    ByH {
+        file: "table-3-staleness.svg",
+        title: "Staleness by H",
+        note: "|log of the mean capped weight|, averaged over the updates; ",
+        figure: 0,
+        unit: ValueFormat::Number,
+        of: SweepRun::staleness,
+    },
+];
+
+/// All figures that the sweep has data for: those of the tests, then the paper's.
+pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Figure> {
+    let forests = [
+        forest("comparisons", &comparisons(tests)),
+        forest("effects", &effects(tests)),
+        time_of_arms(arms),
+    ];
+    let by_h = BY_H.iter().map(|quantity| quantity.figure(arms));
+    let rest = [
+        token_weights(arms).and_then(|chart| figure("figure-3.svg", &chart, &[])),
+        figure("figure-4.svg", &clipped(arms), &[]),
+    ];
+    forests
+        .into_iter()
+        .chain(by_h)
+        .chain(rest)
+        .flatten()
+        .collect()
+}
+
+/// The difference of every arm from the reference.
+fn comparisons<'r>(tests: &'r Tests<'_, '_>) -> Forest<'r> {
+    let reference = tests.compared.first().map_or("", |it| it.reference.arm);
+    let margin = tests.tested.then_some(tests.margin);
+    let of_margin = margin.map(points_as_given).map_or_else(String::new, |it| {
+        format!("; the equivalence margin is ±\u{a0}{it}")
+    });
+    let rows = tests.compared.iter().filter_map(|compared| {
+        let (found, _) = compared.accuracy.as_ref()?;
+        Some((compared.arm.label(), &found.difference))
+    });
+    Forest {
+        title: format!("Accuracy beside {reference}"),
+        note: format!("Pass@1 of each arm − that of {reference}, in points{of_margin}"),
+        margin,
+        rows: rows.collect(),
+    }
+}
+
+/// The effect of every factor.
+fn effects<'r>(tests: &'r Tests<'_, '_>) -> Forest<'r> {
+    let rows = tests.effects.iter().filter_map(|effect| {
+        let point = effect.arms.first()?.point;
+        Some((at_point(effect.factor, point), &effect.effect))
+    });
+    Forest {
+        title: "Effects of factors on accuracy".into(),
+        note: "mean Pass@1 of the arms that have the factor − that of all others, in points".into(),
+        margin: None,
+        rows: rows.collect(),
+    }
+}
+
+/// The figure of a table, with its name; `None` without rows.
+fn forest(table: &'static str, forest: &Forest<'_>) -> Option<Figure> {
+    (!forest.rows.is_empty()).then(|| Figure {
+        file: format!("{table}.svg"),
+        html: forest.render(),
+        svg: forest.file(),
+        place: Place::Below(table),
+    })
+}
+
+/// The figure of a chart with these ticks; `None` without points.
 fn figure(file: &str, chart: &Chart, ticks: &[(f64, String)]) -> Option<Figure> {
     (!chart.is_empty()).then(|| Figure {
         file: file.to_owned(),
@@ -122,75 +173,63 @@ fn claim(number: u32) -> String {
     })
 }
 
-/// A chart by H, over the paper's figure of this number; 0 for none.
-fn chart(
-    title: &str,
-    note: &str,
-    number: u32,
-    unit: ValueFormat,
-    arms: &[ArmRuns<'_>],
-    of: &dyn Fn(&SweepRun) -> Option<f64>,
-) -> (Chart, Ticks) {
-    let (series, ticks) = by_h(arms, unit, of);
-    let intervals = series.iter().any(|series| !series.intervals.is_empty());
-    let about = if intervals {
-        "with the 95% t interval over runs"
-    } else if arms.iter().all(|arm| arm.values(of).len() < 2) {
-        "one run each"
-    } else {
-        "with no interval: it takes three runs that differ"
-    };
-    let claim = claim(number);
-    let note = match claim.as_str() {
-        "" => format!("{note}{about}"),
-        claim => format!("{note}{about}; {claim}"),
-    };
-    let chart = Chart {
-        title: title.into(),
-        note,
-        unit,
-        series,
-        marks: true,
-    };
-    (chart, ticks)
-}
-
-/// A line for each ladder over log₂ H, with ticks at its H.
-fn by_h(
-    arms: &[ArmRuns<'_>],
-    unit: ValueFormat,
-    of: &dyn Fn(&SweepRun) -> Option<f64>,
-) -> (Vec<Series>, Ticks) {
-    let mut ticks: Ticks = Vec::new();
-    let mut all = Vec::new();
-    for ladder in ladders(arms) {
-        let mut series = Series {
-            name: ladder.label(),
-            points: Vec::new(),
-            intervals: Vec::new(),
+impl ByH {
+    fn figure(&self, arms: &[ArmRuns<'_>]) -> Option<Figure> {
+        let (series, ticks) = self.lines(arms);
+        let about = if series.iter().any(|series| !series.intervals.is_empty()) {
+            "with the 95% t interval over runs"
+        } else if arms.iter().all(|arm| arm.values(self.of).len() < 2) {
+            "one run each"
+        } else {
+            "with no interval: it takes three runs that differ"
         };
-        for rung in &ladder.rungs {
-            let x = (rung.h() as f64).log2();
-            // Rounds repeat a computation, but not its time.
-            let values = match unit {
-                ValueFormat::Seconds => rung.times(of),
-                _ => rung.values(of),
+        let mut note = format!("{}{about}", self.note);
+        if self.figure > 0 {
+            note = format!("{note}; {}", claim(self.figure));
+        }
+        let chart = Chart {
+            title: self.title.into(),
+            note,
+            unit: self.unit,
+            series,
+            marks: true,
+        };
+        figure(self.file, &chart, &ticks)
+    }
+
+    /// A line for each ladder over log₂ H, with ticks at its H.
+    fn lines(&self, arms: &[ArmRuns<'_>]) -> (Vec<Series>, Ticks) {
+        let mut ticks: Ticks = Vec::new();
+        let mut all = Vec::new();
+        for ladder in ladders(arms) {
+            let mut series = Series {
+                name: ladder.label(),
+                points: Vec::new(),
+                intervals: Vec::new(),
             };
-            let Some(spread) = Spread::of(&values) else {
-                continue;
-            };
-            series.points.push((x, spread.mean));
-            if let Some(interval) = student::interval(&values, 0.95) {
-                series.intervals.push((x, interval.low, interval.high));
-            }
-            if ticks.iter().all(|(tick, _)| *tick != x) {
+            for rung in &ladder.rungs {
+                let x = (rung.h() as f64).log2();
+                // Rounds repeat a computation, but not its time.
+                let values = match self.unit {
+                    ValueFormat::Seconds => rung.times(self.of),
+                    _ => rung.values(self.of),
+                };
+                let Some(spread) = Spread::of(&values) else {
+                    continue;
+                };
+                series.points.push((x, spread.mean));
+                let interval = student::interval(&values, 0.95);
+                series
+                    .intervals
+                    .extend(interval.map(|it| (x, it.low, it.high)));
                 ticks.push((x, format!("H = {}", rung.h())));
             }
+            all.push(series);
         }
-        all.push(series);
+        ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
+        ticks.dedup();
+        (all, ticks)
     }
-    ticks.sort_by(|a, b| a.0.total_cmp(&b.0));
-    (all, ticks)
 }
 
 /// Figure 1: the seconds of training by activity, a bar for each arm.
@@ -199,32 +238,24 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
         let values = arm.times(|run| Some(run.times()?.of_activity(activity)));
         Spread::of(&values).map_or(0.0, |spread| spread.mean)
     };
-    let timed: Vec<&ArmRuns<'_>> = arms
-        .iter()
-        .filter(|arm| !arm.times(SweepRun::minutes).is_empty())
-        .collect();
-    let parts: Vec<Activity> = Activity::ALL
-        .into_iter()
-        .filter(|activity| activity.is_training())
-        .filter(|activity| timed.iter().any(|arm| seconds(arm, *activity) > 0.0))
-        .collect();
-    let bars: Vec<Bar> = timed
-        .iter()
-        .map(|arm| {
-            let values: Vec<f64> = parts.iter().map(|part| seconds(arm, *part)).collect();
-            Bar {
-                label: arm.label(),
-                total: format_value(values.iter().sum(), ValueFormat::Seconds),
-                remarks: vec![None; values.len()],
-                values,
-            }
-        })
-        .collect();
+    let is_timed = |arm: &&ArmRuns<'_>| !arm.times(SweepRun::minutes).is_empty();
+    let timed: Vec<&ArmRuns<'_>> = arms.iter().filter(is_timed).collect();
+    let mut parts = Vec::from(Activity::ALL);
+    parts.retain(|part| part.is_training() && timed.iter().any(|arm| seconds(arm, *part) > 0.0));
+    let bar = |arm: &&ArmRuns<'_>| {
+        let values: Vec<f64> = parts.iter().map(|part| seconds(arm, *part)).collect();
+        Bar {
+            label: arm.label(),
+            total: format_value(values.iter().sum(), ValueFormat::Seconds),
+            remarks: vec![None; values.len()],
+            values,
+        }
+    };
     let stack = Stack {
         title: "Figure 1: time of training by arm".into(),
         note: format!("mean over the finished runs; {}", claim(1)),
         parts: parts.iter().map(|part| part.name().to_owned()).collect(),
-        bars,
+        bars: timed.iter().map(bar).collect(),
     };
     (!stack.bars.is_empty()).then(|| Figure {
         file: "figure-1.svg".into(),
@@ -241,15 +272,11 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
         let mut last = runs.filter_map(|run| Some((run, run.data.as_ref()?.weights.last()?)));
         let (run, weights) = last.next()?;
         let chosen = weights.update + 1;
-        let h = if arm.config.algorithm.auto_h > 0.0 {
-            chosen
-        } else {
-            arm.h()
-        };
-        Some((h, (run, weights)))
+        let chooses = arm.config.algorithm.auto_h > 0.0;
+        Some((if chooses { chosen } else { arm.h() }, run, weights))
     });
     // Of equal H, the first arm's.
-    let (_, (run, weights)) =
+    let (_, run, weights) =
         recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     let points = (1..).zip(weights.log_ratios());
     Some(Chart {
@@ -300,17 +327,12 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
 
 /// The mean of a quantity over the finished runs, for each update that all of them have.
 fn mean_by_update(arm: &ArmRuns<'_>, quantity: fn(&StepRecord) -> f64) -> Vec<(f64, f64)> {
-    let runs: Vec<&[StepRecord]> = arm
-        .runs
-        .iter()
-        .filter(|run| run.finished())
-        .map(|run| run.steps())
-        .collect();
+    let finished = arm.runs.iter().filter(|run| run.finished());
+    let runs: Vec<&[StepRecord]> = finished.map(|run| run.steps()).collect();
     let updates = runs.iter().map(|steps| steps.len()).min().unwrap_or(0);
-    (0..updates)
-        .map(|update| {
-            let sum: f64 = runs.iter().map(|steps| quantity(&steps[update])).sum();
-            (runs[0][update].step as f64, sum / runs.len() as f64)
-        })
-        .collect()
+    let mean = |update: usize| {
+        let sum: f64 = runs.iter().map(|steps| quantity(&steps[update])).sum();
+        (runs[0][update].step as f64, sum / runs.len() as f64)
+    };
+    (0..updates).map(mean).collect()
 }

@@ -2,24 +2,23 @@
 //! the paper's numbers beside ours.
 //!
 //! ```text
-//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ table ──┐
-//!           │              ▲   │       time_to_target                  │
-//!           │              │   │             ▲                         ├─▶ page
-//!           │        computations        paper_row                     │
-//!           │                  └─▶ test_figures ──▶ report/forest ─────┤
-//!           └────▶ figures ───────────────▶ report/chart ──────────────┘
+//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ columns ──┐
+//!           │              ▲   │       time_to_target                    │
+//!           │        computations            ▲                           ├─▶ page
+//!           │                  │         paper_row                       │
+//!           └──────────────────┴─▶ figures ──▶ report/chart, forest ─────┘
 //! ```
 //!
-//! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits. The tooltips of `test_figures` have them too.
+//! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits. The tooltips of forest plots have them too.
 
 mod arms;
+mod columns;
 mod computations;
 mod figures;
 mod page;
 mod paper_row;
 mod runs;
 mod tables;
-mod test_figures;
 mod test_tables;
 mod tests_of_arms;
 mod time_to_target;
@@ -52,18 +51,12 @@ pub fn write(sweep: &Path, out: &Path, times: bool) -> Result<PathBuf, SweepRepo
     let arms = arms::of(&folder, &runs);
     let tests = tests_of_arms::run(&folder, &arms);
     let tables = tables::all(&folder, &runs, &arms, &tests);
-    let mut figures = test_figures::all(&tests);
-    figures.extend(figures::all(&arms));
-    let warnings = warnings::all(&folder, &runs, &arms, &tests, times);
-    let files: Vec<(String, String)> = tables
-        .iter()
-        .map(|table| (table.file(), table.csv()))
-        .chain(
-            figures
-                .iter()
-                .map(|figure| (figure.file.clone(), figure.svg.clone())),
-        )
-        .collect();
+    let figures = figures::all(&arms, &tests);
+    let warnings = warnings::all(&folder, &runs, &tests, times);
+    let drawings = figures.iter();
+    let drawings = drawings.map(|figure| (figure.file.clone(), figure.svg.clone()));
+    let files = tables.iter().map(|table| (table.file(), table.csv()));
+    let files: Vec<(String, String)> = files.chain(drawings).collect();
     let page = page::render(&folder, &tables, &figures, &warnings);
     Ok(write_files(out, &files, &page)?)
 }

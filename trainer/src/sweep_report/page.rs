@@ -30,15 +30,13 @@ pub(super) fn render(
         }
         body.push_str("</ul>\n");
     }
-    let (runs, results): (Vec<&Table>, Vec<&Table>) =
-        tables.iter().partition(|table| table.name == "runs");
-    for table in results {
+    for table in tables {
+        // The runs are last, below the figures.
+        if table.name == "runs" {
+            drawings(&mut body, figures);
+        }
         table.render(&mut body);
         side_by_side(&mut body, figures, Place::Below(table.name));
-    }
-    drawings(&mut body, figures);
-    for table in runs {
-        table.render(&mut body);
     }
     let heading = Heading {
         title: &name,
@@ -59,30 +57,19 @@ pub(super) fn render(
 fn facts(out: &mut String, folder: &SweepFolder) {
     let (file, plan) = (folder.file(), folder.plan());
     let configs = || plan.runs().map(|run| &run.config);
-    let models: BTreeSet<String> = configs()
-        .filter_map(|config| {
-            let path = config.model.path.as_ref();
-            let path = path.map(|path| path.display().to_string());
-            config.model.name.clone().or(path)
-        })
-        .collect();
-    let data: BTreeSet<&String> = configs().map(|config| &config.data.dataset).collect();
+    let models = configs().filter_map(|config| {
+        let path = config.model.path.as_ref();
+        let path = path.map(|path| path.display().to_string());
+        config.model.name.clone().or(path)
+    });
+    let data = configs().map(|config| config.data.dataset.clone());
     let manifest = folder.manifest().unwrap_or_default();
-    let finished = plan
-        .runs()
-        .filter(|run| folder.state(run, &manifest) == RunState::Finished)
-        .count();
-    let processors: BTreeSet<&String> = manifest
-        .iter()
-        .map(|line| &line.machine.processor)
-        .collect();
-    let joined = |items: Vec<&str>| items.join(", ");
+    let processors = manifest.iter().map(|line| line.machine.processor.clone());
+    let is_finished = |run: &&_| folder.state(run, &manifest) == RunState::Finished;
+    let finished = plan.runs().filter(is_finished).count();
     let facts = [
-        ("model", joined(models.iter().map(String::as_str).collect())),
-        (
-            "data",
-            joined(data.into_iter().map(String::as_str).collect()),
-        ),
+        ("model", joined(models)),
+        ("data", joined(data)),
         ("arms", file.arms.len().to_string()),
         ("seeds", file.seeds.len().to_string()),
         ("rounds", file.rounds.to_string()),
@@ -90,12 +77,15 @@ fn facts(out: &mut String, folder: &SweepFolder) {
             "runs finished",
             format!("{finished} of {}", plan.runs().count()),
         ),
-        (
-            "processor",
-            joined(processors.into_iter().map(String::as_str).collect()),
-        ),
+        ("processor", joined(processors)),
     ];
     page::facts(out, &facts);
+}
+
+/// Each different item once.
+fn joined(items: impl Iterator<Item = String>) -> String {
+    let items: BTreeSet<String> = items.collect();
+    Vec::from_iter(items).join(", ")
 }
 
 fn drawings(out: &mut String, figures: &[Figure]) {

@@ -9,7 +9,7 @@ use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 const MAIN_MODEL: &str = "qwen2.5-0.5b";
 
 /// The paper's data set of the same kind of task, as the recipes name it; `None` for a file of the user's.
-pub(super) fn dataset(config: &Config) -> Option<&'static str> {
+fn dataset(config: &Config) -> Option<&'static str> {
     match config.data.dataset.as_str() {
         "mbppplus" | "humaneval" | "starter-code" => Some("mbppplus"),
         "math" | "gsm8k" | "starter-math" | "starter-math-400" => Some("math"),
@@ -18,18 +18,8 @@ pub(super) fn dataset(config: &Config) -> Option<&'static str> {
     }
 }
 
-/// The paper's name of a data set.
-pub(super) fn title(dataset: &str) -> &str {
-    match dataset {
-        "mbppplus" => "MBPP+",
-        "math" => "MATH",
-        "minif2f" => "MiniF2F",
-        other => other,
-    }
-}
-
 /// The paper's model: the same one if it has results on the data set, else [`MAIN_MODEL`].
-pub(super) fn model(config: &Config, dataset: &str) -> &'static str {
+fn model(config: &Config, dataset: &str) -> &'static str {
     let ours = config.model.name.as_deref().unwrap_or_default();
     let mut rows = PAPER.results.iter().filter(|row| row.dataset == dataset);
     rows.find(|row| ours.starts_with(row.model.as_str()))
@@ -107,35 +97,42 @@ mod tests {
 
     #[test]
     fn every_recipe_of_a_row_has_that_row_beside_it() {
-        let mut rows = 0;
-        for recipe in built_in() {
-            let Some((_, row)) = recipe.split_once('/') else {
-                continue;
-            };
+        let recipes = built_in();
+        let rows = recipes.iter().filter_map(|recipe| recipe.split_once('/'));
+        assert!(rows.clone().count() > 40);
+        for (folder, row) in rows {
+            let recipe = format!("{folder}/{row}");
             let found = with_arm(&recipe, &[], |arm| of(arm).and_then(PaperResult::recipe));
             assert_eq!(found.as_deref(), Some(row), "{recipe}");
-            rows += 1;
         }
-        assert!(rows > 40, "{rows}");
     }
 
     #[test]
     fn table_3_is_beside_its_own_estimator_only() {
-        let table = |sets: &[&str]| {
-            let h4 = "paper/qwen2.5-0.5b-math-rapid-h4";
-            with_arm(h4, sets, |arm| {
+        for (recipe, set, table) in [
+            ("paper/qwen2.5-0.5b-math-rapid-h4", "algorithm.h=4", Some(3)),
+            (
+                "paper/qwen2.5-0.5b-math-rapid-h4",
+                "algorithm.eta=3.0",
+                None,
+            ),
+            (
+                "paper/qwen2.5-0.5b-math-rapid-h4",
+                "algorithm.preset=rapid-loo",
+                None,
+            ),
+            // Of a model of Table 2, there is no Table 3.
+            (
+                "paper/gemma3-1b-mbppplus-rapid-h4",
+                "algorithm.h=4",
+                Some(2),
+            ),
+        ] {
+            let (found, correlated) = with_arm(recipe, &[set], |arm| {
                 let correlated = correlation(&[arm], "Pass@1").is_some();
                 (by_h(arm).map(|row| row.table), correlated)
-            })
-        };
-        assert_eq!(table(&[]), (Some(3), true));
-        for other in ["algorithm.preset=rapid-loo", "algorithm.eta=3.0"] {
-            assert_eq!(table(&[other]), (None, false), "{other}");
+            });
+            assert_eq!((found, correlated), (table, table == Some(3)), "{set}");
         }
-        // Of a model of Table 2, there is no Table 3.
-        let other = with_arm("paper/gemma3-1b-mbppplus-rapid-h4", &[], |arm| {
-            by_h(arm).map(|row| row.table)
-        });
-        assert_eq!(other, Some(2));
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use datasets::passk::Counts;
-
 use super::SweepReportError;
 use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
 use crate::report::RunData;
 use crate::run::pin;
+use crate::statistics::Spread;
 use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
 
 /// How a run ended, or how far it is.
@@ -61,54 +60,46 @@ pub(super) struct SweepRun {
 /// The runs in the order of the plan, without `times` as if they had no clock.
 pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepReportError> {
     let manifest = folder.manifest()?;
-    folder
-        .plan()
-        .runs()
-        .map(|planned| {
-            let path = folder.run(&planned.name);
-            let lines: Vec<&ManifestLine> = manifest
-                .iter()
-                .filter(|line| line.run == planned.name)
-                .collect();
-            let state = folder.state(planned, &manifest);
-            let is_run = path.join("config.toml").is_file();
+    let read = |planned: &PlannedRun| {
+        let path = folder.run(&planned.name);
+        let lines = manifest.iter().filter(|line| line.run == planned.name);
+        let lines: Vec<&ManifestLine> = lines.collect();
+        let mut end = end(folder.state(planned, &manifest), &lines);
+        let data = if path.join("config.toml").is_file() {
             // A run with a damaged file does not count, and is named.
-            let (data, damage) = match is_run.then(|| RunData::read_without_samples(&path)) {
-                Some(Ok(data)) => (Some(data), None),
-                Some(Err(error)) => (None, Some(End::Failed(error.to_string()))),
-                None => (None, None),
-            };
-            let config = data.as_ref().and_then(|data| data.config.as_ref());
-            let kernel = config.map(|config| config.engine.kernel.as_str());
-            let kernel = kernel.filter(|kernel| *kernel != "auto");
-            let processor = |line: &&ManifestLine| {
-                let processor = &line.machine.processor;
-                kernel.map_or_else(
-                    || processor.clone(),
-                    |kernel| format!("{processor} ({kernel})"),
-                )
-            };
-            Ok(SweepRun {
-                planned: planned.clone(),
-                end: damage.unwrap_or_else(|| end(state, &lines)),
-                timed: times,
-                processors: lines.iter().map(processor).collect(),
-                binaries: lines
-                    .iter()
-                    .map(|line| line.machine.binary.clone())
-                    .collect(),
-                data,
-            })
-        })
-        .collect()
+            let data = RunData::read_without_samples(&path);
+            data.map_err(|error| end = End::Failed(error.to_string()))
+                .ok()
+        } else {
+            None
+        };
+        let config = data.as_ref().and_then(|data| data.config.as_ref());
+        let kernel = config.map(|config| config.engine.kernel.as_str());
+        let kernel = kernel.filter(|kernel| *kernel != "auto");
+        let kernel = kernel.map_or_else(String::new, |kernel| format!(" ({kernel})"));
+        let machines = || lines.iter().map(|line| &line.machine);
+        SweepRun {
+            planned: planned.clone(),
+            end,
+            timed: times,
+            processors: machines()
+                .map(|machine| machine.processor.clone() + &kernel)
+                .collect(),
+            binaries: machines().map(|machine| machine.binary.clone()).collect(),
+            data,
+        }
+    };
+    Ok(folder.plan().runs().map(read).collect())
 }
 
 fn end(state: RunState, lines: &[&ManifestLine]) -> End {
-    let reason = |line: &&ManifestLine| line.reason.clone().unwrap_or_default();
-    let divergence = || lines.iter().find(|line| line.is_divergence());
+    let reason = |line: &ManifestLine| line.reason.clone().unwrap_or_default();
+    let divergence = lines.iter().find(|line| line.is_divergence());
     match (state, lines.last()) {
         (RunState::Finished, _) => End::Finished,
-        (RunState::Diverged, _) => End::Diverged(divergence().map(reason).unwrap_or_default()),
+        (RunState::Diverged, _) => {
+            End::Diverged(divergence.map_or_else(String::new, |line| reason(line)))
+        }
         (_, Some(line)) if line.event == Event::Fail => End::Failed(reason(line)),
         (state, _) => End::Unfinished(state.name()),
     }
@@ -129,9 +120,10 @@ impl SweepRun {
             return Vec::new();
         };
         let mut sentences = Vec::new();
+        let plan = &self.planned.config;
         if let Some(config) = &data.config {
             // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
-            let mut planned = self.planned.config.clone();
+            let mut planned = plan.clone();
             if planned.data.chat && planned.data.chat_date.is_none() {
                 // As in a folder of a version that left the date to each run.
                 planned.data.chat_date = config.data.chat_date.clone();
@@ -144,19 +136,18 @@ impl SweepRun {
                 sentences.push("its settings are not those of its plan".to_owned());
             }
         }
-        let updates = self.planned.config.run.updates;
-        let steps = self.steps();
-        let last = steps.last().map_or(0, |step| step.step);
-        if steps.len() != last {
-            sentences.push(format!("its log has {} of {last} updates", steps.len()));
+        let logged = data.steps.len();
+        let last = data.steps.last().map_or(0, |step| step.step);
+        if logged != last {
+            sentences.push(format!("its log has {logged} of {last} updates"));
         }
         // Fewer are planned ones too: the last phase may be dropped.
-        if let Some(updates) = updates.filter(|updates| last > *updates) {
+        if let Some(updates) = plan.run.updates.filter(|updates| last > *updates) {
             sentences.push(format!(
                 "it made {last} updates, and its plan has {updates}"
             ));
         }
-        if self.planned.config.eval.samples > 0 && self.evaluation().is_none() {
+        if plan.eval.samples > 0 && self.evaluation().is_none() {
             sentences.push("it has no evaluation after its last update".to_owned());
         }
         sentences
@@ -179,23 +170,11 @@ impl SweepRun {
         (last.step >= after && last.step > 0).then_some(last)
     }
 
-    /// Pass@k of each task by the evaluation that counts. A run that diverged before one has 0 for each task of `tasks`. `None` if the run does not count.
-    pub(super) fn task_passes<'t>(
-        &self,
-        tasks: impl Iterator<Item = &'t String>,
-        k: usize,
-    ) -> Option<Vec<Option<f64>>> {
+    /// Pass@1 of a task by the evaluation that counts, or 0 if the run diverged before one; `None` if the run does not count, or has no verdict on the task.
+    pub(super) fn task_pass(&self, task: &String) -> Option<f64> {
         match (self.evaluation(), &self.end) {
-            (Some(eval), _) => {
-                let pass = |task| {
-                    eval.tasks
-                        .get(task)
-                        .copied()
-                        .and_then(|counts: Counts| counts.pass_at(k))
-                };
-                Some(tasks.map(pass).collect())
-            }
-            (None, End::Diverged(_)) => Some(tasks.map(|_| Some(0.0)).collect()),
+            (Some(eval), _) => eval.tasks.get(task)?.pass_at(1),
+            (None, End::Diverged(_)) => Some(0.0),
             _ => None,
         }
     }
@@ -211,10 +190,8 @@ impl SweepRun {
 
     /// The time of a finished run by activity.
     pub(super) fn times(&self) -> Option<RunTimes> {
-        let data = self
-            .data
-            .as_ref()
-            .filter(|_| self.timed && self.finished())?;
+        let data = self.data.as_ref();
+        let data = data.filter(|_| self.timed && self.finished())?;
         Some(data.times()).filter(|times| !times.seconds.is_empty())
     }
 
@@ -231,18 +208,19 @@ impl SweepRun {
 
     /// Seconds of training per update of a finished run.
     pub(super) fn seconds_per_update(&self) -> Option<f64> {
-        let updates = self.steps().len();
-        (updates > 0).then(|| Some(self.times()?.training() / updates as f64))?
+        let updates = Some(self.steps().len()).filter(|updates| *updates > 0)?;
+        Some(self.times()?.training() / updates as f64)
+    }
+
+    /// The mean of a quantity over the updates of a finished run that have it.
+    fn mean_of_some(&self, quantity: impl Fn(&StepRecord) -> Option<f64>) -> Option<f64> {
+        let steps = self.steps().iter().filter(|_| self.finished());
+        mean(steps.filter_map(quantity))
     }
 
     /// The mean of a quantity over the updates of a finished run.
     pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> f64) -> Option<f64> {
-        mean(
-            self.steps()
-                .iter()
-                .filter(|_| self.finished())
-                .map(quantity),
-        )
+        self.mean_of_some(|step| Some(quantity(step)))
     }
 
     /// The staleness of a finished run: |log of the mean of w̄| over a mini-batch, averaged over the updates.
@@ -252,12 +230,10 @@ impl SweepRun {
 
     /// The same as the authors compute it for the paper's Table 3: on the first quarter of each mini-batch.
     pub(super) fn staleness_of_a_quarter(&self) -> Option<f64> {
-        let steps = self.steps().iter().filter(|_| self.finished());
-        mean(steps.filter_map(|step| step.algo.stale_abs_log_mean_quarter))
+        self.mean_of_some(|step| step.algo.stale_abs_log_mean_quarter)
     }
 }
 
 fn mean(values: impl Iterator<Item = f64>) -> Option<f64> {
-    let values: Vec<f64> = values.collect();
-    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+    Spread::of(&values.collect::<Vec<_>>()).map(|spread| spread.mean)
 }

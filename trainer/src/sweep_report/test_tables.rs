@@ -3,142 +3,147 @@
 use datasets::passk::Interval;
 
 use super::arms::ArmRuns;
+use super::columns::Columns;
 use super::paper_row;
 use super::runs::End;
-use super::tests_of_arms::{Compared, Sloped, Tests};
-use crate::report::table::{Cell, Column, Form, POINTS, Table, points_as_given};
-use crate::statistics::{Contrast, SlopeVerdict, least_squares};
+use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
+use crate::paper::PaperResult;
+use crate::report::table::{Cell, Form, POINTS, Table, points_as_given};
+use crate::statistics::{Comparison, Contrast, Corrected, Ratio, SlopeVerdict, least_squares};
+
+const UNTESTED: &str = "Nothing is tested: the sweep file says so.";
+
+/// An arm beside the reference, and how their accuracies compare.
+struct Accuracy<'r> {
+    compared: &'r Compared<'r, 'r>,
+    found: &'r Comparison,
+    corrected: &'r Corrected,
+    diverged: String,
+}
 
 /// The accuracy of every arm beside that of the reference.
 pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
-    let (tested, margin) = (tests.tested, points_as_given(tests.margin));
-    let mut columns = Vec::from(pair_columns());
-    if tested {
-        columns.extend([
-            Column::new("difference", "difference", Form::Text),
-            Column::new(format!("within ± {margin}"), "equivalence", Form::Text),
-        ]);
+    let margin = points_as_given(tests.margin);
+    let mut note =
+        "Pass@1 of the arm − that of the reference, in points, on the same seeds and tasks. "
+            .to_owned();
+    let mut columns = pair_columns(|row: &Accuracy<'_>| row.compared);
+    if tests.tested {
+        columns.text("difference", "difference", |row| {
+            format!("{}{}", row.corrected.difference.name(), row.diverged)
+        });
+        let within = format!("within ± {margin}");
+        columns.text(&within, "equivalence", |row| {
+            format!("{}{}", row.corrected.equivalence.name(), row.diverged)
+        });
     }
-    columns.extend(contrast_columns("difference"));
-    if tested {
-        columns.extend([
-            Column::new("p, difference", "p_difference", Form::P),
-            Column::new("by Holm", "p_difference_holm", Form::P),
-            Column::new("bootstrap 90%", "difference_90_points", Form::Interval(2)),
-            Column::new(
-                "t interval over seeds (90%)",
-                "over_seeds_90_points",
-                Form::Interval(2),
-            ),
-            Column::new("p, equivalence", "p_equivalence", Form::P),
-            Column::new("by Holm", "p_equivalence_holm", Form::P),
-        ]);
-    }
-    columns.push(Column::paper(
-        "difference, points",
-        "difference_points",
-        Form::Number(1),
-    ));
-    let of = "Pass@1 of the arm − that of the reference, in points, on the same seeds and tasks.";
-    let note = if tested {
-        format!(
-            "{of} “Better” and “worse” need a p-value of at most 0.05 after Holm's correction, and a t interval over seeds without 0. That the accuracies are the same within ± \
+    contrast_columns(&mut columns, "difference", tests.tested, |row| {
+        (&row.found.difference, &row.diverged)
+    });
+    if tests.tested {
+        columns.p("p, difference", "p_difference", |row| {
+            Some(row.found.p_difference)
+        });
+        columns.p("by Holm", "p_difference_holm", |row| {
+            Some(row.corrected.p_difference)
+        });
+        let (heading, name) = ("bootstrap 90%", "difference_90_points");
+        columns.ours(heading, name, Form::Interval(2), |row| {
+            points(&row.found.difference, row.found.resampled_90)
+        });
+        let (heading, name) = ("t interval over seeds (90%)", "over_seeds_90_points");
+        columns.ours(heading, name, Form::Interval(2), |row| {
+            over_seeds(&row.found.difference, row.found.over_seeds_90)
+        });
+        columns.p("p, equivalence", "p_equivalence", |row| {
+            Some(row.found.p_equivalence)
+        });
+        columns.p("by Holm", "p_equivalence_holm", |row| {
+            Some(row.corrected.p_equivalence)
+        });
+        note += &format!(
+            "“Better” and “worse” need a p-value of at most 0.05 after Holm's correction, and a t interval over seeds without 0. That the accuracies are the same within ± \
              {margin} points needs one too, and both 90% intervals within; it is refuted if both are beyond. All else is undetermined, which is not “the same”."
-        )
+        );
     } else {
-        format!("{of} Nothing is tested: the sweep file says so.")
-    };
-    Table {
-        name: "comparisons",
-        title: "Accuracy beside the reference".into(),
-        note,
-        columns,
-        rows: tests
-            .compared
-            .iter()
-            .filter_map(|compared| comparison(compared, tested))
-            .collect(),
+        note += UNTESTED;
     }
+    let (heading, name) = ("difference, points", "difference_points");
+    columns.papers(heading, name, Form::Number(1), |row| {
+        let papers = papers(row.compared);
+        Cell::number(papers.map(|(arm, other)| arm.pass_at_1.mean - other.pass_at_1.mean))
+    });
+    let rows = tests.compared.iter().filter_map(|compared| {
+        let (found, corrected) = compared.accuracy.as_ref()?;
+        Some(Accuracy {
+            compared,
+            found,
+            corrected,
+            diverged: with_diverged(&[compared.arm, compared.reference]),
+        })
+    });
+    columns.table("comparisons", "Accuracy beside the reference", note, rows)
 }
 
-/// The columns of a difference of Pass@1.
-fn contrast_columns(name: &str) -> [Column; 3] {
-    [
-        Column::new(
-            format!("{name}, points (bootstrap 95%)"),
-            format!("{name}_points"),
-            Form::Interval(2),
-        ),
-        Column::new(
-            "t interval over seeds (95%)",
-            "over_seeds_points",
-            Form::Interval(2),
-        ),
-        Column::new("each seed", "each_seed_points", Form::Text),
-    ]
+/// The columns of a difference of Pass@1. `of` has a remark too, which stands behind what each seed gives unless a conclusion has it.
+fn contrast_columns<'a, R: 'a>(
+    columns: &mut Columns<'a, R>,
+    name: &str,
+    concluded: bool,
+    of: impl Fn(&R) -> (&Contrast, &String) + Copy + 'a,
+) {
+    let heading = format!("{name}, points (bootstrap 95%)");
+    let name = format!("{name}_points");
+    columns.ours(&heading, &name, Form::Interval(2), move |row| {
+        points(of(row).0, of(row).0.resampled)
+    });
+    let (heading, name) = ("t interval over seeds (95%)", "over_seeds_points");
+    columns.ours(heading, name, Form::Interval(2), move |row| {
+        over_seeds(of(row).0, of(row).0.over_seeds)
+    });
+    columns.text("each seed", "each_seed_points", move |row| {
+        let (contrast, remark) = of(row);
+        let seeds = contrast.by_seed.iter();
+        let seeds: Vec<String> = seeds.map(|it| format!("{:.1}", POINTS * it)).collect();
+        // A text that begins with a hyphen is a formula to a spreadsheet.
+        let seeds = seeds.join("; ").replace('-', "\u{2212}");
+        if concluded { seeds } else { seeds + remark }
+    });
 }
 
-/// The cells of a difference, with the remark behind what each seed gives.
-fn contrast_cells(contrast: &Contrast, remark: &str) -> [Cell; 3] {
-    [
-        in_points(contrast.estimate, contrast.resampled),
-        over_seeds(contrast.estimate, contrast.over_seeds),
-        each(&contrast.by_seed, remark),
-    ]
+/// A contrast with one of its intervals.
+fn points(contrast: &Contrast, interval: Option<Interval>) -> Cell {
+    let interval = interval.map(|interval| Interval {
+        low: POINTS * interval.low,
+        high: POINTS * interval.high,
+    });
+    Cell::Interval(POINTS * contrast.estimate, interval)
+}
+
+/// A contrast with an interval over seeds; nothing for too few seeds.
+fn over_seeds(contrast: &Contrast, interval: Option<Interval>) -> Cell {
+    interval.map_or(Cell::None, |interval| points(contrast, Some(interval)))
 }
 
 /// The columns of an arm and what stands beside it.
-fn pair_columns() -> [Column; 2] {
-    [
-        Column::new("arm", "arm", Form::Text),
-        Column::new("beside", "reference", Form::Text),
-    ]
+fn pair_columns<'a, R: 'a>(
+    of: impl for<'r> Fn(&'r R) -> &'r Compared<'r, 'r> + Copy + 'a,
+) -> Columns<'a, R> {
+    let mut columns = Columns::of("arm", "arm", move |row| of(row).arm.label());
+    columns.text("beside", "reference", move |row| of(row).reference.label());
+    columns
 }
 
-fn pair_cells(compared: &Compared<'_, '_>) -> [Cell; 2] {
-    [
-        Cell::text(compared.arm.label()),
-        Cell::text(compared.reference.label()),
-    ]
-}
-
-fn comparison(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
-    let (found, corrected) = compared.accuracy.as_ref()?;
-    let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
-    let diverged = with_diverged(&[compared.arm, compared.reference]);
-    let estimate = found.difference.estimate;
-    let mut cells = Vec::from(pair_cells(compared));
-    if tested {
-        cells.extend([
-            Cell::text(format!("{}{diverged}", corrected.difference.name())),
-            Cell::text(format!("{}{diverged}", corrected.equivalence.name())),
-        ]);
-    }
-    let untested = if tested { "" } else { &diverged };
-    cells.extend(contrast_cells(&found.difference, untested));
-    if tested {
-        cells.extend([
-            Cell::Number(found.p_difference),
-            Cell::Number(corrected.p_difference),
-            in_points(estimate, found.resampled_90),
-            over_seeds(estimate, found.over_seeds_90),
-            Cell::Number(found.p_equivalence),
-            Cell::Number(corrected.p_equivalence),
-        ]);
-    }
-    cells.push(Cell::number(
-        papers.map(|(arm, other)| arm.pass_at_1.mean - other.pass_at_1.mean),
-    ));
-    Some(cells)
+/// The paper's rows of an arm and the reference.
+fn papers(compared: &Compared<'_, '_>) -> Option<(&'static PaperResult, &'static PaperResult)> {
+    paper_row::of(compared.arm).zip(paper_row::of(compared.reference))
 }
 
 /// What stands behind a conclusion if runs of these arms diverged.
 fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
     let runs = arms.iter().flat_map(|arm| &arm.runs);
-    match runs
-        .filter(|run| matches!(run.end, End::Diverged(_)))
-        .count()
-    {
+    let diverged = runs.filter(|run| matches!(run.end, End::Diverged(_)));
+    match diverged.count() {
         0 => String::new(),
         1 => ", with 1 diverged run".into(),
         more => format!(", with {more} diverged runs"),
@@ -147,162 +152,100 @@ fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
 
 /// The effects of factors on accuracy.
 pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
-    let rows = tests.effects.iter().map(|effect| {
-        let names: Vec<String> = effect.arms.iter().map(|arm| arm.label()).collect();
-        let mut cells = vec![Cell::text(effect.factor), Cell::text(names.join(" · "))];
-        cells.extend(contrast_cells(
-            &effect.effect,
-            &with_diverged(&effect.point),
-        ));
-        cells
+    type Row<'r> = (&'r Effect<'r, 'r>, String);
+    let mut columns = Columns::of("factor", "factor", |(effect, _): &Row<'_>| {
+        effect.factor.to_owned()
     });
-    let mut columns = vec![
-        Column::new("factor", "factor", Form::Text),
-        Column::new("arms that have it", "arms", Form::Text),
-    ];
-    columns.extend(contrast_columns("effect"));
-    Table {
-        name: "effects",
-        title: "Effects of factors on accuracy".into(),
-        note: "Mean Pass@1 of the arms that have the factor − that of all others, in points. Nothing is tested.".into(),
-        columns,
-        rows: rows.collect(),
-    }
+    columns.text("arms that have it", "arms", |(effect, _)| {
+        labels(&effect.arms)
+    });
+    contrast_columns(&mut columns, "effect", false, |(effect, diverged)| {
+        (&effect.effect, diverged)
+    });
+    let rows = tests.effects.iter();
+    let rows = rows.map(|effect| (effect, with_diverged(&effect.point)));
+    let note = "Mean Pass@1 of the arms that have the factor − that of all others, in points. Nothing is tested.";
+    columns.table("effects", "Effects of factors on accuracy", note, rows)
+}
+
+fn labels(arms: &[&ArmRuns<'_>]) -> String {
+    let labels = arms.iter().map(|arm| arm.label());
+    labels.collect::<Vec<_>>().join(" · ")
 }
 
 /// The time of every arm over that of the reference.
 pub(super) fn time_ratios(tests: &Tests<'_, '_>) -> Table {
-    let tested = tests.tested;
-    let p = tested.then(|| Column::new("p", "p", Form::P));
+    type Row<'r> = (&'r Compared<'r, 'r>, &'r Ratio);
     let mut note = "Seconds of training per update, over the reference's: the geometric mean of pairs of the same seed and round on one processor, with the t interval of the log \
                     ratio. Blocks of which a run is missing are left out."
         .to_owned();
-    if tested {
+    let mut columns = pair_columns(|(compared, _): &Row<'_>| compared);
+    let (heading, name) = ("time ratio (95%)", "time_ratio");
+    columns.ours(heading, name, Form::Interval(3), |(_, time)| {
+        Cell::Interval(time.ratio, time.interval)
+    });
+    columns.text("each pair", "each_pair", |(_, time)| {
+        let pairs = time.pairs.iter().map(|pair| format!("{pair:.3}"));
+        pairs.collect::<Vec<_>>().join("; ")
+    });
+    if tests.tested {
+        columns.p("p", "p", |(_, time)| time.p);
         note.push_str(" The p-value is that of equal times by the t test, for one comparison that was chosen in advance: it is not corrected for others.");
     }
     note.push_str(" The paper's is the ratio of its mean times.");
-    let columns = [
-        Column::new("time ratio (95%)", "time_ratio", Form::Interval(3)),
-        Column::new("each pair", "each_pair", Form::Text),
-    ];
-    Table {
-        name: "time-ratios",
-        title: "Time beside the reference".into(),
-        note,
-        columns: pair_columns()
-            .into_iter()
-            .chain(columns)
-            .chain(p)
-            .chain([Column::paper("time ratio", "time_ratio", Form::Number(2))])
-            .collect(),
-        rows: tests
-            .compared
-            .iter()
-            .filter_map(|compared| time_ratio(compared, tested))
-            .collect(),
-    }
-}
-
-fn time_ratio(compared: &Compared<'_, '_>, tested: bool) -> Option<Vec<Cell>> {
-    let ratio = compared.time.as_ref()?;
-    let papers = paper_row::of(compared.arm).zip(paper_row::of(compared.reference));
-    let papers = papers.and_then(|(arm, other)| Some(arm.minutes?.mean / other.minutes?.mean));
-    let pairs: Vec<String> = ratio
-        .pairs
-        .iter()
-        .map(|pair| format!("{pair:.3}"))
-        .collect();
-    let mut cells = Vec::from(pair_cells(compared));
-    cells.extend([
-        Cell::Interval(ratio.ratio, ratio.interval),
-        Cell::text(pairs.join("; ")),
-    ]);
-    cells.extend(tested.then(|| Cell::number(ratio.p)));
-    cells.push(Cell::number(papers));
-    Some(cells)
-}
-
-/// An interval over seeds; nothing for too few seeds.
-fn over_seeds(value: f64, interval: Option<Interval>) -> Cell {
-    interval.map_or(Cell::None, |interval| in_points(value, Some(interval)))
-}
-
-fn in_points(value: f64, interval: Option<Interval>) -> Cell {
-    let interval = interval.map(|interval| Interval {
-        low: POINTS * interval.low,
-        high: POINTS * interval.high,
+    let (heading, name) = ("time ratio", "time_ratio");
+    columns.papers(heading, name, Form::Number(2), |(compared, _)| {
+        let ratio =
+            papers(compared).and_then(|(arm, other)| Some(arm.minutes?.mean / other.minutes?.mean));
+        Cell::number(ratio)
     });
-    Cell::Interval(POINTS * value, interval)
-}
-
-/// The values of the seeds, in points, and a remark behind them.
-fn each(values: &[f64], remark: &str) -> Cell {
-    let values: Vec<String> = values
-        .iter()
-        .map(|value| format!("{:.1}", POINTS * value))
-        .collect();
-    // A text that begins with a hyphen is a formula to a spreadsheet.
-    let values = values.join("; ").replace('-', "\u{2212}");
-    Cell::text(format!("{values}{remark}"))
+    let rows = tests.compared.iter();
+    let rows = rows.filter_map(|compared| Some((compared, compared.time.as_ref()?)));
+    columns.table("time-ratios", "Time beside the reference", note, rows)
 }
 
 /// The slope of Pass@1 on log₂ H.
 pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
-    let tested = tests.tested;
-    let mut columns = vec![Column::new("arms", "arms", Form::Text)];
-    columns.extend(tested.then(|| Column::new("conclusion", "conclusion", Form::Text)));
-    columns.extend(contrast_columns("slope"));
-    columns.extend(tested.then(|| Column::new("p", "p", Form::P)));
-    columns.push(Column::paper("slope", "slope_points", Form::Number(2)));
-    let of = "The slope of Pass@1 on log₂ H by least squares, in points per doubling.";
-    let note = if tested {
-        format!(
-            "{of} Both intervals have to agree. It is said to be no larger than the wider interval's end only if the whole range of H then changes Pass@1 by no more than the margin. Several slopes are not corrected for each other."
-        )
-    } else {
-        format!("{of} Nothing is tested: the sweep file says so.")
-    };
-    Table {
-        name: "slope",
-        title: "Pass@1 by doublings of H".into(),
-        note: format!("{note} The paper's is the slope of its printed means."),
-        columns,
-        rows: tests
-            .slopes
-            .iter()
-            .map(|sloped| slope(sloped, tested))
-            .collect(),
+    type Row<'r> = (&'r Sloped<'r, 'r>, String);
+    let mut note =
+        "The slope of Pass@1 on log₂ H by least squares, in points per doubling. ".to_owned();
+    let mut columns = Columns::of("arms", "arms", |(sloped, _): &Row<'_>| {
+        labels(&sloped.ladder.rungs)
+    });
+    if tests.tested {
+        columns.text("conclusion", "conclusion", |(sloped, diverged)| {
+            let conclusion = match sloped.slope.verdict() {
+                SlopeVerdict::Rises => "rises".to_owned(),
+                SlopeVerdict::Falls => "falls".to_owned(),
+                SlopeVerdict::NoLargerThan(largest) => {
+                    // Rounded up: not even a hundredth beyond the interval is claimed.
+                    let largest = (100.0 * POINTS * largest).ceil() / 100.0;
+                    format!("no slope larger than {largest:.2} either way")
+                }
+                SlopeVerdict::Undetermined => "undetermined".to_owned(),
+            };
+            conclusion + diverged
+        });
     }
-}
-
-fn slope(sloped: &Sloped<'_, '_>, tested: bool) -> Vec<Cell> {
-    let (slope, rungs) = (&sloped.slope, &sloped.ladder.rungs);
-    let names: Vec<String> = rungs.iter().map(|rung| rung.label()).collect();
-    let conclusion = match slope.verdict() {
-        SlopeVerdict::Rises => "rises".to_owned(),
-        SlopeVerdict::Falls => "falls".to_owned(),
-        SlopeVerdict::NoLargerThan(largest) => {
-            // Rounded up: not even a hundredth beyond the interval is claimed.
-            let largest = (100.0 * POINTS * largest).ceil() / 100.0;
-            format!("no slope larger than {largest:.2} either way")
-        }
-        SlopeVerdict::Undetermined => "undetermined".to_owned(),
-    };
-    let papers: Vec<(f64, f64)> = rungs
-        .iter()
-        .filter_map(|rung| {
+    contrast_columns(&mut columns, "slope", tests.tested, |(sloped, diverged)| {
+        (&sloped.slope.slope, diverged)
+    });
+    if tests.tested {
+        columns.p("p", "p", |(sloped, _)| Some(sloped.slope.p));
+        note += "Both intervals have to agree. It is said to be no larger than the wider interval's end only if the whole range of H then changes Pass@1 by no more than the margin. Several slopes are not corrected for each other.";
+    } else {
+        note += UNTESTED;
+    }
+    columns.papers("slope", "slope_points", Form::Number(2), |(sloped, _)| {
+        let of_rung = |rung: &&ArmRuns<'_>| {
             let row = paper_row::of(rung)?;
             Some(((rung.h() as f64).log2(), row.pass_at_1.mean))
-        })
-        .collect();
-    let mut cells = vec![Cell::text(names.join(" · "))];
-    let diverged = with_diverged(rungs);
-    cells.extend(tested.then(|| Cell::text(format!("{conclusion}{diverged}"))));
-    let untested = if tested { "" } else { &diverged };
-    cells.extend(contrast_cells(&slope.slope, untested));
-    cells.extend(tested.then_some(Cell::Number(slope.p)));
-    cells.push(Cell::number(
-        (papers.len() == rungs.len()).then(|| least_squares(&papers)),
-    ));
-    cells
+        };
+        let papers: Option<Vec<(f64, f64)>> = sloped.ladder.rungs.iter().map(of_rung).collect();
+        Cell::number(papers.map(|papers| least_squares(&papers)))
+    });
+    let rows = tests.slopes.iter();
+    let rows = rows.map(|sloped| (sloped, with_diverged(&sloped.ladder.rungs)));
+    note += " The paper's is the slope of its printed means.";
+    columns.table("slope", "Pass@1 by doublings of H", note, rows)
 }

@@ -1,70 +1,51 @@
 //! Reports of sweeps with known effects.
 
-mod forms;
 mod synthetic;
 
 use std::collections::BTreeMap;
 use std::fs;
 
-use synthetic::{Synthetic, Truth, UPDATES, fields};
+use synthetic::{DIVERGED, EQUAL, Synthetic, Truth, UPDATES, fields};
 
 use crate::sweep::{Event, PlannedRun};
 
-/// Five arms, of which one is the reference.
-fn arms(seeds: &str, margin: f64) -> String {
+/// A sweep file with these arms, each with its preset and H.
+fn file(seeds: &str, arms: &[(&str, &str, usize)], compare: &str) -> String {
+    let arm = |(name, preset, h): &(&str, &str, usize)| {
+        format!(
+            "[[arms]]\nname = \"{name}\"\nset = {{ \"algorithm.preset\" = \"{preset}\", \"algorithm.h\" = {h} }}\n"
+        )
+    };
+    let arms: String = arms.iter().map(arm).collect();
     format!(
-        r#"
-recipe = "quickstart"
-seeds = {seeds}
-[set]
-"run.updates" = {UPDATES}
-[[arms]]
-name = "pg"
-set = {{ "algorithm.preset" = "pg", "algorithm.h" = 1 }}
-[[arms]]
-name = "rapid-h2"
-set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 2 }}
-[[arms]]
-name = "rapid-h4"
-set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 4 }}
-[[arms]]
-name = "rapid-h8"
-set = {{ "algorithm.preset" = "rapid-paper", "algorithm.h" = 8 }}
-[compare]
-reference = "pg"
-margin = {margin}
-"#
+        "recipe = \"quickstart\"\nseeds = {seeds}\n[set]\n\"run.updates\" = {UPDATES}\n{arms}[compare]\n{compare}"
     )
+}
+
+/// Four arms, of which one is the reference. `more` is at the end of `[compare]`.
+fn arms(seeds: &str, margin: f64, more: &str) -> String {
+    let arms = [
+        ("pg", "pg", 1),
+        ("rapid-h2", "rapid-paper", 2),
+        ("rapid-h4", "rapid-paper", 4),
+        ("rapid-h8", "rapid-paper", 8),
+    ];
+    let compare = format!("reference = \"pg\"\nmargin = {margin}\n{more}");
+    file(seeds, &arms, &compare)
 }
 
 const FIVE: &str = "[0, 1, 2, 3, 4]";
 
 /// The same truth for all arms but this one.
-fn all_but(arm: &str, other: Truth, tasks: usize) -> impl Fn(&PlannedRun) -> Truth {
-    let equal = Truth {
-        tasks,
-        effect: 0.0,
-        seconds: 100.0,
-    };
-    move |run| if run.arm == arm { other } else { equal }
-}
-
-/// A sweep of two seeds whose runs are all made, and equal.
-fn made() -> Synthetic {
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02));
-    sweep.run_all(|_| Truth {
-        tasks: 20,
-        effect: 0.0,
-        seconds: 60.0,
-    });
-    sweep
-}
-
-type Rows = Vec<BTreeMap<String, String>>;
-
-fn verdict(rows: &Rows, arm: &str) -> String {
-    let row = rows.iter().find(|row| row["arm"].starts_with(arm)).unwrap();
-    row["difference"].clone()
+fn all_but(arm: &str, other: Truth) -> impl Fn(&PlannedRun) -> Truth {
+    move |run| match run.arm == arm {
+        true => other,
+        false => Truth {
+            effect: 0.0,
+            seconds: 100.0,
+            ..other
+        },
+    }
 }
 
 fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
@@ -73,506 +54,282 @@ fn number(row: &BTreeMap<String, String>, column: &str) -> f64 {
 
 #[test]
 fn a_strong_effect_is_found_and_a_null_effect_is_not() {
-    let sweep = Synthetic::new(&arms(FIVE, 0.02));
     let better = Truth {
         tasks: 100,
         effect: 0.12,
         seconds: 50.0,
     };
-    sweep.run_all(all_but("rapid-h4", better, 100));
-    sweep.page();
-    let rows = sweep.csv("comparisons.csv");
-    assert_eq!(verdict(&rows, "rapid-h4"), "better");
-    for null in ["rapid-h2", "rapid-h8"] {
-        assert_eq!(verdict(&rows, null), "undetermined", "{rows:?}");
-    }
-    let better = rows.iter().find(|row| row["arm"].starts_with("rapid-h4"));
-    let better = better.unwrap();
+    let sweep = Synthetic::made(&arms(FIVE, 0.02, ""), all_but("rapid-h4", better));
+    sweep.page(true);
+    let verdicts = sweep.column("comparisons", "difference");
+    assert_eq!(verdicts, ["undetermined", "better", "undetermined"]);
+    let better = &sweep.csv("comparisons")[1];
     assert!((number(better, "difference_points") - 12.0).abs() < 4.0);
     assert!(number(better, "difference_points_low") > 0.0);
-    // Every pair has half of the time.
-    let time = &sweep.csv("time-ratios.csv")[1];
-    assert_eq!((&*time["arm"], &*time["reference"]), ("rapid-h4", "pg"));
-    assert_eq!(
-        ["time_ratio", "time_ratio_low", "p", "paper_time_ratio"].map(|name| time[name].as_str()),
-        ["0.500", "", "", "0.88"]
-    );
-    assert_eq!(time["each_pair"], "0.500; 0.500; 0.500; 0.500; 0.500");
     // 12 points are beyond the margin of 2.
     assert_eq!(better["equivalence"], "refuted");
+    // Every pair has half of the time.
+    let time = &sweep.csv("time-ratios")[1];
+    let columns = ["time_ratio", "time_ratio_low", "p", "paper_time_ratio"];
+    assert_eq!(columns.map(|name| &*time[name]), ["0.500", "", "", "0.88"]);
+    assert_eq!(time["each_pair"], "0.500; 0.500; 0.500; 0.500; 0.500");
 }
 
 #[test]
 fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
     let sloped = |points_per_doubling: f64| {
-        let sweep = Synthetic::new(&arms(FIVE, 0.03));
-        sweep.run_all(|run| Truth {
+        let sweep = Synthetic::made(&arms(FIVE, 0.03, ""), |run| Truth {
             tasks: 300,
             effect: 0.01 * points_per_doubling * (run.config.algorithm.h as f64).log2(),
-            seconds: 100.0,
+            ..EQUAL
         });
-        let page = sweep.page();
-        (sweep.csv("slope.csv").remove(0), page)
+        sweep.page(true);
+        sweep.csv("slope").remove(0)
     };
-    let (falls, page) = sloped(-3.0);
+    let falls = sloped(-3.0);
     assert_eq!(falls["conclusion"], "falls");
-    assert!(
-        (number(&falls, "slope_points") + 3.0).abs() < 0.8,
-        "{falls:?}"
-    );
-    assert_eq!(falls["arms"], "pg · rapid-h2 · rapid-h4 · rapid-h8");
+    assert!((number(&falls, "slope_points") + 3.0).abs() < 0.8);
     // Starter mathematics stands beside MATH: 30.6, 29.4, 29.5, 28.7 % at H = 1, 2, 4, 8.
     assert_eq!(falls["paper_slope_points"], "-0.56");
-    assert!(page.contains("\u{2212}0.56"));
-    let (flat, _) = sloped(0.0);
-    assert!(
-        ["undetermined", "no slope larger than"]
-            .iter()
-            .any(|words| flat["conclusion"].starts_with(words)),
-        "{flat:?}"
-    );
+    let flat = sloped(0.0);
+    let none = ["undetermined", "no slope larger than"];
+    let conclusion = &flat["conclusion"];
+    assert!(none.iter().any(|words| conclusion.starts_with(words)));
 }
 
-#[test]
-fn the_papers_tables_are_made_with_its_numbers_beside_ours() {
-    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
-    let equal = Truth {
-        tasks: 40,
-        effect: 0.0,
-        seconds: 60.0,
-    };
-    sweep.run_all(all_but(
-        "pg",
-        Truth {
-            seconds: 90.0,
-            ..equal
-        },
-        40,
-    ));
-    let page = sweep.page();
-    let table_1 = sweep.csv("table-1.csv");
-    assert_eq!(table_1[0]["arm"], "before training");
-    assert_eq!(table_1[0]["paper_pass_at_1_percent"], "22.4");
-    let pg = &table_1[1];
-    assert_eq!((pg["arm"].as_str(), pg["minutes"].as_str()), ("pg", "1.50"));
-    assert_eq!(
-        (
-            pg["paper_pass_at_1_percent"].as_str(),
-            pg["paper_minutes"].as_str()
-        ),
-        ("30.6", "289.0")
-    );
-    assert_eq!(pg["paper_row"], "Table 1, pg");
-    let by_h = sweep.csv("table-3.csv");
-    let hs: Vec<&str> = by_h.iter().map(|row| row["h"].as_str()).collect();
-    assert_eq!(hs, ["1", "2", "4", "8"]);
-    assert_eq!(
-        (
-            by_h[2]["staleness"].as_str(),
-            by_h[2]["staleness_sd"].as_str()
-        ),
-        ("0.041", "0.001")
-    );
-    assert_eq!(by_h[2]["staleness_quarter"], "0.080");
-    assert_eq!(by_h[2]["paper_staleness"], "0.04");
-    let table_4 = &sweep.csv("table-4.csv")[0];
-    assert_eq!(
-        (table_4["metric"].as_str(), table_4["runs"].as_str()),
-        ("Pass@1", "9")
-    );
-    assert!(number(table_4, "r_staleness") > 0.99);
-    assert_eq!(table_4["paper_r_time"], "-0.666");
-    // The times of the runs with H above 1 are the same.
-    assert_eq!(table_4["r_time"], "");
-    let clipped = &sweep.csv("figures-2-and-4.csv")[3];
-    assert_eq!(
-        (
-            clipped["tokens"].as_str(),
-            clipped["clipped_percent"].as_str()
-        ),
-        ("18.0", "2.40")
-    );
-    for figure in [
-        "figure-1.svg",
-        "figure-2-length.svg",
-        "figure-2-inference.svg",
-        "figure-3.svg",
-        "figure-4.svg",
-        "table-3-pass-at-1.svg",
-    ] {
-        let svg = fs::read_to_string(sweep.out().join(figure)).unwrap();
-        assert!(
-            svg.starts_with("<svg xmlns=") && !svg.contains("NaN"),
-            "{figure}"
-        );
-        assert!(page.contains(&format!("href=\"{figure}\"")));
-    }
-    // The run with the largest H, and its token whose weight grew by e^1.25.
-    assert!(page.contains(
-        "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3"
-    ));
-    assert!(page.contains("rapid-h8-seed-0: 1.250 at 3"));
-    assert!(!page.contains("NaN") && !page.contains("http-equiv=\"refresh\""));
-}
+/// The tables of a sweep with everything that `[compare]` may have.
+const ALL: [&str; 11] = [
+    "slope",
+    "comparisons",
+    "effects",
+    "time-ratios",
+    "time-to-target",
+    "table-1",
+    "table-3",
+    "table-4",
+    "figure-1",
+    "figures-2-and-4",
+    "runs",
+];
 
 #[test]
-fn every_number_of_the_csv_files_is_on_the_page() {
-    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
-    let worse = Truth {
-        tasks: 60,
-        effect: -0.08,
-        seconds: 140.0,
+fn every_table_and_figure_has_its_numbers_on_the_page_too() {
+    let more = "target = 0.505\n[compare.effects]\n\"a large H\" = [\"rapid-h4\", \"rapid-h8\"]\n";
+    let better = Truth {
+        effect: 0.2,
+        tasks: 100,
+        seconds: 90.0,
     };
-    sweep.run_all(all_but("rapid-h8", worse, 60));
-    let page = sweep.page().replace('\u{2212}', "-");
+    let file = arms("[0, 1, 2]", 0.0125, more);
+    let sweep = Synthetic::made(&file, all_but("rapid-h4", better));
+    insta::assert_snapshot!(sweep.report(true, &ALL));
+    let page = sweep.page(true);
+    let shown = page.replace('\u{2212}', "-");
     let mut numbers = 0;
-    for entry in fs::read_dir(sweep.out()).unwrap() {
-        let path = entry.unwrap().path();
-        if path.extension().is_none_or(|end| end != "csv") {
-            continue;
-        }
-        let text = fs::read_to_string(&path).unwrap();
+    for table in ALL {
+        let text = fs::read_to_string(sweep.out().join(format!("{table}.csv"))).unwrap();
         for field in text.lines().skip(1).flat_map(fields) {
             let text = crate::escape::html(&field).replace('\u{2212}', "-");
-            assert!(page.contains(&text), "{field} of {}", path.display());
+            assert!(shown.contains(&text), "{field} of {table}");
             numbers += usize::from(field.parse::<f64>().is_ok());
         }
     }
     assert!(numbers > 150, "{numbers}");
+    let files = fs::read_dir(sweep.out()).unwrap();
+    let names = files.map(|file| file.unwrap().file_name().into_string().unwrap());
+    let figures: Vec<String> = names.filter(|name| name.ends_with(".svg")).collect();
+    assert_eq!(figures.len(), 10, "{figures:?}");
+    for figure in figures {
+        let svg = fs::read_to_string(sweep.out().join(&figure)).unwrap();
+        assert!(svg.starts_with("<svg xmlns=") && !svg.contains("NaN"));
+        assert!(page.contains(&format!("href=\"{figure}\"")), "{figure}");
+    }
+    for words in [
+        // The page has the sweep file's numbers with all of their digits.
+        "Time to a Pass@1 of 50.5%",
+        "within ± 1.25<",
+        "; the equivalence margin is ±\u{a0}1.25;",
+        // The run with the largest H, and its token whose weight grew by e^1.25.
+        "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3",
+        "rapid-h8-seed-0: 1.250 at 3",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    assert!(!page.contains("NaN") && !page.contains("http-equiv=\"refresh\""));
+    for (table, label, value) in [
+        ("comparisons", "arm", "difference_points"),
+        ("effects", "factor", "effect_points"),
+    ] {
+        for row in sweep.csv(table) {
+            let ends = |of: &str| {
+                let [low, high] = ["low", "high"].map(|end| &row[&format!("{of}_{end}")]);
+                format!("{low} to {high}")
+            };
+            let (resampled, over_seeds) = (ends(value), ends("over_seeds_points"));
+            let (label, value) = (&row[label], &row[value]);
+            let tooltip = format!(
+                "<title>{label}: {value} points; 95%: {resampled} by the bootstrap, {over_seeds} over seeds</title>"
+            );
+            assert!(shown.contains(&tooltip), "{tooltip}");
+        }
+    }
 }
 
 #[test]
-fn runs_that_are_missing_failed_or_diverged_are_named() {
-    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02));
-    let truth = Truth {
-        tasks: 40,
-        effect: 0.0,
-        seconds: 60.0,
-    };
+fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
+    // Nor is there the data set any more.
+    let data = "[set]\n\"data.dataset\" = \"gone.jsonl\"";
+    let file = arms("[0, 1, 2, 3]", 0.02, "").replace("[set]", data);
+    let sweep = Synthetic::new(&file);
     for run in sweep.folder.plan().runs() {
-        match run.name.as_str() {
-            "rapid-h2-seed-2" => {}
-            "rapid-h4-seed-1" => {
-                sweep.run(run, truth);
-                sweep.end(run, Event::Fail, Some("the verifier does not answer"));
-            }
-            "rapid-h8-seed-0" => {
-                sweep.run(run, truth);
-                let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
-                sweep.lines(run, "eval.jsonl", &[] as &[u8]);
-                sweep.end(run, Event::Fail, Some(reason));
-            }
-            _ => {
-                sweep.run(run, truth);
-                sweep.end(run, Event::Finish, None);
-            }
-        }
+        let (event, reason) = match run.name.as_str() {
+            "rapid-h2-seed-2" => continue,
+            "rapid-h4-seed-1" => (Event::Fail, Some("the verifier does not answer")),
+            "rapid-h8-seed-0" => (Event::Fail, Some(DIVERGED)),
+            _ => (Event::Finish, None),
+        };
+        let few = Truth { tasks: 15, ..EQUAL };
+        sweep.run(run, few);
+        sweep.end(run, event, reason);
     }
-    let page = sweep.page();
-    for part in [
-        "1 of 12 runs are not finished, so every number is preliminary: rapid-h2-seed-2.",
-        "rapid-h4-seed-1 failed: the verifier does not answer",
-        "rapid-h8-seed-0 diverged: after 3 updates",
-        "The comparisons of accuracy leave out the seeds 1, 2, since a run of theirs does not count.",
-        "The time ratios leave out the blocks of seeds 1, 2, since a run of theirs is not finished.",
-    ] {
-        assert!(page.contains(part), "{part}");
-    }
-    // The blocks of seeds 1 and 2 are left out whole, and a run that diverged has no time.
-    let times = sweep.csv("time-ratios.csv");
-    let pairs: Vec<&str> = times.iter().map(|row| row["each_pair"].as_str()).collect();
-    assert_eq!(pairs, ["1.000", "1.000"], "{times:?}");
-    let comparisons = sweep.csv("comparisons.csv");
-    let h8 = comparisons
-        .iter()
-        .find(|row| row["arm"].starts_with("rapid-h8"));
-    assert_eq!(
-        h8.unwrap()["difference"],
-        "undetermined, with 1 diverged run"
-    );
-    let runs = sweep.csv("runs.csv");
-    let run = |name: &str| runs.iter().find(|row| row["run"] == name).unwrap();
-    assert_eq!(run("rapid-h2-seed-2")["state"], "to do");
-    assert_eq!(run("rapid-h4-seed-1")["pass_at_1_percent"], "");
-    // A run that diverged before any evaluation counts as 0.
-    assert_eq!(run("rapid-h8-seed-0")["pass_at_1_percent"], "0.0");
-    let table_1 = sweep.csv("table-1.csv");
-    let h8 = table_1.iter().find(|row| row["arm"] == "rapid-h8").unwrap();
-    assert_eq!(
-        (h8["seeds"].as_str(), h8["timed_runs"].as_str()),
-        ("3", "2")
-    );
+    let edit = |run: &str, file: &str, edit: &dyn Fn(&str) -> String| {
+        let file = sweep.file(run, file);
+        fs::write(&file, edit(&fs::read_to_string(&file).unwrap())).unwrap();
+    };
+    // It diverged before any evaluation.
+    edit("rapid-h8-seed-0", "eval.jsonl", &|_| String::new());
+    edit("rapid-h8-seed-3", "eval.jsonl", &|_| {
+        "\"no record\"\n".into()
+    });
+    edit("pg-seed-3", "config.toml", &|text| {
+        let mut config: toml::Table = text.parse().unwrap();
+        config["optimiser"]["lr"] = 0.5.into();
+        config.to_string()
+    });
+    edit("rapid-h2-seed-3", "metrics.jsonl", &|text| {
+        let last = text.lines().last().unwrap();
+        let step = |number: usize| format!("\"step\":{number}");
+        text.to_owned() + &last.replace(&step(UPDATES), &step(UPDATES + 1)) + "\n"
+    });
+    edit("rapid-h4-seed-3", "metrics.jsonl", &|text| {
+        text.split_inclusive('\n').skip(1).collect()
+    });
+    let tables = ["comparisons", "time-ratios", "table-1", "runs"];
+    let report = sweep.report(true, &tables);
+    let place = sweep.folder.root().display().to_string();
+    insta::assert_snapshot!(report.replace(&place, "FOLDER"));
+    let page = Synthetic::new(&arms(FIVE, 0.02, "")).page(true);
+    assert!(page.contains("20 of 20 runs are not finished"));
 }
 
 #[test]
 fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
-    let file = arms("[0]", 0.02)
-        .replace(
-            "[[arms]]\nname = \"pg\"",
-            "[grid]\n\"algorithm.n_step\" = [32, 64]\n[[arms]]\nname = \"pg\"",
-        )
-        .replace("seeds = [0]", "seeds = [0]\nrounds = 3");
-    let sweep = Synthetic::new(&file);
-    sweep.run_all(|run| Truth {
+    let grid = "[grid]\n\"algorithm.n_step\" = [32, 64]\n[[arms]]";
+    let file = arms("[0]\nrounds = 3", 0.02, "").replacen("[[arms]]", grid, 1);
+    let sweep = Synthetic::made(&file, |run| Truth {
         tasks: 0,
         effect: 0.0,
         // A machine that gets slower from round to round.
         seconds: 100.0 * (1.0 + run.round as f64) / (run.config.algorithm.h as f64),
     });
-    let page = sweep.page();
-    let rows = sweep.csv("time-ratios.csv");
-    let arms: Vec<&str> = rows.iter().map(|row| row["arm"].as_str()).collect();
-    assert_eq!(
-        arms[..2],
-        ["rapid-h2, n_step = 32", "rapid-h4, n_step = 32"]
-    );
-    assert_eq!(rows.len(), 6);
-    for (row, ratio) in rows.iter().zip(["0.500", "0.250", "0.125"].iter().cycle()) {
-        // The ratio is the same in each round, so nothing is known of its spread.
-        let columns = ["time_ratio", "time_ratio_low", "time_ratio_high"];
-        assert_eq!(columns.map(|column| row[column].as_str()), [*ratio, "", ""]);
-        assert_eq!(row["each_pair"], [*ratio; 3].join("; "));
-    }
-    for name in ["comparisons.csv", "comparisons.svg"] {
+    insta::assert_snapshot!(sweep.report(true, &["time-ratios", "table-3", "table-4"]));
+    for name in ["comparisons.csv", "comparisons.svg", "slope.csv"] {
         assert!(!sweep.out().join(name).exists(), "{name}");
     }
-    assert!(page.contains(
-        "Of one seed, there is no interval over seeds, so nothing is concluded about accuracy."
-    ));
-    assert!(!sweep.out().join("slope.csv").exists());
     // The charts have a line for each point of the grid.
-    assert!(
-        page.contains(">rapid-paper, n_step = 32<") && page.contains(">rapid-paper, n_step = 64<")
-    );
+    let page = sweep.page(true);
+    assert!(page.contains(">rapid-paper, n_step = 32<"));
+    assert!(page.contains(">rapid-paper, n_step = 64<"));
 }
 
 #[test]
-fn a_sweep_that_tests_nothing_has_estimates_and_the_effects_of_factors() {
-    let effects = r#"tests = false
-[compare.effects]
-"an even H" = ["rapid-h2", "rapid-h4", "rapid-h8"]
-"a large H" = ["rapid-h4", "rapid-h8"]"#;
-    let file = arms("[0, 1, 2]", 0.02) + effects;
-    let sweep = Synthetic::new(&file);
-    sweep.run_all(|run| Truth {
-        tasks: 200,
-        effect: if run.config.algorithm.h > 2 { 0.2 } else { 0.0 },
-        seconds: 60.0,
-    });
-    let page = sweep.page();
-    for table in ["comparisons.csv", "slope.csv", "time-ratios.csv"] {
-        let columns: Vec<String> = sweep.csv(table)[0].keys().cloned().collect();
-        for word in ["p", "conclusion", "difference", "equivalence"] {
-            assert!(!columns.contains(&word.to_owned()), "{table}: {columns:?}");
+fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
+    let more = "tests = false\n[compare.effects]\n\"an even H\" = [\"rapid-h2\", \"rapid-h4\", \"rapid-h8\"]\n\"a large H\" = [\"rapid-h4\", \"rapid-h8\"]";
+    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02, more));
+    for run in sweep.folder.plan().runs() {
+        let effect = if run.config.algorithm.h > 2 { 0.2 } else { 0.0 };
+        sweep.run(run, Truth { effect, ..EQUAL });
+        match run.name.as_str() {
+            "rapid-h2-seed-0" => sweep.end(run, Event::Fail, Some(DIVERGED)),
+            _ => sweep.end(run, Event::Finish, None),
         }
     }
-    assert!(page.contains("Nothing is tested, since the sweep file"));
-    let effects = sweep.csv("effects.csv");
-    let [large, even] = &effects[..] else {
-        panic!("{effects:?}")
-    };
-    assert_eq!(large["factor"], "a large H");
-    assert_eq!(large["arms"], "rapid-h4 · rapid-h8");
+    let tables = ["comparisons", "slope", "time-ratios", "effects"];
+    insta::assert_snapshot!(sweep.report(true, &tables));
+    let large = &sweep.csv("effects")[0];
     assert!((number(large, "effect_points") - 20.0).abs() < 3.0);
     assert!(number(large, "effect_points_low") > 0.0);
-    // Two of the three arms have the effect, and the reference does not.
-    assert!((number(even, "effect_points") - 13.3).abs() < 3.0);
-    for (name, label, value) in [
-        ("comparisons", "arm", "difference_points"),
-        ("effects", "factor", "effect_points"),
-    ] {
-        let svg = figure_of(&sweep, &page, name, label, value);
-        assert!(!svg.contains("class=\"band\""), "{svg}");
-    }
-}
-
-/// The figure of a table, after checks that its tooltips have the table's digits: `label` is the column with the names of the rows, `value` that of the estimates.
-fn figure_of(sweep: &Synthetic, page: &str, name: &str, label: &str, value: &str) -> String {
-    let svg = fs::read_to_string(sweep.out().join(format!("{name}.svg"))).unwrap();
-    let rows = sweep.csv(&format!("{name}.csv"));
-    for row in &rows {
-        let ends = |of: &str| {
-            let [low, high] = ["low", "high"].map(|end| &row[&format!("{of}_{end}")]);
-            format!("{low} to {high}")
-        };
-        let (resampled, over_seeds) = (ends(value), ends("over_seeds_points"));
-        let numbers = format!(
-            "{} points; 95%: {resampled} by the bootstrap, {over_seeds} over seeds",
-            row[value]
-        );
-        let numbers = numbers.replace('-', "\u{2212}");
-        let tooltip = format!("<title>{}: {numbers}</title>", row[label]);
-        assert!(
-            svg.contains(&tooltip) && page.contains(&tooltip),
-            "{tooltip}: {svg}"
-        );
-    }
-    // A ring for each row and seed.
-    let seeds = sweep.folder.file().seeds.len();
-    assert_eq!(svg.matches("class=\"seed\"").count(), rows.len() * seeds);
-    svg
+    let svg = fs::read_to_string(sweep.out().join("comparisons.svg")).unwrap();
+    assert!(!svg.contains("class=\"band\""));
 }
 
 #[test]
-fn the_figure_of_the_comparisons_is_below_their_table() {
-    let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.0125));
-    let better = Truth {
-        tasks: 100,
-        effect: 0.2,
-        seconds: 60.0,
-    };
-    sweep.run_all(all_but("rapid-h4", better, 100));
-    let page = sweep.page();
-    let svg = figure_of(&sweep, &page, "comparisons", "arm", "difference_points");
-    assert!(svg.contains("class=\"band\""));
-    assert!(page.contains("; the equivalence margin is ±\u{a0}1.25;"));
-    let order = [
-        "Accuracy beside the reference",
-        "Accuracy beside pg",
-        "Time beside the reference",
+fn every_estimator_has_rungs_of_its_own_and_only_the_papers_has_its_numbers() {
+    let arms = [
+        ("rapid-1", "rapid-paper", 1),
+        ("rapid-4", "rapid-paper", 4),
+        ("rapid-16", "rapid-paper", 16),
+        ("loo-1", "rapid-loo", 1),
+        ("loo-4", "rapid-loo", 4),
+        ("loo-16", "rapid-loo", 16),
+        ("pg-1", "pg", 1),
+        ("pg-4", "pg", 4),
+        ("pg-16", "pg", 16),
     ];
-    let order = order.map(|title| page.find(&format!(">{title}<")).unwrap());
-    assert!(order.is_sorted(), "{order:?}");
-    assert!(!sweep.out().join("effects.svg").exists());
+    // Two seeds have no interval.
+    let file = file("[0, 1]", &arms, "reference = \"pg-1\"\nmargin = 0.02\n");
+    let sweep = Synthetic::made(&file, |_| EQUAL);
+    let tables = ["comparisons", "slope", "table-3", "table-4"];
+    insta::assert_snapshot!(sweep.report(true, &tables));
 }
 
 #[test]
-fn a_data_set_that_is_gone_is_named() {
-    let folder = tempfile::tempdir().unwrap();
-    let data = folder.path().join("mine.jsonl");
-    let line = |id: usize| {
-        format!(
-            "{{\"id\": \"m/{id}\", \"split\": \"eval\", \"kind\": \"math\", \"question\": \"What is {id} + 1?\", \"answer\": \"{}\"}}\n",
-            id + 1
-        )
-    };
-    let train = "{\"id\": \"m/t\", \"split\": \"train\", \"kind\": \"math\", \"question\": \"What is 1 + 1?\", \"answer\": \"2\"}\n";
-    fs::write(
-        &data,
-        train.to_owned() + &(0..40).map(line).collect::<String>(),
-    )
-    .unwrap();
-    let settings = format!("[set]\n\"data.dataset\" = \"{}\"", data.display());
-    let sweep = Synthetic::new(&arms("[0, 1]", 0.02).replace("[set]", &settings));
-    sweep.run_all(|_| Truth {
-        tasks: 40,
-        effect: 0.0,
-        seconds: 60.0,
-    });
-    let sentence = "each task is taken for a computation of its own";
-    assert!(!sweep.page().contains(sentence));
-    fs::remove_file(&data).unwrap();
-    let page = sweep.page();
-    assert!(
-        page.contains(sentence) && page.contains("mine.jsonl"),
-        "{page}"
-    );
-}
-
-#[test]
-fn a_sweep_without_runs_has_a_page_that_says_so() {
-    let sweep = Synthetic::new(&arms(FIVE, 0.02));
-    let page = sweep.page();
-    assert!(page.contains("20 of 20 runs are not finished"));
-    assert!(page.contains("<b>0 of 20</b>"));
-    assert_eq!(sweep.csv("runs.csv").len(), 20);
-}
-
-#[test]
-fn a_run_with_a_damaged_log_is_named_and_does_not_count() {
-    let sweep = made();
-    let run = sweep.folder.plan().runs().next().unwrap();
-    sweep.lines(run, "eval.jsonl", &["no record"]);
-    let page = sweep.page();
-    assert!(page.contains("pg-seed-0 failed: "), "{page}");
-    assert!(page.contains("pg-seed-0/eval.jsonl, line 1"), "{page}");
-    let runs = sweep.csv("runs.csv");
+fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
+    let first = |file: &str, arm: &str| file.replacen("[[arms]]", &format!("{arm}[[arms]]"), 1);
+    let gemma = "[[arms]]\nname = \"gemma\"\nset = { \"model.name\" = \"gemma3-270m\", \"algorithm.h\" = 1 }\n";
+    let auto = "[[arms]]\nname = \"auto\"\nset = { \"algorithm.preset\" = \"rapid-paper\", \"algorithm.h\" = 16, \"algorithm.auto_h\" = 0.5 }\n";
+    let file = arms("[0, 1]", 0.02, "");
+    let sweep = Synthetic::made(&first(&first(&file, auto), gemma), |_| EQUAL);
+    sweep.page(true);
+    assert_eq!(sweep.column("table-3", "h"), ["1", "2", "4", "8"]);
     assert_eq!(
-        (&*runs[0]["state"], &*runs[1]["state"]),
-        ("failed", "finished")
+        sweep.column("table-1", "arm")[..2],
+        ["gemma, before training", "auto, before training"]
     );
+    // The arm that chooses has no row of the paper, and chose no more than there are updates.
+    let papers = sweep.column("table-1", "paper_row");
+    assert_eq!(papers[2..5], ["", "", "Table 1, pg"]);
+    let figure = fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
+    assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
+    // Nor is another model the lowest rung as the reference.
+    let pg = "\"algorithm.preset\" = \"pg\",";
+    let other = file.replace(pg, &format!("\"model.name\" = \"gemma3-270m\", {pg}"));
+    let sweep = Synthetic::made(&other, |_| EQUAL);
+    assert!(sweep.page(true).contains("the reference is no rung"));
+    assert_eq!(sweep.column("table-3", "h"), ["2", "4", "8"]);
 }
 
 #[test]
-fn a_run_that_is_not_what_was_planned_is_named() {
-    let sweep = made();
-    assert!(!sweep.page().contains("its plan"));
-    let mut runs = sweep.folder.plan().runs();
-    let (settings, longer, cut) = (
-        runs.next().unwrap(),
-        runs.next().unwrap(),
-        runs.next().unwrap(),
-    );
-    let mut config = settings.config.clone();
-    config.optimiser.lr *= 2.0;
-    let file = sweep.folder.run(&settings.name).join("config.toml");
-    fs::write(file, config.to_toml()).unwrap();
-    let edit = |run: &PlannedRun, edit: &dyn Fn(&str) -> String| {
-        let file = sweep.folder.run(&run.name).join("metrics.jsonl");
-        fs::write(&file, edit(&fs::read_to_string(&file).unwrap())).unwrap();
-    };
-    edit(longer, &|text| {
-        let last = text.lines().last().unwrap();
-        let step = |number: usize| format!("\"step\":{number}");
-        text.to_owned() + &last.replace(&step(UPDATES), &step(UPDATES + 1)) + "\n"
-    });
-    edit(cut, &|text| {
-        let lines: Vec<&str> = text.lines().skip(1).collect();
-        lines.join("\n") + "\n"
-    });
-    let page = sweep.page();
-    for sentence in [
-        format!("{}: its settings are not those of its plan.", settings.name),
-        format!(
-            "{}: it made {} updates, and its plan has {UPDATES}.",
-            longer.name,
-            UPDATES + 1
-        ),
-        format!(
-            "{}: it has no evaluation after its last update.",
-            longer.name
-        ),
-        format!(
-            "{}: its log has {} of {UPDATES} updates.",
-            cut.name,
-            UPDATES - 1
-        ),
-    ] {
-        assert!(page.contains(&sentence), "{sentence}: {page}");
-    }
-}
-
-#[test]
-fn a_run_that_diverged_stays_so_when_it_is_begun_again() {
-    let sweep = made();
-    let run = sweep.folder.plan().runs().next().unwrap();
-    let manifest = sweep.folder.root().join("manifest.jsonl");
-    let lines = fs::read_to_string(&manifest).unwrap();
-    let others = lines.lines().filter(|line| !line.contains(&run.name));
-    let others: String = others.map(|line| format!("{line}\n")).collect();
-    fs::write(&manifest, others).unwrap();
-    let reason = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
-    sweep.end(run, Event::Fail, Some(reason));
-    sweep.end(run, Event::Resume, None);
-    sweep.page();
-    assert_eq!(sweep.csv("runs.csv")[0]["state"], "diverged");
-}
-
-#[test]
-fn tables_and_figures_of_an_earlier_report_do_not_stay_and_files_of_others_do() {
-    let sweep = made();
-    let file = |name: &str| sweep.out().join(name);
-    fs::create_dir_all(sweep.out()).unwrap();
-    // Named as a table, which this sweep does not have.
-    fs::write(file("effects.csv"), "mine").unwrap();
-    sweep.page();
-    let of_runs = ["slope.csv", "comparisons.csv", "figure-3.svg"].map(file);
-    assert!(of_runs.iter().all(|path| path.is_file()));
-    fs::write(file("comparisons.csv"), "mine").unwrap();
-    fs::remove_dir_all(sweep.folder.root().join("runs")).unwrap();
-    sweep.page();
-    assert_eq!(of_runs.map(|path| path.exists()), [false, true, false]);
-    for name in ["effects.csv", "comparisons.csv"] {
-        assert_eq!(fs::read_to_string(file(name)).unwrap(), "mine");
-    }
+fn without_times_nothing_is_measured_in_seconds() {
+    let sweep = Synthetic::made(&arms("[0, 1]", 0.02, "target = 0.1\n"), |_| EQUAL);
+    sweep.page(true);
+    let of_times = [
+        "time-ratios.csv",
+        "figure-1.csv",
+        "figure-1.svg",
+        "figure-2-inference.svg",
+        "table-3-time.svg",
+    ];
+    let exist = || of_times.map(|name| sweep.out().join(name).exists());
+    assert_eq!(exist(), [true; 5]);
+    let tables = [
+        "time-to-target",
+        "table-1",
+        "table-3",
+        "table-4",
+        "figures-2-and-4",
+        "runs",
+    ];
+    insta::assert_snapshot!(sweep.report(false, &tables));
+    assert_eq!(exist(), [false; 5]);
 }

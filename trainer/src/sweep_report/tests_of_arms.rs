@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arms::{ArmRuns, Ladder, by_point, ladders_at};
-use super::computations::Computations;
+use super::arms::{ArmRuns, Ladder, at_point, by_point, ladders_at};
+use super::computations::computations;
 use super::runs::{End, SweepRun};
+use super::warnings::listed;
 use crate::run::data_dir_of;
 use crate::statistics::{
     Comparison, Contrast, Corrected, Outcomes, Ratio, Resamples, Slope, paired_ratio, verdicts,
@@ -24,12 +25,10 @@ pub(super) struct Tests<'a, 'r> {
     pub(super) slopes: Vec<Sloped<'a, 'r>>,
     /// The effects of the factors at each point of the grid.
     pub(super) effects: Vec<Effect<'a, 'r>>,
-    /// What the comparisons at a point of the grid are without.
-    pub(super) left_out: Vec<LeftOut<'a, 'r>>,
     /// Blocks of which no times are compared, since a run of theirs is not made: seed and round.
     pub(super) untimed: BTreeSet<(u64, usize)>,
-    /// Why tasks with the same computation are not known.
-    pub(super) unclustered: Option<String>,
+    /// What the comparisons are without, in sentences.
+    pub(super) warnings: Vec<String>,
 }
 
 /// An arm beside the reference.
@@ -62,22 +61,6 @@ pub(super) struct Sloped<'a, 'r> {
     pub(super) slope: Slope,
 }
 
-/// What the comparisons at a point of the grid are without.
-#[derive(Debug)]
-pub(super) struct LeftOut<'a, 'r> {
-    pub(super) arm: &'r ArmRuns<'a>,
-    /// Seeds of which a run does not count.
-    pub(super) seeds: BTreeSet<u64>,
-    /// Number of tasks that a run has no verdict on.
-    pub(super) tasks: usize,
-}
-
-/// Pass@1 of every task in the complete blocks of a point of the grid.
-struct PointOutcomes {
-    outcomes: Outcomes,
-    resamples: Resamples,
-}
-
 /// The comparisons; none if the sweep file has no `[compare]`.
 pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> Tests<'a, 'r> {
     let Some(compare) = &folder.file().compare else {
@@ -89,27 +72,48 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
         untimed: incomplete_blocks(arms),
         ..Tests::default()
     };
-    let mut comparisons = Vec::new();
+    let mut found = Vec::new();
     for point in by_point(arms) {
         let Some(at) = point.iter().position(|arm| arm.is_reference) else {
             continue;
         };
-        let outcomes = outcomes(&point, &mut tests);
+        let outcomes = outcomes(&point, &mut tests.warnings);
+        let outcomes = outcomes.map(|outcomes| (outcomes.resample(), outcomes));
         for (number, arm) in point.iter().enumerate().filter(|(number, _)| *number != at) {
-            let comparison = outcomes
-                .as_ref()
-                .map(|of| Comparison::of(&of.outcomes, &of.resamples, number, at, compare.margin));
-            comparisons.push((*arm, point[at], comparison));
+            let comparison = outcomes.as_ref().map(|(resamples, outcomes)| {
+                Comparison::of(outcomes, resamples, number, at, compare.margin)
+            });
+            found.push((*arm, point[at], comparison));
         }
-        if let Some(of) = &outcomes {
-            let ladders = ladders_at(&point).into_iter();
-            tests
-                .slopes
-                .extend(ladders.map(|ladder| slope(ladder, &point, of, compare)));
-            tests.effects.extend(effects(&point, of, compare));
+        if let Some((resamples, outcomes)) = &outcomes {
+            let slopes = ladders_at(&point).into_iter().map(|ladder| {
+                let number = |rung| point.iter().position(|arm| std::ptr::eq(*arm, rung));
+                let rungs = ladder.rungs.iter();
+                let rungs: Vec<(usize, usize)> = rungs
+                    .filter_map(|rung| Some((number(*rung)?, rung.h())))
+                    .collect();
+                let slope = Slope::of(outcomes, resamples, &rungs, compare.margin);
+                Sloped { ladder, slope }
+            });
+            tests.slopes.extend(slopes);
+            let effects = effects(&point, outcomes, resamples, compare);
+            tests.effects.extend(effects);
         }
     }
-    tests.compared = corrected(comparisons, compare.margin, &tests.untimed);
+    // The p-values of all points are corrected as one family.
+    let family = found
+        .iter()
+        .filter_map(|(.., comparison)| comparison.clone());
+    let mut verdicts = verdicts(&family.collect::<Vec<_>>(), compare.margin).into_iter();
+    let compared = found
+        .into_iter()
+        .map(|(arm, reference, comparison)| Compared {
+            arm,
+            reference,
+            accuracy: comparison.and_then(|comparison| Some((comparison, verdicts.next()?))),
+            time: time(arm, reference, &tests.untimed),
+        });
+    tests.compared = compared.collect();
     tests
 }
 
@@ -124,67 +128,26 @@ fn incomplete_blocks(arms: &[ArmRuns<'_>]) -> BTreeSet<(u64, usize)> {
 /// The effects of the factors of `[compare.effects]` at a point of the grid.
 fn effects<'a, 'r>(
     point: &[&'r ArmRuns<'a>],
-    of: &PointOutcomes,
+    outcomes: &Outcomes,
+    resamples: &Resamples,
     compare: &'a Compare,
 ) -> Vec<Effect<'a, 'r>> {
     let effect = |(factor, with): (&'a String, &'a Vec<String>)| {
-        let has: Vec<bool> = point
-            .iter()
-            .map(|arm| with.iter().any(|name| name == arm.arm))
-            .collect();
-        let weights = Contrast::with_and_without(&has)?;
+        let has = |arm: &ArmRuns<'_>| with.iter().any(|name| name == arm.arm);
+        let having: Vec<bool> = point.iter().map(|arm| has(arm)).collect();
+        let weights = Contrast::with_and_without(&having)?;
         Some(Effect {
             factor,
-            arms: kept(point.iter().copied(), &has),
+            arms: point.iter().copied().filter(|arm| has(arm)).collect(),
             point: point.to_vec(),
-            effect: Contrast::of(&of.outcomes, &of.resamples, &weights),
+            effect: Contrast::of(outcomes, resamples, &weights),
         })
     };
     compare.effects.iter().filter_map(effect).collect()
 }
 
-fn slope<'a, 'r>(
-    ladder: Ladder<'a, 'r>,
-    point: &[&'r ArmRuns<'a>],
-    of: &PointOutcomes,
-    compare: &Compare,
-) -> Sloped<'a, 'r> {
-    let rungs: Vec<(usize, usize)> = ladder
-        .rungs
-        .iter()
-        .filter_map(|rung| {
-            let number = point.iter().position(|arm| std::ptr::eq(*arm, *rung))?;
-            Some((number, rung.h()))
-        })
-        .collect();
-    let slope = Slope::of(&of.outcomes, &of.resamples, &rungs, compare.margin);
-    Sloped { ladder, slope }
-}
-
-/// The comparisons of all points with p-values that are corrected as one family.
-fn corrected<'a, 'r>(
-    comparisons: Vec<(&'r ArmRuns<'a>, &'r ArmRuns<'a>, Option<Comparison>)>,
-    margin: f64,
-    untimed: &BTreeSet<(u64, usize)>,
-) -> Vec<Compared<'a, 'r>> {
-    let family: Vec<Comparison> = comparisons
-        .iter()
-        .filter_map(|(_, _, comparison)| comparison.clone())
-        .collect();
-    let mut verdicts = verdicts(&family, margin).into_iter();
-    comparisons
-        .into_iter()
-        .map(|(arm, reference, comparison)| Compared {
-            arm,
-            reference,
-            accuracy: comparison.and_then(|comparison| Some((comparison, verdicts.next()?))),
-            time: time(arm, reference, untimed),
-        })
-        .collect()
-}
-
-/// The outcomes of the seeds in which a run of every arm counts, on the tasks that all of them judged. Notes in `tests` what is left out.
-fn outcomes<'a, 'r>(point: &[&'r ArmRuns<'a>], tests: &mut Tests<'a, 'r>) -> Option<PointOutcomes> {
+/// Pass@1 in the seeds in which a run of every arm counts, on the tasks that all of them judged. What is left out is noted in the warnings.
+fn outcomes(point: &[&ArmRuns<'_>], warnings: &mut Vec<String>) -> Option<Outcomes> {
     let counted: Vec<BTreeMap<u64, &SweepRun>> = point.iter().map(|arm| arm.counted()).collect();
     if counted.iter().all(BTreeMap::is_empty) {
         return None;
@@ -193,67 +156,55 @@ fn outcomes<'a, 'r>(point: &[&'r ArmRuns<'a>], tests: &mut Tests<'a, 'r>) -> Opt
     let planned: BTreeSet<u64> = planned.map(|run| run.planned.seed).collect();
     let complete = |seed: &u64| counted.iter().all(|runs| runs.contains_key(seed));
     let (seeds, missing): (BTreeSet<u64>, BTreeSet<u64>) = planned.into_iter().partition(complete);
-    let runs = || {
-        counted
-            .iter()
-            .flat_map(|runs| seeds.iter().map(|seed| runs[seed]))
+    let runs: Vec<Vec<&SweepRun>> = counted
+        .iter()
+        .map(|runs| seeds.iter().map(|seed| runs[seed]).collect())
+        .collect();
+    let evaluations = runs.iter().flatten().filter_map(|run| run.evaluation());
+    let all: BTreeSet<&String> = evaluations.flat_map(|eval| eval.tasks.keys()).collect();
+    let is_judged = |task: &&String| {
+        let mut runs = runs.iter().flatten();
+        runs.all(|run| run.task_pass(task).is_some())
     };
-    let tasks: BTreeSet<&String> = runs()
-        .filter_map(|run| run.evaluation())
-        .flat_map(|eval| eval.tasks.keys())
-        .collect();
-    let passes: Vec<Vec<Option<f64>>> = runs()
-        .map(|run| {
-            run.task_passes(tasks.iter().copied(), 1)
-                .unwrap_or_default()
-        })
-        .collect();
-    let judged: Vec<bool> = (0..tasks.len())
-        .map(|task| passes.iter().all(|run| run[task].is_some()))
-        .collect();
-    let unjudged = judged.iter().filter(|judged| !**judged).count();
-    if !missing.is_empty() || unjudged > 0 {
-        tests.left_out.push(LeftOut {
-            arm: point[0],
-            seeds: missing,
-            tasks: unjudged,
-        });
+    let tasks: Vec<&String> = all.iter().copied().filter(is_judged).collect();
+    let place = at_point("The comparisons of accuracy", point[0].point);
+    if !missing.is_empty() {
+        let seeds = listed("the seed", missing.iter().map(u64::to_string));
+        warnings.push(format!(
+            "{place} leave out {seeds}, since a run of theirs does not count."
+        ));
     }
-    let tasks: Vec<&String> = kept(tasks, &judged);
+    if tasks.len() < all.len() {
+        let without = all.len() - tasks.len();
+        warnings.push(format!(
+            "{place} leave out {without} tasks of which a run has no verdict."
+        ));
+    }
     if tasks.is_empty() {
         return None;
     }
-    let passes: Vec<Vec<f64>> = passes
-        .into_iter()
-        .map(|run| kept(run, &judged).into_iter().flatten().collect())
-        .collect();
-    let values: Vec<Vec<Vec<f64>>> = passes.chunks(seeds.len()).map(<[_]>::to_vec).collect();
-    let computations = computations(point).unwrap_or_else(|error| {
-        tests.unclustered = Some(error);
-        Computations::default()
+    let passes = |run: &&SweepRun| -> Vec<f64> {
+        let passes = tasks.iter().filter_map(|task| run.task_pass(task));
+        passes.collect()
+    };
+    let passes = |runs: &Vec<&SweepRun>| runs.iter().map(passes).collect();
+    let values: Vec<Vec<Vec<f64>>> = runs.iter().map(passes).collect();
+    Some(Outcomes::new(&values, &clusters(point, &tasks, warnings)))
+}
+
+/// The computations of the tasks, which are those of the data set that the runs were evaluated on.
+fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String>) -> Vec<usize> {
+    let mut runs = point.iter().flat_map(|arm| &arm.runs);
+    let data = runs.find_map(|run| run.data.as_ref());
+    let data_dir = data.and_then(|data| data_dir_of(&data.folder).ok().flatten());
+    let dataset = datasets::open(&point[0].config.data.dataset, data_dir.as_deref());
+    let known = dataset.map(|dataset| dataset.eval).unwrap_or_else(|error| {
+        warnings.push(format!(
+            "The data set cannot be read, so each task is taken for a computation of its own, and the bootstrap's intervals may be too narrow: {error}"
+        ));
+        Vec::new()
     });
-    let clusters = computations.clusters(tasks.into_iter());
-    let outcomes = Outcomes::new(&values, &clusters);
-    Some(PointOutcomes {
-        resamples: outcomes.resample(),
-        outcomes,
-    })
-}
-
-/// The computations of the tasks that the runs were evaluated on.
-fn computations(point: &[&ArmRuns<'_>]) -> Result<Computations, String> {
-    let runs = point.iter().flat_map(|arm| &arm.runs);
-    let folder = runs
-        .filter_map(|run| run.data.as_ref())
-        .map(|data| &data.folder)
-        .next();
-    let data_dir = folder.and_then(|folder| data_dir_of(folder).ok().flatten());
-    Computations::of(point[0].config, data_dir.as_deref())
-}
-
-fn kept<T>(items: impl IntoIterator<Item = T>, keep: &[bool]) -> Vec<T> {
-    let kept = items.into_iter().zip(keep).filter(|(_, keep)| **keep);
-    kept.map(|(item, _)| item).collect()
+    computations(tasks, &known)
 }
 
 /// The ratio of the times of an arm and the reference, over the blocks that are whole.
@@ -262,16 +213,17 @@ fn time(
     reference: &ArmRuns<'_>,
     untimed: &BTreeSet<(u64, usize)>,
 ) -> Option<Ratio> {
-    let pairs: Vec<(f64, f64)> = arm
-        .runs
-        .iter()
-        .filter(|run| !untimed.contains(&run.planned.block()))
-        .filter_map(|run| {
-            let other = reference.runs.iter().find(|other| {
-                other.planned.block() == run.planned.block() && other.processors == run.processors
-            })?;
-            Some((run.seconds_per_update()?, other.seconds_per_update()?))
-        })
+    let runs = arm.runs.iter();
+    let runs = runs.filter(|run| !untimed.contains(&run.planned.block()));
+    let pair = |run: &&SweepRun| {
+        let mut others = reference.runs.iter();
+        let other = others.find(|other| {
+            other.planned.block() == run.planned.block() && other.processors == run.processors
+        })?;
+        Some((run.seconds_per_update()?, other.seconds_per_update()?))
+    };
+    let pairs = runs.filter_map(pair);
+    let pairs: Vec<(f64, f64)> = pairs
         .filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0)
         .collect();
     paired_ratio(&pairs)

@@ -2,82 +2,109 @@
 
 use std::fs::File;
 use std::path::Path;
-use std::process::Stdio;
+use std::process::{ExitStatus, Stdio};
 use std::time::{Duration, Instant};
 
+use anyhow::Context as _;
 use tokio::process::Command;
 use trainer::interrupt::StopSignal;
 use trainer::sweep::manifest::Machine;
 use trainer::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
 
+use crate::cmd::paragraph;
 use crate::cmd::verifier_process::VerifierProcess;
 
 /// How often the process's memory is read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// How a process ended.
-pub(super) enum Ended {
-    /// After the run's last update.
-    Finished,
-    /// On request; the run can be resumed.
-    Stopped,
-    /// Since its weights no longer computed finite numbers: the last line of its log.
-    Diverged(String),
-    /// With another error, or killed: the last line of its log.
-    Failed(String),
-}
-
 /// A run, and what its process needs.
-#[derive(Clone, Copy)]
 pub(super) struct Child<'a> {
     pub(super) folder: &'a SweepFolder,
     pub(super) run: &'a PlannedRun,
-    pub(super) machine: &'a Machine,
+    pub(super) program: &'a Path,
+    pub(super) machine: Machine,
     pub(super) data_dir: Option<&'a Path>,
     /// The verifier, if there is one already; else one is started.
-    pub(super) verifier: Option<&'a str>,
+    pub(super) verifier: Option<String>,
 }
 
 impl Child<'_> {
-    /// Makes or resumes a run that this process has claimed, and writes what happens into the manifest. `show` is called with the seconds so far and the updates done.
-    ///
-    /// The process gets the log, which is the run's lock, as its stdout and stderr, so that the lock is held until both have ended. It gets a pipe as its stdin, and
-    /// stops at a safe point when that ends: on request, or when this process is killed.
+    /// Makes or resumes a run that this process has claimed, and writes what happens into the manifest: returns how the process ended, and why if it failed. `show` is
+    /// called with the updates done so far.
     pub(super) async fn make(
-        self,
+        &self,
         log: File,
         state: RunState,
-        program: &Path,
         stop: &StopSignal,
-        show: impl Fn(f64, usize),
-    ) -> anyhow::Result<Ended> {
-        let event = if state == RunState::Begun {
-            Event::Resume
-        } else {
-            Event::Start
+        show: impl Fn(usize),
+    ) -> anyhow::Result<(Event, String)> {
+        let line = |event| ManifestLine::now(&self.run.name, event, &self.machine);
+        let begins = match state {
+            RunState::Begun => Event::Resume,
+            _ => Event::Start,
         };
-        let mut command = Command::new(program);
+        self.folder.record(&line(begins))?;
+        let began = Instant::now();
+        let mut peak = None;
+        let look = |process| {
+            peak = peak.max(peak_memory(process));
+            show(self.updates_done());
+        };
+        let status = self.process(log, begins, stop, look).await;
+        let (event, reason) = match &status {
+            Ok(status) if status.success() => (Event::Finish, None),
+            Ok(status) if status.code() == Some(130) && stop.requested() => (Event::Stop, None),
+            Ok(status) => {
+                let last = last_line(&self.folder.log(&self.run.name));
+                let said = last.filter(|_| status.code().is_some());
+                (
+                    Event::Fail,
+                    Some(said.unwrap_or_else(|| status.to_string())),
+                )
+            }
+            Err(error) => (Event::Fail, Some(paragraph(error))),
+        };
+        self.folder.record(&ManifestLine {
+            seconds: Some(began.elapsed().as_secs_f64()),
+            peak_memory: peak,
+            reason: reason.clone(),
+            ..line(event)
+        })?;
+        Ok((event, reason.unwrap_or_default()))
+    }
+
+    /// Runs the process to its end. `look` is called with its id from time to time.
+    ///
+    /// It gets the log, which is the run's lock, as its stdout and stderr, so that the lock is held until both have ended. It gets a pipe as its stdin, and stops at a safe
+    /// point when that ends: on request, or when this process is killed.
+    async fn process(
+        &self,
+        log: File,
+        begins: Event,
+        stop: &StopSignal,
+        mut look: impl FnMut(Option<u32>),
+    ) -> anyhow::Result<ExitStatus> {
+        let (name, folder) = (&self.run.name, self.folder.run(&self.run.name));
+        let verifier = match &self.verifier {
+            Some(_) => None,
+            None => {
+                let (verifier, log) = (VerifierProcess::program()?, self.folder.verifier_log(name));
+                Some(VerifierProcess::start(&verifier, &log, &self.run.config.verifier).await?)
+            }
+        };
+        let url = verifier.as_ref().map(VerifierProcess::url);
+        let mut command = Command::new(self.program);
         command.arg("train").arg("--until-stdin-ends");
-        if event == Event::Resume {
-            command.arg("--resume").arg(self.folder.run(&self.run.name));
+        if begins == Event::Resume {
+            command.arg("--resume").arg(folder);
         } else {
-            command
-                .arg("--recipe")
-                .arg(self.folder.recipe(&self.run.name));
-            command.arg("--out").arg(self.folder.run(&self.run.name));
+            command.arg("--recipe").arg(self.folder.recipe(name));
+            command.arg("--out").arg(folder);
         }
         if let Some(dir) = self.data_dir {
             command.arg("--data-dir").arg(dir);
         }
-        let verifier = match self.start_verifier().await {
-            Ok(verifier) => verifier,
-            Err(error) => {
-                let line = ManifestLine::now(&self.run.name, Event::Fail, self.machine);
-                return self.fail(line, crate::cmd::paragraph(&error));
-            }
-        };
-        let url = verifier.as_ref().map(VerifierProcess::url);
-        if let Some(url) = url.or(self.verifier) {
+        if let Some(url) = url.or(self.verifier.as_deref()) {
             command.arg("--verifier").arg(url);
         }
         command
@@ -86,81 +113,21 @@ impl Child<'_> {
             .stderr(log.try_clone()?);
         #[cfg(unix)]
         command.process_group(0);
-        self.folder
-            .record(&ManifestLine::now(&self.run.name, event, self.machine))?;
-        let began = Instant::now();
-        let mut child = match command.spawn() {
-            Ok(child) => child,
-            Err(error) => {
-                let line = ManifestLine::now(&self.run.name, Event::Fail, self.machine);
-                return self.fail(
-                    line,
-                    format!("{} cannot be started: {error}", program.display()),
-                );
-            }
-        };
-        let id = child.id();
+        let mut child = command
+            .spawn()
+            .with_context(|| format!("{} cannot be started", self.program.display()))?;
         let mut stdin = child.stdin.take();
-        let mut peak = None;
-        let status = loop {
+        loop {
             tokio::select! {
-                status = child.wait() => break status?,
+                status = child.wait() => return Ok(status?),
                 () = stop.wait(), if stdin.is_some() => drop(stdin.take()),
-                () = tokio::time::sleep(LOOK) => {
-                    peak = peak.max(peak_memory(id));
-                    show(began.elapsed().as_secs_f64(), self.updates_done());
-                }
-            }
-        };
-        let measured = |event| ManifestLine {
-            seconds: Some(began.elapsed().as_secs_f64()),
-            peak_memory: peak,
-            ..ManifestLine::now(&self.run.name, event, self.machine)
-        };
-        match status.code() {
-            Some(0) => {
-                self.folder.record(&measured(Event::Finish))?;
-                Ok(Ended::Finished)
-            }
-            Some(130) if stop.requested() => {
-                self.folder.record(&measured(Event::Stop))?;
-                Ok(Ended::Stopped)
-            }
-            code => {
-                let reason = last_line(&self.folder.log(&self.run.name))
-                    .filter(|_| code.is_some())
-                    .unwrap_or_else(|| status.to_string());
-                self.fail(measured(Event::Fail), reason)
+                () = tokio::time::sleep(LOOK) => look(child.id()),
             }
         }
-    }
-
-    /// A verifier for the run, unless there is one already.
-    async fn start_verifier(self) -> anyhow::Result<Option<VerifierProcess>> {
-        if self.verifier.is_some() {
-            return Ok(None);
-        }
-        let recipe = &self.run.config.verifier;
-        let program = VerifierProcess::program()?;
-        let log = self.folder.verifier_log(&self.run.name);
-        Ok(Some(VerifierProcess::start(&program, &log, recipe).await?))
-    }
-
-    fn fail(self, line: ManifestLine, reason: String) -> anyhow::Result<Ended> {
-        let line = ManifestLine {
-            reason: Some(reason.clone()),
-            ..line
-        };
-        self.folder.record(&line)?;
-        Ok(if line.is_divergence() {
-            Ended::Diverged(reason)
-        } else {
-            Ended::Failed(reason)
-        })
     }
 
     /// Updates that the run has made.
-    fn updates_done(self) -> usize {
+    fn updates_done(&self) -> usize {
         let metrics = self.folder.run(&self.run.name).join("metrics.jsonl");
         let text = std::fs::read(metrics).unwrap_or_default();
         text.iter().filter(|byte| **byte == b'\n').count()
@@ -175,8 +142,8 @@ fn last_line(log: &Path) -> Option<String> {
 }
 
 /// The largest resident memory of a process so far, in bytes; `None` where the system does not tell.
-fn peak_memory(id: Option<u32>) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", id?)).ok()?;
+fn peak_memory(process: Option<u32>) -> Option<u64> {
+    let status = std::fs::read_to_string(format!("/proc/{}/status", process?)).ok()?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;

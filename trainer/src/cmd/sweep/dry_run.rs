@@ -6,7 +6,7 @@ use std::path::Path;
 
 use serde::Serialize;
 use trainer::plan::free_space;
-use trainer::sweep::{Plan, PlannedRun, RunState, SweepFile, SweepFolder, estimate};
+use trainer::sweep::{PlannedRun, RunState, SweepFile, SweepFolder, estimate};
 
 use super::sizes::Sizes;
 use super::{Args, chosen};
@@ -38,9 +38,7 @@ struct Row {
     seed: u64,
     round: usize,
     grid: BTreeMap<String, toml::Value>,
-    state: &'static str,
-    #[serde(skip)]
-    has_ended: bool,
+    state: RunState,
     updates: usize,
     completions: usize,
     seconds: Option<f64>,
@@ -49,24 +47,19 @@ struct Row {
     disk: Option<u64>,
 }
 
-/// The largest of some numbers, 0 of none; `None` if one is not known.
-fn largest(numbers: impl Iterator<Item = Option<u64>>) -> Option<u64> {
-    let all: Option<Vec<u64>> = numbers.collect();
+/// The largest of some sizes, 0 of none; `None` if one is not known.
+fn largest(sizes: impl Iterator<Item = Option<u64>>) -> Option<u64> {
+    let all: Option<Vec<u64>> = sizes.collect();
     all.map(|all| all.into_iter().max().unwrap_or(0))
 }
 
-/// Bytes of disk space of these runs' checkpoints at their largest; `None` if that of one is not known.
-fn disk<'a>(rows: impl Iterator<Item = &'a Row>, keep_checkpoints: bool) -> Option<u64> {
-    let each = rows.map(|row| row.disk);
-    if keep_checkpoints {
-        each.sum()
-    } else {
-        largest(each)
+/// A duration for people to read, such as `2.5 h` or `12 min`.
+fn duration(seconds: f64) -> String {
+    match seconds {
+        ..60.0 => format!("{} s", seconds.ceil()),
+        ..5400.0 => format!("{} min", (seconds / 60.0).ceil()),
+        _ => format!("{:.1} h", seconds / 3600.0),
     }
-}
-
-fn gb(bytes: u64) -> String {
-    format!("{:.1} GB", bytes as f64 / 1e9)
 }
 
 pub(super) fn print(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<()> {
@@ -79,51 +72,43 @@ pub(super) fn print(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Resul
 
 impl DryRun {
     fn new(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<Self> {
-        let plan = &Plan::new(file)?;
-        let keep_checkpoints = file.keep_checkpoints;
-        let chosen = chosen(args, plan)?;
-        // A folder that has this sweep tells what is finished, and how long it took.
-        let folder = match root.join("sweep.toml").is_file() {
-            true => Some(SweepFolder::open(root)?),
-            false => None,
-        };
-        let folder = folder.filter(|folder| folder.file().difference(file).is_none());
-        let manifest = folder
-            .as_ref()
-            .map_or_else(|| Ok(Vec::new()), SweepFolder::manifest)?;
+        // What is finished there tells how long the rest takes.
+        let folder = SweepFolder::check(root, file)?;
+        let (plan, manifest) = (folder.plan(), folder.manifest()?);
         let sizes = Sizes::of(plan, args.data_dir.as_deref())?;
-        let size = |run: &PlannedRun| sizes.of_run(run);
-        let completions = |run: &PlannedRun| sizes.completions(run);
         let finished = estimate::finished(plan, &manifest);
-        let row = |run: &&PlannedRun| {
+        let completions = |run: &PlannedRun| sizes.of_run(run).completions();
+        let row = |run: &PlannedRun| {
             let estimated = estimate::seconds(run, &finished, completions, args.rate);
-            let state = folder
-                .as_ref()
-                .map_or(RunState::Absent, |folder| folder.state(run, &manifest));
-            let model = size(run).model;
+            let size = &sizes.of_run(run).plan;
             Row {
                 run: run.name.clone(),
                 arm: run.arm.clone(),
                 seed: run.seed,
                 round: run.round,
                 grid: run.grid.clone(),
-                state: state.name(),
-                has_ended: state.has_ended(),
-                updates: size(run).updates,
+                state: folder.state(run, &manifest),
+                updates: size.updates,
                 completions: completions(run),
                 seconds: estimated.map(|(seconds, _)| seconds),
-                seconds_from: estimated.map(|(_, source)| source.name()),
-                memory: model.map(|model| model.peak()),
-                disk: model.map(|model| model.checkpoint * size(run).checkpoints as u64),
+                seconds_from: estimated.map(|(_, source)| source),
+                memory: size.model.map(|model| model.peak()),
+                disk: size
+                    .model
+                    .map(|model| model.checkpoint * size.checkpoints as u64),
             }
         };
-        let runs: Vec<Row> = chosen.iter().map(row).collect();
-        let to_do = || runs.iter().filter(|row| !row.has_ended);
+        let runs: Vec<Row> = chosen(args, plan)?.into_iter().map(row).collect();
+        let left = || runs.iter().filter(|row| !row.state.has_ended());
+        let disk = |sizes: &mut dyn Iterator<Item = Option<u64>>| match file.keep_checkpoints {
+            true => sizes.sum(),
+            false => largest(sizes),
+        };
         Ok(Self {
             unmatched: plan.unmatched(),
-            seconds: to_do().map(|row| row.seconds).sum(),
-            disk: disk(runs.iter(), keep_checkpoints),
-            disk_left: disk(to_do(), keep_checkpoints),
+            seconds: left().map(|row| row.seconds).sum(),
+            disk: disk(&mut runs.iter().map(|row| row.disk)),
+            disk_left: disk(&mut left().map(|row| row.disk)),
             disk_free: free_space(root),
             memory: largest(runs.iter().map(|row| row.memory)),
             runs,
@@ -131,15 +116,15 @@ impl DryRun {
     }
 
     fn text(&self) -> String {
-        let size = |bytes: Option<u64>| bytes.map_or_else(|| "?".to_owned(), gb);
-        let time = |seconds: Option<f64>| seconds.map_or_else(|| "?".to_owned(), estimate::hours);
-        let width = self
-            .runs
-            .iter()
-            .map(|row| row.run.len())
-            .max()
-            .unwrap_or(0)
-            .max(3);
+        let size = |bytes: Option<u64>| {
+            bytes.map_or_else(
+                || "?".to_owned(),
+                |bytes| format!("{:.1} GB", bytes as f64 / 1e9),
+            )
+        };
+        let time = |seconds: Option<f64>| seconds.map_or_else(|| "?".to_owned(), duration);
+        let names = self.runs.iter().map(|row| row.run.len());
+        let width = names.fold(3, usize::max);
         let mut text = format!(
             "{:width$}  {:8}  {:>7}  {:>11}  {:>9}  {:>7}  {:>8}  time from\n",
             "run", "state", "updates", "completions", "time", "memory", "disk"
@@ -150,7 +135,7 @@ impl DryRun {
                 text,
                 "{:width$}  {:8}  {:>7}  {:>11}  {:>9}  {:>7}  {:>8}  {}",
                 row.run,
-                row.state,
+                row.state.name(),
                 row.updates,
                 row.completions,
                 time(row.seconds),
@@ -168,14 +153,16 @@ impl DryRun {
             size(self.memory),
             size(self.disk)
         );
-        if let Some((needed, free)) = self.disk_left.zip(self.disk_free)
-            && needed > free
+        // Of unknown sizes, nothing is said.
+        if self
+            .disk_free
+            .is_some_and(|free| self.disk_left > Some(free))
         {
             let _ = writeln!(
                 text,
                 "warning: the checkpoints of the runs that are left take up to {} of disk space, including what those that have begun have written, and {} is free: free some, lower run.keep, or give --out on another disk",
-                gb(needed),
-                gb(free)
+                size(self.disk_left),
+                size(self.disk_free)
             );
         }
         for sentence in &self.unmatched {
@@ -191,7 +178,12 @@ mod tests {
 
     #[test]
     fn a_sweep_that_does_not_fit_on_the_disk_is_warned_of() {
-        let text = |disk_left: Option<u64>, disk_free: Option<u64>| {
+        for (disk_left, disk_free, is_warned) in [
+            (Some(2_500_000_000), Some(1_000_000_000), true),
+            (Some(1), Some(1), false),
+            (None, Some(1), false),
+            (Some(1), None, false),
+        ] {
             let report = DryRun {
                 runs: Vec::new(),
                 unmatched: Vec::new(),
@@ -199,27 +191,13 @@ mod tests {
                 disk: disk_left,
                 disk_left,
                 disk_free,
-                memory: None,
+                memory: largest(std::iter::empty()),
             };
-            report.text()
-        };
-        let warned = text(Some(2_500_000_000), Some(1_000_000_000));
-        assert!(
-            warned.contains(
-                "warning: the checkpoints of the runs that are left take up to 2.5 GB of disk space, including what those that have begun have written, and 1.0 GB is free"
-            ),
-            "{warned}"
-        );
-        for (needed, free) in [(Some(1), Some(1)), (None, Some(1)), (Some(1), None)] {
-            assert!(!text(needed, free).contains("warning"));
-        }
-    }
-
-    #[test]
-    fn a_sweep_that_is_finished_needs_no_disk_space() {
-        for keep_checkpoints in [true, false] {
-            assert_eq!(disk(std::iter::empty(), keep_checkpoints), Some(0));
+            let text = report.text();
+            let warning = "warning: the checkpoints of the runs that are left take up to 2.5 GB";
+            assert_eq!(text.contains(warning), is_warned, "{text}");
         }
         assert_eq!(largest([Some(1), None].into_iter()), None);
+        assert_eq!(largest(std::iter::empty()), Some(0));
     }
 }

@@ -15,6 +15,8 @@ use crate::sweep::{Event, ManifestLine, PlannedRun, SweepFile, SweepFolder};
 const SAMPLES: usize = 4;
 /// Updates of a run.
 pub(super) const UPDATES: usize = 8;
+/// Why a run diverged.
+pub(super) const DIVERGED: &str = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
 
 /// A sweep in a folder of its own.
 pub(super) struct Synthetic {
@@ -33,6 +35,12 @@ pub(super) struct Truth {
     pub(super) seconds: f64,
 }
 
+pub(super) const EQUAL: Truth = Truth {
+    tasks: 40,
+    effect: 0.0,
+    seconds: 60.0,
+};
+
 impl Synthetic {
     /// The folder of this sweep file, without runs.
     pub(super) fn new(file: &str) -> Self {
@@ -42,28 +50,34 @@ impl Synthetic {
         Self { temporary, folder }
     }
 
+    /// The folder of this sweep file, in which every run is made with its truth.
+    pub(super) fn made(file: &str, truth: impl Fn(&PlannedRun) -> Truth) -> Self {
+        let sweep = Self::new(file);
+        for run in sweep.folder.plan().runs() {
+            sweep.run(run, truth(run));
+            sweep.end(run, Event::Finish, None);
+        }
+        sweep
+    }
+
     /// Where the report is written.
     pub(super) fn out(&self) -> PathBuf {
         self.temporary.path().join("out")
     }
 
-    /// Makes every run with the truth of its arm.
-    pub(super) fn run_all(&self, truth: impl Fn(&PlannedRun) -> Truth) {
-        for run in self.folder.plan().runs() {
-            self.run(run, truth(run));
-            self.end(run, Event::Finish, None);
-        }
+    /// The file of the run with this name.
+    pub(super) fn file(&self, run: &str, file: &str) -> PathBuf {
+        self.folder.run(run).join(file)
     }
 
     /// Makes a run. Its samples depend on its arm, its seed and the task.
     pub(super) fn run(&self, run: &PlannedRun, truth: Truth) {
-        let path = self.folder.run(&run.name);
-        fs::create_dir_all(&path).unwrap();
+        fs::create_dir_all(self.folder.run(&run.name)).unwrap();
         let mut config = run.config.clone();
         // What a run settles by itself.
         config.verifier.url = Some("http://127.0.0.1:8700".into());
         config.engine.kernel = "avx512-bf16".into();
-        fs::write(path.join("config.toml"), config.to_toml()).unwrap();
+        fs::write(self.file(&run.name, "config.toml"), config.to_toml()).unwrap();
         let steps: Vec<Value> = (1..=UPDATES).map(|step| self::step(run, step)).collect();
         self.lines(run, "metrics.jsonl", &steps);
         if run.config.algorithm.h > 1 {
@@ -108,33 +122,46 @@ impl Synthetic {
     }
 
     /// Writes a log of a run.
-    pub(super) fn lines(&self, run: &PlannedRun, file: &str, records: &[impl serde::Serialize]) {
-        let lines = records
-            .iter()
-            .map(|record| serde_json::to_string(record).unwrap() + "\n");
-        let path = self.folder.run(&run.name).join(file);
-        fs::write(path, lines.collect::<String>()).unwrap();
-    }
-
-    /// Writes the report and returns the page.
-    pub(super) fn page(&self) -> String {
-        self.page_with(true)
+    fn lines(&self, run: &PlannedRun, file: &str, records: &[impl serde::Serialize]) {
+        let line = |record| serde_json::to_string(record).unwrap() + "\n";
+        let text: String = records.iter().map(line).collect();
+        fs::write(self.file(&run.name, file), text).unwrap();
     }
 
     /// Writes the report, with times or without, and returns the page.
-    pub(super) fn page_with(&self, times: bool) -> String {
+    pub(super) fn page(&self, times: bool) -> String {
         let page = super::super::write(self.folder.root(), &self.out(), times).unwrap();
         fs::read_to_string(page).unwrap()
     }
 
-    /// A file of the report, as rows of fields by their column.
+    /// Writes the report, and returns the warnings of its page and the content of these tables.
+    pub(super) fn report(&self, times: bool, tables: &[&str]) -> String {
+        let page = self.page(times);
+        let warnings = page.split("<li class=\"warning\">").skip(1);
+        let warnings = warnings.map(|text| text.split("</li>").next().unwrap().to_owned());
+        let tables = tables.iter().map(|table| {
+            let text = fs::read_to_string(self.out().join(format!("{table}.csv"))).unwrap();
+            format!("\n{table}.csv\n{text}")
+        });
+        let mut parts: Vec<String> = warnings.collect();
+        parts.extend(tables);
+        parts.join("\n")
+    }
+
+    /// A table of the report, as rows of fields by their column.
     pub(super) fn csv(&self, name: &str) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.out().join(name)).unwrap();
+        let text = fs::read_to_string(self.out().join(format!("{name}.csv"))).unwrap();
         let mut lines = text.lines().map(fields);
         let columns = lines.next().unwrap();
         lines
             .map(|fields| columns.iter().cloned().zip(fields).collect())
             .collect()
+    }
+
+    /// A column of a table of the report.
+    pub(super) fn column(&self, table: &str, column: &str) -> Vec<String> {
+        let rows = self.csv(table).into_iter();
+        rows.map(|mut row| row.remove(column).unwrap()).collect()
     }
 }
 
