@@ -61,7 +61,7 @@ fn is_under_way(folder: &Path, before: usize, file: &str) -> bool {
     manifest(folder)
         .iter()
         .skip(before)
-        .last()
+        .next_back()
         .is_some_and(|line| {
             let began = line["event"] == "start" || line["event"] == "resume";
             let run = line["run"].as_str().unwrap();

@@ -130,7 +130,7 @@ fn chosen<'a>(args: &Args, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Usage>
         args.only.iter().partition(|only| only.contains('='));
     let runs: Vec<&PlannedRun> = blocks
         .iter()
-        .flat_map(|block| &block.runs)
+        .flatten()
         .filter(|run| arms.is_empty() || arms.contains(&&run.arm))
         .filter(|run| seeds.is_empty() || seeds.contains(&&seed(run)))
         .collect();
@@ -173,15 +173,6 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
     Ok(())
 }
 
-/// How a run ended: it will not be made again by this process.
-enum Ended {
-    Finished,
-    /// Its weights no longer computed finite numbers.
-    Diverged,
-    /// With another error, or killed: the last line of its log.
-    Failed(String),
-}
-
 /// The state of a sweep while its runs are made.
 struct Sweep<'a> {
     args: &'a Args,
@@ -191,8 +182,8 @@ struct Sweep<'a> {
     sizes: Sizes,
     /// The runs to make.
     chosen: Vec<&'a PlannedRun>,
-    /// How those ended that ended here, or before, by their names.
-    ended: BTreeMap<&'a str, Ended>,
+    /// How those ended that ended here, or before, by their names; with the reason of a failure.
+    ended: BTreeMap<&'a str, (RunState, String)>,
     bar: ProgressBar,
     stop: StopSignal,
 }
@@ -231,7 +222,7 @@ impl<'a> Sweep<'a> {
     async fn make_all(&mut self) -> anyhow::Result<()> {
         while !self.stop.requested() && self.ended.len() < self.chosen.len() {
             match self.claim()? {
-                Some((run, log, state)) => self.make(run, log, state).await?,
+                Some((run, log)) => self.make(run, log).await?,
                 // Other processes make what is left.
                 None => tokio::select! {
                     () = tokio::time::sleep(LOOK) => {}
@@ -243,37 +234,31 @@ impl<'a> Sweep<'a> {
     }
 
     /// Claims the next run that is free, and notes those before it that have ended.
-    fn claim(&mut self) -> anyhow::Result<Option<(&'a PlannedRun, File, RunState)>> {
+    fn claim(&mut self) -> anyhow::Result<Option<(&'a PlannedRun, File)>> {
         for run in self.chosen.clone() {
             if self.ended.contains_key(run.name.as_str()) {
                 continue;
             }
             match self.folder.claim(run)? {
                 None => {}
-                Some((_, RunState::Diverged)) => self.end(run, Ended::Diverged)?,
-                Some((_, RunState::Finished)) => self.end(run, Ended::Finished)?,
-                Some((log, state)) => return Ok(Some((run, log, state))),
+                Some((_, state)) if state.has_ended() => self.end(run, state, String::new())?,
+                Some((log, _)) => return Ok(Some((run, log))),
             }
         }
         Ok(None)
     }
 
     /// A run has ended. If it is finished, a process that was killed may not have removed its checkpoints.
-    fn end(&mut self, run: &'a PlannedRun, how: Ended) -> anyhow::Result<()> {
-        if matches!(how, Ended::Finished) {
+    fn end(&mut self, run: &'a PlannedRun, state: RunState, reason: String) -> anyhow::Result<()> {
+        if state == RunState::Finished {
             self.folder.tidy(&run.name)?;
         }
-        self.ended.insert(&run.name, how);
+        self.ended.insert(&run.name, (state, reason));
         self.bar.set_position(self.ended.len() as u64);
         Ok(())
     }
 
-    async fn make(
-        &mut self,
-        run: &'a PlannedRun,
-        log: File,
-        state: RunState,
-    ) -> anyhow::Result<()> {
+    async fn make(&mut self, run: &'a PlannedRun, log: File) -> anyhow::Result<()> {
         let updates = self.sizes.of_run(run).plan.updates;
         if self.bar.is_hidden() {
             let (number, of) = (self.ended.len() + 1, self.chosen.len());
@@ -292,16 +277,19 @@ impl<'a> Sweep<'a> {
             let text = format!("{} {done}/{updates} updates", run.name);
             self.bar.set_message(text);
         };
-        let (event, reason) = child.make(log, state, &self.stop, show).await?;
-        let (how, word) = match event {
-            Event::Finish => return self.end(run, Ended::Finished),
-            Event::Fail if is_divergence(&reason) => (Ended::Diverged, "diverged"),
-            Event::Fail => (Ended::Failed(reason.clone()), "failed"),
+        let (event, reason) = child.make(log, &self.stop, show).await?;
+        let state = match event {
+            Event::Finish => RunState::Finished,
+            Event::Fail if is_divergence(&reason) => RunState::Diverged,
+            Event::Fail => RunState::Failed,
+            // It was stopped.
             _ => return Ok(()),
         };
-        self.bar
-            .suspend(|| say(&format!("{} {word}: {reason}", run.name)));
-        self.end(run, how)
+        if event == Event::Fail {
+            let said = format!("{} {}: {reason}", run.name, state.name());
+            self.bar.suspend(|| say(&said));
+        }
+        self.end(run, state, reason)
     }
 
     /// The last lines, and the command's result.
@@ -317,11 +305,11 @@ impl<'a> Sweep<'a> {
         }
         super::print(&format!("{root}\n"))?;
         let (mut diverged, mut failed) = (Vec::new(), Vec::new());
-        for (name, how) in &self.ended {
-            match how {
-                Ended::Finished => {}
-                Ended::Diverged => diverged.push(*name),
-                Ended::Failed(reason) => failed.push(format!("{name} ({reason})")),
+        for (name, (state, reason)) in &self.ended {
+            match state {
+                RunState::Diverged => diverged.push(*name),
+                RunState::Failed => failed.push(format!("{name} ({reason})")),
+                _ => {}
             }
         }
         if !diverged.is_empty() {

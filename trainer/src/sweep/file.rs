@@ -11,8 +11,6 @@ use toml::{Table, Value};
 use super::SweepError;
 use crate::run::absolute;
 
-/// Maximum number of rounds.
-const MAX_ROUNDS: usize = 100;
 const MAX_RUNS: usize = 10_000;
 
 /// The seed's key, which the list of seeds sets.
@@ -177,23 +175,25 @@ impl SweepFile {
     }
 
     fn check(&self) -> Result<(), String> {
-        let rounds = self.rounds;
         let arms: Vec<&str> = self.arms.iter().map(|arm| arm.name.as_str()).collect();
-        if self.seeds.is_empty() {
-            return Err("`seeds` is empty; give at least one, such as [0]".into());
+        let (seeds, rounds) = (self.seeds.len(), self.rounds);
+        let grid = self.grid.iter().map(|(key, values)| (&**key, values.len()));
+        let mut counts = vec![("seeds", seeds), ("rounds", rounds), ("arms", arms.len())];
+        counts.extend(grid);
+        if let Some((key, _)) = counts.iter().find(|(_, count)| *count == 0) {
+            return Err(format!("`{key}` makes no runs; give at least one"));
+        }
+        let counts = counts.iter().map(|(_, count)| *count);
+        let runs = counts.fold(1, usize::saturating_mul);
+        if runs > MAX_RUNS {
+            return Err(format!(
+                "it has {runs} runs, the product of its seeds, rounds, arms and the grid's values; at most {MAX_RUNS} are possible. Give the grid fewer values"
+            ));
         }
         if let Some(seed) = repeated(&self.seeds) {
             return Err(format!(
                 "`seeds` has {seed} twice; `rounds` repeats runs of the same seed"
             ));
-        }
-        if !(1..=MAX_ROUNDS).contains(&rounds) {
-            return Err(format!(
-                "`rounds` is {rounds}; give a whole number from 1 to {MAX_ROUNDS}"
-            ));
-        }
-        if arms.is_empty() {
-            return Err("`arms` is empty; give at least one, as [[arms]] with a name".into());
         }
         if let Some(name) = repeated(&arms) {
             return Err(format!("two arms are named {name}; give each its own name"));
@@ -218,24 +218,10 @@ impl SweepFile {
                 .check(&arms)
                 .map_err(|reason| format!("[compare{reason}"))?;
         }
-        let factors = self.grid.values().map(Vec::len);
-        let runs = factors
-            .chain([self.seeds.len(), rounds, arms.len()])
-            .fold(1, usize::saturating_mul);
-        if runs > MAX_RUNS {
-            return Err(format!(
-                "it has {runs} runs, the product of its seeds, rounds, arms and the grid's values; at most {MAX_RUNS} are possible. Give the grid fewer values"
-            ));
-        }
         Ok(())
     }
 
     fn check_grid(&self, key: &str, values: &[Value]) -> Result<(), String> {
-        if values.is_empty() {
-            return Err(format!(
-                "`{key}` has no values; give some, or leave the key out"
-            ));
-        }
         let written: Vec<String> = values.iter().map(Value::to_string).collect();
         if let Some(value) = repeated(&written) {
             return Err(format!("`{key}` has {value} twice"));

@@ -37,6 +37,8 @@ pub enum RunState {
     Absent,
     /// It can be resumed.
     Begun,
+    /// It ended with an error, and can be started or resumed again.
+    Failed,
     /// It has made its last update.
     Finished,
     /// It ended because its weights no longer computed finite numbers: made again, it would end there again.
@@ -50,6 +52,7 @@ impl RunState {
         match self {
             Self::Absent => "to do",
             Self::Begun => "begun",
+            Self::Failed => "failed",
             Self::Finished => "finished",
             Self::Diverged => "diverged",
         }
@@ -273,18 +276,28 @@ impl SweepFolder {
         }
     }
 
+    /// Whether there is a run in its folder, which can be resumed unless it has ended.
+    #[must_use]
+    pub fn is_made(&self, run: &str) -> bool {
+        self.run(run).join("config.toml").is_file()
+    }
+
     /// How far a run is, by its folder and the manifest's lines.
     #[must_use]
     pub fn state(&self, run: &PlannedRun, manifest: &[ManifestLine]) -> RunState {
-        let lines = || manifest.iter().filter(|line| line.run == run.name);
-        if !self.run(&run.name).join("config.toml").is_file() {
-            RunState::Absent
-        } else if lines().any(|line| line.event == Event::Finish) {
+        let mut lines = manifest.iter().filter(|line| line.run == run.name);
+        let last = lines.clone().next_back().map(|line| line.event);
+        let is_made = self.is_made(&run.name);
+        if is_made && lines.clone().any(|line| line.event == Event::Finish) {
             RunState::Finished
-        } else if lines().any(ManifestLine::is_divergence) {
+        } else if is_made && lines.any(ManifestLine::is_divergence) {
             RunState::Diverged
-        } else {
+        } else if last == Some(Event::Fail) {
+            RunState::Failed
+        } else if is_made {
             RunState::Begun
+        } else {
+            RunState::Absent
         }
     }
 }

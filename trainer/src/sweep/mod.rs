@@ -15,7 +15,7 @@ use std::path::{Path, PathBuf};
 pub use file::{Arm, Compare, SweepFile};
 pub use folder::{RunState, SweepFolder, is_sweep};
 pub use manifest::{Event, ManifestLine};
-pub use plan::{Block, Plan, PlannedRun};
+pub use plan::{Plan, PlannedRun};
 
 /// A sweep that cannot be planned, opened or continued: one paragraph that names the thing and the remedy.
 #[derive(Debug, thiserror::Error)]

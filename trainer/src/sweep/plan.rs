@@ -11,20 +11,9 @@ use crate::config::{self, Config};
 /// The runs of a sweep, resolved and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// One for each seed and round, in the file's order; the rounds of a seed follow each other.
-    pub blocks: Vec<Block>,
-}
-
-/// All runs of one seed and round: what is compared within one machine and time.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Block {
-    /// The value of `run.seed`.
-    pub seed: u64,
-    /// The repetition, counted from 0.
-    pub round: usize,
-    /// Its runs, in order. Every second round is reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid are
-    /// beside each other.
-    pub runs: Vec<PlannedRun>,
+    /// The blocks, each with all runs of one seed and round: what is compared within one machine and time. The rounds of a seed follow each other, and every second one is
+    /// reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid are beside each other.
+    pub blocks: Vec<Vec<PlannedRun>>,
 }
 
 /// One run of a sweep.
@@ -81,7 +70,7 @@ impl Plan {
                 if round % 2 == 1 {
                     runs.reverse();
                 }
-                blocks.push(Block { seed, round, runs });
+                blocks.push(runs);
             }
         }
         Ok(Self { blocks })
@@ -89,8 +78,12 @@ impl Plan {
 
     /// Sets the date for chat templates of the runs that have none.
     pub(super) fn set_chat_date(&mut self, date: Option<&str>) {
-        let runs = self.blocks.iter_mut().flat_map(|block| &mut block.runs);
-        for data in runs.map(|run| &mut run.config.data) {
+        for data in self
+            .blocks
+            .iter_mut()
+            .flatten()
+            .map(|run| &mut run.config.data)
+        {
             if data.chat && data.chat_date.is_none() {
                 data.chat_date = date.map(str::to_owned);
             }
@@ -99,14 +92,14 @@ impl Plan {
 
     /// All runs, in order.
     pub fn runs(&self) -> impl Iterator<Item = &PlannedRun> {
-        self.blocks.iter().flat_map(|block| &block.runs)
+        self.blocks.iter().flatten()
     }
 
     /// Where the arms of a point of the grid differ from its first arm in what makes their data equal; one sentence for each arm. It is the same for every seed, so
     /// the first block answers for all.
     #[must_use]
     pub fn unmatched(&self) -> Vec<String> {
-        let runs = self.blocks.first().map_or(&[][..], |block| &block.runs);
+        let runs = self.blocks.first().map_or(&[][..], Vec::as_slice);
         let sentence = |run: &PlannedRun| {
             let first = runs.iter().find(|first| first.grid == run.grid)?;
             let differing = differing(&first.config, &run.config).join(", ");

@@ -59,7 +59,7 @@ fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
     });
     assert_eq!(names(&plan), expected.concat());
     assert_eq!(plan.blocks.len(), 2);
-    let run = &plan.blocks[1].runs[3];
+    let run = &plan.blocks[1][3];
     let algorithm = &run.config.algorithm;
     assert_eq!((algorithm.h, algorithm.n_step), (4, 32));
     assert_eq!((run.config.run.seed, run.config.run.updates), (7, Some(4)));
@@ -72,8 +72,7 @@ fn every_round_is_a_block_and_every_second_one_is_in_reverse_order() {
         .replace("seeds = [0, 7]", "seeds = [0]\nrounds = 2")
         .replace("[8, 32]", "[8]");
     let plan = plan(&text);
-    let blocks: Vec<(u64, usize)> = plan.blocks.iter().map(|b| (b.seed, b.round)).collect();
-    assert_eq!(blocks, [(0, 0), (0, 1)]);
+    assert_eq!(plan.blocks.len(), 2);
     assert_eq!(
         names(&plan),
         [
@@ -99,9 +98,9 @@ fn an_arms_settings_override_those_of_every_run_and_keys_need_no_quotes() {
 const REFUSED: &str = r#"
 seeds = | seed = | unknown field `seed`, expected one of `recipe`, `seeds`
 seeds = [0, 7] |  | missing field `seeds`
-[0, 7] | [] | `seeds` is empty
+[0, 7] | [] | `seeds` makes no runs; give at least one
 [0, 7] | [7, 7] | `seeds` has 7 twice
-[0, 7] | [0, 7]\nrounds = 0 | `rounds` is 0; give a whole number from 1 to 100
+[0, 7] | [0, 7]\nrounds = 0 | `rounds` makes no runs
 [0, 7] | [-1] | invalid value
 name = "pg" | nam = "pg" | unknown field `nam`, expected `name` or `set`
 name = "pg" | name = "rapid-h4" | two arms are named rapid-h4
@@ -113,7 +112,7 @@ name = "pg" | name = "../pg" | the arm's name `../pg` is part of a folder's name
 [8, 32] | 8 | expected a list in `algorithm.n_step`
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["rapid"] | [compare.effects]: `h` has rapid, which is not an arm
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["pg", "rapid-h4"] | [compare.effects]: `h` needs arms with the factor and arms without it
-[8, 32] | [] | `algorithm.n_step` has no values
+[8, 32] | [] | `algorithm.n_step` makes no runs
 [8, 32] | [8, 8] | `algorithm.n_step` has 8 twice
 "run.updates" = 4 | "algorithm.n_step" = 8 | `algorithm.n_step` is in [set] too
 "algorithm.h" = 4 | "algorithm.n_step" = 4 | `algorithm.n_step` is in rapid-h4 too
@@ -245,7 +244,7 @@ fn line(run: &PlannedRun, event: Event, seconds: Option<f64>) -> ManifestLine {
 fn a_run_is_claimed_by_one_process_until_it_has_ended() {
     let place = tempfile::tempdir().unwrap();
     let folder = create(place.path());
-    let [run, other] = [0, 1].map(|number| &folder.plan().blocks[0].runs[number]);
+    let [run, other] = [0, 1].map(|number| &folder.plan().blocks[0][number]);
     let claim = |run| folder.claim(run).unwrap();
     let state = |run| claim(run).map(|(_, state)| state);
     let (log, first) = claim(run).unwrap();
@@ -275,7 +274,7 @@ fn a_run_is_claimed_by_one_process_until_it_has_ended() {
         folder.record(&line).unwrap();
     };
     fail("the verifier is gone");
-    assert_eq!(state(other), Some(RunState::Begun));
+    assert_eq!(state(other), Some(RunState::Failed));
     fail(
         "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another",
     );
@@ -326,8 +325,8 @@ fn a_grid_of_thousands_of_runs_is_refused() {
 fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given_rate() {
     let plan = plan(TWO_ARMS);
     let completions = |run: &PlannedRun| run.config.algorithm.n_step * 10;
-    let (first, other) = (&plan.blocks[0].runs[0], &plan.blocks[0].runs[2]);
-    let equal = &plan.blocks[1].runs[0];
+    let (first, other) = (&plan.blocks[0][0], &plan.blocks[0][2]);
+    let equal = &plan.blocks[1][0];
     let mut manifest = vec![
         line(first, Event::Start, None),
         line(first, Event::Stop, Some(10.0)),
@@ -337,16 +336,16 @@ fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given
     let finished = estimate::finished(&plan, &manifest);
     for (run, finished, rate, expected) in [
         (first, &[][..], None, None),
-        (first, &[], Some(4.0), Some((20.0, "--rate"))),
+        (first, &[][..], Some(4.0), Some((20.0, "--rate"))),
         (
             equal,
-            &finished,
+            &finished[..],
             Some(4.0),
             Some((40.0, "finished runs of these settings")),
         ),
         (
             other,
-            &finished,
+            &finished[..],
             None,
             Some((160.0, "completions of other runs")),
         ),

@@ -32,40 +32,41 @@ pub(super) struct Ladder<'a, 'r> {
     begins_with_reference: bool,
 }
 
+/// The items with equal keys together, in the order of the first of each.
+pub(super) fn grouped<T, K: PartialEq>(
+    items: impl IntoIterator<Item = T>,
+    key: impl Fn(&T) -> K,
+) -> Vec<(K, Vec<T>)> {
+    let mut groups: Vec<(K, Vec<T>)> = Vec::new();
+    for item in items {
+        let key = key(&item);
+        match groups.iter_mut().find(|(known, _)| *known == key) {
+            Some((_, group)) => group.push(item),
+            None => groups.push((key, vec![item])),
+        }
+    }
+    groups
+}
+
 /// The arms at each point of the grid, in the order of the plan's first block.
 pub(super) fn of<'a>(folder: &'a SweepFolder, runs: &'a [SweepRun]) -> Vec<ArmRuns<'a>> {
     let compare = folder.file().compare.as_ref();
     let reference = compare.map(|compare| &compare.reference);
-    let mut arms: Vec<ArmRuns<'a>> = Vec::new();
-    for run in runs {
-        let planned = &run.planned;
-        let known = arms
-            .iter_mut()
-            .find(|arm| arm.arm == planned.arm && *arm.point == planned.grid);
-        match known {
-            Some(arm) => arm.runs.push(run),
-            None => arms.push(ArmRuns {
-                arm: &planned.arm,
-                point: &planned.grid,
-                config: &planned.config,
-                runs: vec![run],
-                is_reference: Some(&planned.arm) == reference,
-            }),
-        }
-    }
-    arms
+    let arms = grouped(runs, |run| (&run.planned.arm, &run.planned.grid)).into_iter();
+    arms.map(|((arm, point), runs)| ArmRuns {
+        arm,
+        point,
+        config: &runs[0].planned.config,
+        runs,
+        is_reference: Some(arm) == reference,
+    })
+    .collect()
 }
 
 /// The arms of each point of the grid, in order.
 pub(super) fn by_point<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Vec<&'r ArmRuns<'a>>> {
-    let mut points: Vec<Vec<&ArmRuns<'a>>> = Vec::new();
-    for arm in arms {
-        match points.iter_mut().find(|point| point[0].point == arm.point) {
-            Some(point) => point.push(arm),
-            None => points.push(vec![arm]),
-        }
-    }
-    points
+    let points = grouped(arms, |arm| arm.point).into_iter();
+    points.map(|(_, arms)| arms).collect()
 }
 
 impl<'a> ArmRuns<'a> {
@@ -79,26 +80,25 @@ impl<'a> ArmRuns<'a> {
         self.config.algorithm.h
     }
 
-    /// The runs whose accuracy counts, one for each seed: its rounds are repetitions of the same computation.
-    pub(super) fn counted(&self) -> BTreeMap<u64, &'a SweepRun> {
-        let mut by_seed = BTreeMap::new();
-        for run in &self.runs {
-            if run.pass_at(1).is_some() {
-                by_seed.entry(run.planned.seed).or_insert(*run);
-            }
-        }
-        by_seed
-    }
-
-    /// The value of each seed, from its first run that has one: its rounds are repetitions of the same computation.
-    pub(super) fn values(&self, of: impl Fn(&SweepRun) -> Option<f64>) -> Vec<f64> {
+    /// What the first run of each seed has that has any: its rounds are repetitions of the same computation.
+    fn by_seed<T>(&self, of: impl Fn(&'a SweepRun) -> Option<T>) -> BTreeMap<u64, T> {
         let mut by_seed = BTreeMap::new();
         for run in &self.runs {
             if let Some(value) = of(run) {
                 by_seed.entry(run.planned.seed).or_insert(value);
             }
         }
-        by_seed.into_values().collect()
+        by_seed
+    }
+
+    /// The runs whose accuracy counts, one for each seed.
+    pub(super) fn counted(&self) -> BTreeMap<u64, &'a SweepRun> {
+        self.by_seed(|run| run.pass_at(1).map(|_| run))
+    }
+
+    /// The value of each seed that has one.
+    pub(super) fn values(&self, of: impl Fn(&SweepRun) -> Option<f64>) -> Vec<f64> {
+        self.by_seed(of).into_values().collect()
     }
 
     /// The times of all runs that have one: those of repetitions differ.
@@ -142,19 +142,14 @@ pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r
         .filter(|arm| arm.config.algorithm.auto_h == 0.0)
         .collect();
     let reference = point.iter().find(|arm| arm.is_reference && arm.h() == 1);
-    let mut by_settings: Vec<(Config, BTreeMap<usize, &ArmRuns<'a>>)> = Vec::new();
-    for arm in &point {
+    let by_settings = grouped(point.iter().copied(), |arm| {
         let mut settings = arm.config.clone();
         settings.algorithm.h = 1;
-        let known = by_settings.iter().position(|(known, _)| *known == settings);
-        let place = known.unwrap_or_else(|| {
-            by_settings.push((settings, BTreeMap::new()));
-            by_settings.len() - 1
-        });
-        by_settings[place].1.entry(arm.h()).or_insert(arm);
-    }
-    let ladder = |(settings, by_h): (Config, BTreeMap<usize, &'r ArmRuns<'a>>)| {
-        let mut rungs: Vec<&ArmRuns<'a>> = by_h.into_values().collect();
+        settings
+    });
+    let ladder = |(settings, mut rungs): (Config, Vec<&'r ArmRuns<'a>>)| {
+        rungs.sort_by_key(|rung| rung.h());
+        rungs.dedup_by_key(|rung| rung.h());
         let is_below = |reference: &&ArmRuns<'a>| {
             let algorithm = reference.config.algorithm.clone();
             let alike = Config {

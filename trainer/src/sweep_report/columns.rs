@@ -2,8 +2,11 @@
 
 use crate::report::table::{Cell, Column, Form, Table};
 
+/// The cell of a row that is about this.
+type CellOf<'a, R> = Box<dyn Fn(&R) -> Cell + 'a>;
+
 /// The columns of a table whose rows are about an `R` each.
-pub(super) struct Columns<'a, R>(Vec<(Column, Box<dyn Fn(&R) -> Cell + 'a>)>);
+pub(super) struct Columns<'a, R>(Vec<(Column, CellOf<'a, R>)>);
 
 impl<'a, R> Columns<'a, R> {
     /// The first column, which has the names of the rows.

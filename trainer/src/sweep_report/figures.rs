@@ -21,19 +21,8 @@ pub(super) struct Figure {
     pub(super) html: String,
     /// The file.
     pub(super) svg: String,
-    /// Where the page has it.
-    pub(super) place: Place,
-}
-
-/// Where the page has a figure.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(super) enum Place {
-    /// Below the table with this name.
-    Below(&'static str),
-    /// Below all tables, as wide as the page.
-    Wide,
-    /// Below all tables, beside others.
-    Narrow,
+    /// The name of the table that the page has it below.
+    pub(super) below: &'static str,
 }
 
 type Ticks = Vec<(f64, String)>;
@@ -41,10 +30,10 @@ type Ticks = Vec<(f64, String)>;
 /// A quantity of a run, drawn over H.
 struct ByH {
     file: &'static str,
+    /// The table with its numbers.
+    table: &'static str,
     title: &'static str,
     note: &'static str,
-    /// The number of the paper's figure, or 0.
-    figure: u32,
     unit: ValueFormat,
     of: fn(&SweepRun) -> Option<f64>,
 }
@@ -52,41 +41,41 @@ struct ByH {
 const BY_H: [ByH; 5] = [
     ByH {
         file: "figure-2-length.svg",
+        table: "figures-2-and-4",
         title: "Figure 2: completion length by H",
         note: "mean tokens of a completion in training; ",
-        figure: 2,
         unit: ValueFormat::Number,
         of: |run| run.mean_of(|step| step.length_mean),
     },
     ByH {
         file: "figure-2-inference.svg",
+        table: "figures-2-and-4",
         title: "Figure 2: time of inference by H",
         note: "per run; ",
-        figure: 2,
         unit: ValueFormat::Seconds,
         of: |run| Some(run.times()?.of_activity(Activity::Inference)),
     },
     ByH {
         file: "table-3-pass-at-1.svg",
+        table: "table-3",
         title: "Pass@1 by H",
         note: "after the last update, mean over seeds; ",
-        figure: 0,
         unit: ValueFormat::Share,
         of: |run| run.pass_at(1),
     },
     ByH {
         file: "table-3-time.svg",
+        table: "table-3",
         title: "Time of training by H",
         note: "per run; ",
-        figure: 0,
         unit: ValueFormat::Seconds,
         of: |run| Some(60.0 * run.minutes()?),
     },
     ByH {
         file: "table-3-staleness.svg",
+        table: "table-3",
         title: "Staleness by H",
         note: "|log of the mean capped weight|, averaged over the updates; ",
-        figure: 0,
         unit: ValueFormat::Number,
         of: SweepRun::staleness,
     },
@@ -101,8 +90,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Figure> {
     ];
     let by_h = BY_H.iter().map(|quantity| quantity.figure(arms));
     let rest = [
-        token_weights(arms).and_then(|chart| figure("figure-3.svg", &chart, &[])),
-        figure("figure-4.svg", &clipped(arms), &[]),
+        token_weights(arms).and_then(|chart| figure("figure-3.svg", "runs", &chart, &[])),
+        figure("figure-4.svg", "figures-2-and-4", &clipped(arms), &[]),
     ];
     forests
         .into_iter()
@@ -151,17 +140,22 @@ fn forest(table: &'static str, forest: &Forest<'_>) -> Option<Figure> {
         file: format!("{table}.svg"),
         html: forest.render(),
         svg: forest.file(),
-        place: Place::Below(table),
+        below: table,
     })
 }
 
-/// The figure of a chart with these ticks; `None` without points.
-fn figure(file: &str, chart: &Chart, ticks: &[(f64, String)]) -> Option<Figure> {
+/// The figure of a chart with these ticks, below this table; `None` without points.
+fn figure(
+    file: &str,
+    below: &'static str,
+    chart: &Chart,
+    ticks: &[(f64, String)],
+) -> Option<Figure> {
     (!chart.is_empty()).then(|| Figure {
         file: file.to_owned(),
         html: chart.render_over(ticks),
         svg: chart.file(ticks),
-        place: Place::Narrow,
+        below,
     })
 }
 
@@ -184,8 +178,8 @@ impl ByH {
             "with no interval: it takes three runs that differ"
         };
         let mut note = format!("{}{about}", self.note);
-        if self.figure > 0 {
-            note = format!("{note}; {}", claim(self.figure));
+        if self.table == "figures-2-and-4" {
+            note = format!("{note}; {}", claim(2));
         }
         let chart = Chart {
             title: self.title.into(),
@@ -194,7 +188,7 @@ impl ByH {
             series,
             marks: true,
         };
-        figure(self.file, &chart, &ticks)
+        figure(self.file, self.table, &chart, &ticks)
     }
 
     /// A line for each ladder over log₂ H, with ticks at its H.
@@ -261,7 +255,7 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
         file: "figure-1.svg".into(),
         html: stack.render(),
         svg: stack.file(),
-        place: Place::Wide,
+        below: "figure-1",
     })
 }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::{MIN_TASKS, RESAMPLES};
 
-use super::figures::{Figure, Place};
+use super::figures::Figure;
 use crate::escape::html;
 use crate::paper::PAPER;
 use crate::report::page::{self, Heading, page};
@@ -31,12 +31,12 @@ pub(super) fn render(
         body.push_str("</ul>\n");
     }
     for table in tables {
-        // The runs are last, below the figures.
-        if table.name == "runs" {
-            drawings(&mut body, figures);
-        }
         table.render(&mut body);
-        side_by_side(&mut body, figures, Place::Below(table.name));
+        let below = figures.iter().filter(|figure| figure.below == table.name);
+        let below: String = below.map(|figure| figure.html.as_str()).collect();
+        if !below.is_empty() {
+            let _ = writeln!(body, "<div class=\"charts below\">\n{below}</div>");
+        }
     }
     let heading = Heading {
         title: &name,
@@ -48,7 +48,7 @@ pub(super) fn render(
     let notes = format!(
         "Bootstrap: {RESAMPLES} resamples of seeds, then of tasks, the same for all arms; tasks that ask for the same computation are drawn together. Intervals are percentiles, or wider where all tasks agree. \
          Below {MIN_TASKS} different computations there are none, and with so few, or below three seeds, nothing is concluded. With one seed they are over tasks alone, and with two there are none. With few seeds the bootstrap's intervals may be too narrow, so each stands beside the t interval over seeds. \
-         Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml.",
+         Columns marked <em>paper</em> are from {}, with the pages in the program's data file results.toml. It prints no values of its figures; what its text says of them is in their captions.",
         html(&PAPER.title)
     );
     page(&heading, &body, &files.collect::<Vec<_>>(), &notes)
@@ -86,25 +86,4 @@ fn facts(out: &mut String, folder: &SweepFolder) {
 fn joined(items: impl Iterator<Item = String>) -> String {
     let items: BTreeSet<String> = items.collect();
     Vec::from_iter(items).join(", ")
-}
-
-fn drawings(out: &mut String, figures: &[Figure]) {
-    let is_below_tables = |figure: &Figure| matches!(figure.place, Place::Wide | Place::Narrow);
-    if !figures.iter().any(is_below_tables) {
-        return;
-    }
-    out.push_str("<h2>Figures</h2><p>The paper prints no values of its figures; what its text says of them is in their captions.</p>\n");
-    for figure in figures.iter().filter(|figure| figure.place == Place::Wide) {
-        out.push_str(&figure.html);
-    }
-    side_by_side(out, figures, Place::Narrow);
-}
-
-/// The figures of a place in two columns; nothing if there are none.
-fn side_by_side(out: &mut String, figures: &[Figure], place: Place) {
-    let figures = figures.iter().filter(|figure| figure.place == place);
-    let drawings: String = figures.map(|figure| figure.html.as_str()).collect();
-    if !drawings.is_empty() {
-        let _ = writeln!(out, "<div class=\"charts below\">\n{drawings}</div>");
-    }
 }

@@ -97,7 +97,7 @@ mod tests {
 
     #[test]
     fn every_recipe_of_a_row_has_that_row_beside_it() {
-        let recipes = built_in();
+        let recipes: Vec<String> = built_in().collect();
         let rows = recipes.iter().filter_map(|recipe| recipe.split_once('/'));
         assert!(rows.clone().count() > 40);
         for (folder, row) in rows {

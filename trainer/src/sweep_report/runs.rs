@@ -7,46 +7,15 @@ use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
 use crate::report::RunData;
 use crate::run::pin;
 use crate::statistics::Spread;
-use crate::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
-
-/// How a run ended, or how far it is.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum End {
-    /// It made its last update.
-    Finished,
-    /// Its weights no longer computed finite numbers. It counts, with its last evaluation.
-    Diverged(String),
-    /// It ended with another error. It does not count until it is made again.
-    Failed(String),
-    /// It was not started, or is going on, or was stopped.
-    Unfinished(&'static str),
-}
-
-impl End {
-    /// In a word.
-    pub(super) fn name(&self) -> &'static str {
-        match self {
-            Self::Finished => "finished",
-            Self::Diverged(_) => "diverged",
-            Self::Failed(_) => "failed",
-            Self::Unfinished(state) => state,
-        }
-    }
-
-    /// Why it did not finish.
-    pub(super) fn reason(&self) -> Option<&str> {
-        match self {
-            Self::Diverged(reason) | Self::Failed(reason) => Some(reason),
-            _ => None,
-        }
-    }
-}
+use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepFolder};
 
 /// A planned run and what there is of it.
 #[derive(Debug)]
 pub(super) struct SweepRun {
     pub(super) planned: PlannedRun,
-    pub(super) end: End,
+    pub(super) state: RunState,
+    /// Why it failed or diverged.
+    pub(super) reason: Option<String>,
     /// `None` if it has no folder yet.
     pub(super) data: Option<RunData>,
     /// Whether its times are reported.
@@ -61,18 +30,24 @@ pub(super) struct SweepRun {
 pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepReportError> {
     let manifest = folder.manifest()?;
     let read = |planned: &PlannedRun| {
-        let path = folder.run(&planned.name);
         let lines = manifest.iter().filter(|line| line.run == planned.name);
         let lines: Vec<&ManifestLine> = lines.collect();
-        let mut end = end(folder.state(planned, &manifest), &lines);
-        let data = if path.join("config.toml").is_file() {
-            // A run with a damaged file does not count, and is named.
-            let data = RunData::read_without_samples(&path);
-            data.map_err(|error| end = End::Failed(error.to_string()))
-                .ok()
-        } else {
-            None
+        let mut state = folder.state(planned, &manifest);
+        let mut reason = match state {
+            RunState::Diverged | RunState::Failed => {
+                let reason = |line: &&ManifestLine| line.reason.clone();
+                lines.iter().rev().find_map(reason)
+            }
+            _ => None,
         };
+        let mut data = None;
+        if folder.is_made(&planned.name) {
+            match RunData::read_without_samples(&folder.run(&planned.name)) {
+                Ok(read) => data = Some(read),
+                // A run with a damaged file does not count, and is named.
+                Err(error) => (state, reason) = (RunState::Failed, Some(error.to_string())),
+            }
+        }
         let config = data.as_ref().and_then(|data| data.config.as_ref());
         let kernel = config.map(|config| config.engine.kernel.as_str());
         let kernel = kernel.filter(|kernel| *kernel != "auto");
@@ -80,7 +55,8 @@ pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, S
         let machines = || lines.iter().map(|line| &line.machine);
         SweepRun {
             planned: planned.clone(),
-            end,
+            state,
+            reason,
             timed: times,
             processors: machines()
                 .map(|machine| machine.processor.clone() + &kernel)
@@ -92,26 +68,13 @@ pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, S
     Ok(folder.plan().runs().map(read).collect())
 }
 
-fn end(state: RunState, lines: &[&ManifestLine]) -> End {
-    let reason = |line: &ManifestLine| line.reason.clone().unwrap_or_default();
-    let divergence = lines.iter().find(|line| line.is_divergence());
-    match (state, lines.last()) {
-        (RunState::Finished, _) => End::Finished,
-        (RunState::Diverged, _) => {
-            End::Diverged(divergence.map_or_else(String::new, |line| reason(line)))
-        }
-        (_, Some(line)) if line.event == Event::Fail => End::Failed(reason(line)),
-        (state, _) => End::Unfinished(state.name()),
-    }
-}
-
 impl SweepRun {
     pub(super) fn steps(&self) -> &[StepRecord] {
         self.data.as_ref().map_or(&[], |data| &data.steps)
     }
 
     pub(super) fn finished(&self) -> bool {
-        self.end == End::Finished
+        self.state == RunState::Finished
     }
 
     /// How a finished run differs from its plan, in words: somebody changed its settings, made it longer, or cut its logs.
@@ -136,15 +99,12 @@ impl SweepRun {
                 sentences.push("its settings are not those of its plan".to_owned());
             }
         }
-        let logged = data.steps.len();
-        let last = data.steps.last().map_or(0, |step| step.step);
-        if logged != last {
-            sentences.push(format!("its log has {logged} of {last} updates"));
-        }
-        // Fewer are planned ones too: the last phase may be dropped.
-        if let Some(updates) = plan.run.updates.filter(|updates| last > *updates) {
+        let (logged, last) = (data.steps.len(), data.steps.last().map_or(0, |it| it.step));
+        // Fewer updates are planned ones too: the last phase may be dropped.
+        let planned = plan.run.updates.unwrap_or(last);
+        if logged != last || last > planned {
             sentences.push(format!(
-                "it made {last} updates, and its plan has {updates}"
+                "its log has {logged} of {last} updates, and its plan has {planned}"
             ));
         }
         if plan.eval.samples > 0 && self.evaluation().is_none() {
@@ -162,28 +122,28 @@ impl SweepRun {
     /// The evaluation that counts: that after the last update, or of a run that diverged the last one after any.
     pub(super) fn evaluation(&self) -> Option<&EvalRecord> {
         let last = self.data.as_ref()?.evals.last()?;
-        let after = match self.end {
-            End::Finished => self.steps().last()?.step,
-            End::Diverged(_) => 1,
+        let after = match self.state {
+            RunState::Finished => self.steps().last()?.step,
+            RunState::Diverged => 1,
             _ => return None,
         };
         (last.step >= after && last.step > 0).then_some(last)
     }
 
     /// Pass@1 of a task by the evaluation that counts, or 0 if the run diverged before one; `None` if the run does not count, or has no verdict on the task.
-    pub(super) fn task_pass(&self, task: &String) -> Option<f64> {
-        match (self.evaluation(), &self.end) {
+    pub(super) fn task_pass(&self, task: &str) -> Option<f64> {
+        match (self.evaluation(), self.state) {
             (Some(eval), _) => eval.tasks.get(task)?.pass_at(1),
-            (None, End::Diverged(_)) => Some(0.0),
+            (None, RunState::Diverged) => Some(0.0),
             _ => None,
         }
     }
 
     /// Mean Pass@k over the tasks; `None` if the run does not count, or no task has k judged samples.
     pub(super) fn pass_at(&self, k: usize) -> Option<f64> {
-        match (self.evaluation(), &self.end) {
+        match (self.evaluation(), self.state) {
             (Some(eval), _) => mean(eval.tasks.values().filter_map(|counts| counts.pass_at(k))),
-            (None, End::Diverged(_)) => Some(0.0),
+            (None, RunState::Diverged) => Some(0.0),
             _ => None,
         }
     }

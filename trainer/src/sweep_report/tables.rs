@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::arms::{ArmRuns, ladders};
+use super::arms::{ArmRuns, grouped, ladders};
 use super::columns::Columns;
 use super::paper_row;
 use super::runs::SweepRun;
@@ -126,15 +126,9 @@ fn of_each(ks: &BTreeSet<usize>, of: impl Fn(usize) -> Vec<f64>) -> BTreeMap<usi
 
 /// A row for each model and data set that was evaluated before training. Their arms begin with the same evaluation, so those of the first arm are enough.
 fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Accuracy> {
-    let begin = |arm: &ArmRuns<'_>| (arm.config.model.clone(), arm.config.data.dataset.clone());
-    let mut firsts: Vec<&ArmRuns<'_>> = Vec::new();
-    for arm in arms {
-        if firsts.iter().all(|first| begin(first) != begin(arm)) {
-            firsts.push(arm);
-        }
-    }
-    let base = |arm: &&ArmRuns<'_>| {
-        let label = match firsts.len() {
+    let models = grouped(arms, |arm| (&arm.config.model, &arm.config.data.dataset));
+    let base = |arm: &ArmRuns<'_>| {
+        let label = match models.len() {
             1 => "before training".to_owned(),
             _ => format!("{}, before training", arm.label()),
         };
@@ -152,7 +146,8 @@ fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Accuracy> {
             paper: paper_row::row(arm.config, "base"),
         })
     };
-    firsts.iter().filter_map(base).collect()
+    let firsts = models.iter().map(|(_, arms)| arms[0]);
+    firsts.filter_map(base).collect()
 }
 
 /// The rungs of all ladders.
@@ -316,7 +311,7 @@ fn figures(arms: &[ArmRuns<'_>]) -> Table {
 fn every_run(runs: &[SweepRun]) -> Table {
     let joined = |of: &BTreeSet<String>| Vec::from_iter(of.iter().map(String::as_str)).join(", ");
     let mut columns = Columns::of("run", "run", |run: &&SweepRun| run.planned.name.clone());
-    columns.text("state", "state", |run| run.end.name().to_owned());
+    columns.text("state", "state", |run| run.state.name().to_owned());
     columns.count("updates", "updates", |run| run.steps().len());
     columns.ours("Pass@1, %", "pass_at_1_percent", Form::Number(1), |run| {
         Cell::number(run.pass_at(1).map(|pass| POINTS * pass))
@@ -330,7 +325,7 @@ fn every_run(runs: &[SweepRun]) -> Table {
         joined(&run.binaries.iter().map(short).collect())
     });
     columns.ours("why not", "reason", Form::Text, |run| {
-        run.end.reason().map_or(Cell::None, Cell::text)
+        run.reason.as_ref().map_or(Cell::None, Cell::text)
     });
     let note = "Runs that are not finished are in no table above, except those that diverged: these count with their last evaluation, or with 0 if there is none after an update.";
     columns.table("runs", "Every planned run", note, runs)

@@ -5,11 +5,11 @@ use datasets::passk::Interval;
 use super::arms::ArmRuns;
 use super::columns::Columns;
 use super::paper_row;
-use super::runs::End;
 use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
 use crate::paper::PaperResult;
 use crate::report::table::{Cell, Form, POINTS, Table, points_as_given};
 use crate::statistics::{Comparison, Contrast, Corrected, Ratio, SlopeVerdict, least_squares};
+use crate::sweep::RunState;
 
 const UNTESTED: &str = "Nothing is tested: the sweep file says so.";
 
@@ -142,7 +142,7 @@ fn papers(compared: &Compared<'_, '_>) -> Option<(&'static PaperResult, &'static
 /// What stands behind a conclusion if runs of these arms diverged.
 fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
     let runs = arms.iter().flat_map(|arm| &arm.runs);
-    let diverged = runs.filter(|run| matches!(run.end, End::Diverged(_)));
+    let diverged = runs.filter(|run| run.state == RunState::Diverged);
     match diverged.count() {
         0 => String::new(),
         1 => ", with 1 diverged run".into(),

@@ -178,7 +178,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
 #[test]
 fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
     // Nor is there the data set any more.
-    let data = "[set]\n\"data.dataset\" = \"gone.jsonl\"";
+    let data = "[set]\n\"data.dataset\" = \"/gone.jsonl\"";
     let file = arms("[0, 1, 2, 3]", 0.02, "").replace("[set]", data);
     let sweep = Synthetic::new(&file);
     for run in sweep.folder.plan().runs() {
@@ -203,7 +203,7 @@ fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
     });
     edit("pg-seed-3", "config.toml", &|text| {
         let mut config: toml::Table = text.parse().unwrap();
-        config["optimiser"]["lr"] = 0.5.into();
+        config["optimiser"]["lr"] = toml::Value::from(0.5);
         config.to_string()
     });
     edit("rapid-h2-seed-3", "metrics.jsonl", &|text| {
@@ -248,7 +248,12 @@ fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
     let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02, more));
     for run in sweep.folder.plan().runs() {
         let effect = if run.config.algorithm.h > 2 { 0.2 } else { 0.0 };
-        sweep.run(run, Truth { effect, ..EQUAL });
+        let truth = Truth {
+            tasks: 200,
+            effect,
+            ..EQUAL
+        };
+        sweep.run(run, truth);
         match run.name.as_str() {
             "rapid-h2-seed-0" => sweep.end(run, Event::Fail, Some(DIVERGED)),
             _ => sweep.end(run, Event::Finish, None),
@@ -285,20 +290,22 @@ fn every_estimator_has_rungs_of_its_own_and_only_the_papers_has_its_numbers() {
 
 #[test]
 fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
-    let first = |file: &str, arm: &str| file.replacen("[[arms]]", &format!("{arm}[[arms]]"), 1);
-    let gemma = "[[arms]]\nname = \"gemma\"\nset = { \"model.name\" = \"gemma3-270m\", \"algorithm.h\" = 1 }\n";
-    let auto = "[[arms]]\nname = \"auto\"\nset = { \"algorithm.preset\" = \"rapid-paper\", \"algorithm.h\" = 16, \"algorithm.auto_h\" = 0.5 }\n";
+    let gemma = "[[arms]]\nname = \"gemma\"\nset = { \"model.name\" = \"gemma3-270m\", \"algorithm.h\" = 1 }\n[[arms]]";
+    let auto = "[[arms]]\nname = \"auto\"\nset = { \"algorithm.preset\" = \"rapid-paper\", \"algorithm.h\" = 16, \"algorithm.auto_h\" = 0.5 }\n[compare]";
     let file = arms("[0, 1]", 0.02, "");
-    let sweep = Synthetic::made(&first(&first(&file, auto), gemma), |_| EQUAL);
+    let more = file
+        .replacen("[[arms]]", gemma, 1)
+        .replace("[compare]", auto);
+    let sweep = Synthetic::made(&more, |_| EQUAL);
     sweep.page(true);
     assert_eq!(sweep.column("table-3", "h"), ["1", "2", "4", "8"]);
     assert_eq!(
         sweep.column("table-1", "arm")[..2],
-        ["gemma, before training", "auto, before training"]
+        ["gemma, before training", "pg, before training"]
     );
     // The arm that chooses has no row of the paper, and chose no more than there are updates.
     let papers = sweep.column("table-1", "paper_row");
-    assert_eq!(papers[2..5], ["", "", "Table 1, pg"]);
+    assert_eq!([&*papers[3], &*papers[7]], ["Table 1, pg", ""]);
     let figure = fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
     assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
     // Nor is another model the lowest rung as the reference.

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::{ArmRuns, Ladder, at_point, by_point, ladders_at};
 use super::computations::computations;
-use super::runs::{End, SweepRun};
+use super::runs::SweepRun;
 use super::warnings::listed;
 use crate::run::data_dir_of;
 use crate::statistics::{
@@ -120,7 +120,7 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
 /// The blocks with a run that neither finished nor diverged: seed and round.
 fn incomplete_blocks(arms: &[ArmRuns<'_>]) -> BTreeSet<(u64, usize)> {
     let runs = arms.iter().flat_map(|arm| &arm.runs);
-    runs.filter(|run| !matches!(run.end, End::Finished | End::Diverged(_)))
+    runs.filter(|run| !run.state.has_ended())
         .map(|run| run.planned.block())
         .collect()
 }

@@ -4,11 +4,11 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use datasets::passk::MIN_TASKS;
 
-use super::runs::{End, SweepRun};
+use super::runs::SweepRun;
 use super::tests_of_arms::Tests;
 use crate::record::AlarmState;
 use crate::report::settings::evaluation_differences;
-use crate::sweep::SweepFolder;
+use crate::sweep::{RunState, SweepFolder};
 
 /// A run with more than this share of samples without a verdict is named.
 const MAX_MASKED: f64 = 0.01;
@@ -79,7 +79,8 @@ pub(super) fn listed(what: &str, items: impl Iterator<Item = String>) -> String 
 fn missing(runs: &[SweepRun]) -> Vec<String> {
     let mut warnings = Vec::new();
     let unfinished = runs.iter();
-    let unfinished = unfinished.filter(|run| matches!(run.end, End::Unfinished(_)));
+    let unfinished =
+        unfinished.filter(|run| matches!(run.state, RunState::Absent | RunState::Begun));
     let unfinished: Vec<&SweepRun> = unfinished.collect();
     if !unfinished.is_empty() {
         warnings.push(format!(
@@ -91,9 +92,9 @@ fn missing(runs: &[SweepRun]) -> Vec<String> {
     }
     let mut unlike: BTreeMap<String, Vec<&SweepRun>> = BTreeMap::new();
     for run in runs {
-        if let Some(reason) = run.end.reason() {
+        if let Some(reason) = &run.reason {
             let name = &run.planned.name;
-            warnings.push(format!("{name} {}: {reason}", run.end.name()));
+            warnings.push(format!("{name} {}: {reason}", run.state.name()));
         }
         for sentence in run.unlike_plan() {
             unlike.entry(sentence).or_default().push(run);

@@ -9,7 +9,7 @@ use anyhow::Context as _;
 use tokio::process::Command;
 use trainer::interrupt::StopSignal;
 use trainer::sweep::manifest::Machine;
-use trainer::sweep::{Event, ManifestLine, PlannedRun, RunState, SweepFolder};
+use trainer::sweep::{Event, ManifestLine, PlannedRun, SweepFolder};
 
 use crate::cmd::paragraph;
 use crate::cmd::verifier_process::VerifierProcess;
@@ -34,14 +34,13 @@ impl Child<'_> {
     pub(super) async fn make(
         &self,
         log: File,
-        state: RunState,
         stop: &StopSignal,
         show: impl Fn(usize),
     ) -> anyhow::Result<(Event, String)> {
         let line = |event| ManifestLine::now(&self.run.name, event, &self.machine);
-        let begins = match state {
-            RunState::Begun => Event::Resume,
-            _ => Event::Start,
+        let begins = match self.folder.is_made(&self.run.name) {
+            true => Event::Resume,
+            false => Event::Start,
         };
         self.folder.record(&line(begins))?;
         let began = Instant::now();

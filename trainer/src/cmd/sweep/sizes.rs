@@ -53,15 +53,11 @@ impl Sizes {
             };
             let in_run = || format!("the run {}", run.name);
             let known = inputs.iter().position(has_same_prompts);
-            let known = match known {
-                Some(known) => known,
-                None => {
-                    let read = PlanInputs::read(config, data_dir).with_context(in_run)?;
-                    inputs.push((config, read));
-                    inputs.len() - 1
-                }
-            };
-            let inputs = &inputs[known].1;
+            if known.is_none() {
+                let read = PlanInputs::read(config, data_dir).with_context(in_run)?;
+                inputs.push((config, read));
+            }
+            let (_, inputs) = &inputs[known.unwrap_or(inputs.len() - 1)];
             let size = Size {
                 plan: inputs.plan(config, 1).with_context(in_run)?,
                 graders: inputs.graders().clone(),
