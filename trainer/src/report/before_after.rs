@@ -5,8 +5,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
-use crate::eval::{self, AnswerMode, Record};
-use crate::record::EvalRecord;
+use crate::eval::{self, AnswerMode};
 
 use super::escape::csv;
 use super::run_data::RunData;
@@ -44,18 +43,22 @@ pub struct Comparison {
 type ByTask = BTreeMap<String, Counts>;
 
 impl Comparison {
-    /// The comparison of the samples before and after, else of the first and the last evaluation during training. `None` without two evaluations.
+    /// The comparison of the first and the last evaluation; of their samples in any form too, if these are recorded. `None` without two evaluations.
     pub fn of(run: &RunData) -> Option<Self> {
-        if !run.before.is_empty() && !run.after.is_empty() {
-            let ks = run.evals.last().map(ks_of);
-            return Some(Self::of_records(&run.before, &run.after, ks));
-        }
-        let (first, last) = (run.evals.first()?, run.evals.last()?);
-        if run.evals.len() < 2 {
+        let [first, .., last] = &run.evals[..] else {
             return None;
+        };
+        let ks: Vec<usize> = last.pass_at.keys().copied().collect();
+        let mut table = rows(&ks, "", &first.tasks, &last.tasks);
+        if run.after.iter().any(|record| record.any_form.is_some()) {
+            let [before, after] = [&run.before, &run.after].map(|records| -> ByTask {
+                let counts = eval::counts(records, AnswerMode::AnyForm);
+                counts.into_iter().collect()
+            });
+            table.extend(rows(&ks, ", any form", &before, &after));
         }
         Some(Self {
-            rows: rows(&ks_of(last), "", &first.tasks, &last.tasks),
+            rows: table,
             tasks: last.tasks.len(),
             samples: last.samples,
             tokens: (first.length_mean, last.length_mean),
@@ -64,143 +67,75 @@ impl Comparison {
         })
     }
 
-    /// The comparison of two sets of samples of the same tasks. It has Pass@k for each of `ks`; by default for 1 and the number of samples per task.
-    pub fn of_records(before: &[Record], after: &[Record], ks: Option<Vec<usize>>) -> Self {
-        let counts =
-            |records, reading| -> ByTask { eval::counts(records, reading).into_iter().collect() };
-        let samples = after
-            .iter()
-            .map(|record| record.sample.sample + 1)
-            .max()
-            .unwrap_or(0);
-        let ks = ks.unwrap_or_else(|| match samples {
-            0 | 1 => vec![1],
-            several => vec![1, several],
-        });
-        let strict = (
-            counts(before, AnswerMode::AsAnswered),
-            counts(after, AnswerMode::AsAnswered),
-        );
-        let mut table = rows(&ks, "", &strict.0, &strict.1);
-        if after.iter().any(|record| record.any_form.is_some()) {
-            table.extend(rows(
-                &ks,
-                ", any form",
-                &counts(before, AnswerMode::AnyForm),
-                &counts(after, AnswerMode::AnyForm),
-            ));
-        }
-        let (b, a) = (eval::summary(before, &[]), eval::summary(after, &[]));
-        Self {
-            rows: table,
-            tasks: strict.1.len(),
-            samples,
-            tokens: (b.mean_tokens, a.mean_tokens),
-            truncated: (b.truncated, a.truncated),
-            masked: (b.masked, a.masked),
-        }
-    }
-
     /// Label, value before and value after of the other figures; `without a verdict` only if such samples exist.
     pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
-        let number = |value: f64| format!("{value:.1}");
+        let pair =
+            |label, pair: (f64, f64), text: fn(f64) -> String| (label, text(pair.0), text(pair.1));
+        let masked = (self.masked.0 as f64, self.masked.1 as f64);
         let mut plain = vec![
-            (
-                "mean length, tokens",
-                number(self.tokens.0),
-                number(self.tokens.1),
-            ),
-            (
-                "cut off at the limit",
-                percent(self.truncated.0),
-                percent(self.truncated.1),
-            ),
+            pair("mean length, tokens", self.tokens, |it| format!("{it:.1}")),
+            pair("cut off at the limit", self.truncated, percent),
         ];
-        if self.masked != (0, 0) {
-            plain.push((
-                "without a verdict",
-                self.masked.0.to_string(),
-                self.masked.1.to_string(),
-            ));
-        }
+        plain.extend(
+            (self.masked != (0, 0)).then(|| pair("without a verdict", masked, |it| it.to_string())),
+        );
         plain
     }
 
     /// The table for the terminal.
     pub fn text(&self) -> String {
-        let fewest_tasks = self
-            .rows
-            .iter()
-            .filter(|row| row.gain.interval.is_none())
-            .map(|row| row.gain.tasks)
-            .min();
-        let heading = match fewest_tasks {
-            Some(_) if self.rows.iter().all(|row| row.gain.interval.is_none()) => "after − before",
+        let without = self.rows.iter().filter(|row| row.gain.interval.is_none());
+        let heading = match without.clone().count() {
+            rows if rows > 0 && rows == self.rows.len() => "after − before",
             _ => "after − before (95% interval)",
         };
         let mut lines = vec![["".into(), "before".into(), "after".into(), heading.into()]];
         for row in &self.rows {
-            let mut gain = format!("{} points", points(row.gain.mean));
-            if let Some(interval) = row.gain.interval {
-                let _ = write!(
-                    gain,
-                    " ({} to {})",
-                    points(interval.low),
-                    points(interval.high)
-                );
-            }
-            let tasks = some_of(&row.gain, self.tasks);
-            let tasks = tasks.map_or_else(String::new, |tasks| format!(" ({tasks})"));
+            let ends = row.gain.interval.map(|interval| {
+                format!(" ({} to {})", points(interval.low), points(interval.high))
+            });
+            let tasks = some_of(&row.gain, self.tasks).map(|tasks| format!(" ({tasks})"));
             lines.push([
-                format!("{}{tasks}", row.label),
+                format!("{}{}", row.label, tasks.unwrap_or_default()),
                 percent(row.before.mean),
                 percent(row.after.mean),
-                gain,
+                format!(
+                    "{} points{}",
+                    points(row.gain.mean),
+                    ends.unwrap_or_default()
+                ),
             ]);
         }
-        lines.extend(
-            self.plain()
-                .into_iter()
-                .map(|(label, before, after)| [label.to_owned(), before, after, String::new()]),
-        );
-        let width = |column: usize| {
-            lines
-                .iter()
-                .map(|line| line[column].chars().count())
-                .max()
-                .unwrap_or(0)
-        };
-        let (label, before, after) = (width(0), width(1), width(2));
+        let plain = self.plain().into_iter();
+        lines.extend(plain.map(|(label, b, a)| [label.to_owned(), b, a, String::new()]));
+        let [label, before, after] = [0, 1, 2].map(|column: usize| {
+            let widths = lines.iter().map(|line| line[column].chars().count());
+            widths.max().unwrap_or(0)
+        });
         let mut out = String::new();
         for [a, b, c, d] in &lines {
             let line = format!("{a:<label$}   {b:>before$}   {c:>after$}   {d}");
             let _ = writeln!(out, "  {}", line.trim_end());
         }
-        if let Some(tasks) = fewest_tasks {
+        if let Some(tasks) = without.map(|row| row.gain.tasks).min() {
             let _ = writeln!(out, "\n  {}, so nothing is concluded", no_interval(tasks));
         }
         out
     }
 }
 
-/// The k of each Pass@k of an evaluation.
-fn ks_of(evaluation: &EvalRecord) -> Vec<usize> {
-    evaluation.pass_at.keys().copied().collect()
-}
-
 /// One row for each k for which both sides have samples.
 fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
-    ks.iter()
-        .filter_map(|&k| {
-            let [before, after, gain] = paired(before, after, k)?;
-            Some(Row {
-                label: format!("Pass@{k}{suffix}"),
-                before,
-                after,
-                gain,
-            })
+    let row = |k: &usize| {
+        let [before, after, gain] = paired(before, after, *k)?;
+        Some(Row {
+            label: format!("Pass@{k}{suffix}"),
+            before,
+            after,
+            gain,
         })
-        .collect()
+    };
+    ks.iter().filter_map(row).collect()
 }
 
 /// Pass@k before and after, and after − before. All three are over the tasks of which both sides have k judged samples, so the third is the difference of the first two.
@@ -229,24 +164,15 @@ pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
     let mut out = String::from(
         "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
     );
+    let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
     for (name, comparison) in runs {
         for row in &comparison.rows {
-            let _ = write!(
-                out,
-                "{},{},{},{}",
-                csv(name),
-                csv(&row.label),
-                row.gain.tasks,
-                comparison.samples
-            );
+            let (name, label, samples) = (csv(name), csv(&row.label), comparison.samples);
+            let _ = write!(out, "{name},{label},{},{samples}", row.gain.tasks);
             for estimate in [&row.before, &row.after, &row.gain] {
-                let _ = write!(out, ",{}", estimate.mean);
-                match estimate.interval {
-                    Some(interval) => {
-                        let _ = write!(out, ",{},{}", interval.low, interval.high);
-                    }
-                    None => out.push_str(",,"),
-                }
+                let low = text(estimate.interval.map(|interval| interval.low));
+                let high = text(estimate.interval.map(|interval| interval.high));
+                let _ = write!(out, ",{},{low},{high}", estimate.mean);
             }
             out.push('\n');
         }

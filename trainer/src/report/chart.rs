@@ -1,12 +1,11 @@
-//! Small line charts as inline SVG. The page's style sheet colours them, so they follow the light and the dark scheme.
+//! Line charts.
 
 use std::fmt::Write as _;
 
 use super::axis::{Axis, ValueFormat, format_tick, format_value};
 use super::escape::html;
-use super::svg_file::svg_file;
+use super::figure::{Figure, WIDTH, class_of, line, text};
 
-pub(super) const WIDTH: f64 = 560.0;
 const HEIGHT: f64 = 232.0;
 const LEFT: f64 = 52.0;
 const RIGHT: f64 = 22.0;
@@ -24,7 +23,7 @@ pub(crate) struct Series {
     pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
-/// Lines over the update number.
+/// Lines over the update number, or over given ticks.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Chart {
     /// The heading.
@@ -46,112 +45,63 @@ impl Chart {
     }
 
     fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
-        self.series
-            .iter()
-            .flat_map(|s| &s.points)
-            .copied()
-            .filter(|(x, y)| x.is_finite() && y.is_finite())
+        let points = self.series.iter().flat_map(|s| &s.points).copied();
+        points.filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
-    /// The figure element with its heading, drawing and legend. The ticks of the horizontal axis are whole numbers.
-    pub(crate) fn render(&self) -> String {
-        self.render_over(&[])
+    /// The chart. The ticks of the horizontal axis are whole numbers.
+    pub(crate) fn figure(&self) -> Figure {
+        self.figure_over(&[])
     }
 
-    /// As [`Chart::render`], with these ticks, each an x and its label; none are whole numbers.
-    pub(crate) fn render_over(&self, ticks: &[(f64, String)]) -> String {
-        let mut out = String::new();
-        let _ = write!(
-            out,
-            "<figure class=\"chart\"><figcaption><b>{}</b><span>{}</span></figcaption>",
-            html(&self.title),
-            html(&self.note)
-        );
-        out.push_str(&self.svg(ticks));
-        if self.series.len() > 1 {
-            out.push_str(&legend(self.series.iter().map(|s| s.name.as_str())));
+    /// The chart with these ticks, each an x and its label; none are whole numbers.
+    pub(crate) fn figure_over(&self, ticks: &[(f64, String)]) -> Figure {
+        let names = self.series.iter().map(|series| series.name.clone());
+        Figure {
+            title: self.title.clone(),
+            note: self.note.clone(),
+            drawing: self.drawing(ticks),
+            height: HEIGHT,
+            names: names.filter(|_| self.series.len() > 1).collect(),
         }
-        out.push_str("</figure>\n");
-        out
     }
 
-    /// The drawing as a file of its own, with its heading and its legend.
-    pub(crate) fn file(&self, ticks: &[(f64, String)]) -> String {
-        let names: Vec<&str> = self.series.iter().map(|s| s.name.as_str()).collect();
-        let names = if names.len() > 1 { &names[..] } else { &[] };
-        svg_file(&self.title, &self.note, &self.svg(ticks), HEIGHT, names)
-    }
-
-    fn svg(&self, ticks: &[(f64, String)]) -> String {
-        let xs = Axis::over(
-            self.finite()
-                .map(|(x, _)| x)
-                .chain(ticks.iter().map(|(x, _)| *x)),
-            6,
-            true,
-        );
-        let bounds = self
-            .series
-            .iter()
-            .flat_map(|s| &s.intervals)
-            .flat_map(|(_, low, high)| [*low, *high]);
+    fn drawing(&self, ticks: &[(f64, String)]) -> String {
+        let xs = self.finite().map(|(x, _)| x);
+        let xs = Axis::over(xs.chain(ticks.iter().map(|(x, _)| *x)), 6, true);
+        let intervals = self.series.iter().flat_map(|s| &s.intervals);
+        let bounds = intervals.flat_map(|(_, low, high)| [*low, *high]);
         let ys = Axis::over(self.finite().map(|(_, y)| y).chain(bounds), 4, false);
         let x_at = |x: f64| LEFT + xs.position(x) * (WIDTH - LEFT - RIGHT);
         let y_at = |y: f64| HEIGHT - BOTTOM - ys.position(y) * (HEIGHT - TOP - BOTTOM);
-
-        let mut out = format!(
-            "<svg viewBox=\"0 0 {WIDTH} {HEIGHT}\" role=\"img\" aria-label=\"{}\">",
-            html(&self.title)
-        );
+        let mut out = String::new();
         for tick in ys.ticks() {
             let y = y_at(tick);
-            let _ = write!(
-                out,
-                "<line class=\"grid\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{y:.1}\" y2=\"{y:.1}\"/>\
-                 <text class=\"tick\" text-anchor=\"end\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
-                WIDTH - RIGHT,
-                LEFT - 8.0,
-                y + 4.0,
-                format_tick(tick, ys.step, self.unit)
-            );
+            line(&mut out, "grid", (LEFT, y), (WIDTH - RIGHT, y));
+            let label = format_tick(tick, ys.step, self.unit);
+            text(&mut out, "end", LEFT - 8.0, y + 4.0, &label);
         }
-        let whole = xs.ticks().filter(|_| ticks.is_empty()).map(|tick| {
-            let label = format_tick(tick, xs.step, ValueFormat::Number);
-            (tick, label)
-        });
+        let whole = xs.ticks().filter(|_| ticks.is_empty());
+        let whole = whole.map(|tick| (tick, format_tick(tick, xs.step, ValueFormat::Number)));
         for (tick, label) in ticks.iter().cloned().chain(whole) {
-            let _ = write!(
-                out,
-                "<text class=\"tick\" text-anchor=\"middle\" x=\"{:.1}\" y=\"{:.1}\">{}</text>",
+            text(
+                &mut out,
+                "middle",
                 x_at(tick),
                 HEIGHT - BOTTOM + 24.0,
-                html(&label)
+                &label,
             );
         }
-        let _ = write!(
-            out,
-            "<line class=\"axis\" x1=\"{LEFT}\" x2=\"{:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
-            WIDTH - RIGHT,
-            HEIGHT - BOTTOM,
-            HEIGHT - BOTTOM
-        );
-        for (i, series) in self.series.iter().enumerate() {
-            let _ = write!(
-                out,
-                "<g class=\"s{} d{}\">",
-                i % COLOURS,
-                i / COLOURS % DASHES
-            );
+        let bottom = HEIGHT - BOTTOM;
+        line(&mut out, "axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
+        for (number, series) in self.series.iter().enumerate() {
+            let _ = write!(out, "<g class=\"{}\">", class_of(number));
             // Offsets place intervals at the same x side by side.
-            let offset = (i as f64 - (self.series.len() - 1) as f64 / 2.0).clamp(-3.0, 3.0) * 3.0;
+            let from_middle = number as f64 - (self.series.len() - 1) as f64 / 2.0;
+            let offset = from_middle.clamp(-3.0, 3.0) * 3.0;
             for &(x, low, high) in &series.intervals {
                 let x = x_at(x) + offset;
-                let _ = write!(
-                    out,
-                    "<line class=\"interval\" x1=\"{x:.1}\" x2=\"{x:.1}\" y1=\"{:.1}\" y2=\"{:.1}\"/>",
-                    y_at(low),
-                    y_at(high)
-                );
+                line(&mut out, "interval", (x, y_at(low)), (x, y_at(high)));
             }
             let path = path(&series.points, &x_at, &y_at);
             if !path.is_empty() {
@@ -159,68 +109,37 @@ impl Chart {
             }
             // Points are visible while there are few enough to be apart. Up to 400 points have a tooltip; more are too dense to hit.
             let visible = self.marks || series.points.len() <= 24;
-            if series.points.len() <= 400 {
-                for &(x, y) in series.points.iter().filter(|(_, y)| y.is_finite()) {
-                    let class = if visible { "dot" } else { "dot hidden" };
-                    let _ = write!(
-                        out,
-                        "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{}\"><title>{}: {} at {}</title></circle>",
-                        x_at(x),
-                        y_at(y),
-                        if self.marks { 3.6 } else { 2.4 },
-                        html(&series.name),
-                        format_value(y, self.unit),
-                        ticks
-                            .iter()
-                            .find(|(tick, _)| *tick == x)
-                            .map_or_else(|| x.to_string(), |(_, label)| html(label))
-                    );
-                }
+            let class = if visible { "dot" } else { "dot hidden" };
+            let points = series.points.iter().filter(|(_, y)| y.is_finite());
+            for &(x, y) in points.filter(|_| series.points.len() <= 400) {
+                let tick = ticks.iter().find(|(tick, _)| *tick == x);
+                let _ = write!(
+                    out,
+                    "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{}\"><title>{}: {} at {}</title></circle>",
+                    x_at(x),
+                    y_at(y),
+                    if self.marks { 3.6 } else { 2.4 },
+                    html(&series.name),
+                    format_value(y, self.unit),
+                    tick.map_or_else(|| x.to_string(), |(_, label)| html(label))
+                );
             }
             out.push_str("</g>");
         }
-        out.push_str("</svg>");
         out
     }
 }
 
-/// Number of colours in the style sheet; further series reuse them with other dashes.
-pub(super) const COLOURS: usize = 6;
-/// Number of dashes in the style sheet.
-pub(super) const DASHES: usize = 3;
-
-/// The legend: the names of series or parts in their colours.
-pub(super) fn legend<'a>(names: impl Iterator<Item = &'a str>) -> String {
-    let mut out = String::from("<ul class=\"legend\">");
-    for (i, name) in names.enumerate() {
-        let _ = write!(
-            out,
-            "<li class=\"k{} d{}\">{}</li>",
-            i % COLOURS,
-            i / COLOURS % DASHES,
-            html(name)
-        );
-    }
-    out.push_str("</ul>");
-    out
-}
-
 fn path(points: &[(f64, f64)], x_at: &dyn Fn(f64) -> f64, y_at: &dyn Fn(f64) -> f64) -> String {
     let mut out = String::new();
-    let mut pen_down = false;
+    let mut pen = 'M';
     for &(x, y) in points {
-        if !(x.is_finite() && y.is_finite()) {
-            pen_down = false;
-            continue;
+        if x.is_finite() && y.is_finite() {
+            let _ = write!(out, "{pen}{:.1} {:.1}", x_at(x), y_at(y));
+            pen = 'L';
+        } else {
+            pen = 'M';
         }
-        let _ = write!(
-            out,
-            "{}{:.1} {:.1}",
-            if pen_down { 'L' } else { 'M' },
-            x_at(x),
-            y_at(y)
-        );
-        pen_down = true;
     }
     out
 }
@@ -229,61 +148,41 @@ fn path(points: &[(f64, f64)], x_at: &dyn Fn(f64) -> f64, y_at: &dyn Fn(f64) -> 
 mod tests {
     use super::*;
 
-    fn chart(points: Vec<(f64, f64)>) -> Chart {
-        Chart {
+    #[test]
+    fn every_list_of_points_is_drawn_and_a_value_that_is_not_finite_breaks_the_line() {
+        let chart = |points: &[(f64, f64)]| Chart {
             title: "loss <x>".into(),
             note: String::new(),
             unit: ValueFormat::Number,
             series: vec![Series {
                 name: "a".into(),
-                points,
+                points: points.to_vec(),
                 intervals: vec![],
             }],
             marks: false,
-        }
-    }
-
-    #[test]
-    fn a_constant_a_single_point_and_an_empty_series_render() {
-        for points in [
-            vec![(1.0, 0.0), (2.0, 0.0)],
-            vec![(3.0, 1e-7)],
-            vec![],
-            vec![(0.0, f64::NAN)],
+        };
+        for (points, lines) in [
+            (&[(1.0, 0.0), (2.0, 0.0)][..], 1),
+            (&[(3.0, 1e-7)], 1),
+            (&[], 0),
+            (&[(0.0, f64::NAN)], 0),
+            (
+                &[(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)],
+                2,
+            ),
         ] {
-            let svg = chart(points).render();
-            assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+            let page = chart(points).figure().render();
+            assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
+            let path = page.split(" d=\"").nth(1).unwrap_or_default();
+            let path = path.split('"').next().unwrap();
+            assert_eq!(path.matches('M').count(), lines, "{path}");
+            assert!(page.contains("loss &lt;x&gt;") && !page.contains("<x>"));
         }
-    }
-
-    #[test]
-    fn a_value_that_is_not_finite_breaks_the_line() {
-        let svg = chart(vec![
-            (0.0, 1.0),
-            (1.0, f64::INFINITY),
-            (2.0, 1.0),
-            (3.0, 2.0),
-        ])
-        .render();
-        let d = svg
-            .split(" d=\"")
-            .nth(1)
-            .and_then(|d| d.split('"').next())
-            .unwrap_or("");
-        assert_eq!(d.matches('M').count(), 2, "{d}");
-    }
-
-    #[test]
-    fn given_ticks_replace_whole_numbers() {
         let ticks = [(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())];
-        let svg = chart(vec![(0.0, 1.0), (3.0, 2.0)]).render_over(&ticks);
-        assert_eq!(svg.matches("H = 8").count(), 2, "the tick and the tooltip");
-        assert!(!svg.contains(">2</text>"));
-    }
-
-    #[test]
-    fn titles_are_escaped() {
-        let svg = chart(vec![(0.0, 1.0)]).render();
-        assert!(svg.contains("loss &lt;x&gt;") && !svg.contains("<x>"));
+        let page = chart(&[(0.0, 1.0), (3.0, 2.0)])
+            .figure_over(&ticks)
+            .render();
+        assert_eq!(page.matches("H = 8").count(), 2, "the tick and the tooltip");
+        assert!(!page.contains(">2</text>"));
     }
 }

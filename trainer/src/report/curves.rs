@@ -1,9 +1,8 @@
 //! The charts of a run's quantities, with their titles and notes.
 
-use datasets::passk::{MIN_TASKS, percent};
+use datasets::passk::{Estimate, MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
-use super::before_after::Comparison;
 use super::chart::{Chart, Series};
 use super::run_data::RunData;
 use crate::record::StepRecord;
@@ -155,8 +154,7 @@ const QUANTITIES: &[Quantity] = &[
 /// The chart of the evaluations' Pass@1, then one chart for each quantity that at least one run has, with a line for each run. `titles` are the names of the runs in
 /// the legends.
 pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
-    let mut charts = vec![evaluations(titles, runs)];
-    charts.extend(QUANTITIES.iter().filter_map(|quantity| {
+    let chart = |quantity: &Quantity| {
         Some(Chart {
             title: quantity.title.into(),
             note: quantity.note.into(),
@@ -164,7 +162,9 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
             series: series(titles, runs, quantity.value)?,
             marks: false,
         })
-    }));
+    };
+    let mut charts = vec![evaluations(titles, runs)];
+    charts.extend(QUANTITIES.iter().filter_map(chart));
     charts.extend(clipping(titles, runs));
     charts.retain(|chart| !chart.is_empty());
     charts
@@ -176,19 +176,16 @@ fn series(
     runs: &[RunData],
     value: fn(&StepRecord) -> Option<f64>,
 ) -> Option<Vec<Series>> {
-    let series: Vec<Series> = runs
-        .iter()
-        .zip(titles)
-        .map(|(run, title)| Series {
+    let line = |(run, title): (&RunData, &String)| {
+        let points = run.steps.iter();
+        let points = points.filter_map(|step| Some((step.step as f64, value(step)?)));
+        Series {
             name: title.clone(),
-            points: run
-                .steps
-                .iter()
-                .filter_map(|step| Some((step.step as f64, value(step)?)))
-                .collect(),
+            points: points.collect(),
             intervals: Vec::new(),
-        })
-        .collect();
+        }
+    };
+    let series: Vec<Series> = runs.iter().zip(titles).map(line).collect();
     let empty = series.iter().all(|series| series.points.is_empty());
     (!empty).then_some(series)
 }
@@ -196,19 +193,17 @@ fn series(
 /// What clipping left of the gradient's norm, and in the note the share of each run's updates that were clipped.
 fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
     let series = series(titles, runs, |step| step.grad_scale)?;
+    let share = |series: &Series| {
+        let points = &series.points;
+        let clipped = points.iter().filter(|(_, kept)| *kept < 1.0).count();
+        let share = percent(clipped as f64 / points.len() as f64);
+        match runs.len() {
+            1 => share,
+            _ => format!("{} {share}", series.name),
+        }
+    };
     let clipped = series.iter().filter(|series| !series.points.is_empty());
-    let clipped: Vec<String> = clipped
-        .map(|series| {
-            let points = &series.points;
-            let clipped = points.iter().filter(|(_, kept)| *kept < 1.0).count();
-            let share = percent(clipped as f64 / points.len() as f64);
-            if runs.len() > 1 {
-                format!("{} {share}", series.name)
-            } else {
-                share
-            }
-        })
-        .collect();
+    let clipped: Vec<String> = clipped.map(share).collect();
     Some(Chart {
         title: "Gradient kept".into(),
         note: format!(
@@ -221,57 +216,33 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
     })
 }
 
-/// The evaluations during training; without any, those before and after it.
+/// The evaluations during training.
 fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
-    let series: Vec<Series> = runs
-        .iter()
-        .zip(titles)
-        .map(|(run, title)| {
-            let mut estimates: Vec<_> = run
-                .evals
+    let line = |(run, title): (&RunData, &String)| {
+        let evals = run.evals.iter();
+        let estimates: Vec<(f64, &Estimate)> = evals
+            .filter_map(|eval| Some((eval.step as f64, eval.pass_at.get(&1)?)))
+            .collect();
+        let interval = |(step, estimate): &(f64, &Estimate)| {
+            let interval = estimate.interval?;
+            Some((*step, interval.low, interval.high))
+        };
+        Series {
+            name: title.clone(),
+            intervals: estimates.iter().filter_map(interval).collect(),
+            points: estimates
                 .iter()
-                .filter_map(|eval| Some((eval.step as f64, *eval.pass_at.get(&1)?)))
-                .collect();
-            if estimates.is_empty()
-                && let Some(row) =
-                    Comparison::of(run).and_then(|comparison| comparison.rows.into_iter().next())
-            {
-                let last = run.steps.last().map_or(0, |step| step.step);
-                estimates = vec![(0.0, row.before), (last as f64, row.after)];
-            }
-            Series {
-                name: title.clone(),
-                points: estimates
-                    .iter()
-                    .map(|(step, estimate)| (*step, estimate.mean))
-                    .collect(),
-                intervals: estimates
-                    .iter()
-                    .filter_map(|(step, estimate)| {
-                        let interval = estimate.interval?;
-                        Some((*step, interval.low, interval.high))
-                    })
-                    .collect(),
-            }
-        })
-        .collect();
+                .map(|(step, it)| (*step, it.mean))
+                .collect(),
+        }
+    };
     let held_out = runs.iter().all(|run| run.trained_on == Some(0));
-    let title = if held_out {
-        "Held-out Pass@1"
-    } else {
-        "Pass@1 of the evaluations"
-    };
-    let lacks_intervals = |series: &Series| series.intervals.len() < series.points.len();
-    let note = if series.iter().any(lacks_intervals) {
-        format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more")
-    } else {
-        "with its 95% interval over tasks".to_owned()
-    };
+    let title = ["Pass@1 of the evaluations", "Held-out Pass@1"][usize::from(held_out)];
     Chart {
         title: title.into(),
-        note,
+        note: format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more"),
         unit: ValueFormat::Share,
-        series,
+        series: runs.iter().zip(titles).map(line).collect(),
         marks: true,
     }
 }

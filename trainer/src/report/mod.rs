@@ -3,7 +3,7 @@
 //! ```text
 //! run_data ──▶ before_after ──▶ outcome ───────────────────────────┐
 //!        ├───▶ settings ──▶ heading, run_comparison ───────────────┤
-//!        ├───▶ curves, time_chart ──▶ chart, stacked_bars ─────────┼─▶ run_page ──▶ page
+//!        ├───▶ curves, time_chart ──▶ chart, rows ──▶ figure ──────┼─▶ run_page ──▶ page
 //!        └───▶ samples, alarms ────────────────────────────────────┘
 //! ```
 //!
@@ -17,21 +17,20 @@ pub(crate) mod axis;
 pub mod before_after;
 pub(crate) mod chart;
 mod curves;
+pub(crate) mod figure;
 mod files;
-pub(crate) mod forest;
 mod heading;
 mod outcome;
 pub(crate) mod page;
+pub(crate) mod rows;
 mod run_comparison;
 pub mod run_data;
 mod run_labels;
 mod run_page;
 mod samples;
 pub(crate) mod settings;
-pub(crate) mod stacked_bars;
-mod svg_file;
 pub(crate) mod table;
-mod time_chart;
+pub(crate) mod time_chart;
 
 use std::collections::BTreeSet;
 use std::fmt::Write as _;

@@ -2,13 +2,15 @@
 
 use std::fmt::Write as _;
 
-use datasets::passk::{MIN_TASKS, percent, points};
+use datasets::passk::{Estimate, MIN_TASKS, percent, points};
 
-use super::before_after::{Comparison, some_of};
+use super::axis::ValueFormat;
+use super::before_after::{self, Comparison, some_of};
 use super::escape::html;
+use super::rows::{Form, Mark, Row, Rows};
 use super::run_data::RunData;
 use super::run_labels::titles;
-use super::table::{Cell, Column, Form, Table};
+use super::table::{self, Cell, Column, Table};
 
 /// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -91,65 +93,36 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
         percent(row.after.mean),
         html(&row.label),
     );
-    dumbbells(out, comparison);
-    out.push_str("</section>\n");
+    let _ = writeln!(out, "{}</section>", picture(comparison));
 }
 
 /// The figures before and after on one scale, with their intervals.
-fn dumbbells(out: &mut String, comparison: &Comparison) {
-    let highest = comparison
-        .rows
-        .iter()
-        .flat_map(|row| [row.before, row.after])
-        .map(|estimate| {
-            estimate
-                .interval
-                .map_or(estimate.mean, |interval| interval.high)
-        })
-        .fold(0.0, f64::max);
-    let top = [0.1, 0.2, 0.4, 0.6, 0.8]
-        .into_iter()
-        .find(|top| highest <= *top)
-        .unwrap_or(1.0);
-    let position = |share: f64| 100.0 * (share / top).clamp(0.0, 1.0);
-    out.push_str("<div class=\"dumbbell\">");
-    for row in &comparison.rows {
-        let _ = write!(
-            out,
-            "<div class=\"row\"><span>{}</span><div class=\"track\">",
-            html(&row.label)
-        );
-        let sides = [("b", &row.before), ("a", &row.after)];
-        for (class, interval) in sides.map(|(class, estimate)| (class, estimate.interval)) {
-            let Some(interval) = interval else { continue };
-            let _ = write!(
-                out,
-                "<i class=\"range {class}\" style=\"left:{:.2}%;width:{:.2}%\"></i>",
-                position(interval.low),
-                position(interval.high) - position(interval.low)
-            );
-        }
-        for (class, estimate) in sides {
-            let _ = write!(
-                out,
-                "<i class=\"dot {class}\" style=\"left:{:.2}%\" title=\"{}\"></i>",
-                position(estimate.mean),
-                percent(estimate.mean)
-            );
-        }
-        out.push_str("</div></div>");
-    }
-    out.push_str("<div class=\"row\"><span></span><div class=\"scale\">");
-    for quarter in 0..=4 {
-        let _ = write!(
-            out,
-            "<span style=\"left:{}%\">{}%</span>",
-            25 * quarter,
-            // Two digits after the point at most: 2.5, not 2.50.
-            (top * 2500.0 * f64::from(quarter)).round() / 100.0
-        );
-    }
-    out.push_str("</div></div><p class=\"legend\"><span><i class=\"key b\"></i>before</span><span><i class=\"key a\"></i>after</span></p></div>");
+fn picture(comparison: &Comparison) -> String {
+    let marks = |(series, estimate): (usize, &Estimate)| {
+        let interval = estimate.interval.map(Form::Line);
+        let forms = interval.into_iter().chain([Form::Dot(estimate.mean)]);
+        forms
+            .map(|form| Mark(series, 0, form))
+            .collect::<Vec<Mark>>()
+    };
+    let row = |row: &before_after::Row| Row {
+        label: row.label.clone(),
+        total: String::new(),
+        tooltip: row.label.clone(),
+        marks: [(1, &row.before), (0, &row.after)]
+            .into_iter()
+            .flat_map(marks)
+            .collect(),
+    };
+    let rows = Rows {
+        title: "Before and after".into(),
+        note: String::new(),
+        unit: ValueFormat::Share,
+        names: ["after", "before"].map(str::to_owned).into(),
+        margin: None,
+        rows: comparison.rows.iter().map(row).collect(),
+    };
+    rows.figure().without_heading()
 }
 
 /// The evaluations before and after training.
@@ -208,12 +181,12 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
         title: "Before and after".into(),
         note,
         columns: [
-            ("run", Form::Text),
-            ("measure", Form::Text),
-            ("only of", Form::Text),
-            ("before, %", Form::Interval(1)),
-            ("after, %", Form::Interval(1)),
-            ("after − before, points", Form::Interval(1)),
+            ("run", table::Form::Text),
+            ("measure", table::Form::Text),
+            ("only of", table::Form::Text),
+            ("before, %", table::Form::Interval(1)),
+            ("after, %", table::Form::Interval(1)),
+            ("after − before, points", table::Form::Interval(1)),
         ]
         .map(column)
         .into(),

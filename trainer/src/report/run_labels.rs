@@ -1,6 +1,6 @@
 //! The letter and colour of each run when several are shown side by side.
 
-use super::chart::COLOURS;
+use super::figure::COLOURS;
 use super::run_data::RunData;
 
 /// `A`, `B`, …, and numbers after `Z`.

@@ -4,7 +4,9 @@ use std::fmt::Write as _;
 
 use datasets::passk::{MIN_TASKS, RESAMPLES};
 
+use super::chart::Chart;
 use super::escape::html;
+use super::figure::Figure;
 use super::page::{Heading, page};
 use super::run_data::RunData;
 use super::run_labels::{mark, titles};
@@ -55,13 +57,11 @@ fn charts(out: &mut String, runs: &[RunData]) {
         return;
     }
     out.push_str("<h2>Training, update by update</h2><p>The horizontal axis counts optimiser updates.</p>\n<div class=\"charts\">\n");
-    for chart in &charts {
-        out.push_str(&chart.render());
-    }
+    let mut figures: Vec<Figure> = charts.iter().map(Chart::figure).collect();
+    let times = time_chart::of_runs(&titles, runs);
+    figures.extend((!times.is_empty()).then(|| times.figure()));
+    figures.iter().for_each(|it| out.push_str(&it.render()));
     out.push_str("</div>\n");
-    if let Some(stack) = time_chart::stack(&titles, runs) {
-        out.push_str(&stack.render());
-    }
 }
 
 fn configuration(out: &mut String, runs: &[RunData]) {

@@ -88,16 +88,31 @@ impl Column {
         }
     }
 
-    fn csv_names(&self) -> Vec<String> {
-        let endings: &[&str] = match self.form {
+    fn csv_names(&self) -> impl Iterator<Item = String> {
+        let endings = self.form.endings().iter();
+        endings.map(|ending| format!("{}{ending}", self.name))
+    }
+}
+
+impl Form {
+    /// The endings of the columns of the CSV file.
+    fn endings(self) -> &'static [&'static str] {
+        match self {
             Form::Text | Form::Number(_) | Form::P => &[""],
             Form::Spread(_) => &["", "_sd"],
             Form::Interval(_) => &["", "_low", "_high"],
-        };
-        endings
-            .iter()
-            .map(|ending| format!("{}{ending}", self.name))
-            .collect()
+        }
+    }
+
+    fn print(self, value: f64) -> String {
+        match self {
+            Form::P if value > 0.0 && value < 0.00005 => format!("{value:.0e}"),
+            Form::Text => rounded(value, 0),
+            Form::P => rounded(value, 4),
+            Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => {
+                rounded(value, decimals)
+            }
+        }
     }
 }
 
@@ -129,34 +144,21 @@ impl Cell {
 
     /// The numbers as they are printed, for each column of the CSV file; empty where nothing is known.
     fn printed(&self, form: Form) -> Vec<String> {
-        let decimals = match form {
-            Form::Text => 0,
-            Form::P => 4,
-            Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => decimals,
-        };
-        let print = |value: f64| {
-            if form == Form::P && value > 0.0 && value < 0.00005 {
-                format!("{value:.0e}")
-            } else {
-                rounded(value, decimals)
-            }
-        };
-        let printed = |value: Option<f64>| value.map_or_else(String::new, print);
-        match self {
-            Self::None => match form {
-                Form::Text | Form::Number(_) | Form::P => vec![String::new()],
-                Form::Spread(_) => vec![String::new(); 2],
-                Form::Interval(_) => vec![String::new(); 3],
-            },
-            Self::Text(text) => vec![text.clone()],
-            Self::Number(value) => vec![print(*value)],
-            Self::Spread(mean, sd) => vec![print(*mean), printed(*sd)],
-            Self::Interval(estimate, interval) => vec![
-                print(*estimate),
-                printed(interval.map(|interval| interval.low)),
-                printed(interval.map(|interval| interval.high)),
+        let numbers = match self {
+            Self::Text(text) => return vec![text.clone()],
+            Self::None => [None; 3],
+            Self::Number(value) => [Some(*value), None, None],
+            Self::Spread(mean, sd) => [Some(*mean), *sd, None],
+            Self::Interval(estimate, interval) => [
+                Some(*estimate),
+                interval.map(|interval| interval.low),
+                interval.map(|interval| interval.high),
             ],
-        }
+        };
+        let numbers = numbers.iter().take(form.endings().len());
+        numbers
+            .map(|value| value.map_or_else(String::new, |value| form.print(value)))
+            .collect()
     }
 
     fn html(&self, form: Form) -> String {
@@ -189,69 +191,55 @@ impl Table {
     /// The table as CSV.
     pub(crate) fn csv(&self) -> String {
         let names: Vec<String> = self.columns.iter().flat_map(Column::csv_names).collect();
-        let mut out = names.join(",");
-        out.push('\n');
+        let mut out = names.join(",") + "\n";
         for row in &self.rows {
             let cells = self.columns.iter().zip(row);
-            let fields: Vec<String> = cells
-                .flat_map(|(column, cell)| cell.printed(column.form))
-                .map(|field| csv(&field).into_owned())
-                .collect();
-            out.push_str(&fields.join(","));
-            out.push('\n');
+            let fields = cells.flat_map(|(column, cell)| cell.printed(column.form));
+            let fields: Vec<String> = fields.map(|field| csv(&field).into_owned()).collect();
+            out.push_str(&(fields.join(",") + "\n"));
         }
         out
     }
 
     /// The section of the page. Columns in which nothing is known are left out. Of a table without rows there are the title and the note.
     pub(crate) fn render(&self, out: &mut String) {
-        let is_known = |number: usize| self.rows.iter().any(|row| row[number] != Cell::None);
-        let shown: Vec<usize> = (0..self.columns.len()).filter(|c| is_known(*c)).collect();
-        let class = |column: &Column, first: bool| {
-            let mut class = match column.form {
-                Form::Text => "words",
-                _ => "num",
-            }
-            .to_owned();
-            if column.is_paper {
-                class.push_str(if first { " paper first" } else { " paper" });
-            }
-            class
-        };
-        let is_first = |place: usize| place == 0 || !self.columns[shown[place - 1]].is_paper;
         let (title, note) = (html(&self.title), html(&self.note));
         let _ = writeln!(out, "<h2>{title}</h2><p>{note}</p>");
         if self.rows.is_empty() {
             return;
         }
+        let is_known = |number: &usize| self.rows.iter().any(|row| row[*number] != Cell::None);
+        let shown: Vec<usize> = (0..self.columns.len()).filter(is_known).collect();
+        let is_paper = |place: usize| self.columns[shown[place]].is_paper;
+        let class = |place: usize| {
+            let form = self.columns[shown[place]].form;
+            let class = ["num", "words"][usize::from(form == Form::Text)];
+            let first = place == 0 || !is_paper(place - 1);
+            match (is_paper(place), first) {
+                (false, _) => class.to_owned(),
+                (true, false) => format!("{class} paper"),
+                (true, true) => format!("{class} paper first"),
+            }
+        };
         out.push_str("<div class=\"scroll\"><table><thead><tr>");
         for (place, number) in shown.iter().enumerate() {
-            let column = &self.columns[*number];
-            let whose = if column.is_paper {
-                "<small>paper</small>"
-            } else {
-                ""
-            };
+            let heading = html(&self.columns[*number].heading);
+            let whose = ["", "<small>paper</small>"][usize::from(is_paper(place))];
             // The first column has the names of the rows.
-            let class = if place == 0 {
-                String::new()
-            } else {
-                format!(" class=\"{}\"", class(column, is_first(place)))
+            let _ = match place {
+                0 => write!(out, "<th>{heading}{whose}</th>"),
+                _ => write!(out, "<th class=\"{}\">{heading}{whose}</th>", class(place)),
             };
-            let _ = write!(out, "<th{class}>{}{whose}</th>", html(&column.heading));
         }
         out.push_str("</tr></thead><tbody>");
         for row in &self.rows {
             out.push_str("<tr>");
             for (place, number) in shown.iter().enumerate() {
-                let (column, cell) = (&self.columns[*number], &row[*number]);
-                let text = cell.html(column.form);
-                if place == 0 {
-                    let _ = write!(out, "<th scope=\"row\">{text}</th>");
-                } else {
-                    let class = class(column, is_first(place));
-                    let _ = write!(out, "<td class=\"{class}\">{text}</td>");
-                }
+                let text = row[*number].html(self.columns[*number].form);
+                let _ = match place {
+                    0 => write!(out, "<th scope=\"row\">{text}</th>"),
+                    _ => write!(out, "<td class=\"{}\">{text}</td>", class(place)),
+                };
             }
             out.push_str("</tr>");
         }
@@ -301,33 +289,21 @@ mod tests {
     }
 
     #[test]
-    fn a_share_of_the_sweep_file_keeps_its_digits() {
+    fn a_share_keeps_its_digits_and_a_small_p_value_is_not_zero() {
         let printed = [0.02, 0.0125, 0.0025, 0.07, 0.29].map(|it| points_as_given(it).to_string());
         assert_eq!(printed, ["2", "1.25", "0.25", "7", "29"]);
+        let p_values = [0.0, 3.4e-7, 0.00004, 0.00006, 0.25].map(|p| Form::P.print(p));
+        assert_eq!(p_values, ["0.0000", "3e-7", "4e-5", "0.0001", "0.2500"]);
     }
 
     #[test]
-    fn a_small_p_value_is_not_zero() {
-        let printed = |p: f64| Cell::Number(p).printed(Form::P).concat();
-        let p_values = [0.0, 3.4e-7, 0.00004, 0.00006, 0.25];
-        assert_eq!(
-            p_values.map(printed),
-            ["0.0000", "3e-7", "4e-5", "0.0001", "0.2500"]
-        );
-    }
-
-    #[test]
-    fn a_csv_file_has_a_column_for_each_number() {
+    fn the_csv_file_has_a_column_for_each_number_and_the_page_the_same_digits() {
         assert_eq!(
             table().csv(),
             "arm,pass_at_1,pass_at_1_sd,difference,difference_low,difference_high,paper_minutes,never\n\
              \"a, \"\"b\"\"\",30.0,7.1,0.00,-1.00,0.50,19.2,\n\
              c,25.0,,,,,,\n"
         );
-    }
-
-    #[test]
-    fn the_page_has_the_same_digits_and_marks_the_papers() {
         let mut page = String::new();
         table().render(&mut page);
         for part in [

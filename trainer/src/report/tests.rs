@@ -1,57 +1,45 @@
-mod few;
 mod several;
 
-use std::collections::BTreeMap;
 use std::fs;
 use std::ops::Range;
 use std::path::Path;
 
 use engine::Finish;
 use serde::Serialize;
+use serde_json::json;
 use verifier_api::Verdict;
 
-use super::{Comparison, RunData, write};
-use crate::algo::{Metrics, PhaseSize};
+use super::{Comparison, RunData, curves, run_labels, write};
+use crate::algo::PhaseSize;
 use crate::eval::{self, AnswerMode, Record};
-use crate::record::{Alarm, AlarmRecord, AlarmState};
-use crate::record::{
-    EvalRecord, ExtensionRecord, GroupCounts, SampleRecord, StepRecord, StepTimings,
-};
+use crate::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
 use datasets::passk;
 
 /// A completion that tries to break the page.
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
 
-fn lines(path: &Path, records: &[impl Serialize]) {
-    let text: String = records
-        .iter()
-        .map(|record| serde_json::to_string(record).unwrap() + "\n")
-        .collect();
-    fs::write(path, text).unwrap();
+fn lines(path: &Path, records: impl IntoIterator<Item = impl Serialize>) {
+    let lines = records
+        .into_iter()
+        .map(|record| serde_json::to_string(&record).unwrap() + "\n");
+    fs::write(path, lines.collect::<String>()).unwrap();
 }
 
 fn record(task: usize, sample: usize, correct: bool) -> Record {
-    let completion = if sample == 1 {
-        HOSTILE.to_owned()
-    } else {
-        format!(" \\boxed{{{task}}}")
-    };
+    let verdicts = [Verdict::Malformed, Verdict::Correct];
+    let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4);
     Record {
         sample: SampleRecord {
             task: format!("starter-math/eval/{task}"),
             sample,
-            prompt: format!(
-                "{}Question: What is {task} + 0?\nAnswer:",
-                "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4)
-            ),
-            completion,
-            reward: Some(f64::from(u8::from(correct))),
-            verdict: if correct {
-                Verdict::Correct
-            } else {
-                Verdict::Malformed
+            prompt: format!("{examples}Question: What is {task} + 0?\nAnswer:"),
+            completion: match sample {
+                1 => HOSTILE.to_owned(),
+                _ => format!(" \\boxed{{{task}}}"),
             },
-            detail: serde_json::json!({"extracted": null}),
+            reward: Some(f64::from(u8::from(correct))),
+            verdict: verdicts[usize::from(correct)],
+            detail: json!({"extracted": null}),
             tokens: 8,
             logp: -3.5,
             finish: Finish::Stop,
@@ -60,16 +48,11 @@ fn record(task: usize, sample: usize, correct: bool) -> Record {
     }
 }
 
-fn records(correct: usize) -> Vec<Record> {
-    records_of(0..24, correct)
-}
-
 /// Four samples of each task, of which `correct` of each eight are correct.
-fn records_of(tasks: Range<usize>, correct: usize) -> Vec<Record> {
-    tasks
-        .flat_map(|task| {
-            (0..4).map(move |sample| record(task, sample, (task * 4 + sample) % 8 < correct))
-        })
+fn records(tasks: Range<usize>, correct: usize) -> Vec<Record> {
+    let samples = tasks.flat_map(|task| (0..4).map(move |sample| (task, sample)));
+    samples
+        .map(|(task, sample)| record(task, sample, (task * 4 + sample) % 8 < correct))
         .collect()
 }
 
@@ -79,10 +62,7 @@ fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
     EvalRecord {
         step,
         samples: 4,
-        pass_at: [1, 4]
-            .into_iter()
-            .map(|k| (k, passk::pass_at(&all, k).unwrap()))
-            .collect(),
+        pass_at: [1, 4].map(|k| (k, passk::pass_at(&all, k).unwrap())).into(),
         tasks: counts.into_iter().collect(),
         masked: 0,
         length_mean: 8.0,
@@ -91,46 +71,22 @@ fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
 }
 
 fn step(step: usize) -> StepRecord {
-    StepRecord {
-        step,
-        phase: (step - 1) / 2,
-        update: (step - 1) % 2,
-        phase_updates: 2,
-        auto_h: None,
-        epoch: 0,
-        prompts: 16,
-        groups: GroupCounts {
-            mixed: 5,
-            wrong: 11,
-            ..GroupCounts::default()
-        },
-        discarded: 0,
-        sampled_reward: None,
-        terms: BTreeMap::new(),
-        algo: Metrics {
-            judged: 128,
-            reward: 0.02 * step as f64,
-            loss: -0.1,
-            ess: 100.0,
-            ..Metrics::default()
-        },
-        pass_at: BTreeMap::from([(1, 0.02), (2, 0.04)]),
-        grad_norm: 1.0 / step as f64,
-        grad_scale: Some(1.0),
-        entropy: 1.5,
-        length_mean: 8.5,
-        length_max: 12,
-        truncated: 0.25,
-        repeats: crate::record::Repeats::default(),
-        lr: 1e-5,
-    }
+    let record = json!({
+        "step": step, "phase": (step - 1) / 2, "update": (step - 1) % 2, "phase_updates": 2, "epoch": 0, "prompts": 16,
+        "groups_right": 0, "groups_wrong": 11, "groups_mixed": 5, "judged": 128, "masked": 0, "groups_left_out": 0,
+        "reward": 0.02 * step as f64, "loss": -0.1, "ell_mean": 0.0, "ell_std": 0.1, "stale_mean_log": 0.0,
+        "stale_mean_abs_log": 0.0, "stale_abs_log_mean": 0.0, "eta": 2.0, "clip_share": 0.0, "saturated": 0,
+        "ess": 100.0, "kl_behaviour": 0.001, "pass_at": {"1": 0.02, "2": 0.04}, "grad_norm": 1.0 / step as f64,
+        "grad_scale": 1.0, "entropy": 1.5, "length_mean": 8.5, "length_max": 12, "truncated": 0.25,
+        "repeated": 0.0, "commonest": 0.1, "lr": 1e-5,
+    });
+    serde_json::from_value(record).unwrap()
 }
 
 fn timing(step: usize) -> StepTimings {
-    let inference = if step % 2 == 1 { 20.0 } else { 0.0 };
     StepTimings {
         step,
-        inference,
+        inference: if step % 2 == 1 { 20.0 } else { 0.0 },
         verify: 0.1,
         forward: 4.0,
         backward: 9.0,
@@ -140,43 +96,47 @@ fn timing(step: usize) -> StepTimings {
     }
 }
 
-/// Writes a run folder like that of a finished run.
-fn run_folder(root: &Path) {
-    folder_of(root, &[], &records(1), &records(4));
+/// A run's `data.json`: how many tasks are evaluated, how many of them were trained on, and their digest.
+fn provenance(root: &Path, version: u32, trained_on: usize, eval_digest: &str) {
+    let note = json!({"version": version, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": trained_on, "eval_digest": eval_digest});
+    fs::write(root.join("data.json"), note.to_string()).unwrap();
 }
 
-/// Writes such a folder for a recipe with keys set and with these evaluations before and after.
+/// Writes a folder like that of a finished run, for a recipe with keys set and with these evaluations before and after.
 fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
     fs::create_dir_all(root.join("samples")).unwrap();
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     let config = crate::config::load("quickstart", &sets).unwrap();
     fs::write(root.join("config.toml"), config.to_toml()).unwrap();
-    let provenance = serde_json::json!({"version": 2, "data_dir": null, "train": 9, "eval": before.len(), "digest": "", "trained_on": 0, "eval_digest": ""});
-    fs::write(root.join("data.json"), provenance.to_string()).unwrap();
-    lines(
-        &root.join("metrics.jsonl"),
-        &(1..=10).map(step).collect::<Vec<_>>(),
-    );
-    lines(
-        &root.join("timings.jsonl"),
-        &(1..=10).map(timing).collect::<Vec<_>>(),
-    );
-    lines(
-        &root.join("eval.jsonl"),
-        &[evaluation(0, before), evaluation(10, after)],
-    );
-    let alarm = |step, state| AlarmRecord {
-        step,
-        alarm: Alarm::LengthCollapse,
-        state,
-        text: "2 tokens long, <b>8</b> over the first".into(),
+    provenance(root, 2, 0, "");
+    lines(&root.join("metrics.jsonl"), (1..=10).map(step));
+    lines(&root.join("timings.jsonl"), (1..=10).map(timing));
+    let evaluations = [evaluation(0, before), evaluation(10, after)];
+    lines(&root.join("eval.jsonl"), evaluations);
+    let alarm = |step, state| {
+        let text = "2 tokens long, <b>8</b> over the first";
+        json!({"step": step, "alarm": "length-collapse", "state": state, "text": text})
     };
-    lines(
-        &root.join("alarms.jsonl"),
-        &[alarm(6, AlarmState::Raised), alarm(8, AlarmState::Cleared)],
-    );
+    let alarms = [alarm(6, "raised"), alarm(8, "cleared")];
+    lines(&root.join("alarms.jsonl"), alarms);
     lines(&root.join("samples/eval-0.jsonl"), before);
     lines(&root.join("samples/eval-10.jsonl"), after);
+}
+
+/// Such a folder with one and four correct of each eight samples of 24 tasks.
+fn run_folder(root: &Path) {
+    folder_of(root, &[], &records(0..24, 1), &records(0..24, 4));
+}
+
+/// The page of the run in a folder, which is checked to be well formed.
+fn page_of_run(root: &Path) -> String {
+    page_of(&[RunData::read(root).unwrap()], root)
+}
+
+fn page_of(runs: &[RunData], out: &Path) -> String {
+    let page = fs::read_to_string(write(runs, out).unwrap()).unwrap();
+    assert_eq!(unbalanced(&page), Vec::<String>::new());
+    page
 }
 
 /// Start tags without an end tag, and end tags without a start tag.
@@ -186,10 +146,8 @@ fn unbalanced(page: &str) -> Vec<String> {
     let mut wrong = Vec::new();
     for tag in page.split('<').skip(1) {
         let tag = tag.split('>').next().unwrap_or("");
-        let name = tag
-            .split([' ', '\n', '/'])
-            .find(|name| !name.is_empty())
-            .unwrap_or("");
+        let mut names = tag.split([' ', '\n', '/']);
+        let name = names.find(|name| !name.is_empty()).unwrap_or("");
         if let Some(end) = tag.strip_prefix('/') {
             match open.pop() {
                 Some(start) if start == end => {}
@@ -199,20 +157,15 @@ fn unbalanced(page: &str) -> Vec<String> {
             open.push(name);
         }
     }
-    wrong.extend(
-        open.into_iter()
-            .map(|name| format!("<{name}> without an end")),
-    );
+    wrong.extend(open.iter().map(|name| format!("<{name}> without an end")));
     wrong
 }
 
 #[test]
-fn a_page_is_well_formed_and_has_no_requests_and_no_scripts() {
+fn a_page_shows_the_figures_and_has_no_requests_and_no_scripts() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
-    let page = write(&[RunData::read(folder.path()).unwrap()], folder.path()).unwrap();
-    let text = fs::read_to_string(page).unwrap();
-    assert_eq!(unbalanced(&text), Vec::<String>::new());
+    let page = page_of_run(folder.path());
     for forbidden in [
         "<script",
         "<img",
@@ -224,81 +177,14 @@ fn a_page_is_well_formed_and_has_no_requests_and_no_scripts() {
         "http://",
         "https://",
     ] {
-        let matches = text
-            .match_indices(forbidden)
-            .map(|(at, _)| &text[at.saturating_sub(40)..at]);
+        let matches = page.match_indices(forbidden);
+        let mut matches = matches.map(|(at, _)| &page[at.saturating_sub(40)..at]);
         // The completion's own markup is on the page as text.
-        let matches: Vec<&str> = matches
-            .filter(|before| !before.contains("&lt;script") && !before.contains("&lt;"))
-            .collect();
-        assert!(matches.is_empty(), "{forbidden}: {matches:?}");
+        assert!(matches.all(|before| before.contains("&lt;")), "{forbidden}");
     }
-    assert!(
-        text.contains("&lt;/pre&gt;&lt;script"),
-        "the hostile completion is shown"
-    );
-    assert!(text.contains("default-src 'none'"));
-}
-
-#[test]
-fn the_heading_names_extensions_after_which_updates_were_made() {
-    let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
-    run_folder(root);
-    let extension = |updates_before, updates, equal| ExtensionRecord {
-        step: updates_before,
-        updates_before,
-        updates,
-        equal,
-        lr_before: Some(1e-5),
-        lr: 1e-5,
-        at: 0.0,
-        version: "0.2.0".into(),
-    };
-    let shown = |extensions: &[ExtensionRecord]| {
-        lines(&root.join("extended.jsonl"), extensions);
-        let page = write(&[RunData::read(root).unwrap()], root).unwrap();
-        fs::read_to_string(page).unwrap()
-    };
-    // The run has 10 updates.
-    let (first, second) = (extension(4, 6, true), extension(6, 10, false));
-    assert!(
-        shown(std::slice::from_ref(&first))
-            .contains("extended <b>after 4; equals a run of this length from the start</b>")
-    );
-    assert!(
-        shown(&[first, second])
-            .contains("<b>after 4 and 6; differs from a run of this length from the start</b>")
-    );
-    assert!(!shown(&[extension(10, 20, true)]).contains("extended <b>"));
-}
-
-#[test]
-fn the_page_shows_the_figures_of_the_samples() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let run = RunData::read(folder.path()).unwrap();
-    let comparison = Comparison::of(&run).unwrap();
-    let labels: Vec<&str> = comparison
-        .rows
-        .iter()
-        .map(|row| row.label.as_str())
-        .collect();
-    assert_eq!(
-        labels,
-        ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"]
-    );
-    // One and four correct of each eight samples.
-    assert_eq!(
-        (
-            comparison.rows[0].before.mean,
-            comparison.rows[0].after.mean
-        ),
-        (0.125, 0.5)
-    );
-    assert!(comparison.rows[0].gain.interval.unwrap().is_above_zero());
-    let text = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
     for words in [
+        "&lt;/pre&gt;&lt;script",
+        "default-src 'none'",
         "12.5%",
         "50.0%",
         "+37.5 points",
@@ -310,8 +196,36 @@ fn the_page_shows_the_figures_of_the_samples() {
         "Training Pass@k",
         "few-shot-boxed",
     ] {
-        assert!(text.contains(words), "{words}");
+        assert!(page.contains(words), "{words}");
     }
+}
+
+#[test]
+fn the_heading_names_extensions_after_which_updates_were_made() {
+    let folder = tempfile::tempdir().unwrap();
+    let root = folder.path();
+    run_folder(root);
+    let extension = |updates_before: usize, updates: usize, equal: bool| {
+        json!({"step": updates_before, "updates_before": updates_before, "updates": updates, "from": updates_before,
+            "redrawn": false, "equal": equal, "lr": 1e-5, "at": 0.0, "version": "0.2.0"})
+    };
+    // The run has 10 updates.
+    let both = [extension(4, 6, true), extension(6, 10, false)];
+    for (extensions, words) in [
+        (
+            &both[..1],
+            "extended <b>after 4; equals a run of this length from the start</b>",
+        ),
+        (
+            &both,
+            "<b>after 4 and 6; differs from a run of this length from the start</b>",
+        ),
+    ] {
+        lines(&root.join("extended.jsonl"), extensions);
+        assert!(page_of_run(root).contains(words), "{words}");
+    }
+    lines(&root.join("extended.jsonl"), [extension(10, 20, true)]);
+    assert!(!page_of_run(root).contains("extended <b>"));
 }
 
 /// Takes the verdicts of these samples of tasks away.
@@ -327,112 +241,63 @@ fn unjudge(records: &mut [Record], is_masked: impl Fn(usize, usize) -> bool) {
 #[test]
 fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
     let folder = tempfile::tempdir().unwrap();
-    let (mut before, mut after) = (records(1), records(4));
+    let (mut before, mut after) = (records(0..24, 1), records(0..24, 4));
     // Before training, task 3 has no verdict. After it, a sample of task 5 has none.
     unjudge(&mut before, |task, _| task == 3);
     unjudge(&mut after, |task, sample| (task, sample) == (5, 0));
     folder_of(folder.path(), &[], &before, &after);
-    let run = RunData::read(folder.path()).unwrap();
-    let of_samples = Comparison::of(&run).unwrap();
-    let of_log = Comparison::of(&RunData {
-        before: Vec::new(),
-        ..run.clone()
-    });
-    for comparison in [&of_samples, &of_log.unwrap()] {
-        for (row, tasks) in comparison.rows.iter().zip([23, 22]) {
-            let difference = row.after.mean - row.before.mean;
-            assert!((row.gain.mean - difference).abs() < 1e-12, "{row:?}");
-            let all = [row.before, row.after, row.gain].map(|estimate| estimate.tasks);
-            assert_eq!(all, [tasks; 3]);
-        }
+    let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
+    let labels = comparison.rows.iter().map(|row| row.label.as_str());
+    let expected = ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"];
+    assert!(labels.eq(expected));
+    for (row, tasks) in comparison.rows.iter().zip([23, 22]) {
+        let difference = row.after.mean - row.before.mean;
+        assert!((row.gain.mean - difference).abs() < 1e-12, "{row:?}");
+        let all = [row.before, row.after, row.gain].map(|estimate| estimate.tasks);
+        assert_eq!(all, [tasks; 3]);
     }
-    let text = of_samples.text();
+    let (text, page) = (comparison.text(), page_of_run(folder.path()));
     for words in ["Pass@1 (23 of 24 tasks)  ", "Pass@4 (22 of 24 tasks)  "] {
         assert!(text.contains(words), "{text}");
     }
-    let page = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
-    assert_eq!(unbalanced(&page), Vec::<String>::new());
-    for words in [
-        "Pass@1 on 23 of 24 held-out tasks<",
-        "<td class=\"words\">22 of 24 tasks</td>",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
-}
-
-#[test]
-fn without_sample_files_the_evaluations_of_the_run_are_compared() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
+    let cell = "<td class=\"words\">22 of 24 tasks</td>";
+    assert!(page.contains("Pass@1 on 23 of 24 held-out tasks<") && page.contains(cell));
+    // Without samples, the answers in any form are not known.
     fs::remove_dir_all(folder.path().join("samples")).unwrap();
-    let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
-    assert_eq!(
-        (
-            comparison.rows[0].before.mean,
-            comparison.rows[0].after.mean
-        ),
-        (0.125, 0.5)
-    );
-    assert_eq!(comparison.rows.len(), 2);
+    let run = RunData::read(folder.path()).unwrap();
+    assert_eq!(Comparison::of(&run).unwrap().rows[..], comparison.rows[..2]);
 }
 
 #[test]
 fn a_page_never_calls_a_trained_on_task_held_out() {
     let folder = tempfile::tempdir().unwrap();
-    let root = folder.path();
-    run_folder(root);
-    let page =
-        || fs::read_to_string(write(&[RunData::read(root).unwrap()], root).unwrap()).unwrap();
+    run_folder(folder.path());
     let held_out = [
         "24 held-out tasks",
         "Held-out Pass@1",
         "it was not trained on",
     ];
-    assert!(held_out.iter().all(|words| page().contains(words)));
-    let note = |version: u32, trained_on: usize| {
-        let note = serde_json::json!({"version": version, "data_dir": null, "train": 9, "eval": 24, "digest": "", "trained_on": trained_on, "eval_digest": ""});
-        fs::write(root.join("data.json"), note.to_string()).unwrap();
-    };
     // The count of another version is not used.
-    note(1, 0);
-    let text = page();
-    assert!(text.contains("24 tasks") && !held_out.iter().any(|words| text.contains(words)));
-    note(2, 24);
-    let text = page();
-    assert!(
-        text.contains("24 tasks that it was also trained on")
-            && text.contains("evaluated on tasks it was also trained on")
-            && !held_out.iter().any(|words| text.contains(words))
-    );
-    note(2, 3);
-    let text = page();
-    assert!(
-        text.contains("24 tasks, 3 of which it was also trained on")
-            && !held_out.iter().any(|words| text.contains(words))
-    );
-}
-
-#[test]
-fn the_table_has_each_pass_at_k_that_the_evaluation_has() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let evaluations = [(0, records(1)), (10, records(4))].map(|(step, records)| {
-        let mut evaluation = evaluation(step, &records);
-        let estimate = evaluation.pass_at[&4];
-        evaluation.pass_at = [1, 2].map(|k| (k, estimate)).into();
-        evaluation
-    });
-    lines(&folder.path().join("eval.jsonl"), &evaluations);
-    let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
-    let labels: Vec<&str> = comparison
-        .rows
-        .iter()
-        .map(|row| row.label.as_str())
-        .collect();
-    assert_eq!(
-        labels,
-        ["Pass@1", "Pass@2", "Pass@1, any form", "Pass@2, any form"]
-    );
+    for (version, trained_on, words) in [
+        (2, 0, held_out),
+        (1, 0, ["24 tasks"; 3]),
+        (
+            2,
+            24,
+            [
+                "24 tasks that it was also trained on",
+                "evaluated on tasks it was also trained on",
+                "",
+            ],
+        ),
+        (2, 3, ["24 tasks, 3 of which it was also trained on"; 3]),
+    ] {
+        provenance(folder.path(), version, trained_on, "");
+        let page = page_of_run(folder.path());
+        assert!(words.iter().all(|words| page.contains(words)), "{words:?}");
+        let says_it = held_out.iter().any(|words| page.contains(words));
+        assert_eq!(says_it, words == held_out, "{words:?}");
+    }
 }
 
 #[test]
@@ -440,79 +305,72 @@ fn a_token_in_the_address_of_an_older_run_is_not_shown() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     run_folder(root);
-    let config = fs::read_to_string(root.join("config.toml")).unwrap();
-    let config = format!("{config}\n").replacen(
-        "[verifier]\n",
-        "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\\r\"\n",
-        1,
-    );
+    let config = fs::read_to_string(root.join("config.toml")).unwrap() + "\n";
+    let url = "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\\r\"\n";
+    let config = config.replacen("[verifier]\n", url, 1);
     fs::write(root.join("config.toml"), config).unwrap();
-    let run = RunData::read(root).unwrap();
-    let address = run.config.as_ref().unwrap().verifier.url.as_deref();
+    let config = RunData::read(root).unwrap().config.unwrap();
+    let address = config.verifier.url.as_deref();
     assert_eq!(address, Some("http://10.0.0.1:8700\r"));
-    let page = fs::read_to_string(write(&[run], root).unwrap()).unwrap();
+    let page = page_of_run(root);
     assert!(page.contains("http://10.0.0.1:8700") && !page.contains("s3cret"));
 }
 
 #[test]
-fn a_young_or_killed_run_is_read_and_rendered() {
+fn a_young_or_killed_run_is_rendered_and_a_damaged_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     fs::write(root.join("config.toml"), "not = 'ours'").unwrap();
     let nothing = RunData::read(root).unwrap();
     assert!(nothing.config.is_none() && nothing.steps.is_empty());
-    assert_eq!(
-        unbalanced(&fs::read_to_string(write(&[nothing], root).unwrap()).unwrap()),
-        Vec::<String>::new()
-    );
+    page_of_run(root);
     let whole = serde_json::to_string(&step(1)).unwrap();
-    fs::write(
-        root.join("metrics.jsonl"),
-        format!("{whole}\n{}", &whole[..40]),
-    )
-    .unwrap();
+    let metrics = root.join("metrics.jsonl");
+    fs::write(&metrics, format!("{whole}\n{}", &whole[..40])).unwrap();
     assert_eq!(RunData::read(root).unwrap().steps.len(), 1);
-}
-
-#[test]
-fn the_error_names_a_damaged_line() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    fs::write(folder.path().join("metrics.jsonl"), "{}\n").unwrap();
-    let error = RunData::read(folder.path()).unwrap_err().to_string();
-    assert!(error.contains("metrics.jsonl, line 1"), "{error}");
-    let error = RunData::read(Path::new("no-such-run"))
-        .unwrap_err()
-        .to_string();
-    assert!(error.contains("no-such-run is not a run folder"), "{error}");
-}
-
-#[test]
-fn the_csv_files_of_the_page_are_complete_tables() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    write(&[RunData::read(folder.path()).unwrap()], folder.path()).unwrap();
-    for (file, rows) in [("report-metrics.csv", 11), ("report-before-after.csv", 5)] {
-        let text = fs::read_to_string(folder.path().join(file)).unwrap();
-        let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
-        assert_eq!(widths.len(), rows, "{file}");
-        // The names here contain no commas, except `Pass@1, any form`, which is quoted.
-        let unquoted = text.lines().filter(|line| !line.contains('"'));
-        assert!(
-            unquoted
-                .map(|line| line.split(',').count())
-                .all(|width| width == widths[0]),
-            "{file}"
-        );
+    fs::write(&metrics, "{}\n").unwrap();
+    for (root, words) in [
+        (root, "metrics.jsonl, line 1"),
+        (Path::new("no-such-run"), "no-such-run is not a run folder"),
+    ] {
+        let error = RunData::read(root).unwrap_err().to_string();
+        assert!(error.contains(words), "{error}");
     }
-    let metrics = fs::read_to_string(folder.path().join("report-metrics.csv")).unwrap();
+}
+
+#[test]
+fn the_csv_files_are_complete_and_an_evaluation_has_the_same_interval_everywhere() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let run = RunData::read(folder.path()).unwrap();
+    // The log has the tasks in the order of evaluation, 9 before 10, and the table in the order of their ids.
+    let logged = run.evals.last().unwrap().pass_at[&1];
+    assert_eq!(Comparison::of(&run).unwrap().rows[0].after, logged);
+    let (interval, page) = (logged.interval.unwrap(), page_of_run(folder.path()));
+    let [low, high] = [interval.low, interval.high].map(|end| format!("{:.1}", 100.0 * end));
+    let shown = format!(">50.0<small class=\"ends\">{low} to {high}</small>");
+    assert!(page.contains(&shown), "{shown}");
+    let csv = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
+    let written = format!(",{},{},{},", logged.mean, interval.low, interval.high);
+    assert!(
+        csv("report-before-after.csv").contains(&written),
+        "{written}"
+    );
+    for (file, rows) in [("report-metrics.csv", 11), ("report-before-after.csv", 5)] {
+        let text = csv(file);
+        // The names here contain no commas, except `Pass@1, any form`, which is quoted.
+        let text = text.replace("1, any", "1 any").replace("4, any", "4 any");
+        let widths: Vec<usize> = text.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(widths, vec![widths[0]; rows], "{file}");
+    }
+    let metrics = csv("report-metrics.csv");
     for column in ["run,step,", ",grad_norm,", ",pass_at.1,", ",time.backward,"] {
         assert!(metrics.lines().next().unwrap().contains(column), "{column}");
     }
 }
 
 #[test]
-fn a_quantity_has_a_chart_if_any_run_has_it() {
+fn a_quantity_has_a_chart_if_any_run_has_it_and_the_chart_of_clipping_counts_updates() {
     let folder = tempfile::tempdir().unwrap();
     let [plain, held] = ["plain", "held"].map(|name| folder.path().join(name));
     run_folder(&plain);
@@ -520,35 +378,23 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
     let mut steps: Vec<StepRecord> = (1..=10).map(step).collect();
     for step in &mut steps {
         step.algo.kl_reference = Some(0.01 * step.step as f64);
-    }
-    steps[0].auto_h = Some(PhaseSize::after(&[], 0.5, 16));
-    lines(&held.join("metrics.jsonl"), &steps);
-    let titles = |folders: &[&Path]| -> Vec<String> {
-        let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
-        let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
-        charts.into_iter().map(|chart| chart.title).collect()
-    };
-    let (without, with) = (titles(&[&plain]), titles(&[&plain, &held]));
-    for title in ["Divergence from the reference", "Updates of a phase"] {
-        let title = title.to_owned();
-        assert!(!without.contains(&title) && with.contains(&title));
-    }
-    assert_eq!(with.len(), without.len() + 2);
-}
-
-#[test]
-fn the_charts_say_how_many_updates_were_clipped_and_count_groups_that_mix_prompts() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let mut steps: Vec<StepRecord> = (1..=10).map(step).collect();
-    for step in &mut steps {
         // With `mix_groups` a mini-batch has more prompts than groups.
         step.prompts = 40;
         step.grad_scale = Some(if step.step <= 3 { 0.5 } else { 1.0 });
     }
-    lines(&folder.path().join("metrics.jsonl"), &steps);
-    let runs = [RunData::read(folder.path()).unwrap()];
-    let charts = super::curves::charts(&super::run_labels::titles(&runs), &runs);
+    steps[0].auto_h = Some(PhaseSize::after(&[], 0.5, 16));
+    lines(&held.join("metrics.jsonl"), &steps);
+    let charts = |folders: &[&Path]| {
+        let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
+        curves::charts(&run_labels::titles(&runs), &runs)
+    };
+    let (without, with) = (charts(&[&plain]), charts(&[&plain, &held]));
+    let has = |charts: &[super::chart::Chart], title| charts.iter().any(|it| it.title == title);
+    for title in ["Divergence from the reference", "Updates of a phase"] {
+        assert!(!has(&without, title) && has(&with, title));
+    }
+    assert_eq!(with.len(), without.len() + 2);
+    let charts = charts(&[&held]);
     let chart = |title: &str| charts.iter().find(|chart| chart.title == title).unwrap();
     let note = &chart("Gradient kept").note;
     assert!(note.ends_with("; clipped updates: 30.0%"), "{note}");
@@ -557,23 +403,49 @@ fn the_charts_say_how_many_updates_were_clipped_and_count_groups_that_mix_prompt
 }
 
 #[test]
-fn an_evaluation_has_the_same_interval_in_the_log_the_table_and_the_csv() {
+fn with_fewer_than_twenty_tasks_there_is_no_interval_and_no_conclusion_anywhere() {
     let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let run = RunData::read(folder.path()).unwrap();
-    let rows = Comparison::of(&run).unwrap().rows;
-    // The log has the tasks in the order of evaluation, 9 before 10, and the table in the order of their ids.
-    let logged = run.evals.last().unwrap().pass_at[&1];
-    assert_eq!(rows[0].after, logged);
-    let interval = logged.interval.unwrap();
-    let text = fs::read_to_string(write(&[run], folder.path()).unwrap()).unwrap();
-    let shown = format!(
-        ">50.0<small class=\"ends\">{:.1} to {:.1}</small>",
-        100.0 * interval.low,
-        100.0 * interval.high
+    let root = folder.path();
+    let reported = |tasks: usize| {
+        folder_of(root, &[], &records(0..tasks, 2), &records(0..tasks, 6));
+        let text = Comparison::of(&RunData::read(root).unwrap())
+            .unwrap()
+            .text();
+        (page_of_run(root), text)
+    };
+    let (page, text) = reported(1);
+    for claim in [
+        "the model got",
+        "lies above zero",
+        "95% interval +",
+        "class=\"interval\"",
+        "1 held-out tasks",
+    ] {
+        assert!(!page.contains(claim), "{claim}");
+    }
+    for words in [
+        "on 1 held-out task<",
+        "no conclusion: with 1 task, fewer than 20",
+        "A figure of fewer than 20 tasks has no interval",
+    ] {
+        assert!(page.contains(words), "{words}");
+    }
+    let none = "no interval: 1 task, and it takes 20, so nothing is concluded";
+    assert!(
+        !text.contains("95% interval") && text.contains(none),
+        "{text}"
     );
-    assert!(text.contains(&shown), "{shown}");
-    let csv = fs::read_to_string(folder.path().join("report-before-after.csv")).unwrap();
-    let written = format!(",{},{},{},", logged.mean, interval.low, interval.high);
-    assert!(csv.contains(&written), "{written} in {csv}");
+    let csv = fs::read_to_string(root.join("report-before-after.csv")).unwrap();
+    assert!(csv.contains("Pass@1,1,4,0.5,,,1,,,0.5,,\n"), "{csv}");
+    // Older versions wrote intervals of few tasks.
+    let old = fs::read_to_string(root.join("eval.jsonl")).unwrap();
+    let old = old.replace("\"low\":null,\"high\":null", "\"low\":0.5,\"high\":0.5");
+    assert!(old.contains("\"low\":0.5"));
+    fs::write(root.join("eval.jsonl"), old).unwrap();
+    let evals = RunData::read(root).unwrap().evals;
+    let mut estimates = evals.iter().map(|eval| eval.pass_at[&1]);
+    assert!(estimates.all(|estimate| estimate.interval.is_none()));
+    let (nineteen, twenty) = (reported(19), reported(20));
+    assert!(!nineteen.0.contains("the model got") && !nineteen.1.contains("interval)"));
+    assert!(twenty.0.contains("the model got better") && twenty.1.contains("(95% interval)"));
 }

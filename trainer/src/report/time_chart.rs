@@ -1,53 +1,88 @@
-//! The time of a run, split into activities that add up to the total.
+//! Times as stacked bars: the activities of a run add up to its total.
 
 use super::axis::{ValueFormat, format_value};
+use super::rows::{Form, Mark, Row, Rows};
 use super::run_data::RunData;
-use super::stacked_bars::{Bar, Stack};
 use crate::record::{Activity, RunTimes};
 
+/// A bar: its label, its total in words, and the seconds of each part with what is said of it in brackets.
+pub(crate) type Bar = (String, String, Vec<(f64, Option<String>)>);
+
+/// Stacked bars of these parts. The legend of a single bar has its percentages.
+pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<Bar>) -> Rows {
+    let words = |name: &str, number: String, remark: &Option<String>| match remark {
+        Some(remark) => format!("{name} {number} ({remark})"),
+        None => format!("{name} {number}"),
+    };
+    let names = parts.iter().map(|part| part.name());
+    let names: Vec<String> = match &bars[..] {
+        [(_, _, values)] => {
+            let total: f64 = values.iter().map(|(seconds, _)| seconds).sum();
+            let share = |seconds: f64| format!("{:.0}%", 100.0 * seconds / total.max(1e-9));
+            let each = names.zip(values);
+            each.map(|(name, (seconds, remark))| words(name, share(*seconds), remark))
+                .collect()
+        }
+        _ => names.map(str::to_owned).collect(),
+    };
+    let row = |(label, total, values): Bar| {
+        let mut end = 0.0;
+        let marks = values
+            .iter()
+            .enumerate()
+            .map(|(number, (seconds, remark))| {
+                let (start, name) = (end, parts[number].name());
+                end += seconds;
+                let tooltip = words(name, format_value(*seconds, ValueFormat::Seconds), remark);
+                Mark(number, 0, Form::Bar(start, end, tooltip))
+            });
+        Row {
+            marks: marks.collect(),
+            tooltip: label.clone(),
+            label,
+            total,
+        }
+    };
+    Rows {
+        title: title.to_owned(),
+        note,
+        unit: ValueFormat::Seconds,
+        names,
+        margin: None,
+        rows: bars.into_iter().map(row).collect(),
+    }
+}
+
 /// The seconds of each activity that any of the runs has, with a bar for each run that has times. The labels are the runs' titles.
-pub(super) fn stack(titles: &[String], runs: &[RunData]) -> Option<Stack> {
-    let all: Vec<(&String, RunTimes)> = titles
-        .iter()
-        .zip(runs.iter().map(RunData::times))
+pub(super) fn of_runs(titles: &[String], runs: &[RunData]) -> Rows {
+    let times = titles.iter().zip(runs.iter().map(RunData::times));
+    let times: Vec<(&String, RunTimes)> = times
         .filter(|(_, times)| !times.seconds.is_empty())
         .collect();
-    let parts: Vec<Activity> = Activity::ALL
-        .into_iter()
-        .filter(|part| {
-            all.iter()
-                .any(|(_, times)| times.seconds.contains_key(part))
-        })
-        .collect();
-    let bars = all.iter().map(|(title, times)| bar(title, times, &parts));
-    (!all.is_empty()).then(|| Stack {
-        title: "Where the time went".into(),
-        note: "training is the time without start, evaluation and lost work, as in the paper's runtimes; judging runs beside inference, so only the wait for the last \
-               verdicts counts; in brackets: the peak of memory"
+    let has = |part: &Activity| times.iter().any(|(_, it)| it.seconds.contains_key(part));
+    let parts: Vec<Activity> = Activity::ALL.into_iter().filter(has).collect();
+    let bars = times.iter().map(|(title, times)| bar(title, times, &parts));
+    stacked(
+        "Where the time went",
+        "training is the time without start, evaluation and lost work, as in the paper's runtimes; judging runs beside inference, so only the wait for the last verdicts counts; \
+         in brackets: the peak of memory"
             .into(),
-        parts: parts.iter().map(|part| part.name().to_owned()).collect(),
-        bars: bars.collect(),
-    })
+        &parts,
+        bars.collect(),
+    )
 }
 
 fn bar(title: &str, times: &RunTimes, parts: &[Activity]) -> Bar {
     let seconds = |value| format_value(value, ValueFormat::Seconds);
-    let total = if times.seconds.contains_key(&Activity::Start) {
-        format!(
-            "{} training, {} in all",
-            seconds(times.training()),
-            seconds(times.wall())
-        )
-    } else {
-        // Without a clock, evaluations are not distinguished.
-        format!("{} in all", seconds(times.wall()))
+    let all = format!("{} in all", seconds(times.wall()));
+    // Without a clock, evaluations are not distinguished.
+    let total = match times.seconds.contains_key(&Activity::Start) {
+        true => format!("{} training, {all}", seconds(times.training())),
+        false => all,
     };
-    Bar {
-        label: title.to_owned(),
-        total,
-        values: parts.iter().map(|part| times.of_activity(*part)).collect(),
-        remarks: parts.iter().map(|part| memory(times, *part)).collect(),
-    }
+    let parts = parts.iter();
+    let values = parts.map(|part| (times.of_activity(*part), memory(times, *part)));
+    (title.to_owned(), total, values.collect())
 }
 
 /// The peaks of an activity's memory, for people to read.
@@ -76,11 +111,15 @@ mod tests {
             memory: [(Activity::Forward, 3 << 29), (Activity::Start, 1 << 30)].into(),
             device_memory: [(Activity::Forward, 5 << 30)].into(),
         };
-        let bar = bar("a", &times, &parts);
-        assert_eq!(bar.total, "40 s training, 60 s in all");
-        assert_eq!(bar.values, [5.0, 40.0, 15.0]);
-        let remarks: Vec<&str> = bar.remarks.iter().flatten().map(String::as_str).collect();
-        assert_eq!(remarks, ["1.0 GiB", "1.5 GiB, GPU 5.0 GiB"]);
-        assert_eq!(bar.remarks[2], None);
+        let rows = stacked("t", "n".into(), &parts, vec![bar("a", &times, &parts)]);
+        let names = [
+            "start 8% (1.0 GiB)",
+            "forward 67% (1.5 GiB, GPU 5.0 GiB)",
+            "evaluation 25%",
+        ];
+        assert_eq!(rows.names, names);
+        assert_eq!(rows.rows[0].total, "40 s training, 60 s in all");
+        let tooltip = "forward 40 s (1.5 GiB, GPU 5.0 GiB)".to_owned();
+        assert_eq!(rows.rows[0].marks[1].2, Form::Bar(5.0, 45.0, tooltip));
     }
 }

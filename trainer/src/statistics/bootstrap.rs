@@ -27,29 +27,19 @@ impl Outcomes {
         numbers.sort_unstable();
         numbers.dedup();
         assert!(!numbers.is_empty(), "there are tasks");
-        let of = |task: usize| {
-            numbers
-                .binary_search(&cluster[task])
-                .expect("every task's cluster is in the list")
-        };
-        let mut sizes = vec![0.0; numbers.len()];
-        for task in 0..cluster.len() {
-            sizes[of(task)] += 1.0;
-        }
-        let sums_of = |run: &Vec<f64>| {
-            assert_eq!(run.len(), cluster.len(), "every run has every task");
+        // By cluster, the sum of a number of each task.
+        let sums_of = |values: &[f64]| {
+            assert_eq!(values.len(), cluster.len(), "every run has every task");
             let mut sums = vec![0.0; numbers.len()];
-            for (task, value) in run.iter().enumerate() {
-                sums[of(task)] += value;
+            for (value, number) in values.iter().zip(cluster) {
+                sums[numbers.partition_point(|other| other < number)] += value;
             }
             sums
         };
+        let sums = |arm: &Vec<Vec<f64>>| arm.iter().map(|run| sums_of(run)).collect();
         Self {
-            sums: values
-                .iter()
-                .map(|arm| arm.iter().map(sums_of).collect())
-                .collect(),
-            sizes,
+            sums: values.iter().map(sums).collect(),
+            sizes: sums_of(&vec![1.0; cluster.len()]),
         }
     }
 
@@ -93,24 +83,21 @@ impl Outcomes {
     #[must_use]
     pub fn resample(&self) -> Resamples {
         let seeds = self.sums.first().map_or(0, Vec::len);
+        let clusters = self.sizes.len();
         let mut random = SplitMix(SEED);
-        let mut means = Vec::with_capacity(RESAMPLES);
-        for _ in 0..RESAMPLES {
+        let mut resample = || {
             let drawn: Vec<usize> = (0..seeds).map(|_| random.below(seeds)).collect();
-            let mut weights = vec![0.0; self.sizes.len()];
-            for _ in 0..self.sizes.len() {
-                weights[random.below(self.sizes.len())] += 1.0;
+            let mut weights = vec![0.0; clusters];
+            for _ in 0..clusters {
+                weights[random.below(clusters)] += 1.0;
             }
-            means.push(
-                (0..self.sums.len())
-                    .map(|arm| {
-                        let by_seed = self.weighted_means(arm, &weights);
-                        drawn.iter().map(|seed| by_seed[*seed]).sum::<f64>() / seeds as f64
-                    })
-                    .collect(),
-            );
-        }
-        Resamples(means)
+            let mean = |arm| {
+                let by_seed = self.weighted_means(arm, &weights);
+                drawn.iter().map(|seed| by_seed[*seed]).sum::<f64>() / seeds as f64
+            };
+            (0..self.sums.len()).map(mean).collect()
+        };
+        Resamples((0..RESAMPLES).map(|_| resample()).collect())
     }
 }
 
@@ -184,8 +171,14 @@ mod tests {
             .collect()
     }
 
-    fn each_alone(tasks: usize) -> Vec<usize> {
-        (0..tasks).collect()
+    /// The 95% interval of a statistic of the arms' means.
+    fn interval(
+        arms: &[Vec<Vec<f64>>],
+        cluster: &[usize],
+        statistic: fn(&[f64]) -> f64,
+    ) -> Interval {
+        let resamples = Outcomes::new(arms, cluster).resample();
+        resamples.distribution(statistic).interval(0.95)
     }
 
     #[test]
@@ -195,58 +188,38 @@ mod tests {
             &[0, 0, 7, 7],
         );
         assert_eq!(outcomes.by_seed(0), [0.5, 1.0]);
-        assert_eq!(outcomes.mean(0), 0.75);
-        assert_eq!(outcomes.clusters(), 2);
+        assert_eq!((outcomes.mean(0), outcomes.clusters()), (0.75, 2));
     }
 
     #[test]
-    fn the_spread_is_that_of_seeds_and_that_of_tasks_added() {
+    fn the_spread_is_that_of_seeds_and_of_clusters_of_tasks_added_and_arms_are_paired() {
+        let alone: Vec<usize> = (0..100).collect();
+        let width = |seeds: &[Vec<f64>], cluster: &[usize]| {
+            let interval = interval(&[seeds.to_vec()], cluster, |means| means[0]);
+            interval.high - interval.low
+        };
         // Seeds differ by ± 0.1 on every task, and tasks by ± 0.5. The variance is 0.1²/6 + 0.5²/100 + 0.
         let run =
             |shift: f64| -> Vec<f64> { (0..100).map(|task| f64::from(task % 2) + shift).collect() };
-        let seeds = [0.1, -0.1, 0.1, -0.1, 0.1, -0.1].map(run).to_vec();
-        let outcomes = Outcomes::new(&[seeds], &each_alone(100));
-        let interval = outcomes
-            .resample()
-            .distribution(|means| means[0])
-            .interval(0.95);
+        let seeds = [0.1, -0.1, 0.1, -0.1, 0.1, -0.1].map(run);
         let expected = 2.0 * 1.96 * (0.01_f64 / 6.0 + 0.25 / 100.0).sqrt();
-        let width = interval.high - interval.low;
-        assert!((width / expected - 1.0).abs() < 0.05, "{width} {expected}");
-    }
-
-    #[test]
-    fn tasks_that_are_drawn_together_widen_the_interval() {
+        assert!((width(&seeds, &alone) / expected - 1.0).abs() < 0.05);
         // 25 clusters of 4 equal tasks: the standard error is twice that of 100 tasks.
         let run: Vec<f64> = (0..100).map(|task| f64::from(task / 4 % 2)).collect();
-        let width = |cluster: &[usize]| {
-            let outcomes = Outcomes::new(&[vec![run.clone()]], cluster);
-            let interval = outcomes
-                .resample()
-                .distribution(|means| means[0])
-                .interval(0.95);
-            interval.high - interval.low
-        };
         let together: Vec<usize> = (0..100).map(|task| task / 4).collect();
-        let ratio = width(&together) / width(&each_alone(100));
+        let ratio = width(&[run.clone()], &together) / width(&[run], &alone);
         assert!((ratio - 2.0).abs() < 0.12, "{ratio}");
-    }
-
-    #[test]
-    fn arms_are_paired() {
         // Every task and seed is 0.1 better in the second arm, however much they differ among themselves.
-        let first = tasks(0.5, 3, 60, 5);
+        let first = tasks(0.5, 3, 100, 5);
         let shifted = |run: &Vec<f64>| run.iter().map(|value| value + 0.1).collect();
         let second: Vec<Vec<f64>> = first.iter().map(shifted).collect();
-        let resamples = Outcomes::new(&[first, second], &each_alone(60)).resample();
-        let interval = resamples
-            .distribution(|means| means[1] - means[0])
-            .interval(0.95);
+        let interval = interval(&[first, second], &alone, |means| means[1] - means[0]);
         assert!((interval.low - 0.1).abs() < 1e-9 && (interval.high - 0.1).abs() < 1e-9);
     }
 
     #[test]
-    fn p_values_follow_from_the_resamples() {
+    fn p_values_follow_from_the_resamples_and_a_null_effect_is_refused_as_often_as_the_level_says()
+    {
         let distribution = Distribution((1..=99).map(|i| f64::from(i) / 100.0 - 0.1).collect());
         // 10 of 99 are at most 0.
         assert!((distribution.p_two_sided() - 2.0 * 11.0 / 100.0).abs() < 1e-12);
@@ -255,18 +228,13 @@ mod tests {
         assert!((distribution.p_equivalence(2.0) - 0.01).abs() < 1e-12);
         let interval = distribution.interval(0.90);
         assert!((interval.low + 0.041).abs() < 1e-9 && (interval.high - 0.841).abs() < 1e-9);
-    }
-
-    #[test]
-    fn a_null_effect_is_refused_about_as_often_as_the_level_says() {
-        let refused = (0..20)
-            .filter(|repeat| {
-                let of = |arm: u64| tasks(0.3, 5, 80, 1000 + 2 * repeat + arm);
-                let resamples = Outcomes::new(&[of(0), of(1)], &each_alone(80)).resample();
-                let difference = resamples.distribution(|means| means[1] - means[0]);
-                difference.p_two_sided() <= 0.1
-            })
-            .count();
-        assert!(refused <= 6, "{refused} of 20");
+        let is_refused = |repeat: &u64| {
+            let of = |arm: u64| tasks(0.3, 5, 80, 1000 + 2 * repeat + arm);
+            let alone: Vec<usize> = (0..80).collect();
+            let resamples = Outcomes::new(&[of(0), of(1)], &alone).resample();
+            let difference = resamples.distribution(|means| means[1] - means[0]);
+            difference.p_two_sided() <= 0.1
+        };
+        assert!((0..20).filter(is_refused).count() <= 6);
     }
 }

@@ -4,6 +4,9 @@ use datasets::passk::Interval;
 
 use super::{ALPHA, Contrast, Outcomes, Resamples, holm, student};
 
+/// What a test shows if the data are too few to tell.
+const UNDETERMINED: &str = "undetermined";
+
 /// What is known of the difference between an arm and the reference.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Comparison {
@@ -44,52 +47,6 @@ impl Comparison {
     }
 }
 
-/// Whether an arm differs from the reference.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Difference {
-    /// The arm is better.
-    Better,
-    /// The arm is worse.
-    Worse,
-    /// The data are too few to tell.
-    Undetermined,
-}
-
-impl Difference {
-    /// In a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Better => "better",
-            Self::Worse => "worse",
-            Self::Undetermined => "undetermined",
-        }
-    }
-}
-
-/// Whether an arm is as good as the reference, to within the margin.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Equivalence {
-    /// The difference is within the margin.
-    Holds,
-    /// The difference is beyond the margin.
-    Refuted,
-    /// The data are too few to tell.
-    Undetermined,
-}
-
-impl Equivalence {
-    /// In a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Holds => "holds",
-            Self::Refuted => "refuted",
-            Self::Undetermined => "undetermined",
-        }
-    }
-}
-
 /// A comparison's p-values after Holm's correction, and what they show. A small difference may be certain: then the arm is better or worse, and equivalent too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Corrected {
@@ -97,10 +54,10 @@ pub struct Corrected {
     pub p_difference: f64,
     /// That of a difference of at least the margin.
     pub p_equivalence: f64,
-    /// What the test of a difference shows.
-    pub difference: Difference,
-    /// What the test of equivalence shows.
-    pub equivalence: Equivalence,
+    /// What the test of a difference shows: the arm is `better` or `worse`, or it is `undetermined`.
+    pub difference: &'static str,
+    /// Whether the arm is as good as the reference, to within the margin: it `holds`, is `refuted`, or is `undetermined`.
+    pub equivalence: &'static str,
 }
 
 /// The verdicts of a family of comparisons. The tests of a difference and those of equivalence are each corrected by Holm's method.
@@ -126,39 +83,33 @@ pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
         .collect()
 }
 
-fn difference(comparison: &Comparison, p: f64) -> Difference {
-    let estimate = comparison.difference.estimate;
-    match (
-        comparison.difference.resampled,
-        comparison.difference.over_seeds,
-    ) {
-        (Some(_), Some(over_seeds)) if p <= ALPHA => {
-            if estimate > 0.0 && over_seeds.is_above_zero() {
-                Difference::Better
-            } else if estimate < 0.0 && over_seeds.is_below_zero() {
-                Difference::Worse
-            } else {
-                Difference::Undetermined
-            }
+fn difference(comparison: &Comparison, p: f64) -> &'static str {
+    let found = &comparison.difference;
+    match (found.resampled, found.over_seeds) {
+        (Some(_), Some(seeds)) if p <= ALPHA && found.estimate > 0.0 && seeds.is_above_zero() => {
+            "better"
         }
-        _ => Difference::Undetermined,
+        (Some(_), Some(seeds)) if p <= ALPHA && found.estimate < 0.0 && seeds.is_below_zero() => {
+            "worse"
+        }
+        _ => UNDETERMINED,
     }
 }
 
-fn equivalence(comparison: &Comparison, p: f64, margin: f64) -> Equivalence {
+fn equivalence(comparison: &Comparison, p: f64, margin: f64) -> &'static str {
     let (Some(resampled), Some(over_seeds)) = (comparison.resampled_90, comparison.over_seeds_90)
     else {
-        return Equivalence::Undetermined;
+        return UNDETERMINED;
     };
     let both = [resampled, over_seeds];
     if p <= ALPHA && over_seeds.low > -margin && over_seeds.high < margin {
-        Equivalence::Holds
+        "holds"
     } else if both.iter().all(|interval| interval.low >= margin)
         || both.iter().all(|interval| interval.high <= -margin)
     {
-        Equivalence::Refuted
+        "refuted"
     } else {
-        Equivalence::Undetermined
+        UNDETERMINED
     }
 }
 
@@ -185,7 +136,6 @@ mod tests {
 
     #[test]
     fn each_verdict_needs_its_test_and_both_of_its_intervals() {
-        use Equivalence::{Holds, Refuted};
         let interval = |low: f64, high: f64| Some(Interval { low, high });
         let better = comparison(0.03, 0.09, 0.001, 0.9);
         let mut disagreeing = better.clone();
@@ -197,27 +147,18 @@ mod tests {
         (one_seed.difference.over_seeds, one_seed.over_seeds_90) = (None, None);
         let mut few_tasks = better.clone();
         (few_tasks.difference.resampled, few_tasks.resampled_90) = (None, None);
-        let nothing = (Difference::Undetermined, Equivalence::Undetermined);
+        let no = UNDETERMINED;
         for (comparison, expected) in [
-            (better, (Difference::Better, Refuted)),
-            (
-                comparison(-0.09, -0.01, 0.001, 0.9),
-                (Difference::Worse, Equivalence::Undetermined),
-            ),
-            (
-                comparison(-0.01, 0.015, 0.7, 0.001),
-                (Difference::Undetermined, Holds),
-            ),
-            (comparison(-0.05, 0.04, 0.8, 0.4), nothing),
+            (better, ("better", "refuted")),
+            (comparison(-0.09, -0.01, 0.001, 0.9), ("worse", no)),
+            (comparison(-0.01, 0.015, 0.7, 0.001), (no, "holds")),
+            (comparison(-0.05, 0.04, 0.8, 0.4), (no, no)),
             // A small difference may be certain, and equivalent.
-            (
-                comparison(0.002, 0.008, 0.001, 0.001),
-                (Difference::Better, Holds),
-            ),
-            (disagreeing, nothing),
-            (wide_over_seeds, nothing),
-            (one_seed, nothing),
-            (few_tasks, nothing),
+            (comparison(0.002, 0.008, 0.001, 0.001), ("better", "holds")),
+            (disagreeing, (no, no)),
+            (wide_over_seeds, (no, no)),
+            (one_seed, (no, no)),
+            (few_tasks, (no, no)),
         ] {
             let found = verdicts(std::slice::from_ref(&comparison), 0.02)[0];
             let found = (found.difference, found.equivalence);
@@ -225,10 +166,7 @@ mod tests {
         }
         // Several comparisons need smaller p-values.
         let one = comparison(0.01, 0.09, 0.03, 0.9);
-        for (comparisons, expected) in [
-            (vec![one.clone()], Difference::Better),
-            (vec![one; 2], Difference::Undetermined),
-        ] {
+        for (comparisons, expected) in [(vec![one.clone()], "better"), (vec![one; 2], no)] {
             assert_eq!(verdicts(&comparisons, 0.02)[0].difference, expected);
         }
     }

@@ -16,7 +16,7 @@ mod spread;
 pub mod student;
 
 pub use bootstrap::{Distribution, Outcomes, Resamples};
-pub use comparison::{Comparison, Corrected, Difference, Equivalence, verdicts};
+pub use comparison::{Comparison, Corrected, verdicts};
 pub use contrast::Contrast;
 pub use correlation::{Correlation, pearson};
 pub use holm::holm;

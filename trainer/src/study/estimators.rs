@@ -1,21 +1,9 @@
-//! The estimators that the study compares: every combination of factor, baseline and η once, and the presets.
-
-use serde::{Serialize, Serializer};
+//! The compared estimators.
 
 use crate::algo::{Baseline, Estimator, Factor, Preset};
 
 /// The compared caps.
 const ETAS: [f64; 5] = [1.0, 1.5, 2.0, 4.0, f64::INFINITY];
-
-/// The compared baselines. The baseline of the whole mini-batch is missing: here a mini-batch is one group, so it equals the group's.
-const BASELINES: [Baseline; 6] = [
-    Baseline::None,
-    Baseline::Group,
-    Baseline::Loo,
-    Baseline::WeightedGroup,
-    Baseline::WeightedLoo,
-    Baseline::OptimalLoo,
-];
 
 /// The compared presets. Their estimators are among the combinations, or are added to them if they divide by a length or a deviation.
 pub(super) const PRESETS: [Preset; 6] = [
@@ -27,66 +15,32 @@ pub(super) const PRESETS: [Preset; 6] = [
     Preset::GrpoClip,
 ];
 
-/// One estimator of the study, with its choices as a recipe names them.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct Setting {
-    /// The factor.
-    pub factor: &'static str,
-    /// The baseline.
-    pub baseline: &'static str,
-    /// The cap; `None` where neither factor nor baseline has one.
-    #[serde(serialize_with = "written")]
-    pub eta: Option<f64>,
-    /// The preset with this estimator, if any.
-    pub preset: Option<&'static str>,
-    /// The options of the measured estimator.
-    #[serde(skip)]
-    pub estimator: Estimator,
-}
-
-/// JSON has no infinity, so an infinite cap is the string `inf`.
-#[allow(clippy::ref_option, reason = "serde passes references")]
-fn written<S: Serializer>(eta: &Option<f64>, serializer: S) -> Result<S::Ok, S::Error> {
-    match eta {
-        Some(eta) if eta.is_infinite() => serializer.serialize_str("inf"),
-        eta => eta.serialize(serializer),
-    }
-}
-
-impl Setting {
-    fn new(estimator: Estimator, preset: Option<Preset>) -> Self {
-        let (factor, baseline) = (estimator.factor, estimator.baseline);
-        let has_cap = factor.has_cap() || baseline.has_cap();
-        Self {
-            factor: factor.name(),
-            baseline: baseline.name(),
-            eta: has_cap.then_some(estimator.eta),
-            preset: preset.map(Preset::name),
-            estimator,
-        }
-    }
-}
-
-/// Every setting, in the order of factors, baselines and caps, followed by the presets that are not among them.
-#[must_use]
-pub fn estimators() -> Vec<Setting> {
-    let mut all: Vec<Setting> = Vec::new();
+/// Every combination of factor, baseline and η once, those without a cap with an η of 2, and the presets. A mini-batch is one group here, so the baseline of the whole
+/// mini-batch equals the group's and is left out.
+pub(super) fn estimators() -> Vec<(Estimator, Option<Preset>)> {
+    let mut all = Vec::new();
     for factor in Factor::ALL {
-        for baseline in BASELINES {
+        for baseline in Baseline::ALL
+            .into_iter()
+            .filter(|it| *it != Baseline::Batch)
+        {
             let has_cap = factor.has_cap() || baseline.has_cap();
             let etas = if has_cap { &ETAS[..] } else { &[2.0] };
-            let estimators = etas.iter().map(|eta| plain(factor, baseline, *eta));
-            all.extend(estimators.map(|estimator| Setting::new(estimator, None)));
+            all.extend(etas.iter().map(|eta| (plain(factor, baseline, *eta), None)));
         }
     }
     for preset in PRESETS {
-        let setting = Setting::new(preset.estimator(), Some(preset));
-        let same = |other: &&mut Setting| other.estimator == setting.estimator;
-        match all.iter_mut().find(same) {
-            Some(other) => other.preset = setting.preset,
-            None => all.push(setting),
-        }
+        let estimator = preset.estimator();
+        all.retain(|(other, _)| *other != estimator);
+        all.push((estimator, Some(preset)));
     }
+    all
+}
+
+/// Those that are measured on a model, where each costs a backward pass for every group: the presets, and every factor with the baseline `loo` and η = 2.
+pub(super) fn on_a_model() -> Vec<(Estimator, Option<Preset>)> {
+    let mut all = estimators();
+    all.retain(|(it, preset)| preset.is_some() || it.baseline == Baseline::Loo && it.eta == 2.0);
     all
 }
 
@@ -108,27 +62,10 @@ mod tests {
     fn every_combination_exists_once_and_estimators_without_a_cap_have_one_entry() {
         let all = estimators();
         // Three factors with a cap: 6 baselines × 5 caps. Five factors without: four baselines without a cap, and two with 5 caps each.
-        let plain = 3 * 30 + 5 * (4 + 10);
-        assert_eq!(
-            all.len(),
-            plain + 3,
-            "rapid-author, dapo-paper and grpo-clip divide"
-        );
-        for (index, setting) in all.iter().enumerate() {
-            assert!(!all[..index].contains(setting));
-            assert!(setting.eta.is_some() || setting.estimator.eta == 2.0);
-        }
-        let presets: Vec<_> = all.iter().filter_map(|s| s.preset).collect();
-        assert_eq!(presets.len(), PRESETS.len());
-    }
-
-    #[test]
-    fn an_infinite_cap_is_valid_json() {
-        let capped = plain(Factor::WCapped, Baseline::Loo, f64::INFINITY);
-        let setting = Setting::new(capped, None);
-        assert_eq!(
-            serde_json::to_string(&setting).unwrap(),
-            r#"{"factor":"w-capped","baseline":"loo","eta":"inf","preset":null}"#
-        );
+        // rapid-author, dapo-paper and grpo-clip divide.
+        assert_eq!(all.len(), 3 * 30 + 5 * (4 + 10) + 3);
+        let is_new = |index: usize| all[..index].iter().all(|it| it.0 != all[index].0);
+        assert!((1..all.len()).all(is_new));
+        assert_eq!(on_a_model().len(), 6 + 8 - 1);
     }
 }

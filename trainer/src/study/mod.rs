@@ -1,152 +1,124 @@
-//! The bias, direction, variance and effective sample size of off-policy estimators of ∇J, measured on the code that training uses.
-//!
-//! ```text
-//! estimators ──settings──▶ toy ──────────────────────┐
-//!     │                                              ├──▶ quality ──▶ Row ──▶ JSON, CSV, page
-//!     └──settings──▶ sampled, a model ──▶ blocks ────┘
-//! ```
-//!
-//! Every coefficient comes from [`crate::algo::gradient`], the function that training uses. For the estimate ĝ of ∇J from one group:
-//!
-//! - *bias*: |E ĝ − ∇J| / |∇J|; *scale*: ⟨E ĝ, ∇J⟩ / |∇J|², and *cosine* between the two. A step of AdamW forgives a scale and does not forgive an angle;
-//! - *variance*: the trace of ĝ's variance over |∇J|², for one group;
-//! - *error of an update*: √(bias² + variance / n) for the mean of n groups, [`UPDATE_COMPLETIONS`] completions in all: bias and variance together;
-//! - *effective sample size*: (E f)² / E f² of the factor f that a completion's term is multiplied by, under the behaviour policy. It is 1 if all factors are equal.
-//!
-//! [`toy()`] computes expectations and variances exactly, since its policy's groups can be enumerated; [`sampled()`] estimates them, with standard errors.
+//! The bias, direction and variance of off-policy estimators of ∇J, measured on the code that training uses: exactly on a toy ([`toy()`]), and on a model ([`sampled()`]).
 
-mod blocks;
 mod estimators;
 mod page;
-mod plan;
-mod quality;
 mod sampled;
-mod shared_directions;
 mod toy;
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-pub use estimators::{Setting, estimators};
-pub use plan::StudyPlan;
-pub use quality::Quality;
-pub use sampled::{Behaviour, ReferenceGradient, Sampled, StudyError, Watch, sampled};
-pub use toy::{Toy, ToyResults, toy};
+pub use sampled::{Behaviour, Sampled, StudyError, StudyPlan, sampled};
+pub use toy::toy;
 
-use crate::algo::{self, AlgoError, Baseline, Estimator, LengthNorm, gradient};
-use crate::escape;
+use crate::algo::{self, Estimator, Preset};
 use crate::report::{WriteError, replace};
-use quality::{number_text, six};
 
 /// Completions of the update whose error is reported, as many as the paper's on MBPP+ and `MiniF2F`.
-pub const UPDATE_COMPLETIONS: usize = 32;
+const UPDATE_COMPLETIONS: usize = 32;
 
 /// The results of the study.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Study {
     /// On toy prompts, exactly.
-    pub toy: ToyResults,
+    pub toy: Vec<Row>,
     /// On a model.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub model: Option<Sampled>,
 }
 
-/// The distance of a behaviour policy from the policy.
+/// What one estimator does at one staleness: its estimates ĝ of ∇J from one group each. Numbers that are undefined, since ∇J is 0, are 0.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Level {
+pub struct Row {
     /// How the behaviour policy was made: `updates` or `drift` on the toy, else the behaviour model's name.
     pub course: String,
     /// Number of updates behind; if that is unknown, the behaviour model's position in the list, from 1.
     pub staleness: usize,
-    /// KL(μ‖π) of a completion, in nats.
-    #[serde(serialize_with = "six")]
-    pub kl: f64,
-    /// Mean |ℓ|.
-    #[serde(serialize_with = "six")]
-    pub abs_ell: f64,
-    /// Effective sample size of the whole weights, as a fraction.
-    #[serde(serialize_with = "six")]
+    /// The factor, as a recipe names it.
+    pub factor: &'static str,
+    /// The baseline, as a recipe names it.
+    pub baseline: &'static str,
+    /// The cap, or `inf`; `None` where neither factor nor baseline has one.
+    pub eta: Option<String>,
+    /// The preset with this estimator, if any.
+    pub preset: Option<&'static str>,
+    /// |E ĝ − ∇J| / |∇J|.
+    pub bias: f64,
+    /// The cosine of E ĝ and ∇J. A step of AdamW forgives a wrong length and does not forgive an angle.
+    pub cosine: f64,
+    /// The length of E ĝ along ∇J: ⟨E ĝ, ∇J⟩ / |∇J|².
+    pub scale: f64,
+    /// The trace of ĝ's variance over |∇J|².
+    pub variance: f64,
+    /// √(bias² + variance / n) for the mean of n groups, 32 completions in all.
+    pub update_error: f64,
+    /// Effective sample size of the whole importance weights under the behaviour policy, as a share: (E w)² / E w². It is the same for every estimator.
     pub ess: f64,
+    /// The noise that is left in the mean of the estimates and in the ∇J that it is compared with, over |∇J|: a smaller bias cannot be told from it. 0 on the toy.
+    pub noise: f64,
 }
 
-/// One estimator at one staleness.
-#[derive(Debug, Clone, PartialEq, Serialize)]
-pub struct Row {
-    /// `toy` or `model`.
-    pub policy: &'static str,
-    /// See [`Level::course`].
-    pub course: String,
-    /// See [`Level::staleness`].
-    pub staleness: usize,
-    /// Completions per group.
-    pub group_size: usize,
-    /// The estimator.
-    #[serde(flatten)]
-    pub setting: Setting,
-    /// The measured quality.
-    #[serde(flatten)]
-    pub quality: Quality,
-    /// Standard errors; absent for exact numbers.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub errors: Option<Quality>,
+/// Inner products of E ĝ = m with ∇J = g, and the trace of ĝ's variance. They are exact, or estimates; an estimated square may be negative.
+#[derive(Debug, Clone, Copy, PartialEq, Default)]
+struct InnerProducts {
+    /// |g|².
+    gradient: f64,
+    /// |m|².
+    mean: f64,
+    /// ⟨m, g⟩.
+    cross: f64,
+    /// Trace of the variance.
+    variance: f64,
+    /// Square of the noise in m and g.
+    noise: f64,
 }
 
-/// Writes `estimator.json`, `estimator.csv` and `index.html` into a folder, which is created if it does not exist; returns the page's path.
-///
-/// # Errors
-/// [`WriteError`]; each file is either written whole or left as it was.
-pub fn write(study: &Study, folder: &Path) -> Result<PathBuf, WriteError> {
-    let failed = |path: &Path, source: std::io::Error| WriteError::new(path, source);
-    std::fs::create_dir_all(folder).map_err(|source| failed(folder, source))?;
-    let json = folder.join("estimator.json");
-    let text = serde_json::to_string(study).map_err(|error| failed(&json, error.into()))?;
-    // One row per line, so that a line-based diff compares two studies.
-    let text = text.replace("},{\"policy\"", "},\n{\"policy\"") + "\n";
-    replace(&json, &text)?;
-    let rows = study.toy.rows.iter();
-    let all = rows.chain(study.model.iter().flat_map(|model| &model.rows));
-    replace(&folder.join("estimator.csv"), &csv(all))?;
-    let page = folder.join("index.html");
-    replace(&page, &page::render(study))?;
-    Ok(page)
-}
-
-/// All rows as CSV. A standard error is in the column `NAME_se`, which is empty for exact numbers.
-fn csv<'a>(rows: impl Iterator<Item = &'a Row>) -> String {
-    let mut out = String::from("policy,course,staleness,group_size,factor,baseline,eta,preset");
-    for name in Quality::NAMES {
-        let _ = write!(out, ",{name},{name}_se");
-    }
-    out.push('\n');
-    for row in rows {
-        let setting = &row.setting;
-        let _ = write!(
-            out,
-            "{},{},{},{},{},{},{},{}",
-            row.policy,
-            escape::csv(&row.course),
-            row.staleness,
-            row.group_size,
-            setting.factor,
-            setting.baseline,
-            setting.eta.map(|eta| eta.to_string()).unwrap_or_default(),
-            setting.preset.unwrap_or_default()
-        );
-        let errors = row.errors.map(|errors| errors.0);
-        for (index, number) in row.quality.0.into_iter().enumerate() {
-            let error = errors.map(|errors| number_text(errors[index]));
-            let _ = write!(
-                out,
-                ",{},{}",
-                number_text(number),
-                error.unwrap_or_default()
-            );
+impl Row {
+    /// The row of an estimator with groups of this size.
+    fn new(
+        (course, staleness): (&str, usize),
+        (estimator, preset): (Estimator, Option<Preset>),
+        group_size: usize,
+        products: &InnerProducts,
+        ess: f64,
+    ) -> Self {
+        let InnerProducts {
+            gradient,
+            mean,
+            cross,
+            ..
+        } = *products;
+        let (factor, baseline) = (estimator.factor, estimator.baseline);
+        let has_cap = factor.has_cap() || baseline.has_cap();
+        let groups = UPDATE_COMPLETIONS as f64 / group_size as f64;
+        let bias = ratio(mean + gradient - 2.0 * cross, gradient).max(0.0);
+        let variance = ratio(products.variance, gradient);
+        Self {
+            course: course.to_owned(),
+            staleness,
+            factor: factor.name(),
+            baseline: baseline.name(),
+            eta: has_cap.then(|| estimator.eta.to_string()),
+            preset: preset.map(Preset::name),
+            bias: bias.sqrt(),
+            cosine: ratio(cross, (mean * gradient).max(0.0).sqrt()).clamp(-1.0, 1.0),
+            scale: ratio(cross, gradient),
+            variance,
+            update_error: (bias + variance / groups).max(0.0).sqrt(),
+            ess,
+            noise: ratio(products.noise, gradient).sqrt(),
         }
-        out.push('\n');
     }
-    out
+}
+
+/// a / b, or 0 if b is not positive.
+fn ratio(a: f64, b: f64) -> f64 {
+    if b > 0.0 { a / b } else { 0.0 }
+}
+
+fn dot(a: &[f64], b: &[f64]) -> f64 {
+    a.iter().zip(b).map(|(a, b)| a * b).sum()
 }
 
 /// A completion in the form that the algorithms take.
@@ -160,26 +132,24 @@ fn sample<'a>(new: &'a [f32], behaviour: &'a [f32], reward: Option<f64>) -> algo
     }
 }
 
-/// The factor that an estimator gives a completion, or the mean over its tokens if each has its own. `sign` is that of the advantage, 1 or −1.
+/// Writes `estimator.json`, `estimator.csv` and `index.html` into a folder, which is created if it does not exist; returns the page's path.
 ///
-/// It is derived from [`gradient`] of this completion alone, without a baseline and without normalisation.
-fn mean_factor(
-    estimator: &Estimator,
-    new: &[f32],
-    behaviour: &[f32],
-    sign: f64,
-    max_tokens: usize,
-) -> Result<f64, AlgoError> {
-    let alone = Estimator {
-        baseline: Baseline::None,
-        length_norm: LengthNorm::None,
-        divide_by_std: false,
-        ..*estimator
-    };
-    let group = vec![sample(new, behaviour, Some(sign))];
-    let result = gradient(&alone, &[group], max_tokens)?;
-    let total: f64 = result.dlogp[0].iter().map(|d| -sign * f64::from(*d)).sum();
-    Ok(total / new.len().max(1) as f64)
+/// # Errors
+/// [`WriteError`]; each file is either written whole or left as it was.
+pub fn write(study: &Study, folder: &Path) -> Result<PathBuf, WriteError> {
+    std::fs::create_dir_all(folder).map_err(|source| WriteError::new(folder, source))?;
+    let json = folder.join("estimator.json");
+    let text =
+        serde_json::to_string(study).map_err(|error| WriteError::new(&json, error.into()))?;
+    // One row per line, so that a line-based diff compares two studies.
+    replace(
+        &json,
+        &(text.replace("},{\"course\"", "},\n{\"course\"") + "\n"),
+    )?;
+    replace(&folder.join("estimator.csv"), &page::csv(study))?;
+    let page = folder.join("index.html");
+    replace(&page, &page::render(study))?;
+    Ok(page)
 }
 
 #[cfg(test)]
@@ -187,38 +157,47 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_files_of_a_study_are_complete_and_valid() {
-        let settings = Toy {
-            values: vec![0.3],
-            group_sizes: vec![2],
-            staleness: vec![0, 2],
-            ..Toy::default()
+    fn a_shorter_mean_in_the_right_direction_has_a_bias_and_a_cosine_of_one() {
+        let row = |products: &InnerProducts| {
+            let pg = (Preset::Pg.estimator(), Some(Preset::Pg));
+            let row = Row::new(("updates", 1), pg, 4, products, 1.0);
+            let Row { bias, scale, .. } = row;
+            [bias, row.cosine, scale, row.variance, row.update_error]
         };
+        // g = (2, 0), m = (1.5, 0).
+        let products = InnerProducts {
+            gradient: 4.0,
+            mean: 2.25,
+            cross: 3.0,
+            variance: 16.0,
+            noise: 0.0,
+        };
+        assert_eq!(row(&products), [0.25, 1.0, 0.75, 4.0, 0.75]);
+        assert_eq!(row(&InnerProducts::default()), [0.0; 5]);
+    }
+
+    #[test]
+    fn the_files_of_a_study_are_complete_and_valid() {
         let mut study = Study {
-            toy: toy(&settings).unwrap(),
+            toy: toy(0, 2, &[0, 2]).unwrap(),
             model: None,
         };
-        for row in &mut study.toy.rows {
+        for row in &mut study.toy {
             row.course = format!("{}, \"b\"", row.course);
         }
-        let rows = study.toy.rows.len();
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("new/study");
         let page = std::fs::read_to_string(write(&study, &out).unwrap()).unwrap();
-        assert!(
-            !page.contains("NaN") && !page.contains("://"),
-            "the page is self-contained and contains no NaN"
-        );
-        assert_eq!(page.matches("<svg").count(), page::DRAWN.len());
+        // The page is self-contained.
+        assert!(page.contains("<svg") && !page.contains("NaN") && !page.contains("://"));
         let json = std::fs::read_to_string(out.join("estimator.json")).unwrap();
         let json: serde_json::Value = serde_json::from_str(&json).unwrap();
-        assert_eq!(json["toy"]["rows"].as_array().unwrap().len(), rows);
-        assert!(json.get("model").is_none());
+        let rows = json["toy"].as_array().unwrap().len();
+        assert!(rows == study.toy.len() && json.get("model").is_none());
         let csv = std::fs::read_to_string(out.join("estimator.csv")).unwrap();
-        assert_eq!(csv.lines().count(), 1 + rows);
-        let columns = |line: &str| line.split(',').count();
+        let columns: Vec<usize> = csv.lines().map(|line| line.split(',').count()).collect();
+        assert_eq!(columns.len(), 1 + rows);
         // The name of the course contains a comma.
-        assert!(csv.lines().skip(1).all(|line| columns(line) == 8 + 14 + 1));
-        assert_eq!(columns(csv.lines().next().unwrap()), 8 + 14);
+        assert!(columns[1..].iter().all(|found| *found == columns[0] + 1));
     }
 }

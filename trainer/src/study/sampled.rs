@@ -1,22 +1,67 @@
-//! The study on a model: estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
+//! The study on a model: the mean and the spread of estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
+//!
+//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of the noise.
+//! Over R rounds, with y for those of the policy's own groups, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
+//!
+//! ```text
+//! |E ĝ|² ≈ (|Σ x|² − Σ |x|²) / (R (R − 1)),    ⟨E ĝ, ∇J⟩ ≈ ⟨Σ x, Σ y⟩ / R²
+//! ```
 
+use std::slice;
 use std::sync::{Arc, mpsc};
 
-use engine::{CountSketch, EngineError, Group, Objectives, TokenStats};
+use engine::{CountSketch, EngineError, Group, TokenStats};
 use serde::Serialize;
 
-use super::blocks::{Blocks, Reference};
-use super::estimators::{Setting, estimators, plain};
-use super::plan::StudyPlan;
-use super::quality::ratio;
-use super::shared_directions::SharedDirections;
-use super::{Level, Row, UPDATE_COMPLETIONS, mean_factor, sample};
-use crate::algo::{self, AlgoError, Baseline, Factor, MAX_LOG_WEIGHT, gradient, log_weight};
+use super::estimators::{on_a_model, plain};
+use super::{InnerProducts, Row, dot, ratio, sample};
+use crate::algo::{self, AlgoError, Baseline, Estimator, Factor, gradient, log_weight};
+use crate::data::Prompt;
 use crate::policy::Policy;
-use crate::rollout::SampledGroup;
+use crate::rollout::{RolloutRequest, SampledGroup};
+use crate::seed;
 
-/// Groups in one backward pass for the reference.
-const CHUNK: usize = 8;
+/// Groups per prompt and model, if there are as many.
+const ROUNDS: usize = 16;
+/// Size of a gradient's sketch, in numbers; inner products of sketches are off by about √(2/65,536) = 0.6%.
+const SKETCH: usize = 65_536;
+
+/// The number of sampled completions, and how they are sampled.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+pub struct StudyPlan {
+    /// Maximum groups of each model; every prompt gets the same number.
+    pub groups: usize,
+    /// Completions of a group.
+    pub group_size: usize,
+    /// Sampling temperature.
+    pub temperature: f32,
+    /// Maximum tokens of a completion.
+    pub max_tokens: usize,
+    /// Seed of the prompts, samples and sketches.
+    pub seed: u64,
+}
+
+impl StudyPlan {
+    /// The prompts of the study, in an order that depends on the seed. Their number is such that each has [`ROUNDS`] groups.
+    #[must_use]
+    pub fn prompts(&self, all: &[Arc<Prompt>]) -> Vec<Arc<Prompt>> {
+        let order = seed::permutation(self.seed, 0, all.len());
+        let selected = order.into_iter().take((self.groups / ROUNDS).max(1));
+        selected.map(|index| all[index].clone()).collect()
+    }
+
+    /// The requests for a model: all groups of a prompt in one. Each stream has its own random numbers, so a model that is sampled twice gives independent samples.
+    #[must_use]
+    pub fn requests(&self, prompts: &[Arc<Prompt>], stream: usize) -> Vec<RolloutRequest> {
+        let samples = (self.groups / prompts.len().max(1)).max(1) * self.group_size;
+        let seed = |task: &str, sample| seed::of_sample(self.seed, stream, task, sample);
+        let request = |prompt: &Arc<Prompt>| RolloutRequest {
+            prompt: prompt.clone(),
+            seeds: (0..samples).map(|it| seed(&prompt.task.id, it)).collect(),
+        };
+        prompts.iter().map(request).collect()
+    }
+}
 
 /// Why the study has no result.
 #[derive(Debug, thiserror::Error)]
@@ -24,33 +69,22 @@ pub enum StudyError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The algorithms refuse the numbers.
-    #[error(transparent)]
-    Algo(#[from] AlgoError),
-    /// A stop was requested.
-    #[error("stopped before the study was complete")]
-    Stopped,
     /// There is no gradient to compare with.
     #[error(
-        "the model sampled {completions} completions, of which {judged} have a verdict, and no prompt has both correct and incorrect ones, so there is no gradient to compare with. \
-         Give easier tasks, raise --reference for more completions per prompt, or study a model that has learnt some of the task"
+        "no prompt has both correct and incorrect completions of the model, so there is no gradient to compare with. Give easier tasks, raise --groups, or study a model that \
+         has learnt some of the task"
     )]
-    NoSignal {
-        /// Completions sampled for the reference.
-        completions: usize,
-        /// Those with a verdict.
-        judged: usize,
-    },
+    NoSignal,
 }
 
-/// A behaviour model's groups.
+/// A model's groups.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Behaviour {
     /// Its name in tables.
     pub name: String,
     /// Number of updates behind; if that is unknown, its position in the list.
     pub staleness: usize,
-    /// Its completions of [`StudyPlan::off_policy`]: all samples of each prompt as one group.
+    /// Its completions of [`StudyPlan::requests`].
     pub groups: Vec<SampledGroup>,
 }
 
@@ -59,239 +93,189 @@ pub struct Behaviour {
 pub struct Sampled {
     /// π, by the name that the user gave.
     pub model: String,
-    /// The data set of the tasks.
-    pub dataset: String,
-    /// The number of sampled completions, and how they were sampled.
-    #[serde(flatten)]
+    /// What was sampled.
     pub plan: StudyPlan,
     /// Number of prompts.
     pub prompts: usize,
-    /// Number of groups of each behaviour model.
-    pub groups: usize,
-    /// Number of blocks between which products are computed.
-    pub blocks: usize,
-    /// The estimate of ∇J.
-    pub reference: ReferenceGradient,
-    /// For each behaviour model, the number of completions without a verdict, which are left out.
-    pub masked: Vec<usize>,
-    /// The distance of each behaviour model from the policy.
-    pub levels: Vec<Level>,
-    /// One row for each behaviour model and setting.
+    /// Completions of all models without a verdict, which are left out.
+    pub masked: usize,
+    /// |∇J|, corrected for noise.
+    pub norm: f64,
+    /// One row for each behaviour model and estimator.
     pub rows: Vec<Row>,
 }
 
-/// The gradient that estimates are compared with. It is computed from each prompt's on-policy completions with the leave-one-out baseline, which is unbiased.
-#[derive(Debug, Clone, Copy, PartialEq, Serialize)]
-pub struct ReferenceGradient {
-    /// Completions from which it is computed.
-    pub completions: usize,
-    /// Completions without a verdict, which are left out.
-    pub masked: usize,
-    /// Mean reward.
-    pub reward: f64,
-    /// |∇J|, corrected for noise.
-    pub norm: f64,
-    /// Its standard error.
-    pub norm_error: f64,
-    /// Length of the remaining noise relative to |∇J|.
-    pub noise: f64,
-}
+/// Called with the current work, the finished units and their total.
+type Watch<'a> = &'a dyn Fn(&str, usize, usize);
 
-/// Called with the current work, the finished units and their total; false stops the study.
-pub type Watch<'a> = &'a dyn Fn(&str, usize, usize) -> bool;
-
-/// Measures every estimator on the groups of each behaviour model. All groups are of the plan's prompts. `reference` are the policy's own groups.
+/// Measures the estimators on the groups of each behaviour model. ∇J is that of `own`, the policy's own groups, with the leave-one-out baseline, which is unbiased.
 ///
 /// # Errors
 /// [`StudyError`].
 pub fn sampled(
     policy: &dyn Policy,
-    (model, dataset): (&str, &str),
     plan: &StudyPlan,
-    reference: &[SampledGroup],
+    own: &Behaviour,
     behaviours: &[Behaviour],
     watch: Watch<'_>,
 ) -> Result<Sampled, StudyError> {
-    let prompts = reference.len();
-    let measurement = Measurement {
-        policy,
-        plan,
-        blocks: plan.blocks(prompts),
-        prompts,
-        watch,
-    };
-    let (gradient, facts) = measurement.reference(reference)?;
-    let mut sampled = Sampled {
-        model: model.to_owned(),
-        dataset: dataset.to_owned(),
-        plan: plan.clone(),
-        prompts,
-        groups: prompts * plan.rounds(prompts),
-        blocks: measurement.blocks,
-        reference: facts,
-        masked: Vec::new(),
-        levels: Vec::new(),
-        rows: Vec::new(),
-    };
+    let is_mixed = |group| rewards(group).windows(2).any(|pair| pair[0] != pair[1]);
+    if !own.groups.iter().any(is_mixed) {
+        return Err(StudyError::NoSignal);
+    }
+    let loo = plain(Factor::One, Baseline::Loo, 1.0);
+    let (gradients, _) = measure(policy, plan, own, &[loo], watch)?;
+    let gradient = &gradients[0];
+    let compared = on_a_model();
+    let estimators: Vec<Estimator> = compared.iter().map(|(estimator, _)| *estimator).collect();
+    let mut rows = Vec::new();
     for behaviour in behaviours {
-        let (level, rows) = measurement.behaviour(behaviour, &gradient, facts.reward)?;
-        let samples = behaviour.groups.iter().flat_map(|group| &group.samples);
-        let masked = samples.filter(|s| s.judged.reward.is_none()).count();
-        sampled.masked.push(masked);
-        sampled.levels.push(level);
-        sampled.rows.extend(rows);
+        let (estimates, ess) = measure(policy, plan, behaviour, &estimators, watch)?;
+        rows.extend(compared.iter().zip(&estimates).map(|(setting, estimates)| {
+            let products = estimates.products(gradient);
+            let policy = (&behaviour.name[..], behaviour.staleness);
+            Row::new(policy, *setting, plan.group_size, &products, ess)
+        }));
     }
-    Ok(sampled)
+    let groups = behaviours.iter().chain([own]).flat_map(|it| &it.groups);
+    let masked = groups.map(|group| group.samples.len() - rewards(group).len());
+    Ok(Sampled {
+        model: own.name.clone(),
+        plan: plan.clone(),
+        prompts: own.groups.len(),
+        masked: masked.sum(),
+        norm: gradient.square().max(0.0).sqrt(),
+        rows,
+    })
 }
 
-/// The inputs that all measurements share.
-struct Measurement<'a> {
-    policy: &'a dyn Policy,
-    plan: &'a StudyPlan,
-    prompts: usize,
-    blocks: usize,
-    watch: Watch<'a>,
-}
-
-impl Measurement<'_> {
-    fn progress(&self, what: &str, done: usize, total: usize) -> Result<(), StudyError> {
-        match (self.watch)(what, done, total) {
-            true => Ok(()),
-            false => Err(StudyError::Stopped),
-        }
-    }
-
-    fn sketch(
-        &self,
-        groups: &[&SampledGroup],
-        objectives: Objectives,
-    ) -> Result<Vec<Vec<f32>>, EngineError> {
-        let tokens = groups.iter().map(|group| Group {
-            prompt: group.prompt.tokens.clone(),
-            completions: group.samples.iter().map(|s| s.tokens.clone()).collect(),
-        });
-        let sketch = CountSketch {
-            size: self.plan.sketch,
-            seed: self.plan.seed,
-        };
-        let temperature = self.plan.sampling.sampling.temperature;
-        self.policy
-            .sketch(tokens.collect(), temperature, objectives, sketch)
-    }
-
-    /// ∇J in each block, from its part of each prompt's completions. Parts with equal rewards have a gradient of 0 and only count in the mean.
-    fn reference(
-        &self,
-        groups: &[SampledGroup],
-    ) -> Result<(Reference, ReferenceGradient), StudyError> {
-        let all: Vec<f64> = groups.iter().flat_map(rewards).collect();
-        let completions: usize = groups.iter().map(|group| group.samples.len()).sum();
-        let mixed = |group: &SampledGroup| rewards(group).windows(2).any(|pair| pair[0] != pair[1]);
-        let block = |block: usize| -> Vec<SampledGroup> {
-            let part = |group| part_of(group, block, group.samples.len() / self.blocks);
-            groups.iter().map(part).collect()
-        };
-        let parts: Vec<Vec<SampledGroup>> = (0..self.blocks).map(block).collect();
-        let total = parts.iter().flatten().filter(|part| mixed(part)).count();
-        if total == 0 {
-            return Err(StudyError::NoSignal {
-                completions,
-                judged: all.len(),
-            });
-        }
-        let mut means = Vec::with_capacity(self.blocks);
-        let mut done = 0;
-        for block in &parts {
-            let counted = |part: &&SampledGroup| rewards(part).len() > 1;
-            let members: Vec<&SampledGroup> = block.iter().filter(counted).collect();
-            let judged = |groups: &[&SampledGroup]| -> usize {
-                groups.iter().map(|group| rewards(group).len()).sum()
+/// The estimates by each estimator from the groups that one model sampled, and the effective sample size of the importance weights. A group with fewer than two judged completions
+/// is left out.
+fn measure(
+    policy: &dyn Policy,
+    plan: &StudyPlan,
+    behaviour: &Behaviour,
+    estimators: &[Estimator],
+    watch: Watch<'_>,
+) -> Result<(Vec<Estimates>, f64), StudyError> {
+    let mut all = vec![Estimates::default(); estimators.len()];
+    let mut weights = Vec::new();
+    let prompts = &behaviour.groups;
+    let rounds = prompts[0].samples.len() / plan.group_size;
+    for round in 0..rounds {
+        let mut sums = vec![vec![0.0; SKETCH]; estimators.len()];
+        let mut counted = 0.0;
+        for (number, prompt) in prompts.iter().enumerate() {
+            let done = round * prompts.len() + number;
+            watch(&behaviour.name, done, rounds * prompts.len());
+            let group = SampledGroup {
+                prompt: prompt.prompt.clone(),
+                samples: prompt.samples[round * plan.group_size..][..plan.group_size].to_vec(),
             };
-            let of_block = judged(&members);
-            let members: Vec<&SampledGroup> = members.into_iter().filter(|it| mixed(it)).collect();
-            let mut mean = vec![0.0; self.plan.sketch];
-            for chunk in members.chunks(CHUNK) {
-                self.progress("reference gradient", done, total)?;
-                done += chunk.len();
-                // The objective divides by the completions of the chunk; the weight scales this to the completions of the block.
-                let weight = judged(chunk) as f32 / of_block as f32;
-                let sketches =
-                    self.sketch(chunk, on_policy(chunk, self.plan.sampling.max_tokens))?;
-                for (x, d) in mean.iter_mut().zip(&sketches[0]) {
-                    *x -= weight * d;
+            if rewards(&group).len() < 2 {
+                continue;
+            }
+            counted += 1.0;
+            let (of_group, sketches) = sketches(policy, plan, group, estimators)?;
+            weights.extend(of_group);
+            for ((estimates, sum), sketch) in all.iter_mut().zip(&mut sums).zip(&sketches) {
+                estimates.groups += 1.0;
+                for (total, x) in sum.iter_mut().zip(sketch) {
+                    // The sketches are gradients of L = −J.
+                    *total -= f64::from(*x);
+                    estimates.group_squares += f64::from(*x).powi(2);
                 }
             }
-            means.push(mean);
         }
-        let reference = Reference::new(means);
-        let (norm, norm_error, noise) = reference.norm();
-        let facts = ReferenceGradient {
-            completions,
-            masked: completions - all.len(),
-            reward: all.iter().sum::<f64>() / all.len().max(1) as f64,
-            norm,
-            norm_error,
-            noise,
-        };
-        Ok((reference, facts))
+        for (estimates, sum) in all.iter_mut().zip(sums).filter(|_| counted > 0.0) {
+            estimates.add_round(sum.into_iter().map(|x| x / counted).collect());
+        }
+    }
+    let sum: f64 = weights.iter().sum();
+    let ess = ratio(sum * sum, weights.len() as f64 * dot(&weights, &weights));
+    Ok((all, ess))
+}
+
+/// The importance weights of the group's completions, and for each estimator the sketch of its gradient.
+fn sketches(
+    policy: &dyn Policy,
+    plan: &StudyPlan,
+    group: SampledGroup,
+    estimators: &[Estimator],
+) -> Result<(Vec<f64>, Vec<Vec<f32>>), EngineError> {
+    let tokens = Group {
+        prompt: group.prompt.tokens.clone(),
+        completions: group.samples.iter().map(|s| s.tokens.clone()).collect(),
+    };
+    let sketch = CountSketch {
+        size: SKETCH,
+        seed: plan.seed,
+    };
+    let (sender, received) = mpsc::channel();
+    let (estimators, max_tokens) = (estimators.to_vec(), plan.max_tokens);
+    let objectives = Box::new(move |stats: &[TokenStats]| {
+        let samples = stats.iter().zip(&group.samples);
+        let samples: Vec<algo::Sample<'_>> = samples
+            .map(|(stats, it)| sample(&stats.logp, &it.logp, it.judged.reward))
+            .collect();
+        let weights = samples.iter().map(|it| log_weight(it).exp());
+        // The receiver outlives the engine's work.
+        let _ = sender.send(weights.collect());
+        let of = |estimator| gradient(estimator, slice::from_ref(&samples), max_tokens);
+        let each = estimators.iter().map(|estimator| Ok(of(estimator)?.dlogp));
+        let each: Result<Vec<_>, AlgoError> = each.collect();
+        each.map_err(|error| error.to_string())
+    });
+    let sketches = policy.sketch(vec![tokens], plan.temperature, objectives, sketch)?;
+    let weights = received.recv();
+    let weights = weights.expect("the engine computes sketches from their objective");
+    Ok((weights, sketches))
+}
+
+/// The estimates of ∇J by one estimator, in sums.
+#[derive(Debug, Clone, Default)]
+struct Estimates {
+    rounds: f64,
+    /// Σ x over the rounds' mean estimates.
+    sum: Vec<f64>,
+    /// Σ |x|².
+    squares: f64,
+    groups: f64,
+    /// Σ |ĝ|² over the groups.
+    group_squares: f64,
+}
+
+impl Estimates {
+    fn add_round(&mut self, mean: Vec<f64>) {
+        self.rounds += 1.0;
+        self.squares += dot(&mean, &mean);
+        self.sum.resize(mean.len(), 0.0);
+        for (total, x) in self.sum.iter_mut().zip(mean) {
+            *total += x;
+        }
     }
 
-    /// The qualities of all settings on one behaviour model's groups. `value` is the mean reward, which decides the signs of advantages.
-    fn behaviour(
-        &self,
-        behaviour: &Behaviour,
-        reference: &Reference,
-        value: f64,
-    ) -> Result<(Level, Vec<Row>), StudyError> {
-        let settings: Arc<[Setting]> = estimators().into();
-        let mut estimates = vec![Blocks::new(self.blocks, self.plan.sketch); settings.len()];
-        let mut ells = Vec::new();
-        let group_size = self.plan.group_size;
-        let total = self.prompts * self.plan.rounds(self.prompts);
-        for number in 0..total {
-            self.progress(&behaviour.name, number, total)?;
-            let (round, prompt) = (number / self.prompts, number % self.prompts);
-            let group = part_of(&behaviour.groups[prompt], round, group_size);
-            let (sender, results) = mpsc::channel();
-            let objectives = {
-                let (settings, group) = (settings.clone(), group.clone());
-                let max_tokens = self.plan.sampling.max_tokens;
-                Box::new(move |stats: &[TokenStats]| {
-                    let results = GroupEstimates::of(&settings, &group, stats, value, max_tokens);
-                    let results = results.map_err(|error| error.to_string())?;
-                    let lengths: Vec<usize> = stats.iter().map(|s| s.logp.len()).collect();
-                    let objectives = results.directions.objectives(&lengths);
-                    // The receiver outlives the engine's work.
-                    let _ = sender.send(results);
-                    Ok(objectives)
-                })
-            };
-            let sketches = self.sketch(&[&group], objectives)?;
-            let results = results.recv().map_err(|_| EngineError::Objective("the engine made sketches without computing their objective; this is a fault of the program".into()))?;
-            let each = results.directions.sums.iter().zip(&results.factors);
-            for (blocks, (sum, factors)) in estimates.iter_mut().zip(each) {
-                // The sketches are gradients of L = −J, so the coefficients change sign.
-                let sum = sum.iter().map(|(index, size)| (*index, -size));
-                blocks.add(round % self.blocks, &sketches, sum, factors);
-            }
-            ells.extend(results.ells);
+    /// |E ĝ|².
+    fn square(&self) -> f64 {
+        let pairs = self.rounds * (self.rounds - 1.0);
+        ratio(dot(&self.sum, &self.sum) - self.squares, pairs)
+    }
+
+    /// The expected square of the noise in the mean estimate.
+    fn noise(&self) -> f64 {
+        let with_noise = ratio(dot(&self.sum, &self.sum), self.rounds * self.rounds);
+        (with_noise - self.square()).max(0.0)
+    }
+
+    fn products(&self, gradient: &Self) -> InnerProducts {
+        let pairs = self.rounds * gradient.rounds;
+        InnerProducts {
+            gradient: gradient.square(),
+            mean: self.square(),
+            cross: ratio(dot(&self.sum, &gradient.sum), pairs),
+            variance: ratio(self.group_squares, self.groups) - self.square(),
+            noise: self.noise() + gradient.noise(),
         }
-        let level = level(behaviour, &ells);
-        let update = UPDATE_COMPLETIONS as f64 / group_size as f64;
-        let rows = settings.iter().zip(&estimates).map(|(setting, blocks)| {
-            let (quality, errors) = blocks.quality(reference, update);
-            Row {
-                policy: "model",
-                course: level.course.clone(),
-                staleness: level.staleness,
-                group_size,
-                setting: *setting,
-                quality,
-                errors: Some(errors),
-            }
-        });
-        let rows = rows.collect();
-        Ok((level, rows))
     }
 }
 
@@ -299,91 +283,6 @@ impl Measurement<'_> {
 fn rewards(group: &SampledGroup) -> Vec<f64> {
     let samples = group.samples.iter();
     samples.filter_map(|s| s.judged.reward).collect()
-}
-
-/// Part `number` of a prompt's samples, which are split into parts of `size`.
-fn part_of(group: &SampledGroup, number: usize, size: usize) -> SampledGroup {
-    SampledGroup {
-        prompt: group.prompt.clone(),
-        samples: group.samples[number * size..][..size].to_vec(),
-    }
-}
-
-/// The group's completions in the form that the algorithms take, with the policy's log-probabilities.
-fn samples<'a>(group: &'a SampledGroup, stats: &'a [TokenStats]) -> Vec<algo::Sample<'a>> {
-    let each = stats.iter().zip(&group.samples);
-    each.map(|(stats, it)| sample(&stats.logp, &it.logp, it.judged.reward))
-        .collect()
-}
-
-/// The policy gradient of groups that the policy itself sampled, all of the same size.
-fn on_policy(groups: &[&SampledGroup], max_tokens: usize) -> Objectives {
-    let groups: Vec<SampledGroup> = groups.iter().copied().cloned().collect();
-    Box::new(move |stats: &[TokenStats]| {
-        let stats = stats.chunks(stats.len() / groups.len());
-        let groups: Vec<_> = groups
-            .iter()
-            .zip(stats)
-            .map(|(g, s)| samples(g, s))
-            .collect();
-        let estimator = plain(Factor::One, Baseline::Loo, 1.0);
-        let result = gradient(&estimator, &groups, max_tokens).map_err(|e| e.to_string())?;
-        Ok(vec![result.dlogp])
-    })
-}
-
-/// The results of all settings for one group.
-struct GroupEstimates {
-    directions: SharedDirections,
-    /// For each setting, the factors of the judged completions.
-    factors: Vec<Vec<f64>>,
-    /// ℓ of the judged completions.
-    ells: Vec<f64>,
-}
-
-impl GroupEstimates {
-    /// `stats` are the policy's log-probabilities. `value` is the mean reward, which decides the signs of advantages.
-    fn of(
-        settings: &[Setting],
-        group: &SampledGroup,
-        stats: &[TokenStats],
-        value: f64,
-        max_tokens: usize,
-    ) -> Result<Self, AlgoError> {
-        let group = samples(group, stats);
-        let judged = || group.iter().filter_map(|it| Some((it, it.reward?)));
-        let mut estimates = Vec::with_capacity(settings.len());
-        let mut factors = Vec::with_capacity(settings.len());
-        for Setting { estimator, .. } in settings {
-            let groups = std::slice::from_ref(&group);
-            estimates.push(gradient(estimator, groups, max_tokens)?.dlogp);
-            let factors_of_setting = judged().map(|(it, reward)| {
-                let sign = if reward > value { 1.0 } else { -1.0 };
-                mean_factor(estimator, it.new, it.behaviour, sign, max_tokens)
-            });
-            factors.push(factors_of_setting.collect::<Result<_, _>>()?);
-        }
-        Ok(Self {
-            directions: SharedDirections::of(&estimates),
-            factors,
-            ells: judged().map(|(it, _)| log_weight(it)).collect(),
-        })
-    }
-}
-
-/// The distance of a behaviour model from the policy, from ℓ of all its completions.
-fn level(behaviour: &Behaviour, ells: &[f64]) -> Level {
-    let count = ells.len().max(1) as f64;
-    let weights = ells.iter().map(|ell| ell.min(MAX_LOG_WEIGHT).exp());
-    let weight: f64 = weights.clone().sum();
-    let squares: f64 = weights.map(|weight| weight * weight).sum();
-    Level {
-        course: behaviour.name.clone(),
-        staleness: behaviour.staleness,
-        kl: -ells.iter().sum::<f64>() / count,
-        abs_ell: ells.iter().map(|ell| ell.abs()).sum::<f64>() / count,
-        ess: ratio(weight * weight, squares) / count,
-    }
 }
 
 #[cfg(test)]

@@ -7,9 +7,9 @@ use crate::paper::PAPER;
 use crate::record::{Activity, StepRecord};
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
-use crate::report::forest::Forest;
-use crate::report::stacked_bars::{Bar, Stack};
+use crate::report::rows::Rows;
 use crate::report::table::points_as_given;
+use crate::report::time_chart::{Bar, stacked};
 use crate::statistics::{Spread, student};
 
 /// A figure, on the page and as a file.
@@ -102,7 +102,7 @@ pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Figure> {
 }
 
 /// The difference of every arm from the reference.
-fn comparisons<'r>(tests: &'r Tests<'_, '_>) -> Forest<'r> {
+fn comparisons(tests: &Tests<'_, '_>) -> Rows {
     let reference = tests.compared.first().map_or("", |it| it.reference.arm);
     let margin = tests.tested.then_some(tests.margin);
     let of_margin = margin.map(points_as_given).map_or_else(String::new, |it| {
@@ -112,34 +112,28 @@ fn comparisons<'r>(tests: &'r Tests<'_, '_>) -> Forest<'r> {
         let (found, _) = compared.accuracy.as_ref()?;
         Some((compared.arm.label(), &found.difference))
     });
-    Forest {
-        title: format!("Accuracy beside {reference}"),
-        note: format!("Pass@1 of each arm − that of {reference}, in points{of_margin}"),
-        margin,
-        rows: rows.collect(),
-    }
+    let note = format!("Pass@1 of each arm − that of {reference}, in points{of_margin}");
+    let title = format!("Accuracy beside {reference}");
+    Rows::forest(title, &note, margin, rows)
 }
 
 /// The effect of every factor.
-fn effects<'r>(tests: &'r Tests<'_, '_>) -> Forest<'r> {
+fn effects(tests: &Tests<'_, '_>) -> Rows {
     let rows = tests.effects.iter().filter_map(|effect| {
         let point = effect.arms.first()?.point;
         Some((at_point(effect.factor, point), &effect.effect))
     });
-    Forest {
-        title: "Effects of factors on accuracy".into(),
-        note: "mean Pass@1 of the arms that have the factor − that of all others, in points".into(),
-        margin: None,
-        rows: rows.collect(),
-    }
+    let note = "mean Pass@1 of the arms that have the factor − that of all others, in points";
+    let title = "Effects of factors on accuracy".to_owned();
+    Rows::forest(title, note, None, rows)
 }
 
 /// The figure of a table, with its name; `None` without rows.
-fn forest(table: &'static str, forest: &Forest<'_>) -> Option<Figure> {
-    (!forest.rows.is_empty()).then(|| Figure {
+fn forest(table: &'static str, forest: &Rows) -> Option<Figure> {
+    (!forest.is_empty()).then(|| Figure {
         file: format!("{table}.svg"),
-        html: forest.render(),
-        svg: forest.file(),
+        html: forest.figure().render(),
+        svg: forest.figure().file(),
         below: table,
     })
 }
@@ -153,8 +147,8 @@ fn figure(
 ) -> Option<Figure> {
     (!chart.is_empty()).then(|| Figure {
         file: file.to_owned(),
-        html: chart.render_over(ticks),
-        svg: chart.file(ticks),
+        html: chart.figure_over(ticks).render(),
+        svg: chart.figure_over(ticks).file(),
         below,
     })
 }
@@ -236,25 +230,22 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
     let timed: Vec<&ArmRuns<'_>> = arms.iter().filter(is_timed).collect();
     let mut parts = Vec::from(Activity::ALL);
     parts.retain(|part| part.is_training() && timed.iter().any(|arm| seconds(arm, *part) > 0.0));
-    let bar = |arm: &&ArmRuns<'_>| {
+    let bar = |arm: &&ArmRuns<'_>| -> Bar {
         let values: Vec<f64> = parts.iter().map(|part| seconds(arm, *part)).collect();
-        Bar {
-            label: arm.label(),
-            total: format_value(values.iter().sum(), ValueFormat::Seconds),
-            remarks: vec![None; values.len()],
-            values,
-        }
+        let total = format_value(values.iter().sum(), ValueFormat::Seconds);
+        let values = values.into_iter().map(|value| (value, None));
+        (arm.label(), total, values.collect())
     };
-    let stack = Stack {
-        title: "Figure 1: time of training by arm".into(),
-        note: format!("mean over the finished runs; {}", claim(1)),
-        parts: parts.iter().map(|part| part.name().to_owned()).collect(),
-        bars: timed.iter().map(bar).collect(),
-    };
-    (!stack.bars.is_empty()).then(|| Figure {
+    let bars = stacked(
+        "Figure 1: time of training by arm",
+        format!("mean over the finished runs; {}", claim(1)),
+        &parts,
+        timed.iter().map(bar).collect(),
+    );
+    (!bars.is_empty()).then(|| Figure {
         file: "figure-1.svg".into(),
-        html: stack.render(),
-        svg: stack.file(),
+        html: bars.figure().render(),
+        svg: bars.figure().file(),
         below: "figure-1",
     })
 }

@@ -6,7 +6,7 @@
 //!           │              ▲   │       time_to_target                    │
 //!           │        computations            ▲                           ├─▶ page
 //!           │                  │         paper_row                       │
-//!           └──────────────────┴─▶ figures ──▶ report/chart, forest ─────┘
+//!           └──────────────────┴─▶ figures ──▶ report/chart, rows ───────┘
 //! ```
 //!
 //! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits. The tooltips of forest plots have them too.

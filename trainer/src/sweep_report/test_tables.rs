@@ -30,11 +30,11 @@ pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
     let mut columns = pair_columns(|row: &Accuracy<'_>| row.compared);
     if tests.tested {
         columns.text("difference", "difference", |row| {
-            format!("{}{}", row.corrected.difference.name(), row.diverged)
+            format!("{}{}", row.corrected.difference, row.diverged)
         });
         let within = format!("within ± {margin}");
         columns.text(&within, "equivalence", |row| {
-            format!("{}{}", row.corrected.equivalence.name(), row.diverged)
+            format!("{}{}", row.corrected.equivalence, row.diverged)
         });
     }
     contrast_columns(&mut columns, "difference", tests.tested, |row| {

@@ -1,0 +1,280 @@
+//! Horizontal charts: a row for each thing, with its marks on one axis.
+
+use std::fmt::Write as _;
+
+use datasets::passk::Interval;
+
+use super::axis::{Axis, ValueFormat, format_tick, format_value};
+use super::escape::html;
+use super::figure::{Figure, WIDTH, class_of, line, text};
+use crate::statistics::Contrast;
+
+/// The room left and right of the axis.
+const SIDE: f64 = 22.0;
+/// The height of a row's label, and of each track of marks below it.
+const LABEL: f64 = 24.0;
+const TRACK: f64 = 18.0;
+/// What is below the rows: the ticks.
+const BOTTOM: f64 = 30.0;
+
+/// Rows from the top, on one axis.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Rows {
+    /// The heading.
+    pub(crate) title: String,
+    /// A line that explains the marks.
+    pub(crate) note: String,
+    /// The unit of the values.
+    pub(crate) unit: ValueFormat,
+    /// The names of the series in the legend.
+    pub(crate) names: Vec<String>,
+    /// Values within ± this are in a band.
+    pub(crate) margin: Option<f64>,
+    pub(crate) rows: Vec<Row>,
+}
+
+/// A row.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Row {
+    /// Its name.
+    pub(crate) label: String,
+    /// What stands at the end of its line.
+    pub(crate) total: String,
+    /// Its numbers in words.
+    pub(crate) tooltip: String,
+    pub(crate) marks: Vec<Mark>,
+}
+
+/// A mark: its series, its track, from 0 at the top, and its form.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) struct Mark(pub(crate) usize, pub(crate) usize, pub(crate) Form);
+
+/// The form of a mark.
+#[derive(Debug, Clone, PartialEq)]
+pub(crate) enum Form {
+    /// From a value to another, with its tooltip.
+    Bar(f64, f64, String),
+    Line(Interval),
+    Dot(f64),
+    Ring(f64),
+}
+
+impl Rows {
+    /// Whether there is nothing to draw.
+    pub(crate) fn is_empty(&self) -> bool {
+        self.rows.is_empty()
+    }
+
+    /// Differences of Pass@1, each with its label: the estimate on its bootstrap interval, below it the interval over seeds, and below that each seed. Differences within
+    /// ± `margin` count as none; `None` where that is not tested.
+    pub(crate) fn forest<'a>(
+        title: String,
+        note: &str,
+        margin: Option<f64>,
+        differences: impl IntoIterator<Item = (String, &'a Contrast)>,
+    ) -> Self {
+        let row = |(label, difference): (String, &Contrast)| {
+            let seeds = difference.by_seed.iter();
+            let intervals = [(0, difference.resampled), (1, difference.over_seeds)];
+            let lines = intervals
+                .into_iter()
+                .filter_map(|(track, interval)| Some(Mark(track, track, Form::Line(interval?))));
+            Row {
+                tooltip: in_words(&label, difference),
+                label,
+                total: String::new(),
+                marks: lines
+                    .chain([Mark(0, 0, Form::Dot(difference.estimate))])
+                    .chain(seeds.map(|seed| Mark(2, 2, Form::Ring(*seed))))
+                    .collect(),
+            }
+        };
+        let band = margin.map_or("", |_| "; band: equivalence margin");
+        Self {
+            title,
+            note: format!("{note}; 95% intervals{band}"),
+            unit: ValueFormat::Points,
+            names: [
+                "estimate and bootstrap",
+                "t interval over seeds",
+                "each seed",
+            ]
+            .map(str::to_owned)
+            .into(),
+            margin,
+            rows: differences.into_iter().map(row).collect(),
+        }
+    }
+
+    /// The chart.
+    pub(crate) fn figure(&self) -> Figure {
+        let heights = self.rows.iter().map(Row::height);
+        let height = heights.sum::<f64>() + BOTTOM;
+        Figure {
+            title: self.title.clone(),
+            note: self.note.clone(),
+            drawing: self.drawing(height - BOTTOM),
+            height,
+            names: self.names.clone(),
+        }
+    }
+
+    fn drawing(&self, bottom: f64) -> String {
+        let values = self.rows.iter().flat_map(|row| &row.marks);
+        let values = values.flat_map(|mark| mark.2.values());
+        let margin = self.margin.into_iter().flat_map(|it| [-it, it]);
+        let axis = Axis::over(values.chain(margin).chain([0.0]), 5, false);
+        let x_at = |value: f64| SIDE + axis.position(value) * (WIDTH - 2.0 * SIDE);
+        let mut out = String::new();
+        if let Some(margin) = self.margin {
+            let (from, to) = (x_at(-margin), x_at(margin));
+            rectangle(&mut out, "band", (from, to), (0.0, bottom), "");
+        }
+        for tick in axis.ticks() {
+            let class = if tick == 0.0 { "axis" } else { "grid" };
+            let x = x_at(tick);
+            line(&mut out, class, (x, 0.0), (x, bottom));
+            let label = format_tick(tick, axis.step, self.unit);
+            text(&mut out, "middle", x, bottom + 20.0, &label);
+        }
+        let mut top = 0.0;
+        for row in &self.rows {
+            let _ = write!(out, "<g><title>{}</title>", html(&row.tooltip));
+            text(&mut out, "start", 0.0, top + 18.0, &row.label);
+            text(&mut out, "end", WIDTH, top + 18.0, &row.total);
+            for Mark(series, track, form) in &row.marks {
+                let _ = write!(out, "<g class=\"{}\">", class_of(*series));
+                form.draw(&mut out, top + LABEL + TRACK * (*track as f64 + 0.5), &x_at);
+                out.push_str("</g>");
+            }
+            out.push_str("</g>");
+            top += row.height();
+        }
+        out
+    }
+}
+
+impl Row {
+    fn height(&self) -> f64 {
+        let tracks = self.marks.iter().map(|mark| mark.1 + 1).max();
+        LABEL + TRACK * tracks.unwrap_or(0) as f64
+    }
+}
+
+impl Form {
+    fn values(&self) -> [f64; 2] {
+        match self {
+            Self::Bar(from, to, _) => [*from, *to],
+            Self::Line(interval) => [interval.low, interval.high],
+            Self::Dot(value) | Self::Ring(value) => [*value; 2],
+        }
+    }
+
+    fn draw(&self, out: &mut String, y: f64, x_at: &dyn Fn(f64) -> f64) {
+        let [low, high] = self.values().map(x_at);
+        let circle = |class: &str, radius: f64| {
+            format!("<circle class=\"{class}\" cx=\"{low:.1}\" cy=\"{y:.1}\" r=\"{radius}\"/>")
+        };
+        match self {
+            Self::Bar(_, _, tooltip) => {
+                rectangle(out, "bar", (low, high), (y - 8.0, y + 8.0), tooltip);
+            }
+            Self::Line(_) => line(out, "interval", (low, y), (high, y)),
+            Self::Dot(_) => out.push_str(&circle("dot", 5.0)),
+            Self::Ring(_) => out.push_str(&circle("seed", 3.2)),
+        }
+    }
+}
+
+fn rectangle(out: &mut String, class: &str, x: (f64, f64), y: (f64, f64), tooltip: &str) {
+    let _ = write!(
+        out,
+        "<rect class=\"{class}\" x=\"{:.1}\" y=\"{:.1}\" width=\"{:.1}\" height=\"{:.1}\"><title>{}</title></rect>",
+        x.0,
+        y.0,
+        x.1 - x.0,
+        y.1 - y.0,
+        html(tooltip)
+    );
+}
+
+/// The numbers of a difference, for its tooltip.
+fn in_words(label: &str, difference: &Contrast) -> String {
+    let points = |value: f64| format_value(value, ValueFormat::Points);
+    let intervals = [
+        (difference.resampled, "by the bootstrap"),
+        (difference.over_seeds, "over seeds"),
+    ];
+    let intervals = intervals.into_iter().filter_map(|(interval, by)| {
+        let Interval { low, high } = interval?;
+        Some(format!("{} to {} {by}", points(low), points(high)))
+    });
+    let intervals = intervals.collect::<Vec<_>>().join(", ");
+    let estimate = points(difference.estimate);
+    if intervals.is_empty() {
+        format!("{label}: {estimate} points")
+    } else {
+        format!("{label}: {estimate} points; 95%: {intervals}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn drawn(margin: Option<f64>, label: &str, row: &Contrast) -> String {
+        let rows = [(label.to_owned(), row)];
+        let forest = Rows::forest("t".into(), "n", margin, rows);
+        forest.figure().render()
+    }
+
+    /// The number after each occurrence of these words.
+    fn after(svg: &str, words: &str) -> Vec<f64> {
+        let numbers = svg.split(words).skip(1);
+        numbers
+            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
+            .collect()
+    }
+
+    #[test]
+    fn every_mark_stands_where_the_axis_has_its_value_and_what_is_not_known_is_not_drawn() {
+        let mut row = Contrast {
+            estimate: 0.05,
+            resampled: Some(Interval {
+                low: -0.10,
+                high: 0.20,
+            }),
+            over_seeds: Some(Interval {
+                low: -0.05,
+                high: 0.10,
+            }),
+            by_seed: vec![0.0, 0.10],
+        };
+        let svg = drawn(Some(0.02), "a <b>", &row);
+        // The axis goes from −10 to 20 points.
+        let width = WIDTH - 2.0 * SIDE;
+        let at = |points: f64| SIDE + width * (points + 10.0) / 30.0;
+        for (words, expected) in [
+            ("<circle class=\"dot\" cx=\"", &[at(5.0)][..]),
+            ("<line class=\"interval\" x1=\"", &[at(-10.0), at(-5.0)]),
+            ("<circle class=\"seed\" cx=\"", &[at(0.0), at(10.0)]),
+            ("<rect class=\"band\" x=\"", &[at(-2.0)]),
+            ("<line class=\"axis\" x1=\"", &[at(0.0)]),
+        ] {
+            let found = after(&svg, words);
+            assert_eq!(found.len(), expected.len(), "{words}");
+            let mut pairs = found.iter().zip(expected);
+            assert!(
+                pairs.all(|(found, expected)| (found - expected).abs() < 0.06),
+                "{words}: {found:?} {expected:?}"
+            );
+        }
+        assert!(svg.contains(">a &lt;b&gt;</text>") && !svg.contains("a <b>"));
+        (row.resampled, row.over_seeds) = (None, None);
+        (row.estimate, row.by_seed) = (0.0, vec![0.0]);
+        let svg = drawn(None, "a", &row);
+        assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
+        assert!(!svg.contains("class=\"interval\"") && !svg.contains("class=\"band\""));
+        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+    }
+}
