@@ -88,33 +88,30 @@ mod tests {
     use proptest::prelude::*;
 
     #[test]
-    fn markup_in_a_completion_stays_text() {
-        assert_eq!(
-            html("</pre><script>alert('x')&\"y\""),
-            "&lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)&amp;&quot;y&quot;"
-        );
-    }
-
-    #[test]
-    fn control_and_direction_characters_are_shown_and_not_obeyed() {
-        assert_eq!(html("a\u{0}\u{1b}[31m\r\n\t"), "a␀␛[31m␍\n\t");
-        assert_eq!(html("\u{202e}abc"), "⟨U+202E⟩abc");
-    }
-
-    #[test]
-    fn no_text_ends_its_own_fence() {
+    fn text_stays_text_and_control_and_direction_characters_are_shown_and_not_obeyed() {
+        for (text, safe) in [
+            (
+                "</pre><script>alert('x')&\"y\"",
+                "&lt;/pre&gt;&lt;script&gt;alert(&#39;x&#39;)&amp;&quot;y&quot;",
+            ),
+            ("a\u{0}\u{1b}[31m\r\n\t", "a␀␛[31m␍\n\t"),
+            ("\u{202e}abc", "⟨U+202E⟩abc"),
+        ] {
+            assert_eq!(html(text), safe);
+        }
+        // No text ends its own fence.
         assert_eq!(fenced("\na```b\u{1b}\n"), "````text\na```b␛\n````");
         assert_eq!(fenced("a"), "```text\na\n```");
-        assert_eq!(code("a`b\nc"), "``a`b c``");
-        assert_eq!(code("`"), "`` ` ``");
-    }
-
-    #[test]
-    fn csv_quotes_fields_where_needed_and_disarms_formulas() {
-        assert_eq!(csv("plain"), "plain");
-        assert_eq!(csv("-1.5"), "-1.5");
-        assert_eq!(csv("a,\"b\"\nc"), "\"a,\"\"b\"\"\nc\"");
-        assert_eq!(csv("=HYPERLINK(1)"), "\"'=HYPERLINK(1)\"");
+        assert_eq!([code("a`b\nc"), code("`")], ["``a`b c``", "`` ` ``"]);
+        // Fields are quoted where needed, and formulas disarmed.
+        for (field, written) in [
+            ("plain", "plain"),
+            ("-1.5", "-1.5"),
+            ("a,\"b\"\nc", "\"a,\"\"b\"\"\nc\""),
+            ("=HYPERLINK(1)", "\"'=HYPERLINK(1)\""),
+        ] {
+            assert_eq!(csv(field), written);
+        }
     }
 
     proptest! {

@@ -55,7 +55,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || matches!(fetched, Some(FetchError::Unknown(_)))
         || matches!(
             error.downcast_ref::<RunError>(),
-            Some(RunError::NotARun(_) | RunError::Twice { .. })
+            Some(RunError::Given(_))
         )
 }
 

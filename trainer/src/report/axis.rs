@@ -49,16 +49,11 @@ impl Axis {
         let mut step = round_up(span / ticks as f64);
         if tight {
             step = step.max(1.0).round();
-            let high = if high > low { high } else { low + 1.0 };
-            return Self {
-                low,
-                high,
-                step,
-                tight,
-            };
+            high = if high > low { high } else { low + 1.0 };
+        } else {
+            low = (low / step).floor() * step;
+            high = ((high / step).ceil() * step).max(low + step);
         }
-        let low = (low / step).floor() * step;
-        let high = ((high / step).ceil() * step).max(low + step);
         Self {
             low,
             high,
@@ -96,31 +91,27 @@ fn round_up(raw: f64) -> f64 {
 
 /// A tick's label, with as many decimals as the step needs.
 pub(super) fn format_tick(value: f64, step: f64, unit: ValueFormat) -> String {
-    let (value, step) = if matches!(unit, ValueFormat::Share | ValueFormat::Points) {
-        (value * 100.0, step * 100.0)
-    } else {
-        (value, step)
-    };
-    let value = if value.abs() < step * 1e-6 {
-        0.0
-    } else {
-        value
-    };
+    let is_share = matches!(unit, ValueFormat::Share | ValueFormat::Points);
+    let scale = if is_share { 100.0 } else { 1.0 };
+    let (value, step) = (value * scale, step * scale);
+    let is_zero = value.abs() < step * 1e-6;
     let decimals = (-step.log10().floor()).max(0.0) as usize;
-    let text = if value == 0.0 && decimals > 4 {
-        "0".to_owned()
-    } else if value != 0.0 && (value.abs() >= 1e5 || decimals > 4) {
-        // As many digits as distinguish neighbouring ticks.
-        let digits = (value.abs().log10().floor() - step.log10().floor()).max(0.0) as usize;
-        format!("{value:.digits$e}").replace('-', "\u{2212}")
-    } else {
-        format!("{value:.decimals$}").replace('-', "\u{2212}")
+    let text = match (is_zero, decimals > 4) {
+        (true, true) => "0".to_owned(),
+        (true, false) => rounded(0.0, decimals),
+        (false, small) if small || value.abs() >= 1e5 => {
+            // As many digits as distinguish neighbouring ticks.
+            let digits = (value.abs().log10().floor() - step.log10().floor()).max(0.0) as usize;
+            format!("{value:.digits$e}")
+        }
+        _ => format!("{value:.decimals$}"),
     };
-    match unit {
-        ValueFormat::Number | ValueFormat::Points => text,
-        ValueFormat::Share => format!("{text}%"),
-        ValueFormat::Seconds => format!("{text} s"),
-    }
+    let unit = match unit {
+        ValueFormat::Number | ValueFormat::Points => "",
+        ValueFormat::Share => "%",
+        ValueFormat::Seconds => " s",
+    };
+    text.replace('-', "\u{2212}") + unit
 }
 
 /// A value in the format of a sentence or a table.
@@ -156,46 +147,37 @@ mod tests {
     use super::*;
 
     #[test]
-    fn ticks_are_round_numbers_that_cover_the_data() {
-        let axis = Axis::over([0.13, 0.87].into_iter(), 4, false);
-        assert_eq!((axis.low, axis.high), (0.0, 1.0));
-        let ticks: Vec<String> = axis
-            .ticks()
-            .map(|t| format_tick(t, axis.step, ValueFormat::Share))
-            .collect();
-        assert_eq!(ticks, ["0%", "50%", "100%"]);
-    }
-
-    fn labels(values: &[f64]) -> Vec<String> {
-        let axis = Axis::over(values.iter().copied(), 4, false);
-        axis.ticks()
-            .map(|tick| format_tick(tick, axis.step, ValueFormat::Number))
-            .collect()
-    }
-
-    #[test]
-    fn a_constant_has_a_readable_axis() {
-        assert_eq!(labels(&[1.5, 1.5]), ["0.0", "0.5", "1.0", "1.5"]);
+    fn ticks_are_round_numbers_that_cover_the_data_and_have_distinct_labels() {
+        let labels = |values: &[f64], unit: ValueFormat| {
+            let axis = Axis::over(values.iter().copied(), 4, false);
+            let labels = axis.ticks().map(|tick| format_tick(tick, axis.step, unit));
+            labels.collect::<Vec<_>>()
+        };
+        for (values, expected) in [
+            (&[1.5, 1.5][..], &["0.0", "0.5", "1.0", "1.5"][..]),
+            (&[-123_456.0], &["−1.5e5", "−1.0e5", "−50000", "0"]),
+            (&[3e-9, 1e-7], &["0", "5e−8", "1.0e−7"]),
+        ] {
+            assert_eq!(labels(values, ValueFormat::Number), expected);
+        }
         assert_eq!(
-            labels(&[-123_456.0]),
-            ["\u{2212}1.5e5", "\u{2212}1.0e5", "\u{2212}50000", "0"]
+            labels(&[0.13, 0.87], ValueFormat::Share),
+            ["0%", "50%", "100%"]
         );
-        assert_eq!(labels(&[0.0]).first().map(String::as_str), Some("0.0"));
-    }
-
-    #[test]
-    fn small_ticks_have_distinct_labels_and_zero_is_short() {
-        assert_eq!(labels(&[3e-9, 1e-7]), ["0", "5e\u{2212}8", "1.0e\u{2212}7"]);
+        assert_eq!(labels(&[-0.05, 0.0], ValueFormat::Points)[0], "−5");
     }
 
     #[test]
     fn values_have_the_format_of_a_sentence() {
-        assert_eq!(format_value(0.1875, ValueFormat::Share), "18.8%");
-        assert_eq!(format_value(-0.25, ValueFormat::Number), "\u{2212}0.250");
-        assert_eq!(format_value(179.7, ValueFormat::Seconds), "3 min 00 s");
-        assert_eq!(format_value(9000.0, ValueFormat::Seconds), "2.5 h");
-        assert_eq!(format_value(-0.0125, ValueFormat::Points), "\u{2212}1.25");
-        assert_eq!(format_value(-1e-9, ValueFormat::Points), "0.00");
-        assert_eq!(format_tick(-0.05, 0.05, ValueFormat::Points), "\u{2212}5");
+        for (value, unit, expected) in [
+            (0.1875, ValueFormat::Share, "18.8%"),
+            (-0.25, ValueFormat::Number, "−0.250"),
+            (179.7, ValueFormat::Seconds, "3 min 00 s"),
+            (9000.0, ValueFormat::Seconds, "2.5 h"),
+            (-0.0125, ValueFormat::Points, "−1.25"),
+            (-1e-9, ValueFormat::Points, "0.00"),
+        ] {
+            assert_eq!(format_value(value, unit), expected);
+        }
     }
 }

@@ -45,12 +45,6 @@ const QUANTITIES: &[Quantity] = &[
         value: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
     },
     Quantity {
-        title: "Loss",
-        note: "the function whose gradient is computed; its value is hardly meaningful",
-        unit: ValueFormat::Number,
-        value: |step| Some(step.algo.loss),
-    },
-    Quantity {
         title: "Gradient norm",
         note: "before clipping",
         unit: ValueFormat::Number,
@@ -75,18 +69,6 @@ const QUANTITIES: &[Quantity] = &[
         value: |step| Some(step.truncated),
     },
     Quantity {
-        title: "Repeats of a prompt",
-        note: "share of completions that equal an earlier one of the same prompt",
-        unit: ValueFormat::Share,
-        value: |step| Some(step.repeats.repeated),
-    },
-    Quantity {
-        title: "Most frequent completion",
-        note: "share of all completions of the update that are this text",
-        unit: ValueFormat::Share,
-        value: |step| Some(step.repeats.commonest),
-    },
-    Quantity {
         title: "Without a verdict",
         note: "share of completions that are masked, since the verifier could not judge them",
         unit: ValueFormat::Share,
@@ -100,12 +82,6 @@ const QUANTITIES: &[Quantity] = &[
         note: "H, as chosen from the effective sample size in the phase before",
         unit: ValueFormat::Number,
         value: |step| step.auto_h.map(|size| size.h as f64),
-    },
-    Quantity {
-        title: "Spread of ℓ",
-        note: "standard deviation of the log-weights",
-        unit: ValueFormat::Number,
-        value: |step| Some(step.algo.ell_std),
     },
     Quantity {
         title: "Staleness",

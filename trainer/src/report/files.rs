@@ -127,30 +127,20 @@ mod tests {
     }
 
     #[test]
-    fn a_list_reaches_no_other_folder() {
+    fn a_list_reaches_no_other_folder_and_a_file_in_its_place_stays() {
         let place = tempfile::tempdir().unwrap();
         let (folder, other) = (place.path().join("out"), place.path().join("mine.csv"));
         std::fs::create_dir(&folder).unwrap();
         std::fs::write(&other, "mine").unwrap();
         let names = ["../mine.csv".to_owned(), other.display().to_string()];
-        let list: Digests = names.map(|name| (name, digest(b"mine"))).into();
-        std::fs::write(folder.join(LIST), serde_json::to_string(&list).unwrap()).unwrap();
+        let digests: Digests = names.map(|name| (name, digest(b"mine"))).into();
+        let list = folder.join(LIST);
+        std::fs::write(&list, serde_json::to_string(&digests).unwrap()).unwrap();
         write(&folder, &[], "").unwrap();
         assert!(other.is_file());
-    }
-
-    #[test]
-    fn a_file_in_the_place_of_the_list_is_named_and_stays() {
-        let folder = tempfile::tempdir().unwrap();
-        let list = folder.path().join(LIST);
         std::fs::write(&list, "mine").unwrap();
-        let error = write(folder.path(), &["a.csv"], "")
-            .unwrap_err()
-            .to_string();
-        assert!(
-            error.contains(LIST) && error.ends_with("remove or rename it"),
-            "{error}"
-        );
+        let error = write(&folder, &["a.csv"], "").unwrap_err().to_string();
+        assert!(error.contains(LIST) && error.ends_with("remove or rename it"));
         assert_eq!(std::fs::read_to_string(&list).unwrap(), "mine");
     }
 }

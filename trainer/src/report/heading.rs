@@ -33,33 +33,19 @@ pub(super) fn facts(out: &mut String, runs: &[RunData]) {
 fn facts_of(out: &mut String, run: &RunData) {
     let mut facts: Vec<(&str, String)> = Vec::new();
     if let Some(config) = &run.config {
-        let path = config.model.path.as_ref();
-        let model = config
-            .model
-            .name
-            .clone()
-            .or_else(|| path.map(|path| path.display().to_string()));
-        facts.extend(model.map(|model| ("model", model)));
-        facts.push(("data", config.data.dataset.clone()));
-        facts.push(("algorithm", preset(config)));
-        facts.push(("seed", config.run.seed.to_string()));
-        facts.push((
-            "completions per prompt",
-            config.algorithm.group_size.to_string(),
-        ));
-        facts.push((
-            "completions per update",
-            config.algorithm.n_step.to_string(),
-        ));
-        let h = config.algorithm.h;
-        facts.push((
-            "updates per phase",
-            if config.algorithm.auto_h > 0.0 {
-                format!("chosen, at most {h}")
-            } else {
-                h.to_string()
-            },
-        ));
+        let (model, algorithm) = (&config.model, &config.algorithm);
+        let path = model.path.as_ref().map(|path| path.display().to_string());
+        let h = algorithm.h;
+        let chosen = (algorithm.auto_h > 0.0).then(|| format!("chosen, at most {h}"));
+        facts.extend([
+            ("model", model.name.clone().or(path).unwrap_or_default()),
+            ("data", config.data.dataset.clone()),
+            ("algorithm", algorithm.preset.name().to_owned()),
+            ("seed", config.run.seed.to_string()),
+            ("completions per prompt", algorithm.group_size.to_string()),
+            ("completions per update", algorithm.n_step.to_string()),
+            ("updates per phase", chosen.unwrap_or_else(|| h.to_string())),
+        ]);
     }
     let updates = run.steps.last().map_or(0, |step| step.step);
     facts.push(("updates", updates.to_string()));
@@ -83,14 +69,6 @@ fn extended(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
         "after {}; {equals} a run of this length from the start",
         after.join(" and ")
     ))
-}
-
-/// The preset's name as a recipe writes it.
-fn preset(config: &crate::config::Config) -> String {
-    serde_json::to_value(config.algorithm.preset)
-        .ok()
-        .and_then(|value| value.as_str().map(str::to_owned))
-        .unwrap_or_default()
 }
 
 /// The differing keys of the configurations, with a column for each run; nothing for a single run.

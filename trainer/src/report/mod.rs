@@ -32,11 +32,12 @@ pub(crate) mod settings;
 pub(crate) mod table;
 pub(crate) mod time_chart;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
+use serde_json::Value;
 
 use crate::escape;
 
@@ -75,67 +76,52 @@ pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
 
 /// Every number of every update, as CSV: a row for each update, a column for each quantity.
 fn metrics_csv(runs: &[RunData]) -> String {
-    let rows: Vec<(&str, Vec<(String, String)>)> = runs
-        .iter()
-        .flat_map(|run| {
-            let timings = |step: usize| run.timings.iter().find(|timing| timing.step == step);
-            run.steps.iter().map(move |step| {
-                let mut fields = flat(step);
-                if let Some(timing) = timings(step.step) {
-                    fields.extend(
-                        flat(timing)
-                            .into_iter()
-                            .filter(|(name, _)| name != "step")
-                            .map(|(name, v)| (format!("time.{name}"), v)),
-                    );
-                }
-                (run.name.as_str(), fields)
-            })
-        })
+    let mut rows: Vec<(&str, BTreeMap<String, String>)> = Vec::new();
+    for run in runs {
+        for step in &run.steps {
+            let mut fields = flat(step, "");
+            let mut timings = run.timings.iter();
+            let timing = timings.find(|timing| timing.step == step.step);
+            fields.extend(timing.into_iter().flat_map(|timing| flat(timing, "time.")));
+            fields.remove("time.step");
+            rows.push((&run.name, fields));
+        }
+    }
+    let names = rows.iter().flat_map(|(_, fields)| fields.keys());
+    let columns: BTreeSet<&String> = names.filter(|name| *name != "step").collect();
+    let columns: Vec<&str> = ["step"]
+        .into_iter()
+        .chain(columns.into_iter().map(String::as_str))
         .collect();
-    let columns: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(|(_, fields)| fields)
-        .map(|(name, _)| name.as_str())
-        .filter(|name| *name != "step")
-        .collect();
-    let mut out = String::from("run,step");
+    let mut out = String::from("run");
     for column in &columns {
         let _ = write!(out, ",{}", escape::csv(column));
     }
-    out.push('\n');
     for (run, fields) in &rows {
-        out.push_str(&escape::csv(run));
-        for column in std::iter::once(&"step").chain(&columns) {
-            let value = fields
-                .iter()
-                .find(|(name, _)| name == column)
-                .map_or("", |(_, value)| value);
+        let _ = write!(out, "\n{}", escape::csv(run));
+        for column in &columns {
+            let value = fields.get(*column).map_or("", String::as_str);
             let _ = write!(out, ",{}", escape::csv(value));
         }
-        out.push('\n');
     }
+    out.push('\n');
     out
 }
 
-/// A record's numbers by name; those of a map are named `map.key`.
-fn flat(record: &impl Serialize) -> Vec<(String, String)> {
-    let text = |value: serde_json::Value| match value {
-        serde_json::Value::String(text) => text,
-        value => value.to_string(),
+/// A record's numbers by name, after a prefix; those of a map are named `map.key`.
+fn flat(record: &impl Serialize, prefix: &str) -> BTreeMap<String, String> {
+    let mut fields = BTreeMap::new();
+    let Ok(Value::Object(object)) = serde_json::to_value(record) else {
+        return fields;
     };
-    let mut fields = Vec::new();
-    if let Ok(serde_json::Value::Object(object)) = serde_json::to_value(record) {
-        for (name, value) in object {
-            match value {
-                serde_json::Value::Object(inner) => {
-                    fields.extend(
-                        inner
-                            .into_iter()
-                            .map(|(key, value)| (format!("{name}.{key}"), text(value))),
-                    );
-                }
-                value => fields.push((name, text(value))),
+    for (name, value) in object {
+        match value {
+            Value::Object(_) => fields.extend(flat(&value, &format!("{prefix}{name}."))),
+            Value::String(text) => {
+                fields.insert(format!("{prefix}{name}"), text);
+            }
+            value => {
+                fields.insert(format!("{prefix}{name}"), value.to_string());
             }
         }
     }

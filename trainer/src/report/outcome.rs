@@ -56,44 +56,40 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
             count(row.gain.tasks, "task")
         ),
         Some(interval) => {
-            let verdict = if interval.is_above_zero() && run.trained_on == Some(0) {
-                "The whole interval lies above zero: the model got better at tasks it was not trained on."
-            } else if interval.is_above_zero() && run.trained_on.is_none() {
-                "The whole interval lies above zero: the model got better at these tasks."
-            } else if interval.is_above_zero() {
-                "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; this does not show how it does on other tasks."
-            } else if interval.is_below_zero() {
-                "The whole interval lies below zero: the model got worse."
-            } else {
-                "The interval contains zero, so it is undetermined whether the model got better or worse: it takes more tasks or samples."
+            let verdict = match run.trained_on {
+                Some(0) if interval.is_above_zero() => {
+                    "The whole interval lies above zero: the model got better at tasks it was not trained on."
+                }
+                None if interval.is_above_zero() => {
+                    "The whole interval lies above zero: the model got better at these tasks."
+                }
+                _ if interval.is_above_zero() => {
+                    "The whole interval lies above zero: the model got better, evaluated on tasks it was also trained on; this does not show how it does on other tasks."
+                }
+                _ if interval.is_below_zero() => {
+                    "The whole interval lies below zero: the model got worse."
+                }
+                _ => {
+                    "The interval contains zero, so it is undetermined whether the model got better or worse: it takes more tasks or samples."
+                }
             };
-            format!(
-                "{change} points, 95% interval {} to {}. {verdict}",
-                points(interval.low),
-                points(interval.high)
-            )
+            let ends = [interval.low, interval.high].map(points).join(" to ");
+            format!("{change} points, 95% interval {ends}. {verdict}")
         }
     };
-    let all = tasks(run, comparison.tasks);
-    let on = if row.gain.tasks < comparison.tasks {
-        format!("{} of {all}", row.gain.tasks)
-    } else {
-        all
-    };
-    let class = if row.gain.interval.is_some() {
-        "leap"
-    } else {
-        "leap unsure"
-    };
-    let _ = write!(
+    let some = (row.gain.tasks < comparison.tasks).then(|| format!("{} of ", row.gain.tasks));
+    let unsure = ["", " unsure"][usize::from(row.gain.interval.is_none())];
+    let _ = writeln!(
         out,
-        "<section class=\"hero\"><p class=\"{class}\"><span class=\"from\">{}</span><span class=\"arrow\">→</span><span class=\"to\">{}</span>\
-         <span class=\"what\">{} on {on}</span></p><p class=\"claim\">{claim}</p>",
+        "<section class=\"hero\"><p class=\"leap{unsure}\"><span class=\"from\">{}</span><span class=\"arrow\">→</span><span class=\"to\">{}</span>\
+         <span class=\"what\">{} on {}{}</span></p><p class=\"claim\">{claim}</p>{}</section>",
         percent(row.before.mean),
         percent(row.after.mean),
         html(&row.label),
+        some.unwrap_or_default(),
+        tasks(run, comparison.tasks),
+        picture(comparison)
     );
-    let _ = writeln!(out, "{}</section>", picture(comparison));
 }
 
 /// The figures before and after on one scale, with their intervals.
@@ -127,11 +123,11 @@ fn picture(comparison: &Comparison) -> String {
 
 /// The evaluations before and after training.
 fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
-    let several = runs.len() > 1;
     let (mut note, mut rows) = (String::new(), Vec::new());
     let mut all_have_intervals = true;
     for ((run, title), comparison) in runs.iter().zip(titles(runs)).zip(compared) {
-        if several {
+        let several = (runs.len() > 1).then_some(title);
+        if let Some(title) = &several {
             let _ = write!(note, "{title}: ");
         }
         let Some(comparison) = comparison else {
@@ -141,11 +137,7 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
         let completions = count(comparison.samples, "completion");
         let tasks = tasks(run, comparison.tasks);
         let _ = write!(note, "{tasks}, {completions} of each. ");
-        let title = if several {
-            Cell::Text(title)
-        } else {
-            Cell::None
-        };
+        let title = several.map_or(Cell::None, Cell::Text);
         for row in &comparison.rows {
             all_have_intervals &= row.gain.interval.is_some();
             rows.push(vec![
@@ -157,16 +149,16 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
                 Cell::estimate(&row.gain),
             ]);
         }
-        for (label, before, after) in comparison.plain() {
-            rows.push(vec![
-                title.clone(),
-                Cell::text(label),
-                Cell::None,
-                Cell::Text(before),
-                Cell::Text(after),
-                Cell::None,
-            ]);
-        }
+        rows.extend(
+            comparison
+                .plain()
+                .into_iter()
+                .map(|(label, before, after)| {
+                    let [before, after] = [before, after].map(Cell::Text);
+                    let label = Cell::text(label);
+                    vec![title.clone(), label, Cell::None, before, after, Cell::None]
+                }),
+        );
     }
     note.push_str("The small print is the 95% interval of each figure.");
     if !all_have_intervals {

@@ -179,7 +179,7 @@ impl Form {
             Self::Bar(_, _, tooltip) => {
                 rectangle(out, "bar", (low, high), (y - 8.0, y + 8.0), tooltip);
             }
-            Self::Line(_) => line(out, "interval", (low, y), (high, y)),
+            Self::Line(_) => line(out, "range", (low, y), (high, y)),
             Self::Dot(_) => out.push_str(&circle("dot", 5.0)),
             Self::Ring(_) => out.push_str(&circle("seed", 3.2)),
         }
@@ -256,7 +256,7 @@ mod tests {
         let at = |points: f64| SIDE + width * (points + 10.0) / 30.0;
         for (words, expected) in [
             ("<circle class=\"dot\" cx=\"", &[at(5.0)][..]),
-            ("<line class=\"interval\" x1=\"", &[at(-10.0), at(-5.0)]),
+            ("<line class=\"range\" x1=\"", &[at(-10.0), at(-5.0)]),
             ("<circle class=\"seed\" cx=\"", &[at(0.0), at(10.0)]),
             ("<rect class=\"band\" x=\"", &[at(-2.0)]),
             ("<line class=\"axis\" x1=\"", &[at(0.0)]),
@@ -274,7 +274,7 @@ mod tests {
         (row.estimate, row.by_seed) = (0.0, vec![0.0]);
         let svg = drawn(None, "a", &row);
         assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
-        assert!(!svg.contains("class=\"interval\"") && !svg.contains("class=\"band\""));
+        assert!(!svg.contains("class=\"range\"") && !svg.contains("class=\"band\""));
         assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
     }
 }

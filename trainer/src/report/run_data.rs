@@ -1,5 +1,6 @@
 //! The contents of a run folder, read for a report. The run may still be going, or may have been killed while it wrote a line.
 
+use std::collections::BTreeMap;
 use std::fs;
 use std::io;
 use std::path::{Component, Path, PathBuf};
@@ -73,39 +74,16 @@ fn without_token(config_text: String) -> String {
 /// Why a run cannot be reported on.
 #[derive(Debug, thiserror::Error)]
 pub enum RunError {
-    /// The folder is not a run folder.
-    #[error(
-        "{0} is not a run folder: it has no config.toml; give a folder that `rapid train`, `rapid quickstart` or `rapid sweep` made"
-    )]
-    NotARun(PathBuf),
-    /// A run is given twice, possibly by different paths.
-    #[error("{first} and {second} are the same run; give each run once")]
-    Twice {
-        /// The first path.
-        first: String,
-        /// The second path.
-        second: String,
-    },
-    /// A file cannot be read.
-    #[error("{path} cannot be read: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// A line is not a record of the file.
-    #[error(
-        "{path}, line {line} is not a record of this file ({reason}); the file was changed, or a different version of rapid wrote it"
-    )]
-    Record {
-        /// The file.
-        path: PathBuf,
-        /// The line's number, from 1.
-        line: usize,
-        /// The parser's error.
-        reason: String,
-    },
+    /// A folder that was given is not a run's, or two are the same run's.
+    #[error("{0}")]
+    Given(String),
+    /// A file cannot be read, or a line of it is not a record.
+    #[error("{0}")]
+    File(String),
+}
+
+fn unreadable(path: &Path, error: &io::Error) -> RunError {
+    RunError::File(format!("{} cannot be read: {error}", path.display()))
 }
 
 impl RunData {
@@ -114,15 +92,18 @@ impl RunData {
     /// # Errors
     /// [`RunError`]. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
-        let samples = folder.join("samples");
-        let phases = numbered(&samples, "phase-");
-        let evaluations = numbered(&samples, "eval-");
-        let records = |file: Option<&PathBuf>| file.map_or(Ok(Vec::new()), |file| lines(file));
-        let first: Vec<Record> = records(phases.first())?;
-        let last: Vec<Record> = records(phases.last().filter(|_| phases.len() > 1))?;
+        // The first file and the last, if it is another one.
+        let ends = |prefix: &str| -> Result<[Vec<Record>; 2], RunError> {
+            Ok(match &numbered(&folder.join("samples"), prefix)[..] {
+                [] => [Vec::new(), Vec::new()],
+                [only] => [lines(only)?, Vec::new()],
+                [first, .., last] => [lines(first)?, lines(last)?],
+            })
+        };
+        let ([before, after], [first, last]) = (ends("eval-")?, ends("phase-")?);
         Ok(Self {
-            before: records(evaluations.first())?,
-            after: records(evaluations.last().filter(|_| evaluations.len() > 1))?,
+            before,
+            after,
             first,
             last,
             ..Self::read_without_samples(folder)?
@@ -136,15 +117,14 @@ impl RunData {
     pub fn read_without_samples(folder: &Path) -> Result<Self, RunError> {
         let config_file = folder.join("config.toml");
         if !config_file.is_file() {
-            return Err(RunError::NotARun(folder.to_owned()));
+            return Err(RunError::Given(format!(
+                "{} is not a run folder: it has no config.toml; give a folder that `rapid train`, `rapid quickstart` or `rapid sweep` made",
+                folder.display()
+            )));
         }
         let config_text = fs::read_to_string(&config_file);
-        let config_text = config_text
-            .map(without_token)
-            .map_err(|source| RunError::Io {
-                path: config_file,
-                source,
-            })?;
+        let config_text = config_text.map_err(|error| unreadable(&config_file, &error))?;
+        let config_text = without_token(config_text);
         let provenance = Provenance::of_run(folder).ok().flatten();
         Ok(Self {
             name: tail(&canonical(folder), 1),
@@ -184,21 +164,16 @@ impl RunData {
         let paths: Vec<PathBuf> = folders.iter().map(|folder| canonical(folder)).collect();
         for (index, path) in paths.iter().enumerate() {
             if let Some(first) = paths[..index].iter().position(|other| other == path) {
-                return Err(RunError::Twice {
-                    first: folders[first].display().to_string(),
-                    second: folders[index].display().to_string(),
-                });
+                return Err(RunError::Given(format!(
+                    "{} and {} are the same run; give each run once",
+                    folders[first].display(),
+                    folders[index].display()
+                )));
             }
         }
-        folders
-            .iter()
-            .zip(distinct_names(&paths))
-            .map(|(folder, name)| {
-                Ok(Self {
-                    name,
-                    ..Self::read(folder)?
-                })
-            })
+        let named = folders.iter().zip(distinct_names(&paths));
+        named
+            .map(|(folder, name)| Self::read(folder).map(|run| Self { name, ..run }))
             .collect()
     }
 }
@@ -235,48 +210,34 @@ fn tail(path: &Path, parts: usize) -> String {
 
 /// The `PREFIX<number>.jsonl` files of a folder in the order of their numbers.
 fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
-    let mut files: Vec<(u64, PathBuf)> = fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .filter_map(|entry| {
-            let path = entry.path();
-            let number = path
-                .file_name()?
-                .to_str()?
-                .strip_prefix(prefix)?
-                .strip_suffix(".jsonl")?
-                .parse()
-                .ok()?;
-            Some((number, path))
-        })
-        .collect();
-    files.sort();
-    files.into_iter().map(|(_, path)| path).collect()
+    let number = |path: PathBuf| -> Option<(u64, PathBuf)> {
+        let name = path.file_name()?.to_str()?.strip_prefix(prefix)?;
+        Some((name.strip_suffix(".jsonl")?.parse().ok()?, path))
+    };
+    let entries = fs::read_dir(folder).into_iter().flatten().flatten();
+    let files = entries.filter_map(|entry| number(entry.path()));
+    let files: BTreeMap<u64, PathBuf> = files.collect();
+    files.into_values().collect()
 }
 
 /// The records of a JSON Lines file; empty if the file does not exist. A last line without a line break is incomplete and is left out.
 fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
     let text = match fs::read(path) {
-        Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        Err(source) => {
-            return Err(RunError::Io {
-                path: path.to_owned(),
-                source,
-            });
-        }
+        bytes => bytes.map_err(|error| unreadable(path, &error))?,
     };
+    let text = String::from_utf8_lossy(&text);
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    complete
-        .lines()
-        .enumerate()
+    let lines = complete.lines().enumerate();
+    lines
         .filter(|(_, line)| !line.trim().is_empty())
         .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| RunError::Record {
-                path: path.to_owned(),
-                line: number + 1,
-                reason: error.to_string(),
+            serde_json::from_str(line).map_err(|error| {
+                RunError::File(format!(
+                    "{}, line {} is not a record of this file ({error}); the file was changed, or a different version of rapid wrote it",
+                    path.display(),
+                    number + 1
+                ))
             })
         })
         .collect()

@@ -1,5 +1,6 @@
 //! Completions with their verdicts: of the same tasks before and after training, else training samples of the first and last phase.
 
+use std::collections::HashSet;
 use std::fmt::Write as _;
 
 use verifier_api::Verdict;
@@ -32,65 +33,44 @@ pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
         return;
     };
     let _ = writeln!(out, "<h2>Samples{name}</h2><p>{about}</p>");
-    for task in spread(&sides.map(|(_, records)| tasks(records))) {
+    for task in spread(&sides) {
         one_task(out, &task, &sides);
     }
 }
 
-/// The ids of the tasks in the order of their first appearance.
-fn tasks(records: &[Record]) -> Vec<&str> {
-    let mut seen = std::collections::HashSet::new();
-    records
-        .iter()
-        .map(|record| record.sample.task.as_str())
-        .filter(|task| seen.insert(*task))
+/// A few tasks, spread evenly over those that both sides have, in the order of their first appearance; if they share none, over all.
+fn spread(sides: &[(&str, &Vec<Record>); 2]) -> Vec<String> {
+    let [first, second] = sides.map(|(_, records)| {
+        let mut seen = HashSet::new();
+        let tasks = records.iter().map(|record| record.sample.task.as_str());
+        tasks.filter(|task| seen.insert(*task)).collect::<Vec<_>>()
+    });
+    let shared = first.iter().filter(|task| second.contains(task));
+    let mut tasks: Vec<&str> = shared.copied().collect();
+    if tasks.is_empty() {
+        tasks = [first, second].concat();
+    }
+    let count = MAX_TASKS.min(tasks.len());
+    (0..count)
+        .map(|i| tasks[i * tasks.len() / count].to_owned())
         .collect()
 }
 
-/// A few tasks, spread evenly over those that both sides have; if they share none, over each side.
-fn spread(sides: &[Vec<&str>; 2]) -> Vec<String> {
-    let shared: Vec<&str> = sides[0]
-        .iter()
-        .copied()
-        .filter(|task| sides[1].contains(task))
-        .collect();
-    let pick = |from: &[&str], count: usize| -> Vec<String> {
-        let count = count.min(from.len());
-        (0..count)
-            .map(|i| from[i * from.len() / count].to_owned())
-            .collect()
-    };
-    if !shared.is_empty() {
-        return pick(&shared, MAX_TASKS);
-    }
-    let mut tasks = pick(&sides[0], MAX_TASKS / 2);
-    tasks.extend(pick(&sides[1], MAX_TASKS / 2));
-    tasks
-}
-
 fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
-    let of_task = |records: &Vec<Record>| -> Vec<Record> {
-        records
-            .iter()
-            .filter(|record| record.sample.task == task)
-            .cloned()
-            .collect()
-    };
-    let (first, second) = (of_task(sides[0].1), of_task(sides[1].1));
-    let Some(prompt) = first
-        .first()
-        .or(second.first())
-        .map(|record| record.sample.prompt.as_str())
-    else {
+    let of_task = sides.map(|(label, records)| {
+        let records = records.iter().filter(|record| record.sample.task == task);
+        (label, records.collect::<Vec<_>>())
+    });
+    let Some(any) = of_task.iter().find_map(|(_, records)| records.first()) else {
         return;
     };
+    let (lead, question) = question(&any.sample.prompt);
     let _ = write!(
         out,
-        "<article class=\"task\"><header><span>{}</span></header>",
-        html(task)
+        "<article class=\"task\"><header><span>{}</span></header><pre>{}</pre>",
+        html(task),
+        html(&cut(question))
     );
-    let (lead, question) = question(prompt);
-    let _ = write!(out, "<pre>{}</pre>", html(&cut(question)));
     if !lead.is_empty() {
         let _ = write!(
             out,
@@ -99,39 +79,22 @@ fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
         );
     }
     out.push_str("<div class=\"sides\">");
-    for ((label, _), records) in sides.iter().zip([&first, &second]) {
-        if records.is_empty() {
-            continue;
-        }
-        let judged: Vec<f64> = records
-            .iter()
-            .filter_map(|record| record.sample.reward)
-            .collect();
-        let correct = judged.iter().filter(|reward| **reward >= 1.0).count();
-        let _ = write!(
-            out,
-            "<div><h4>{label}: {correct} of {} correct</h4>",
-            judged.len()
-        );
-        for record in shown(records) {
+    for (label, records) in of_task.iter().filter(|(_, records)| !records.is_empty()) {
+        let rewards = records.iter().filter_map(|record| record.sample.reward);
+        let judged = rewards.clone().count();
+        let correct = rewards.filter(|reward| *reward >= 1.0).count();
+        let _ = write!(out, "<div><h4>{label}: {correct} of {judged} correct</h4>");
+        // A correct completion is shown if there is one.
+        let is_correct = |record: &&&Record| record.sample.reward >= Some(1.0);
+        let (shown, rest) = records.split_at(MAX_COMPLETIONS.min(records.len()));
+        let missing = !shown.iter().any(|record| is_correct(&record));
+        let later = rest.iter().find(is_correct).filter(|_| missing);
+        for record in shown.iter().chain(later) {
             completion(out, record);
         }
         out.push_str("</div>");
     }
     out.push_str("</div></article>\n");
-}
-
-/// The first completions; if only later ones are correct, one of these replaces the last.
-fn shown(records: &[Record]) -> Vec<&Record> {
-    let correct = |record: &&Record| record.sample.reward.is_some_and(|reward| reward >= 1.0);
-    let mut shown: Vec<&Record> = records.iter().take(MAX_COMPLETIONS).collect();
-    if !shown.iter().any(correct)
-        && let Some(record) = records.iter().find(correct)
-    {
-        shown.pop();
-        shown.push(record);
-    }
-    shown
 }
 
 fn completion(out: &mut String, record: &Record) {
@@ -144,16 +107,14 @@ fn completion(out: &mut String, record: &Record) {
         (_, Verdict::Malformed) => ("no", "no answer found"),
         _ => ("no", "incorrect"),
     };
-    let also = if class == "no" && record.any_form == Some(1.0) {
-        ", correct in another form"
-    } else {
-        ""
+    let also = match record.any_form {
+        Some(1.0) if class == "no" => ", correct in another form",
+        _ => "",
     };
-    let text = sample.completion.trim_matches('\n');
-    let body = if text.trim().is_empty() {
-        "<pre class=\"none\">(nothing)</pre>".to_owned()
-    } else {
-        format!("<pre>{}</pre>", html(&cut(text)))
+    let text = html(&cut(sample.completion.trim_matches('\n')));
+    let body = match text.trim() {
+        "" => "<pre class=\"none\">(nothing)</pre>".to_owned(),
+        _ => format!("<pre>{text}</pre>"),
     };
     let _ = write!(
         out,
@@ -190,27 +151,14 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_split_from_the_worked_examples() {
+    fn the_question_is_split_from_the_worked_examples_and_a_long_text_between_characters() {
         let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(5);
         let prompt = format!("{examples}Question: What is 9 + 1?\nAnswer:");
         let (lead, last) = question(&prompt);
         assert_eq!(last, "Question: What is 9 + 1?\nAnswer:");
         assert!(lead.starts_with("Question: What is 7 + 5?"));
         assert_eq!(question("What is 1 + 1?"), ("", "What is 1 + 1?"));
-    }
-
-    #[test]
-    fn a_long_text_is_cut_between_characters() {
         let text = "é".repeat(MAX_CHARACTERS + 7);
         assert!(cut(&text).ends_with("… (7 more characters)"));
-    }
-
-    #[test]
-    fn tasks_are_spread_over_the_list() {
-        let all: Vec<String> = (0..80).map(|i| format!("t/{i}")).collect();
-        let side: Vec<&str> = all.iter().map(String::as_str).collect();
-        let picked = spread(&[side.clone(), side]);
-        assert_eq!(picked.len(), MAX_TASKS);
-        assert_eq!((picked[0].as_str(), picked[7].as_str()), ("t/0", "t/70"));
     }
 }

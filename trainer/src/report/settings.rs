@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::flat;
 use super::run_data::RunData;
 
 /// Keys that change an evaluation: prompts, sampling and verdicts. If they differ, the figures of the same model may differ.
@@ -24,14 +25,15 @@ const EVALUATION_KEYS: &[&str] = &[
 pub(super) struct Setting {
     /// `section.key`.
     pub(super) key: String,
-    /// In the order of the runs, in TOML; `None` if a run does not set the key.
+    /// In the order of the runs; `None` if a run does not set the key.
     pub(super) values: Vec<Option<String>>,
 }
 
 /// The keys that differ between the runs, in alphabetical order.
 pub(super) fn differing(runs: &[&RunData]) -> Vec<Setting> {
-    let all: Vec<BTreeMap<String, String>> =
-        runs.iter().map(|run| flat(&run.config_text)).collect();
+    // A text that is not TOML has no keys.
+    let keys = |run: &&RunData| flat(&run.config_text.parse::<toml::Table>().ok(), "");
+    let all: Vec<BTreeMap<String, String>> = runs.iter().map(keys).collect();
     let keys: BTreeSet<&String> = all.iter().flat_map(BTreeMap::keys).collect();
     keys.into_iter()
         .map(|key| Setting {
@@ -50,48 +52,16 @@ pub(crate) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
         let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
         Some([config.eval.min_tokens, max_tokens])
     };
-    let mut keys: Vec<String> = differing(&[a, b])
-        .into_iter()
-        .map(|setting| setting.key)
-        .filter(|key| EVALUATION_KEYS.contains(&key.as_str()))
-        .collect();
-    let lengths = [length(a), length(b)];
-    for (number, key) in ["eval.min_tokens", "eval.max_tokens"]
-        .into_iter()
-        .enumerate()
-    {
-        let [a, b] = lengths.map(|length| length.map(|length| length[number]));
-        if a != b {
-            keys.push(key.to_owned());
-        }
+    let differing = differing(&[a, b]).into_iter().map(|setting| setting.key);
+    let is_of_evaluation = |key: &String| EVALUATION_KEYS.contains(&key.as_str());
+    let mut keys: Vec<String> = differing.filter(is_of_evaluation).collect();
+    let [first, second] = [length(a), length(b)];
+    for (number, key) in ["eval.min_tokens", "eval.max_tokens"].iter().enumerate() {
+        let [a, b] = [first, second].map(|length| length.map(|length| length[number]));
+        keys.extend((a != b).then(|| (*key).to_owned()));
     }
     if a.graders != b.graders && !a.graders.is_empty() && !b.graders.is_empty() {
         keys.push("the verifier's graders".to_owned());
     }
     keys
-}
-
-/// Values by `section.key`; empty if the text is not TOML.
-fn flat(text: &str) -> BTreeMap<String, String> {
-    let mut values = BTreeMap::new();
-    if let Ok(table) = text.parse::<toml::Table>() {
-        collect("", &table, &mut values);
-    }
-    values
-}
-
-fn collect(section: &str, table: &toml::Table, values: &mut BTreeMap<String, String>) {
-    for (name, value) in table {
-        let key = if section.is_empty() {
-            name.clone()
-        } else {
-            format!("{section}.{name}")
-        };
-        match value {
-            toml::Value::Table(inner) => collect(&key, inner, values),
-            value => {
-                values.insert(key, value.to_string());
-            }
-        }
-    }
 }

@@ -419,6 +419,7 @@ fn with_fewer_than_twenty_tasks_there_is_no_interval_and_no_conclusion_anywhere(
         "lies above zero",
         "95% interval +",
         "class=\"interval\"",
+        "class=\"range\"",
         "1 held-out tasks",
     ] {
         assert!(!page.contains(claim), "{claim}");

@@ -207,7 +207,8 @@ mod tests {
         // 25 clusters of 4 equal tasks: the standard error is twice that of 100 tasks.
         let run: Vec<f64> = (0..100).map(|task| f64::from(task / 4 % 2)).collect();
         let together: Vec<usize> = (0..100).map(|task| task / 4).collect();
-        let ratio = width(&[run.clone()], &together) / width(&[run], &alone);
+        let one = std::slice::from_ref(&run);
+        let ratio = width(one, &together) / width(one, &alone);
         assert!((ratio - 2.0).abs() < 0.12, "{ratio}");
         // Every task and seed is 0.1 better in the second arm, however much they differ among themselves.
         let first = tasks(0.5, 3, 100, 5);

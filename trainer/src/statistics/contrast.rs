@@ -91,14 +91,12 @@ mod tests {
     fn the_effect_of_a_factor_is_the_difference_of_the_arms_with_and_without_it() {
         // Two factors of which each adds to the mean, in a full factorial: none, a, b, ab. Seeds differ, and tasks do not.
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
-        let arms: Vec<Vec<Vec<f64>>> = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)]
-            .iter()
-            .map(|(a, b)| {
-                [0.0, 1.0, 2.0]
-                    .map(|seed| vec![mean(*a, *b, seed); 25])
-                    .to_vec()
-            })
-            .collect();
+        let arms = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)];
+        let arms = arms.map(|(a, b)| {
+            [0.0, 1.0, 2.0]
+                .map(|seed| vec![mean(a, b, seed); 25])
+                .to_vec()
+        });
         let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
         let resamples = outcomes.resample();
         for (with, effect) in [
@@ -120,20 +118,19 @@ mod tests {
 
     #[test]
     fn too_few_tasks_and_two_seeds_have_no_interval() {
-        let interval = |tasks: usize, seeds: usize| {
+        for (tasks, seeds, has_one) in [
+            (MIN_TASKS - 1, 3, false),
+            (MIN_TASKS, 2, false),
+            (MIN_TASKS, 1, true),
+            (MIN_TASKS, 3, true),
+        ] {
+            // Every task is right in one arm and wrong in the other.
             let arms = [0.0, 1.0].map(|mean| vec![vec![mean; tasks]; seeds]);
             let outcomes = Outcomes::new(&arms, &(0..tasks).collect::<Vec<_>>());
-            Contrast::of(&outcomes, &outcomes.resample(), &[-1.0, 1.0]).resampled
-        };
-        assert_eq!(interval(MIN_TASKS - 1, 3), None);
-        assert_eq!(interval(MIN_TASKS, 2), None);
-        for seeds in [1, 3] {
-            // Every task is right in one arm and wrong in the other.
-            let found = interval(MIN_TASKS, seeds).unwrap();
-            assert!(
-                (found.low - 0.677_75).abs() < 1e-4 && found.high == 1.0,
-                "{found:?}"
-            );
+            let found = Contrast::of(&outcomes, &outcomes.resample(), &[-1.0, 1.0]).resampled;
+            assert_eq!(found.is_some(), has_one, "{tasks} {seeds}");
+            let is_right = |it: Interval| (it.low - 0.677_75).abs() < 1e-4 && it.high == 1.0;
+            assert!(found.is_none_or(is_right), "{found:?}");
         }
     }
 }

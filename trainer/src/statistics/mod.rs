@@ -21,7 +21,7 @@ pub use contrast::Contrast;
 pub use correlation::{Correlation, pearson};
 pub use holm::holm;
 pub use ratio::{Ratio, paired_ratio};
-pub use slope::{Slope, SlopeVerdict, least_squares};
+pub use slope::{Slope, least_squares};
 pub use spread::Spread;
 
 /// With fewer seeds, or pairs, there is no interval over them: two values, or values that are equal by chance, say little about their spread.

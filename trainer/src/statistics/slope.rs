@@ -38,44 +38,30 @@ impl Slope {
         }
     }
 
-    /// What it shows. Both intervals have to agree, and the wider end of the two counts.
+    /// What it shows. Both intervals have to agree, and the wider end of the two counts. A slope that may be 0 and is within the bound is said to be no larger than that end,
+    /// in points; it is `undetermined` if the intervals contain 0 and reach beyond the bound, or disagree, or if there are too few seeds or tasks for them.
     #[must_use]
-    pub fn verdict(&self) -> SlopeVerdict {
-        let (Some(resampled), Some(over_seeds)) = (self.slope.resampled, self.slope.over_seeds)
-        else {
-            return SlopeVerdict::Undetermined;
+    pub fn conclusion(&self) -> String {
+        let both = [self.slope.resampled, self.slope.over_seeds];
+        let all = |holds: fn(&Interval) -> bool| {
+            let mut both = both.iter();
+            both.all(|interval| interval.as_ref().is_some_and(holds))
         };
-        let both = [resampled, over_seeds];
-        let all = |holds: fn(&Interval) -> bool| both.iter().all(holds);
-        let ends = both
-            .iter()
-            .flat_map(|interval| [interval.high, -interval.low]);
+        let ends = both.iter().flatten();
+        let ends = ends.flat_map(|interval| [interval.high, -interval.low]);
         let largest = ends.fold(0.0, f64::max);
-        if all(|interval| interval.is_above_zero()) {
-            SlopeVerdict::Rises
-        } else if all(|interval| interval.is_below_zero()) {
-            SlopeVerdict::Falls
-        } else if all(|interval| interval.low <= 0.0 && interval.high >= 0.0)
-            && largest <= self.bound
-        {
-            SlopeVerdict::NoLargerThan(largest)
+        if all(|it| it.is_above_zero()) {
+            "rises".to_owned()
+        } else if all(|it| it.is_below_zero()) {
+            "falls".to_owned()
+        } else if all(|it| it.low <= 0.0 && it.high >= 0.0) && largest <= self.bound {
+            // Rounded up: not even a hundredth beyond the interval is claimed.
+            let largest = (100.0 * 100.0 * largest).ceil() / 100.0;
+            format!("no slope larger than {largest:.2} either way")
         } else {
-            SlopeVerdict::Undetermined
+            "undetermined".to_owned()
         }
     }
-}
-
-/// What a slope shows.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub enum SlopeVerdict {
-    /// The outcome rises with H.
-    Rises,
-    /// The outcome falls with H.
-    Falls,
-    /// It may be 0, and is no larger than this either way, which is within the bound.
-    NoLargerThan(f64),
-    /// The intervals contain 0 and reach beyond the bound, or disagree, or there are too few seeds or tasks for them.
-    Undetermined,
 }
 
 /// The slope of the line through points `(x, y)` by least squares; 0 if all x are the same.
@@ -123,36 +109,31 @@ mod tests {
     #[test]
     fn what_a_slope_shows_depends_on_the_seeds_and_on_the_bound() {
         let falling = [[0.30, 0.31, 0.32], [0.26, 0.27, 0.28], [0.22, 0.231, 0.24]];
-        for (means, verdict) in [
-            (falling, SlopeVerdict::Falls),
-            (
-                [[0.22; 3], [0.26; 3], [0.30, 0.301, 0.30]],
-                SlopeVerdict::Rises,
-            ),
-            // The seeds disagree.
-            (
-                [[0.3; 3], [0.3; 3], [0.2, 0.4, 0.29]],
-                SlopeVerdict::Undetermined,
-            ),
-            // Equal values have no interval over seeds.
-            ([[7.0 / 37.0; 3]; 3], SlopeVerdict::Undetermined),
+        let rising = [[0.22; 3], [0.26; 3], [0.30, 0.301, 0.30]];
+        let disagreeing = [[0.3; 3], [0.3; 3], [0.2, 0.4, 0.29]];
+        let none = [[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]];
+        // Equal values have no interval over seeds.
+        let equal = [[7.0 / 37.0; 3]; 3];
+        for (means, conclusion) in [
+            (falling, "falls"),
+            (rising, "rises"),
+            (disagreeing, "undetermined"),
+            (equal, "undetermined"),
+            (none, "no slope larger than 0."),
         ] {
-            assert_eq!(slope(means).verdict(), verdict, "{means:?}");
+            let found = slope(means).conclusion();
+            assert!(found.starts_with(conclusion), "{means:?}: {found}");
         }
         let falls = slope(falling);
         assert!((falls.slope.estimate + 0.02).abs() < 1e-3, "{falls:?}");
         assert!((falls.bound - 0.005).abs() < 1e-12);
-        assert_eq!(slope([[7.0 / 37.0; 3]; 3]).slope.estimate, 0.0);
-        let mut none = slope([[0.3; 3], [0.3, 0.301, 0.299], [0.3, 0.301, 0.299]]);
-        assert!(
-            matches!(none.verdict(), SlopeVerdict::NoLargerThan(largest) if largest < 0.005),
-            "{none:?}"
-        );
+        assert_eq!(slope(equal).slope.estimate, 0.0);
         // The intervals disagree.
+        let mut none = slope(none);
         none.slope.resampled = Some(Interval {
             low: 0.0005,
             high: 0.0035,
         });
-        assert_eq!(none.verdict(), SlopeVerdict::Undetermined);
+        assert_eq!(none.conclusion(), "undetermined");
     }
 }

@@ -30,21 +30,17 @@ const GRADIENT_SHARE: f64 = 0.5;
 /// # Panics
 /// If a thread panicked.
 pub fn toy(seed: u64, group_size: usize, staleness: &[usize]) -> Result<Vec<Row>, AlgoError> {
-    let longest = staleness.iter().copied().max().unwrap_or(0);
-    let prompts: Vec<Prompt> = (0..VALUES.len())
-        .map(|number| Prompt::new(seed, number, longest))
-        .collect();
-    let prompts = &prompts[..];
     let updates = staleness.iter().map(|staleness| ("updates", *staleness));
     // At a staleness of 0 the two courses are the same.
     let drift = staleness.iter().filter(|staleness| **staleness > 0);
     let policies = updates.chain(drift.map(|staleness| ("drift", *staleness)));
     let rows: Result<Vec<_>, AlgoError> = std::thread::scope(|scope| {
         let threads: Vec<_> = policies
-            .map(|policy| scope.spawn(move || measure(group_size, prompts, policy)))
+            .map(|policy| scope.spawn(move || measure(seed, group_size, policy)))
             .collect();
-        let rows = threads.into_iter().map(|thread| thread.join());
-        rows.map(|rows| rows.expect("the measurement does not panic"))
+        threads
+            .into_iter()
+            .map(|thread| thread.join().expect("the measurement does not panic"))
             .collect()
     });
     Ok(rows?.concat())
@@ -52,41 +48,23 @@ pub fn toy(seed: u64, group_size: usize, staleness: &[usize]) -> Result<Vec<Row>
 
 /// All estimators with one behaviour policy. Each prompt is sampled equally often, so the gradient is the mean over prompts, and an update's variance is the variance
 /// within prompts.
-fn measure(
-    group_size: usize,
-    prompts: &[Prompt],
-    (course, staleness): (&str, usize),
-) -> Result<Vec<Row>, AlgoError> {
-    let behaviour = |prompt: &Prompt| match course {
-        "updates" => prompt.past[staleness].clone(),
-        _ => {
-            let distance = -(staleness as f64) * UPDATE;
-            moved(&prompt.past[0], &prompt.drift, distance)
-        }
-    };
-    let cases = prompts.iter();
-    let cases = cases.map(|prompt| Case::new(prompt, &behaviour(prompt)));
-    let cases: Vec<Case<'_>> = cases.collect();
-    let count = cases.len() as f64;
-    let ess = cases.iter().map(Case::ess).sum::<f64>() / count;
+fn measure(seed: u64, size: usize, policy: (&str, usize)) -> Result<Vec<Row>, AlgoError> {
+    let prompts = 0..VALUES.len();
+    let prompts: Vec<Prompt> = prompts.map(|it| Prompt::new(seed, it, policy)).collect();
+    let count = prompts.len() as f64;
+    let ess = prompts.iter().map(Prompt::ess).sum::<f64>() / count;
     let row = |setting: (Estimator, _)| {
         let mut products = InnerProducts::default();
-        for case in &cases {
-            let (m, variance) = case.moments(&setting.0, group_size)?;
-            let g = &case.prompt.gradient;
+        for prompt in &prompts {
+            let (m, variance) = prompt.moments(&setting.0, size)?;
+            let g = &prompt.gradient;
             // Each prompt has its own parameters, and its weight in the mean gradient is 1 / `count`.
             products.gradient += dot(g, g) / (count * count);
             products.mean += dot(&m, &m) / (count * count);
             products.cross += dot(&m, g) / (count * count);
             products.variance += variance / count;
         }
-        Ok(Row::new(
-            (course, staleness),
-            setting,
-            group_size,
-            &products,
-            ess,
-        ))
+        Ok(Row::new(policy, setting, size, &products, ess))
     };
     estimators().into_iter().map(row).collect()
 }
@@ -126,11 +104,6 @@ fn log_probabilities(logits: &Logits) -> Vec<f64> {
     rows.collect()
 }
 
-/// log π of each token of a completion.
-fn tokens_logp(completion: &Completion, logp: &[f64]) -> Vec<f64> {
-    completion.iter().map(|token| logp[*token]).collect()
-}
-
 /// log π of a completion.
 fn total_logp(completion: &Completion, logp: &[f64]) -> f64 {
     completion.iter().map(|token| logp[*token]).sum()
@@ -168,63 +141,22 @@ fn weighted_gradient<'a>(
     gradient
 }
 
-/// ∇J = Σ_y π(y) R(y) ∇ log π(y) over all completions, and J itself.
-fn exact_gradient(policy: &Logits, completions: &[Completion], rewards: &[f64]) -> (Vec<f64>, f64) {
-    let logp = log_probabilities(policy);
-    let mut value = 0.0;
+/// ∇J = Σ_y π(y) R(y) ∇ log π(y) over all completions.
+fn exact_gradient(logp: &[f64], completions: &[Completion], rewards: &[f64]) -> Vec<f64> {
     let each = completions.iter().zip(rewards);
     let terms = each.map(|(completion, reward)| {
-        let term = total_logp(completion, &logp).exp() * reward;
-        value += term;
+        let term = total_logp(completion, logp).exp() * reward;
         (completion, vec![term; completion.len()])
     });
-    let gradient = weighted_gradient(&logp, terms);
-    (gradient, value)
-}
-
-/// A prompt: its completions' rewards, its policy, and the earlier states of its policy.
-struct Prompt {
-    completions: Vec<Completion>,
-    rewards: Vec<f64>,
-    /// The studied policy, followed by its states before each update, the latest first.
-    past: Vec<Logits>,
-    /// The random direction of the course `drift`.
-    drift: Vec<f64>,
-    /// ∇J.
-    gradient: Vec<f64>,
-}
-
-impl Prompt {
-    fn new(seed: u64, number: usize, updates: usize) -> Self {
-        let normals = |what: &str| seed::normals(seed, &format!("toy {number} {what}"), PARAMETERS);
-        let completions = completions();
-        let mut policy = normals("logits");
-        let rewards = rewards(seed, number, &policy, &completions);
-        let mut past = vec![policy.clone()];
-        for update in 0..updates {
-            let (gradient, _) = exact_gradient(&policy, &completions, &rewards);
-            let noise = unit(&normals(&format!("update {update}")));
-            let direction = moved(&noise, &unit(&gradient), GRADIENT_SHARE);
-            policy = moved(&policy, &unit(&direction), -UPDATE);
-            past.push(policy.clone());
-        }
-        Self {
-            gradient: exact_gradient(&past[0], &completions, &rewards).0,
-            completions,
-            rewards,
-            past,
-            drift: unit(&normals("drift")),
-        }
-    }
+    weighted_gradient(logp, terms)
 }
 
 /// Rewards of 1 for completions in a random order, as long as their total probability under the policy does not exceed the prompt's maximum.
-fn rewards(seed: u64, number: usize, policy: &Logits, completions: &[Completion]) -> Vec<f64> {
-    let logp = log_probabilities(policy);
+fn rewards(seed: u64, number: usize, logp: &[f64], completions: &[Completion]) -> Vec<f64> {
     let mut rewards = vec![0.0; completions.len()];
     let mut remaining = VALUES[number];
     for y in seed::permutation(seed, number, completions.len()) {
-        let probability = total_logp(&completions[y], &logp).exp();
+        let probability = total_logp(&completions[y], logp).exp();
         if probability <= remaining {
             rewards[y] = 1.0;
             remaining -= probability;
@@ -234,10 +166,13 @@ fn rewards(seed: u64, number: usize, policy: &Logits, completions: &[Completion]
 }
 
 /// A prompt's completions under its policy and a behaviour policy.
-struct Case<'a> {
-    prompt: &'a Prompt,
+struct Prompt {
+    completions: Vec<Completion>,
+    rewards: Vec<f64>,
     /// log π, in the layout of the logits.
     policy: Vec<f64>,
+    /// ∇J.
+    gradient: Vec<f64>,
     /// log π of each completion's tokens, in the trainer's precision.
     new: Vec<Vec<f32>>,
     /// log μ of each completion's tokens, in the trainer's precision.
@@ -246,22 +181,38 @@ struct Case<'a> {
     behaviour_logp: Vec<f64>,
 }
 
-impl<'a> Case<'a> {
-    fn new(prompt: &'a Prompt, behaviour: &Logits) -> Self {
-        let policy = log_probabilities(&prompt.past[0]);
-        let behaviour = log_probabilities(behaviour);
-        let single = |logp: &[f64]| -> Vec<Vec<f32>> {
-            let each = prompt.completions.iter().map(|c| tokens_logp(c, logp));
-            each.map(|tokens| tokens.into_iter().map(|x| x as f32).collect())
-                .collect()
+impl Prompt {
+    fn new(seed: u64, number: usize, (course, staleness): (&str, usize)) -> Self {
+        let normals = |what: &str| seed::normals(seed, &format!("toy {number} {what}"), PARAMETERS);
+        let completions = completions();
+        let policy = normals("logits");
+        let rewards = rewards(seed, number, &log_probabilities(&policy), &completions);
+        let before = |later: Logits, update: usize| {
+            let gradient = exact_gradient(&log_probabilities(&later), &completions, &rewards);
+            let noise = unit(&normals(&format!("update {update}")));
+            let direction = moved(&noise, &unit(&gradient), GRADIENT_SHARE);
+            moved(&later, &unit(&direction), -UPDATE)
         };
-        let completions = prompt.completions.iter();
+        let distance = -(staleness as f64) * UPDATE;
+        let behaviour = match course {
+            "updates" => (0..staleness).fold(policy.clone(), before),
+            _ => moved(&policy, &unit(&normals("drift")), distance),
+        };
+        let [policy, behaviour] = [policy, behaviour].map(|logits| log_probabilities(&logits));
+        let single = |logp: &[f64]| -> Vec<Vec<f32>> {
+            let of =
+                |completion: &Completion| completion.iter().map(|it| logp[*it] as f32).collect();
+            completions.iter().map(of).collect()
+        };
+        let each = completions.iter();
         Self {
-            prompt,
+            gradient: exact_gradient(&policy, &completions, &rewards),
             new: single(&policy),
             behaviour: single(&behaviour),
-            behaviour_logp: completions.map(|c| total_logp(c, &behaviour)).collect(),
+            behaviour_logp: each.map(|c| total_logp(c, &behaviour)).collect(),
             policy,
+            rewards,
+            completions,
         }
     }
 
@@ -284,24 +235,18 @@ impl<'a> Case<'a> {
 
     /// The estimate of ∇J from one group, from training's own `dL/dlogp` with the opposite sign, since L = −J.
     fn estimate(&self, estimator: &Estimator, group: &[usize]) -> Result<Vec<f64>, AlgoError> {
-        let Prompt {
-            completions,
-            rewards,
-            ..
-        } = self.prompt;
-        let samples = group
-            .iter()
-            .map(|y| sample(&self.new[*y], &self.behaviour[*y], Some(rewards[*y])));
+        let of = |y: &usize| sample(&self.new[*y], &self.behaviour[*y], Some(self.rewards[*y]));
+        let samples = group.iter().map(of);
         let result = gradient(estimator, &[samples.collect()], MAX_TOKENS)?;
         let terms = result.dlogp.iter();
         let terms = terms.map(|tokens| tokens.iter().map(|d| -f64::from(*d)).collect());
-        let completions = group.iter().map(|y| &completions[*y]);
+        let completions = group.iter().map(|y| &self.completions[*y]);
         Ok(weighted_gradient(&self.policy, completions.zip(terms)))
     }
 
     /// The effective sample size of the weights w = π/μ: (E w)² / E w², where E w = 1.
     fn ess(&self) -> f64 {
-        let pairs = self.prompt.completions.iter().zip(&self.behaviour_logp);
+        let pairs = self.completions.iter().zip(&self.behaviour_logp);
         let squares =
             pairs.map(|(c, behaviour)| (2.0 * total_logp(c, &self.policy) - behaviour).exp());
         1.0 / squares.sum::<f64>()

@@ -8,7 +8,7 @@ use super::paper_row;
 use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
 use crate::paper::PaperResult;
 use crate::report::table::{Cell, Form, POINTS, Table, points_as_given};
-use crate::statistics::{Comparison, Contrast, Corrected, Ratio, SlopeVerdict, least_squares};
+use crate::statistics::{Comparison, Contrast, Corrected, Ratio, least_squares};
 use crate::sweep::RunState;
 
 const UNTESTED: &str = "Nothing is tested: the sweep file says so.";
@@ -214,17 +214,7 @@ pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
     });
     if tests.tested {
         columns.text("conclusion", "conclusion", |(sloped, diverged)| {
-            let conclusion = match sloped.slope.verdict() {
-                SlopeVerdict::Rises => "rises".to_owned(),
-                SlopeVerdict::Falls => "falls".to_owned(),
-                SlopeVerdict::NoLargerThan(largest) => {
-                    // Rounded up: not even a hundredth beyond the interval is claimed.
-                    let largest = (100.0 * POINTS * largest).ceil() / 100.0;
-                    format!("no slope larger than {largest:.2} either way")
-                }
-                SlopeVerdict::Undetermined => "undetermined".to_owned(),
-            };
-            conclusion + diverged
+            format!("{}{diverged}", sloped.slope.conclusion())
         });
     }
     contrast_columns(&mut columns, "slope", tests.tested, |(sloped, diverged)| {
