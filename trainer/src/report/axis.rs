@@ -164,7 +164,7 @@ mod tests {
             labels(&[0.13, 0.87], ValueFormat::Share),
             ["0%", "50%", "100%"]
         );
-        assert_eq!(labels(&[-0.05, 0.0], ValueFormat::Points)[0], "−5");
+        assert_eq!(format_tick(-0.05, 0.05, ValueFormat::Points), "−5");
     }
 
     #[test]

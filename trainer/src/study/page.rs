@@ -39,9 +39,13 @@ pub(super) fn render(study: &Study) -> String {
 
 /// All rows as CSV.
 pub(super) fn csv(study: &Study) -> String {
-    let toy = study.toy.iter().map(|row| ("toy", row));
+    let toy = study.toy.iter().map(|row| (Some("toy"), row));
     let model = study.model.iter().flat_map(|model| &model.rows);
-    table(String::new(), toy.chain(model.map(|row| ("model", row)))).csv()
+    table(
+        String::new(),
+        toy.chain(model.map(|row| (Some("model"), row))),
+    )
+    .csv()
 }
 
 /// The chart of one policy, and the table at the paper's H of 4 if it was measured, else at the nearest staleness.
@@ -52,7 +56,7 @@ fn part(out: &mut String, title: &str, rows: &[Row]) {
     let here = rows.iter().filter(|row| Some(row.staleness) == nearest);
     table(
         format!("{title}: every estimator"),
-        here.map(|row| (title, row)),
+        here.map(|row| (None, row)),
     )
     .render(out);
 }
@@ -81,12 +85,12 @@ fn chart(title: &str, rows: &[Row]) -> Chart {
     }
 }
 
-/// A table of rows, each with the policy that it is of.
-fn table<'a>(title: String, rows: impl Iterator<Item = (&'a str, &'a Row)>) -> Table {
+/// A table of rows, each with the policy that it is of where a table has several.
+fn table<'a>(title: String, rows: impl Iterator<Item = (Option<&'a str>, &'a Row)>) -> Table {
     let text = |text: Option<&str>| text.map_or(Cell::None, Cell::text);
-    let cells = |(policy, row): (&str, &Row)| {
+    let cells = |(policy, row): (Option<&str>, &Row)| {
         vec![
-            Cell::text(policy),
+            text(policy),
             Cell::text(&row.course),
             Cell::Number(row.staleness as f64),
             Cell::text(row.factor),

@@ -42,15 +42,7 @@ fn two(folder: &Path) -> [PathBuf; 2] {
 fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
     let (_folder, page, _) = reported(&[
         (&["run.seed=7"], 0..1, 4),
-        (
-            &[
-                "data.dataset=gsm8k",
-                "algorithm.preset=grpo",
-                "eval.limit=24",
-            ],
-            0..24,
-            4,
-        ),
+        (&["data.dataset=gsm8k", "algorithm.preset=grpo"], 0..24, 4),
     ]);
     for words in [
         "A · a-run: 1 held-out task, 4 completions of each.",
@@ -64,15 +56,20 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
         assert!(page.contains(words), "{words}");
     }
     assert!(!page.contains("1 held-out tasks"));
+    let (_folder, page, _) = reported(&[
+        (&["run.seed=7"], 0..24, 4),
+        (&["optimiser.lr=0.5", "eval.limit=24"], 0..24, 4),
+    ]);
     let (_, table) = page
         .split_once("Differences in the configurations")
         .unwrap();
     let (table, _) = table.split_once("</table>").unwrap();
     let keys = table.split("<th scope=\"row\">").skip(1);
     let keys: Vec<&str> = keys.map(|row| row.split('<').next().unwrap()).collect();
-    let expected = ["algorithm.preset", "data.dataset", "eval.limit", "run.seed"];
-    assert_eq!(keys, expected);
-    assert!(table.contains(">not set</td>") && table.contains(">7</td>"));
+    assert_eq!(keys, ["eval.limit", "optimiser.lr", "run.seed"]);
+    for value in ["not set", "0.5", "7"] {
+        assert!(table.contains(&format!(">{value}</td>")), "{value}");
+    }
     let (_folder, same, _) = reported(&[(&[], 0..24, 4), (&[], 0..24, 6)]);
     assert!(same.contains("None: every key is the same"));
 }

