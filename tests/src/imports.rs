@@ -81,8 +81,8 @@ impl Imports {
             .collect()
     }
 
-    fn circles_in(&self, parent: &Module) -> BTreeSet<Circle> {
-        let child = |module: &Module| Some(module.strip_prefix(&parent[..])?.first()?.clone());
+    fn circles_in(&self, parent: &[String]) -> BTreeSet<Circle> {
+        let child = |module: &Module| Some(module.strip_prefix(parent)?.first()?.clone());
         let pairs = || {
             let pairs = self
                 .0
@@ -121,7 +121,7 @@ impl Imports {
             let imports = imports
                 .map(|(.., from, to)| format!("{} imports {}", from.join("::"), to.join("::")));
             Circle {
-                parent: parent.clone(),
+                parent: parent.to_vec(),
                 imports: imports.collect(),
                 modules,
                 has_folder,
@@ -167,12 +167,12 @@ const MAX_REEXPORTS: usize = 8;
 
 /// The module of this crate that defines the item at a path: the longest prefix that is a module, after following re-exports. `None` for other crates.
 fn resolve(
-    module: &Module,
+    module: &[String],
     path: &[String],
     uses: &BTreeMap<Module, Vec<Use>>,
     depth: usize,
 ) -> Option<Module> {
-    let mut at = module.clone();
+    let mut at = module.to_vec();
     let mut rest = path;
     while let [name, after @ ..] = rest {
         match name.as_str() {
@@ -200,7 +200,7 @@ fn resolve(
             .get(&at)?
             .iter()
             .find(|(imported, _)| imported == name)?;
-        let follows = depth < MAX_REEXPORTS && at != *module;
+        let follows = depth < MAX_REEXPORTS && at != module;
         follows.then(|| resolve(&at, path, uses, depth + 1))?
     });
     Some(exported.unwrap_or(at))

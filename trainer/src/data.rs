@@ -2,6 +2,7 @@
 
 mod prompt_schedule;
 
+use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -76,7 +77,7 @@ impl PromptRenderer {
     pub fn new(settings: &config::Data) -> Result<Self, DataError> {
         let name = settings.template.as_str();
         let path = Path::new(name);
-        let extension = path.extension().map(|it| it.to_ascii_lowercase());
+        let extension = path.extension().map(OsStr::to_ascii_lowercase);
         let is_path = name.contains(['/', '\\']) || extension.is_some() || path.is_file();
         let template = if name == "auto" {
             Ok(Template::for_dataset(&settings.dataset))

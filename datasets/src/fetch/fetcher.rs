@@ -42,14 +42,14 @@ impl Fetcher {
     /// `HF_HUB_OFFLINE`.
     pub(super) fn from_environment() -> Fetcher {
         let user = std::env::home_dir().unwrap_or_default();
-        Fetcher::from_variables(|name| std::env::var_os(name), folder::home(), user)
+        Fetcher::from_variables(|name| std::env::var_os(name), folder::home(), &user)
     }
 
     /// A fetcher with these environment variables, this cache folder, and this home folder of the user.
     pub(super) fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         home: PathBuf,
-        user: PathBuf,
+        user: &Path,
     ) -> Fetcher {
         let trimmed = |text: String| Some(text.trim().to_owned()).filter(|text| !text.is_empty());
         let text = |name| variable(name)?.into_string().ok().and_then(trimmed);

@@ -69,8 +69,10 @@ async fn serve_paths(
         for count in 0.. {
             let (mut stream, _) = listener.accept().await.unwrap();
             let mut head = Vec::new();
-            while !head.ends_with(b"\r\n\r\n") {
-                head.push(stream.read_u8().await.unwrap_or(b'\n'));
+            while !head.ends_with(b"\r\n\r\n")
+                && let Ok(byte) = stream.read_u8().await
+            {
+                head.push(byte);
             }
             let head = String::from_utf8_lossy(&head).to_string();
             let header = |name| {
@@ -93,7 +95,7 @@ async fn serve_paths(
                 Answer::Break(n) => (rest.len(), part(n)),
                 Answer::Short(n) => (part(n).len(), part(n)),
                 Answer::Status(code) => {
-                    let head = format!("HTTP/1.1 {code} Status\r\nContent-Length: 0\r\n");
+                    let head = format!("HTTP/1.1 {code} Status\r\nConnection: close\r\n");
                     let _ = stream.write_all(format!("{head}\r\n").as_bytes()).await;
                     continue;
                 }
@@ -460,7 +462,7 @@ fn the_variables_are_those_of_hugging_faces_own_programs() {
             };
             Some(OsString::from(value))
         };
-        let found = Fetcher::from_variables(variable, "home".into(), user.path().to_owned());
+        let found = Fetcher::from_variables(variable, "home".into(), user.path());
         let token = found.hub_token.unwrap_or("none".to_owned());
         let network = if found.offline { "offline" } else { "online" };
         let found = format!("{token} {} {network}", found.hub_cache.display());
