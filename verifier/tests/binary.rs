@@ -53,7 +53,7 @@ serve --set listen=localhost | a host and a port
 serve --config no/such/file.toml | no/such/file.toml
 serve --listen 0.0.0.0:0 | --token-file
 serve --token-file nowhere | the token file nowhere cannot be read
-fetch nope | no sandbox is called `nope`
+fetch nope | nothing is called `nope`
 bench math --pairs nope | there is no file nope
 score --dataset starter-math | --samples
 score --dataset starter-math --samples none.jsonl | none.jsonl

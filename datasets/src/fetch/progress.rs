@@ -22,7 +22,10 @@ pub(super) struct Terminal(ProgressBar);
 
 impl Default for Terminal {
     fn default() -> Terminal {
-        Terminal(ProgressBar::no_length())
+        let bar = ProgressBar::no_length();
+        // No bar is drawn before a file begins.
+        bar.finish_and_clear();
+        Terminal(bar)
     }
 }
 

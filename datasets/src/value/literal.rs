@@ -193,6 +193,10 @@ fn python_escape(
     };
     parser.at += c.len_utf8();
     let character = match c {
+        c if is_bytes && !c.is_ascii() => {
+            let reason = "a bytes literal holds only ASCII characters and escapes";
+            return Err(parser.error_at(start, reason));
+        }
         _ if raw => {
             text.push('\\');
             c
@@ -231,10 +235,6 @@ fn python_escape(
                 start,
                 "escapes by a character's name are not read; write \\u and its number",
             ));
-        }
-        other if is_bytes && !other.is_ascii() => {
-            let reason = "a bytes literal holds only ASCII characters and escapes";
-            return Err(parser.error_at(start + 1, reason));
         }
         other => {
             text.push('\\');
