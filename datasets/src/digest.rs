@@ -190,7 +190,8 @@ mod tests {
         }
     }
 
-    fn assert_differ(digests: Vec<Digest>) {
+    fn assert_differ(digests: impl Iterator<Item = Digest>) {
+        let digests: Vec<Digest> = digests.collect();
         let distinct: std::collections::HashSet<_> = digests.iter().collect();
         assert_eq!(distinct.len(), digests.len());
     }
@@ -223,7 +224,7 @@ mod tests {
             program(&[("1", "3")]),
             program(&[("1", "2"), ("1", "2")]),
         ];
-        assert_differ(specs.iter().map(TaskSpec::digest).collect());
+        assert_differ(specs.iter().map(TaskSpec::digest));
         let tasks = [
             task("d/1", "f?", TaskSpec::Code(code())),
             task("d/2", "f?", TaskSpec::Code(code())),
@@ -231,7 +232,7 @@ mod tests {
             task("d/1", "f?", shown),
             task("d/1", "f?", math("1")),
         ];
-        assert_differ(tasks.iter().map(Task::digest).collect());
+        assert_differ(tasks.iter().map(Task::digest));
         let dataset = |id: &str, question: &str, answer: &str| {
             let dataset = Dataset {
                 name: "d".to_owned(),
@@ -243,7 +244,7 @@ mod tests {
         let digest = dataset("d/1", "1 + 1?", "2");
         assert_eq!(dataset("d/1", "One and one?", "2"), digest);
         let others = [dataset("d/1", "1 + 1?", "3"), dataset("d/2", "1 + 1?", "2")];
-        assert_differ([&[digest], &others[..]].concat());
+        assert_differ(std::iter::once(digest).chain(others));
     }
 
     #[test]

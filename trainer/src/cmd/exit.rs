@@ -53,10 +53,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || error.downcast_ref::<RewardError>().is_some_and(reward)
         || dataset.is_some_and(DatasetError::is_misnamed)
         || matches!(fetched, Some(FetchError::Unknown(_)))
-        || matches!(
-            error.downcast_ref::<RunError>(),
-            Some(RunError::Given(_))
-        )
+        || matches!(error.downcast_ref::<RunError>(), Some(RunError::Given(_)))
 }
 
 fn train(error: &TrainError) -> bool {

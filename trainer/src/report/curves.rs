@@ -45,6 +45,12 @@ const QUANTITIES: &[Quantity] = &[
         value: |step| step.pass_at.last_key_value().map(|(_, pass)| *pass),
     },
     Quantity {
+        title: "Loss",
+        note: "the function whose gradient is computed; its value is hardly meaningful, except in supervised fine-tuning",
+        unit: ValueFormat::Number,
+        value: |step| Some(step.algo.loss),
+    },
+    Quantity {
         title: "Gradient norm",
         note: "before clipping",
         unit: ValueFormat::Number,
