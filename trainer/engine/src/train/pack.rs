@@ -1,7 +1,10 @@
-//! Groups → packs: batches without padding. A pack contains a group's prompt once, and the group's completions attend to it.
+//! Groups → packs: batches without padding. A pack is a prefix tree: tokens with which several of its sequences begin are computed once, whether they are a
+//! template's, a prompt's or the first ones of completions, and a token may predict the next token of several sequences.
+
+use std::collections::BTreeSet;
 
 use crate::backend::Target;
-use crate::batch::{Batch, Group, KvRows, Span};
+use crate::batch::{Batch, Group, Span};
 
 /// A training batch. Its KV cache is itself: row i holds token i.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -10,112 +13,169 @@ pub struct Pack {
     pub batch: Batch,
     /// Tokens of the batch that predict another token.
     pub rows: Vec<usize>,
-    /// The predicted tokens, ordered by row. [`Target::row`] is an index into `rows`. A prompt's last token predicts the first token of every completion.
+    /// The predicted tokens, ordered by row. [`Target::row`] is an index into `rows`.
     pub targets: Vec<Target>,
     /// For each target, the number of its completion (groups in order, completions in order) and the token's index in it.
     pub slots: Vec<(usize, usize)>,
 }
 
-impl Pack {
-    fn push(&mut self, prompt: &[u32], completions: &[(usize, &[u32])]) {
-        let start = self.extend(prompt, 0, &[]);
-        let row = self.rows.len();
-        self.rows.push(start + prompt.len() - 1);
-        for (number, tokens) in completions {
-            self.predict(row, tokens[0], (*number, 0));
-        }
-        for (number, tokens) in completions {
-            let (_, inputs) = tokens.split_last().unwrap_or((&0, &[]));
-            if inputs.is_empty() {
-                continue;
-            }
-            let first = self.extend(inputs, prompt.len(), &[(start, prompt.len())]);
-            for t in 1..tokens.len() {
-                let row = self.rows.len();
-                self.rows.push(first + t - 1);
-                self.predict(row, tokens[t], (*number, t));
-            }
-        }
+/// A completion with its prompt.
+#[derive(Debug, Clone, Copy)]
+struct Sequence<'a> {
+    group: usize,
+    /// Number of the completion.
+    number: usize,
+    prompt: &'a [u32],
+    completion: &'a [u32],
+}
+
+impl<'a> Sequence<'a> {
+    fn tokens(&self) -> impl Iterator<Item = &'a u32> {
+        self.prompt.iter().chain(self.completion)
     }
 
-    fn predict(&mut self, row: usize, token: u32, slot: (usize, usize)) {
-        self.targets.push(Target { row, token });
-        self.slots.push(slot);
+    /// Number of tokens that are inputs: all but the last.
+    fn inputs(&self) -> usize {
+        self.prompt.len() + self.completion.len() - 1
     }
 
-    /// Appends tokens from `position` on, which attend to the rows of `context` and to themselves; returns the number of the first one.
-    fn extend(&mut self, tokens: &[u32], position: usize, context: &[(usize, usize)]) -> usize {
-        let batch = &mut self.batch;
-        let start = batch.tokens.len();
-        let end = start + tokens.len();
-        batch.tokens.extend(tokens);
-        batch
-            .positions
-            .extend((position..position + tokens.len()).map(|p| p as u32));
-        batch.rows.extend(start..end);
-        let mut kv = KvRows::from(context.to_vec());
-        kv.push(start, tokens.len());
-        batch.spans.push(Span {
-            q_start: start,
-            q_len: tokens.len(),
-            kv,
-        });
-        start
+    /// Number of inputs with which both sequences begin.
+    fn shared(&self, other: &Self) -> usize {
+        let pairs = self.tokens().zip(other.tokens());
+        let alike = pairs.take_while(|(a, b)| a == b).count();
+        alike.min(self.inputs()).min(other.inputs())
     }
 }
 
-/// Packs groups into packs of at most `pack_tokens` tokens. A group that is too large for one pack is split, and its prompt repeated. A completion that is too
-/// large together with its prompt is a pack of its own. `wanted` decides by a completion's number whether it is packed at all.
-pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
-    let mut packs = Vec::new();
-    let mut open = Pack::default();
-    let mut number = 0;
-    for group in groups {
-        let prompt = group.prompt.as_ref();
-        let mut members: Vec<(usize, &[u32])> = Vec::new();
-        for completion in &group.completions {
-            if wanted(number) {
-                members.push((number, completion));
-            }
-            number += 1;
-        }
-        let mut rest = members.as_slice();
-        while !rest.is_empty() {
-            let capacity = pack_tokens.saturating_sub(open.batch.tokens.len());
-            let fits_whole = fitting(prompt.len(), rest, pack_tokens) == rest.len();
-            let fits = fitting(prompt.len(), rest, capacity);
-            let take = match (fits, open.batch.tokens.is_empty()) {
-                // Too large for any pack, so a pack of its own.
-                (0, true) => 1,
-                (n, true) => n,
-                // A group that fits whole into the next pack is not split between two.
-                (n, false) if n == rest.len() || (n > 0 && !fits_whole) => n,
-                _ => {
-                    packs.push(std::mem::take(&mut open));
-                    continue;
+impl Pack {
+    /// Packs sequences that are sorted by their tokens, so that each shares most with the one before it.
+    fn new(sequences: &[Sequence<'_>]) -> Self {
+        let mut pack = Self::default();
+        let mut predicted = Vec::new();
+        // The rows of the last sequence's inputs, in order of position, and the rows at which another sequence parts from an earlier one.
+        let mut path: Vec<(usize, usize)> = Vec::new();
+        let mut parts = BTreeSet::new();
+        let mut spans = Vec::new();
+        let mut before: Option<&Sequence<'_>> = None;
+        for sequence in sequences {
+            let shared = before.map_or(0, |before| sequence.shared(before));
+            let mut rest = shared;
+            path.retain_mut(|(row, n)| {
+                let kept = rest.min(*n);
+                rest -= kept;
+                if kept < *n {
+                    parts.insert(*row + kept);
                 }
-            };
-            let (now, later) = rest.split_at(take);
-            open.push(prompt, now);
-            rest = later;
+                *n = kept;
+                kept > 0
+            });
+            let (start, inputs) = (pack.batch.tokens.len(), sequence.inputs());
+            let new = inputs - shared;
+            if new > 0 {
+                let tokens = sequence.tokens().take(inputs).skip(shared);
+                pack.batch.tokens.extend(tokens);
+                let positions = shared..inputs;
+                pack.batch.positions.extend(positions.map(|p| p as u32));
+                path.push((start, new));
+                spans.push((start, new, path.clone()));
+            }
+            let rows = path.iter().flat_map(|(row, n)| *row..row + n);
+            let rows = rows.skip(sequence.prompt.len() - 1);
+            let tokens = sequence.completion.iter().enumerate();
+            let slots = tokens.map(|(t, token)| (*token, (sequence.number, t)));
+            predicted.extend(rows.zip(slots));
+            before = Some(sequence);
+        }
+        pack.batch.rows = (0..pack.batch.tokens.len()).collect();
+        let spans = spans.into_iter().map(|(q_start, q_len, path)| Span {
+            q_start,
+            q_len,
+            kv: parted(&path, &parts).into(),
+        });
+        pack.batch.spans = spans.collect();
+        predicted.sort_by_key(|(row, _)| *row);
+        for (row, (token, slot)) in predicted {
+            if pack.rows.last() != Some(&row) {
+                pack.rows.push(row);
+            }
+            let row = pack.rows.len() - 1;
+            pack.targets.push(Target { row, token });
+            pack.slots.push(slot);
+        }
+        pack
+    }
+}
+
+/// The ranges of rows, each cut where any sequence parts from another, so that what sequences share are equal ranges.
+fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+    let mut ranges = Vec::new();
+    for &(row, n) in path {
+        let inside = parts.range(row + 1..row + n).copied();
+        let mut start = row;
+        for end in inside.chain([row + n]) {
+            ranges.push((start, end - start));
+            start = end;
         }
     }
-    if !open.batch.tokens.is_empty() {
-        packs.push(open);
+    ranges
+}
+
+/// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. A group that fits whole into a pack is not split between
+/// two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
+pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
+    let prompts = groups.iter().enumerate();
+    let completions = prompts.flat_map(
+        |(
+            group,
+            Group {
+                prompt,
+                completions,
+            },
+        )| {
+            let completions = completions.iter();
+            completions.map(move |completion| (group, &**prompt, &**completion))
+        },
+    );
+    let mut sequences: Vec<Sequence<'_>> = completions
+        .enumerate()
+        .filter(|(number, _)| wanted(*number))
+        .map(|(number, (group, prompt, completion))| Sequence {
+            group,
+            number,
+            prompt,
+            completion,
+        })
+        .collect();
+    sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
+    // What each sequence adds to a pack that holds the one before it.
+    let shared = sequences.windows(2).map(|pair| pair[1].shared(&pair[0]));
+    let added: Vec<usize> = std::iter::once(0)
+        .chain(shared)
+        .zip(&sequences)
+        .map(|(shared, sequence)| sequence.inputs() - shared)
+        .collect();
+    let mut packs = Vec::new();
+    let (mut first, mut tokens) = (0, 0);
+    for (i, sequence) in sequences.iter().enumerate() {
+        let group = sequences[i..].iter();
+        let group = group.take_while(|s| s.group == sequence.group).count();
+        let rest: usize = added[i + 1..i + group].iter().sum();
+        let begins = i == first || sequences[i - 1].group != sequence.group;
+        let splits = tokens + added[i] + rest > pack_tokens;
+        let fits_whole = sequence.inputs() + rest <= pack_tokens;
+        if i > first && (tokens + added[i] > pack_tokens || begins && splits && fits_whole) {
+            packs.push(Pack::new(&sequences[first..i]));
+            (first, tokens) = (i, 0);
+        }
+        tokens += match i == first {
+            true => sequence.inputs(),
+            false => added[i],
+        };
+    }
+    if first < sequences.len() {
+        packs.push(Pack::new(&sequences[first..]));
     }
     packs
-}
-
-/// Number of the completions, from the first on, that fit together with their prompt.
-fn fitting(prompt: usize, completions: &[(usize, &[u32])], capacity: usize) -> usize {
-    let mut tokens = prompt;
-    completions
-        .iter()
-        .take_while(|(_, completion)| {
-            tokens += completion.len() - 1;
-            tokens <= capacity
-        })
-        .count()
 }
 
 #[cfg(test)]
@@ -135,30 +195,46 @@ mod tests {
     }
 
     #[test]
-    fn a_prompt_is_packed_once_and_predicts_every_first_token() {
-        let packs = pack(
-            &[group(&[1, 2, 3], &[&[4, 5], &[6], &[7, 8, 9]])],
-            100,
-            |_| true,
-        );
+    fn what_sequences_begin_with_is_packed_once_and_predicts_every_next_token() {
+        let groups = [
+            group(&[1, 2, 3], &[&[7, 8, 9], &[4, 5], &[6], &[7, 5], &[4, 5]]),
+            group(&[1, 2], &[&[9]]),
+        ];
+        let packs = pack(&groups, 100, |_| true);
         let [pack] = packs.as_slice() else {
             panic!("one pack")
         };
         assert_eq!(pack.batch.tokens, [1, 2, 3, 4, 7, 8]);
         assert_eq!(pack.batch.positions, [0, 1, 2, 3, 3, 4]);
-        assert_eq!(pack.rows, [2, 3, 4, 5]);
+        assert_eq!(pack.rows, [1, 2, 3, 4, 5]);
         let predicted: Vec<_> = pack.targets.iter().map(|t| (t.row, t.token)).collect();
-        assert_eq!(predicted, [(0, 4), (0, 6), (0, 7), (1, 5), (2, 8), (3, 9)]);
-        assert_eq!(pack.slots, [(0, 0), (1, 0), (2, 0), (0, 1), (2, 1), (2, 2)]);
-        let kv: Vec<_> = pack
-            .batch
-            .spans
-            .iter()
-            .map(|s| s.kv.ranges().to_vec())
-            .collect();
+        let by_row = [
+            vec![(0, 9)],
+            vec![(1, 4), (1, 4), (1, 6), (1, 7), (1, 7)],
+            vec![(2, 5), (2, 5)],
+            vec![(3, 5), (3, 8)],
+            vec![(4, 9)],
+        ];
+        assert_eq!(predicted, by_row.concat());
+        let slots = [
+            vec![(5, 0)],
+            vec![(1, 0), (4, 0), (2, 0), (3, 0), (0, 0)],
+            vec![(1, 1), (4, 1)],
+            vec![(3, 1), (0, 1)],
+            vec![(0, 2)],
+        ];
+        assert_eq!(pack.slots, slots.concat());
+        let spans = pack.batch.spans.iter();
+        let kv: Vec<_> = spans.map(|s| (s.q_start, s.kv.ranges().to_vec())).collect();
+        let shared = vec![(0, 2), (2, 1)];
+        let with = |more: &[(usize, usize)]| [&shared[..], more].concat();
         assert_eq!(
             kv,
-            [vec![(0, 3)], vec![(0, 3), (3, 1)], vec![(0, 3), (4, 2)]]
+            [
+                (0, with(&[(3, 1)])),
+                (4, with(&[(4, 1)])),
+                (5, with(&[(4, 1), (5, 1)]))
+            ]
         );
         assert_eq!(pack.batch.check(6), Ok(()));
     }
@@ -167,8 +243,8 @@ mod tests {
     fn packs_respect_their_size_and_large_groups_repeat_their_prompt() {
         let groups = [
             group(&[1; 4], &[&[2; 5], &[3; 5]]),
-            group(&[1; 4], &[&[2; 5], &[3; 5], &[4; 5]]),
-            group(&[1; 4], &[&[2; 40]]),
+            group(&[2; 4], &[&[3; 5], &[4; 5], &[5; 5]]),
+            group(&[3; 4], &[&[4; 40]]),
         ];
         let packs = pack(&groups, 12, |_| true);
         assert_eq!(tokens(&packs), [12, 12, 8, 43]);

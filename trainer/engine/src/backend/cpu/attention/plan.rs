@@ -78,6 +78,28 @@ impl Task {
         })
     }
 
+    /// Adds the rows that some pieces read from `position` on, given all pieces' ranges, of which these have the first `level` in common. Adjacent pieces read
+    /// once what they share.
+    fn read_level(
+        &mut self,
+        kv: &[&[(usize, usize)]],
+        level: usize,
+        position: usize,
+        pieces: Range<usize>,
+    ) {
+        let mut first = pieces.start;
+        while first < pieces.end {
+            let range = kv[first].get(level);
+            let alike = kv[first..pieces.end].iter();
+            let end = first + alike.take_while(|other| other.get(level) == range).count();
+            if let Some(&(row, len)) = range {
+                self.read(row, len, position, &(first..end));
+                self.read_level(kv, level + 1, position + len, first..end);
+            }
+            first = end;
+        }
+    }
+
     /// Adds rows whose first token is at `position`. They are split where blocks end, and end where no piece attends further.
     fn read(&mut self, row: usize, len: usize, position: usize, pieces: &Range<usize>) {
         let visible = self.pieces[pieces.clone()]
@@ -181,39 +203,18 @@ fn close(
     queries: &mut usize,
     spans: &[Span],
 ) {
-    let Some(first) = open.first().map(|(span, _)| spans[*span].kv.ranges()) else {
+    if open.is_empty() {
         return;
-    };
-    let shared = open
-        .iter()
-        .map(|(span, _)| {
-            let kv = spans[*span].kv.ranges();
-            kv.iter().zip(first).take_while(|(a, b)| a == b).count()
-        })
-        .min()
-        .unwrap_or(0);
+    }
+    let ranges = |(span, _): &(usize, Piece)| spans[*span].kv.ranges();
+    let kv: Vec<&[(usize, usize)]> = open.iter().map(ranges).collect();
     let mut task = Task {
+        pieces: open.drain(..).map(|(_, piece)| piece).collect(),
         queries: std::mem::take(queries),
         ..Task::default()
     };
-    let kv: Vec<&[(usize, usize)]> = open
-        .iter()
-        .map(|(span, _)| spans[*span].kv.ranges())
-        .collect();
-    task.pieces = open.drain(..).map(|(_, piece)| piece).collect();
-    let all = 0..task.pieces.len();
-    let mut position = 0;
-    for &(row, len) in &first[..shared] {
-        task.read(row, len, position, &all);
-        position += len;
-    }
-    for (number, kv) in kv.into_iter().enumerate() {
-        let mut position = position;
-        for &(row, len) in &kv[shared..] {
-            task.read(row, len, position, &(number..number + 1));
-            position += len;
-        }
-    }
+    let all = 0..kv.len();
+    task.read_level(&kv, 0, 0, all);
     tasks.push(task);
 }
 
