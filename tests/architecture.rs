@@ -96,6 +96,15 @@ fn dependencies(manifest: &Table) -> impl Iterator<Item = (&String, &Value)> {
 
 #[test]
 fn crates_depend_on_each_other_as_listed() {
+    let workspace = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
+    let workspace: Table = workspace.parse().unwrap();
+    let members = workspace["workspace"]["members"].as_array().unwrap();
+    assert!(
+        members
+            .iter()
+            .filter_map(Value::as_str)
+            .eq(CRATES.iter().copied())
+    );
     let manifests: Vec<(String, Table)> = manifests()
         .map(|(_, manifest)| {
             (

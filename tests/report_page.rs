@@ -56,7 +56,7 @@ fn sweep(home: &Path) -> PathBuf {
     const ARM: &str = "an_arm_whose_name_is_one_word_of_sixty_letters_and_digits-h4";
     let root = home.join(format!("sweep-{LONG}"));
     fs::create_dir(&root).unwrap();
-    let runs = repository::root().join("docs/study/rapid/results/pilot-1.tar.gz");
+    let runs = repository::root().join("tests/golden/pilot-1.tar.gz");
     let script = format!(
         "set -e; tar -xzf '{}' --transform 's/rapid-h4/{ARM}/'
         find . -type f -exec sed -i -e 's/rapid-h4/{ARM}/g' -e 's/AMD EPYC/{LONG}/' -e 's#starter-math-400/#{LONG}/#g' \

@@ -96,6 +96,22 @@ fn growth(points: &[(f64, f64)]) -> (f64, f64) {
     (slope, (residuals / (count - 2.0) / spread).sqrt())
 }
 
+#[test]
+fn a_leak_is_distinguished_from_noise() {
+    let readings = |per_sample: f64| -> Vec<(f64, f64)> {
+        // Variations of kilobytes, in a fixed pattern.
+        let noise = [3e4, -2e4, 1e4, -4e4, 2e4].into_iter().cycle();
+        let samples = (1..=10).map(|n| f64::from(n) * 1000.0);
+        let pairs = samples.zip(noise);
+        pairs
+            .map(|(n, noise)| (n, 1e8 + per_sample * n + noise))
+            .collect()
+    };
+    let is_leak = |(slope, error): (f64, f64)| slope - 3.0 * error >= MIN_LEAK;
+    assert!(!is_leak(growth(&readings(0.0))));
+    assert!(is_leak(growth(&readings(1.1 * MIN_LEAK))));
+}
+
 /// The number of bytes that a process has allocated and not freed, counted by a preloaded library.
 struct LiveBytes {
     library: String,

@@ -23,9 +23,9 @@ const DEFAULT_MACHINE_BYTES: u64 = 8 << 30;
 /// A sandbox that limits the memory of all its programs together. The wrapped sandbox must end a program at its memory limit, whatever the limit is.
 pub struct PooledMemorySandbox {
     sandbox: Arc<dyn Sandbox>,
-    /// The MiB that are free. They are lent in the order of the requests.
+    /// The KiB that are free. They are lent in the order of the requests.
     free: Semaphore,
-    /// The MiB of the whole pool.
+    /// The KiB of the whole pool.
     all: u32,
 }
 
@@ -33,7 +33,7 @@ impl PooledMemorySandbox {
     /// `bytes` is the pool for the programs that need more than [`FREE_ALLOWANCE`]. A program whose limit is the whole pool or more has the pool to itself while it runs.
     #[must_use]
     pub fn new(sandbox: Arc<dyn Sandbox>, bytes: u64) -> PooledMemorySandbox {
-        let all = u32::try_from(bytes >> 20).unwrap_or(u32::MAX);
+        let all = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
         PooledMemorySandbox {
             sandbox,
             free: Semaphore::new(all as usize),
@@ -41,10 +41,10 @@ impl PooledMemorySandbox {
         }
     }
 
-    /// The MiB that `bytes` take of the pool: all of them, if it has no more.
-    fn mebibytes(&self, bytes: u64) -> u32 {
-        let mebibytes = u32::try_from(bytes.div_ceil(1 << 20)).unwrap_or(u32::MAX);
-        mebibytes.min(self.all)
+    /// The KiB that `bytes` take of the pool: all of them, if it has no more.
+    fn kibibytes(&self, bytes: u64) -> u32 {
+        let kibibytes = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
+        kibibytes.min(self.all)
     }
 }
 
@@ -69,7 +69,7 @@ impl Sandbox for PooledMemorySandbox {
             Work::Tests { .. } => limit.saturating_mul(INSTANCES),
             Work::Calls { .. } | Work::WholeProgram { .. } | Work::Outline { .. } => limit,
         };
-        let share = self.mebibytes(bytes);
+        let share = self.kibibytes(bytes);
         let lent = match request.patience {
             Patience::Wait => block_on(self.free.acquire_many(share)).ok(),
             Patience::Defer => self.free.try_acquire_many(share).ok(),

@@ -126,10 +126,18 @@ impl Fetcher {
                     install(manifest, described, files, &staging, &target)?;
                     return Ok(target);
                 }
-                Err(Failure::Local(error)) => return Err(error),
-                Err(Failure::Source(reason)) => {
-                    progress.note(&reason);
-                    failures = format!("{failures} {reason}");
+                Err(failure) => {
+                    // Only downloads continue where they broke off.
+                    for name in ["linked", "wheels", "unpacked"] {
+                        remove(&staging.join(name))?;
+                    }
+                    match failure {
+                        Failure::Local(error) => return Err(error),
+                        Failure::Source(reason) => {
+                            progress.note(&reason);
+                            failures = format!("{failures} {reason}");
+                        }
+                    }
                 }
             }
         }

@@ -113,7 +113,7 @@ pub(super) fn unpack(
             let member = archives[index]
                 .by_name(part)
                 .map_err(|e| Failure::Source(format!("The member {part} cannot be read ({e}).")))?;
-            progress.begin(&format!("{part}, unpacking"), Some(member.size()), 0);
+            progress.begin(&format!("{part}, unpacking"), None, 0);
             // One byte more shows that it is too long.
             let mut member = member.take((size - written).saturating_add(1));
             let copied = std::io::copy(&mut member, &mut out);

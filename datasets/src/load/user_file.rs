@@ -114,7 +114,9 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
     };
     let mut question = None;
     for field in ["question", "prompt", "problem"] {
-        question = question.or(record.optional_text(field)?);
+        if question.is_none() {
+            question = record.optional_text(field)?;
+        }
     }
     let question = match (question, &spec) {
         (Some(question), _) if !question.trim().is_empty() => question,

@@ -277,7 +277,10 @@ pub(super) fn json_string(parser: &mut Parser<'_>) -> Result<Value, ParseError> 
     let mut strings = serde_json::Deserializer::from_str(rest).into_iter::<String>();
     let read = strings.next().transpose().map_err(|error| {
         let reason = error.to_string();
-        parser.error(reason.split(" at line ").next().unwrap_or_default())
+        // A string has one line.
+        let place = rest.floor_char_boundary(error.column().saturating_sub(1));
+        let reason = reason.split(" at line ").next().unwrap_or_default();
+        parser.error_at(parser.at + place, reason)
     })?;
     parser.at += strings.byte_offset();
     Ok(Value::Str(read.unwrap_or_default()))

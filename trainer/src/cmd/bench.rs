@@ -272,6 +272,11 @@ impl Options {
         self.prompts * self.prompt_tokens + self.completion_tokens()
     }
 
+    /// Prompt and completion tokens that training computes if it computes once what all prompts begin with. It does so for each pack.
+    fn trained_tokens(&self) -> usize {
+        self.all_tokens() - (self.prompts - 1) * self.shared_tokens
+    }
+
     /// Prompt and completion tokens that sampling computes.
     fn sampled_tokens(&self, engine: &Engine) -> usize {
         let shared = self.shared_prompt_tokens(engine.info().vocabulary);

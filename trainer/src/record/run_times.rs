@@ -15,11 +15,12 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// The times of a run with these lines of `clock.jsonl`; in the folder of a version without a clock, what `timings.jsonl` has.
+    /// The times of a run with these lines of `clock.jsonl`. Of updates that a version without a clock made, those that `timings.jsonl` has.
     #[must_use]
     pub fn of(clock: &[ClockRecord], timings: &[StepTimings]) -> Self {
         let mut times = Ledger::of(clock).times();
-        for step in timings.iter().filter(|_| clock.is_empty()) {
+        let is_timed = |step: usize| clock.first().is_some_and(|it| step > it.began.unwrap_or(0));
+        for step in timings.iter().filter(|timing| !is_timed(timing.step)) {
             for (activity, seconds) in [
                 (Activity::Inference, step.inference),
                 (Activity::Verify, step.verify),

@@ -103,9 +103,9 @@ fn picture(comparison: &Comparison) -> String {
     };
     let row = |row: &before_after::Row| Row {
         label: row.label.clone(),
-        total: String::new(),
+        total: format!("{} → {}", percent(row.before.mean), percent(row.after.mean)),
         tooltip: row.label.clone(),
-        marks: [(1, &row.before), (0, &row.after)]
+        marks: [(0, &row.before), (1, &row.after)]
             .into_iter()
             .flat_map(marks)
             .collect(),
@@ -114,7 +114,7 @@ fn picture(comparison: &Comparison) -> String {
         title: "Before and after".into(),
         note: String::new(),
         unit: ValueFormat::Share,
-        names: ["after", "before"].map(str::to_owned).into(),
+        names: ["before", "after"].map(str::to_owned).into(),
         margin: None,
         rows: comparison.rows.iter().map(row).collect(),
     };

@@ -78,10 +78,11 @@ impl Summary {
     /// The time of training and of the whole run, for people to read.
     #[must_use]
     pub fn time(&self) -> String {
-        format!(
-            "{} of training, {} in all",
-            human_duration(self.times.training()),
-            human_duration(self.times.wall())
-        )
+        let time = |seconds: f64| match seconds < 600.0 {
+            true => format!("{seconds:.0} s"),
+            false => human_duration(seconds),
+        };
+        let (training, all) = (time(self.times.training()), time(self.times.wall()));
+        format!("{training} of training, {all} in all")
     }
 }

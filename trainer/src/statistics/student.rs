@@ -29,7 +29,9 @@ fn error_of_mean(values: &[f64]) -> Option<(Spread, f64)> {
 #[must_use]
 pub fn p_of_zero(values: &[f64]) -> Option<f64> {
     let (spread, error) = error_of_mean(values)?;
-    Some(1.0 - within((spread.mean / error).abs(), values.len() - 1))
+    // The difference resolves nothing smaller, and no p-value is 0.
+    let p = 1.0 - within((spread.mean / error).abs(), values.len() - 1);
+    Some(p.max(f64::EPSILON))
 }
 
 /// The t with a probability of `p` between −t and t, with this many degrees of freedom.

@@ -15,7 +15,9 @@ use serde::Serialize;
 
 use super::estimators::{on_a_model, plain};
 use super::{InnerProducts, Row, dot, ratio, sample};
-use crate::algo::{self, AlgoError, Baseline, Estimator, Factor, gradient, log_weight};
+use crate::algo::{
+    self, AlgoError, Baseline, Estimator, Factor, MAX_LOG_WEIGHT, gradient, log_weight,
+};
 use crate::data::Prompt;
 use crate::policy::Policy;
 use crate::rollout::{RolloutRequest, SampledGroup};
@@ -218,7 +220,9 @@ fn sketches(
         let samples: Vec<algo::Sample<'_>> = samples
             .map(|(stats, it)| sample(&stats.logp, &it.logp, it.judged.reward))
             .collect();
-        let weights = samples.iter().map(|it| log_weight(it).exp());
+        let weights = samples
+            .iter()
+            .map(|it| log_weight(it).min(MAX_LOG_WEIGHT).exp());
         // The receiver outlives the engine's work.
         let _ = sender.send(weights.collect());
         let of = |estimator| gradient(estimator, slice::from_ref(&samples), max_tokens);

@@ -21,6 +21,9 @@ pub(super) fn all(
     times: bool,
 ) -> Vec<String> {
     let mut warnings = missing(runs);
+    if !times {
+        warnings.push("All times are left out (--no-times).".into());
+    }
     warnings.extend(tests.warnings.iter().cloned());
     let (untimed, blocks) = (tests.untimed.len(), folder.plan().blocks.len());
     // Where no block has any times, there is no ratio.

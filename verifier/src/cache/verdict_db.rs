@@ -10,7 +10,9 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
+use redb::{
+    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
+};
 
 use super::Key;
 
@@ -198,6 +200,14 @@ fn open(path: &Path) -> Result<Database, redb::Error> {
         write.open_table(WEIGHTS)?;
         write.open_table(ENTRIES)?;
         write.open_table(OLD)?;
+        // Entries of other versions are never read again.
+        let current = [WEIGHTS.name(), ENTRIES.name(), OLD.name()];
+        let tables: Vec<_> = write.list_tables()?.collect();
+        for table in tables {
+            if !current.contains(&table.name()) {
+                write.delete_table(table)?;
+            }
+        }
         write.commit()?;
         Ok::<_, redb::Error>(database)
     })

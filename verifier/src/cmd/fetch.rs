@@ -2,10 +2,10 @@
 
 use std::process::ExitCode;
 
-use datasets::fetch::{FetchError, fetch, named};
+use datasets::fetch::{ArtifactKind, FetchError, fetch, named};
 use verifier::setup;
 
-use super::{print, runtime, say};
+use super::{Usage, print, runtime, say};
 
 /// Fetch the sandbox's interpreter, or a data set, into the cache folder
 #[derive(Debug, clap::Args)]
@@ -23,6 +23,10 @@ pub(crate) struct Args {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (kind, name) = named(&args.name)?;
+    if kind == ArtifactKind::Model {
+        let reason = format!("`{name}` is a model, which `rapid fetch` fetches");
+        return Err(Usage(reason).into());
+    }
     match runtime()?.block_on(fetch(kind, &name)) {
         Ok(folder) => print(&format!("{}\n", folder.display()))?,
         // A built-in data set needs no download.

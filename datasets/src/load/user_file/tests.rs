@@ -46,7 +46,7 @@ fn the_fields_decide_the_kind_of_a_record() {
         "\n",
         r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
         "\n",
-        r#"{"id":"p","question":"q","tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}"#,
+        r#"{"id":"p","question":"q","prompt":[{"role":"user"}],"tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}"#,
     ))
     .unwrap();
     assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);

@@ -108,9 +108,10 @@ pub(crate) fn run(
             }
         }
         let computing = !chunks.is_empty();
-        if computing {
-            model.begin_infer(&batch, &rows, &draws)?;
-        }
+        let begun = match computing {
+            true => model.begin_infer(&batch, &rows, &draws),
+            false => Ok(()),
+        };
         // While the device computes: the next step, as if every sample went on, and the completions that the last step ended.
         return_rows(&mut scheduler.sequences, &chunks, batch);
         for &(request, sample) in &origins {
@@ -123,6 +124,7 @@ pub(crate) fn run(
             let completion = sequence.completion((request, sample), finish, tokenizer);
             wanted = wanted && emit(completion.map_err(EngineError::Request)?);
         }
+        begun?;
         if !computing {
             return Ok(());
         }

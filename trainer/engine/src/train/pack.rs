@@ -120,8 +120,8 @@ fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize
     ranges
 }
 
-/// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. A group that fits whole into a pack is not split between
-/// two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
+/// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. Neighbours of one group that fit whole into a pack are not
+/// split between two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
 pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
     let prompts = groups.iter().enumerate();
     let completions = prompts.flat_map(
@@ -226,7 +226,7 @@ mod tests {
         assert_eq!(pack.slots, slots.concat());
         let spans = pack.batch.spans.iter();
         let kv: Vec<_> = spans.map(|s| (s.q_start, s.kv.ranges().to_vec())).collect();
-        let shared = vec![(0, 2), (2, 1)];
+        let shared = [(0, 2), (2, 1)];
         let with = |more: &[(usize, usize)]| [&shared[..], more].concat();
         assert_eq!(
             kv,

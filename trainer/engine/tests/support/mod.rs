@@ -199,22 +199,33 @@ pub(crate) fn model_of(
     Model::new(config.clone(), weights.clone(), backend).unwrap()
 }
 
-/// Groups of completions of uneven lengths.
+/// Groups of completions of uneven lengths. Of a group's completions, two are equal, and one parts from them halfway. Every second prompt goes on where a
+/// completion of the group before it is, halfway.
 pub(crate) fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group> {
-    (0..count)
-        .map(|_| {
-            let prompt = 1 + random.below(70);
-            Group {
-                prompt: random.tokens(prompt, vocabulary).into(),
-                completions: (0..1 + random.below(5))
-                    .map(|_| {
-                        let n = 1 + random.below(20);
-                        random.tokens(n, vocabulary)
-                    })
-                    .collect(),
-            }
-        })
-        .collect()
+    let mut groups: Vec<Group> = Vec::new();
+    for number in 0..count {
+        let length = 1 + random.below(70);
+        let mut prompt = random.tokens(length, vocabulary);
+        if let Some(before) = groups.last().filter(|_| number % 2 == 1) {
+            let completion = &before.completions[0];
+            let half = &completion[..completion.len() / 2];
+            prompt = [&before.prompt[..], half, &prompt].concat();
+        }
+        let mut completions: Vec<Vec<u32>> = (0..1 + random.below(5))
+            .map(|_| {
+                let n = 1 + random.below(20);
+                random.tokens(n, vocabulary)
+            })
+            .collect();
+        let first = completions[0].clone();
+        let parting = [&first[..first.len() / 2], &random.tokens(3, vocabulary)].concat();
+        completions.extend([first, parting]);
+        groups.push(Group {
+            prompt: prompt.into(),
+            completions,
+        });
+    }
+    groups
 }
 
 /// The completions by request and sample.

@@ -19,7 +19,7 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Meas
     }
     let seconds = started.elapsed().as_secs_f64() / ITERATIONS as f64;
     // The memory traffic of an iteration depends on its number of sampling steps; `rollout` and `train` report it for each part.
-    let (sampled, trained) = (options.sampled_tokens(engine), options.all_tokens());
+    let (sampled, trained) = (options.sampled_tokens(engine), options.trained_tokens());
     Ok(Measured {
         seconds,
         tokens: trained,

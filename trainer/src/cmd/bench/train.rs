@@ -33,7 +33,7 @@ pub(super) fn measure(engine: &Engine, options: &Options) -> anyhow::Result<Meas
     for _ in 0..STEPS {
         step(engine, options)?;
     }
-    let tokens = options.all_tokens();
+    let tokens = options.trained_tokens();
     Ok(Measured {
         seconds: started.elapsed().as_secs_f64() / STEPS as f64,
         tokens,

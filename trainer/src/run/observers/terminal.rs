@@ -27,7 +27,7 @@ pub struct Progress {
     /// When this process began its first update, or the sampling for it, and the updates made since.
     began: Instant,
     made: usize,
-    /// Seconds to the end of the run; `None` before the first update.
+    /// Seconds to the end of the run, as estimated at the end of the last phase; `None` before.
     left: Option<f64>,
     /// The newest mean reward, with what it is the mean of.
     reward: Option<String>,
@@ -199,14 +199,20 @@ impl Progress {
         let (step, reward) = (record.step, record.algo.reward);
         self.reward = Some(format!("mean reward of update {step} {reward:.3}"));
         self.made += 1;
-        let each = self.began.elapsed().as_secs_f64() / self.made as f64;
-        self.left = Some(each * self.updates.saturating_sub(step) as f64);
+        // Before a phase's last update, its sampling is spread over too few updates.
+        if record.update + 1 == record.phase_updates {
+            let each = self.began.elapsed().as_secs_f64() / self.made as f64;
+            self.left = Some(each * self.updates.saturating_sub(step) as f64);
+        }
         self.say(&update_line(record, self.updates, &self.outlook()));
     }
 
     /// An evaluation is done.
     pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
         self.last_line = Instant::now();
+        if self.made == 0 {
+            self.began = Instant::now();
+        }
         if let Some(now) = best(std::slice::from_ref(record))
             && self.best.is_none_or(|before| now.1 > before.1)
         {

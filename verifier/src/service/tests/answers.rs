@@ -1,5 +1,7 @@
 //! The requests of `answers.txt`, and the answers that they get.
 
+use std::sync::atomic::AtomicUsize;
+
 use axum::http::HeaderMap;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
 use sandboxes::{End, Run, SandboxError};
@@ -7,11 +9,13 @@ use sandboxes::{End, Run, SandboxError};
 use super::*;
 use crate::fake_sandbox::exited;
 
-/// A Lean whose messages about a file are determined by its words.
-struct FakeLean;
+/// A Lean whose messages about a file are determined by its words. It counts its runs.
+#[derive(Default)]
+struct FakeLean(AtomicUsize);
 
 impl Lean for FakeLean {
     fn compile_within(&self, _: &str, body: &str, seconds: u64) -> Result<Compiled, LeanError> {
+        self.0.fetch_add(1, Ordering::SeqCst);
         let message = |severity, data: &str| Message {
             severity,
             pos: Position { line: 1, column: 0 },
@@ -70,6 +74,12 @@ fn by_words(source: &str, calls: &[String], limits: &Limits) -> Result<Run, Sand
     Ok(ended(Vec::new(), end))
 }
 
+fn set_lean(service: &Service, lean: Arc<FakeLean>, is_jailed: bool) {
+    let grader = grader_of(lean);
+    let grader = if is_jailed { grader.in_jail() } else { grader };
+    service.graders.set_lean(grader);
+}
+
 /// The service that the table means.
 fn named(name: &str) -> Router {
     let mut settings = settings();
@@ -77,10 +87,7 @@ fn named(name: &str) -> Router {
     settings.token = name.contains("token").then(|| Token::new("secret"));
     let service = service(settings);
     if name.contains("Lean") {
-        let grader = grader_of(Arc::new(FakeLean));
-        let is_jailed = name.contains("in a jail");
-        let grader = if is_jailed { grader.in_jail() } else { grader };
-        service.graders.set_lean(grader);
+        set_lean(&service, Arc::default(), name.contains("in a jail"));
     } else {
         service.prepare(opens(&Arc::new(FakeSandbox::new(by_words))));
     }
@@ -159,6 +166,9 @@ fn check(line: &str, expected: &str, (status, text, headers): (StatusCode, Strin
     if status.as_u16() >= 400 {
         assert_eq!(headers[header::CONTENT_TYPE], "application/problem+json");
     }
+    if status == StatusCode::UNSUPPORTED_MEDIA_TYPE && !line.contains("(content-encoding:") {
+        assert_eq!(headers[header::ACCEPT], "application/json", "{line}");
+    }
     let is_there = match answer.strip_prefix('…') {
         Some(part) => text.contains(part),
         None if answer.is_empty() => true,
@@ -194,5 +204,24 @@ async fn each_request_of_the_table_has_its_answer() {
                 answer_to(&app, request).await,
             );
         }
+    }
+}
+
+#[tokio::test]
+async fn a_snippet_is_run_once_and_never_without_a_jail() {
+    for (is_jailed, runs) in [(true, 2), (false, 0)] {
+        let (service, lean) = (service(settings()), Arc::new(FakeLean::default()));
+        set_lean(&service, Arc::clone(&lean), is_jailed);
+        let app = app(service);
+        for ids in [["a", "b"], ["b", "a"]] {
+            let snippets = ids.map(|id| json!({ "id": id, "code": id }));
+            ask(
+                &app,
+                "/compat/kimina/api/check",
+                &json!({ "snippets": snippets }),
+            )
+            .await;
+        }
+        assert_eq!(lean.0.load(Ordering::SeqCst), runs);
     }
 }

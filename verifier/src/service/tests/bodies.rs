@@ -64,8 +64,15 @@ async fn a_body_that_is_too_large_or_cannot_be_unpacked_is_refused() {
         assert_eq!(accepts.map(|value| value.to_str().unwrap()), accepted);
     }
     let announced = post("/compat/slime/rm").header(header::CONTENT_LENGTH, limit + 1);
-    let (status, _) = send(&app, announced.body(Body::empty()).unwrap()).await;
-    assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    let pieces = (0..=limit / 1000).map(|_| Ok::<_, std::io::Error>(vec![b' '; 1000]));
+    let pieces = Body::from_stream(futures::stream::iter(pieces));
+    for request in [
+        announced.body(Body::empty()),
+        post("/v1/verify").body(pieces),
+    ] {
+        let (status, _) = send(&app, request.unwrap()).await;
+        assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE);
+    }
 }
 
 #[tokio::test]

@@ -129,6 +129,16 @@ async fn a_request_is_held_until_an_outage_is_over() {
 }
 
 #[tokio::test]
+async fn a_task_that_can_never_be_judged_is_refused_at_once() {
+    let (app, _) = ready();
+    let lean = json!({ "kind": "lean", "header": "", "statement": "theorem t : True := by" });
+    let sample = slime("trivial", &lean);
+    let refused = tokio::time::timeout(Duration::from_secs(5), ask(&app, SLIME, &sample));
+    let (status, _) = refused.await.unwrap();
+    assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
+}
+
+#[tokio::test]
 async fn the_failsafe_form_is_masked_and_counted() {
     let mut settings = holding(Duration::from_millis(100));
     settings.compat.nemo_gym_failsafe = true;

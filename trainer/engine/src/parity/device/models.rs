@@ -93,7 +93,13 @@ pub(super) fn model(family: Family, backend: Box<dyn Backend>) -> Result<Results
     model.release_kv();
     let groups = [Group {
         prompt: tokens[..40].into(),
-        completions: vec![tokens[40..75].to_vec(), tokens[50..53].to_vec()],
+        // Two are equal, and one parts from them.
+        completions: vec![
+            tokens[40..75].to_vec(),
+            tokens[50..53].to_vec(),
+            tokens[50..53].to_vec(),
+            [&tokens[40..50], &tokens[10..20]].concat(),
+        ],
     }];
     // The second update shows whether the first one has changed what products read.
     for (logp, gradient) in [
@@ -103,7 +109,7 @@ pub(super) fn model(family: Family, backend: Box<dyn Backend>) -> Result<Results
             "gradient after an update",
         ),
     ] {
-        let dlogp = vec![numbers(35, 1), numbers(3, 2)];
+        let dlogp = vec![numbers(35, 1), numbers(3, 2), numbers(3, 3), numbers(20, 4)];
         let objective = Box::new(move |_: &[_]| Ok(dlogp));
         let report = train::step(&mut model, &groups, 0.9, objective, &ADAMW)?;
         let stats = report.stats.into_iter();

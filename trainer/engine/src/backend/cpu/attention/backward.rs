@@ -138,6 +138,14 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 let (dv, dk) = (gradients.dv, gradients.dk);
                 combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), run.len, depth);
                 combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), run.len, depth);
+            }
+        }
+        turn.pass(block.position);
+        for run in &block.runs {
+            let (first, last) = task.rows(&run.pieces, share);
+            // SAFETY: as above; no other task has these queries.
+            unsafe {
+                let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let by_query = Weighted {
                     weights: ds[run.offset * lanes + first..].as_ptr(),
                     row_stride: 1,
@@ -150,7 +158,6 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 combine::<L>(dq, depth, by_query, last - first, depth);
             }
         }
-        turn.pass(block.position);
     }
     for (r, token, head) in task_rows(task, *kv_head, share) {
         // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.

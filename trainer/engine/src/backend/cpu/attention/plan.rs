@@ -83,10 +83,21 @@ impl Task {
     fn read_level(
         &mut self,
         kv: &[&[(usize, usize)]],
-        level: usize,
-        position: usize,
+        mut level: usize,
+        mut position: usize,
         pieces: Range<usize>,
     ) {
+        while let Some(&(row, len)) = kv[pieces.start].get(level)
+            && kv[pieces.clone()]
+                .iter()
+                .all(|other| other.get(level) == Some(&(row, len)))
+        {
+            self.read(row, len, position, &pieces);
+            (level, position) = (level + 1, position + len);
+        }
+        if pieces.len() == 1 {
+            return;
+        }
         let mut first = pieces.start;
         while first < pieces.end {
             let range = kv[first].get(level);
