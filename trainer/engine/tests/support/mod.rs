@@ -199,33 +199,22 @@ pub(crate) fn model_of(
     Model::new(config.clone(), weights.clone(), backend).unwrap()
 }
 
-/// Groups of completions of uneven lengths. Of a group's completions, two are equal, and one parts from them halfway. Every second prompt goes on where a
-/// completion of the group before it is, halfway.
+/// Groups of completions of uneven lengths.
 pub(crate) fn groups(random: &mut Random, vocabulary: usize, count: usize) -> Vec<Group> {
-    let mut groups: Vec<Group> = Vec::new();
-    for number in 0..count {
-        let length = 1 + random.below(70);
-        let mut prompt = random.tokens(length, vocabulary);
-        if let Some(before) = groups.last().filter(|_| number % 2 == 1) {
-            let completion = &before.completions[0];
-            let half = &completion[..completion.len() / 2];
-            prompt = [&before.prompt[..], half, &prompt].concat();
-        }
-        let mut completions: Vec<Vec<u32>> = (0..1 + random.below(5))
-            .map(|_| {
-                let n = 1 + random.below(20);
-                random.tokens(n, vocabulary)
-            })
-            .collect();
-        let first = completions[0].clone();
-        let parting = [&first[..first.len() / 2], &random.tokens(3, vocabulary)].concat();
-        completions.extend([first, parting]);
-        groups.push(Group {
-            prompt: prompt.into(),
-            completions,
-        });
-    }
-    groups
+    (0..count)
+        .map(|_| {
+            let prompt = 1 + random.below(70);
+            Group {
+                prompt: random.tokens(prompt, vocabulary).into(),
+                completions: (0..1 + random.below(5))
+                    .map(|_| {
+                        let n = 1 + random.below(20);
+                        random.tokens(n, vocabulary)
+                    })
+                    .collect(),
+            }
+        })
+        .collect()
 }
 
 /// The completions by request and sample.
@@ -277,6 +266,28 @@ impl Case {
             groups,
             dlogp,
         }
+    }
+
+    /// Makes sequences begin alike: of a group's completions, two are equal, and one parts from them halfway; every second prompt goes on where a completion of
+    /// the group before it is, halfway.
+    pub(crate) fn begin_alike(mut self, seed: u64) -> Self {
+        let mut random = Random(seed);
+        let vocabulary = self.config.vocab_size;
+        let half = |tokens: &[u32]| tokens[..tokens.len() / 2].to_vec();
+        for number in 0..self.groups.len() {
+            if number % 2 == 1 {
+                let before = &self.groups[number - 1];
+                let begun = [&before.prompt[..], &half(&before.completions[0])].concat();
+                let prompt = [begun, self.groups[number].prompt.to_vec()].concat();
+                self.groups[number].prompt = prompt.into();
+            }
+            let completions = &mut self.groups[number].completions;
+            let first = completions[0].clone();
+            let parting = [half(&first), random.tokens(3, vocabulary)].concat();
+            completions.extend([first, parting]);
+        }
+        self.dlogp = dlogp(&mut random, &self.groups);
+        self
     }
 }
 
