@@ -159,7 +159,7 @@ impl RunData {
     /// Reads the folders of runs that are shown side by side, and gives them names that differ.
     ///
     /// # Errors
-    /// As [`RunData::read`]; [`RunError::Twice`].
+    /// As [`RunData::read`]; [`RunError::Given`] also if a run is given twice.
     pub fn read_all(folders: &[PathBuf]) -> Result<Vec<Self>, RunError> {
         let paths: Vec<PathBuf> = folders.iter().map(|folder| canonical(folder)).collect();
         for (index, path) in paths.iter().enumerate() {
