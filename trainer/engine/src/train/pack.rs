@@ -157,9 +157,9 @@ pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool
     let mut packs = Vec::new();
     let (mut first, mut tokens) = (0, 0);
     for (i, sequence) in sequences.iter().enumerate() {
-        let group = sequences[i..].iter();
-        let group = group.take_while(|s| s.group == sequence.group).count();
-        let rest: usize = added[i + 1..i + group].iter().sum();
+        let neighbours = sequences[i..].iter();
+        let neighbours = neighbours.take_while(|s| s.group == sequence.group);
+        let rest: usize = added[i + 1..i + neighbours.count()].iter().sum();
         let begins = i == first || sequences[i - 1].group != sequence.group;
         let splits = tokens + added[i] + rest > pack_tokens;
         let fits_whole = sequence.inputs() + rest <= pack_tokens;

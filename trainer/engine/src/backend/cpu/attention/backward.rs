@@ -141,6 +141,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             }
         }
         turn.pass(block.position);
+        // The gradients of the queries are the task's own, so no other task waits for them.
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: as above; no other task has these queries.

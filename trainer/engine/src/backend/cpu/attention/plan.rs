@@ -95,17 +95,14 @@ impl Task {
             self.read(row, len, position, &pieces);
             (level, position) = (level + 1, position + len);
         }
-        if pieces.len() == 1 {
-            return;
-        }
+        // Here they part: each group of them has fewer pieces.
         let mut first = pieces.start;
         while first < pieces.end {
             let range = kv[first].get(level);
             let alike = kv[first..pieces.end].iter();
             let end = first + alike.take_while(|other| other.get(level) == range).count();
-            if let Some(&(row, len)) = range {
-                self.read(row, len, position, &(first..end));
-                self.read_level(kv, level + 1, position + len, first..end);
+            if range.is_some() {
+                self.read_level(kv, level, position, first..end);
             }
             first = end;
         }
