@@ -224,11 +224,15 @@ impl Table {
         out.push_str("<div class=\"scroll\"><table><thead><tr>");
         for (place, number) in shown.iter().enumerate() {
             let heading = html(&self.columns[*number].heading);
-            let whose = ["", "<small>paper</small>"][usize::from(is_paper(place))];
+            let badge = if is_paper(place) {
+                "<small>paper</small>"
+            } else {
+                ""
+            };
             // The first column has the names of the rows.
             let _ = match place {
-                0 => write!(out, "<th>{heading}{whose}</th>"),
-                _ => write!(out, "<th class=\"{}\">{heading}{whose}</th>", class(place)),
+                0 => write!(out, "<th>{heading}{badge}</th>"),
+                _ => write!(out, "<th class=\"{}\">{heading}{badge}</th>", class(place)),
             };
         }
         out.push_str("</tr></thead><tbody>");
