@@ -17,8 +17,8 @@ use super::{Format, Gemm, Job, LANES, Output, PARALLEL, Panels, Right};
 
 /// Number of rows and columns of the result that are computed together.
 const SIDE: usize = 2 * LANES;
-/// Minimum number of pairs of row panels of a unit of work, so that packed columns are used several times.
-const MIN_PAIRS: usize = 4;
+/// Bytes of each operand's panels that a unit of work reads again and again. Both stay in a second-level cache of 2 MB, which every processor with AMX has.
+const PART_BYTES: usize = 640 << 10;
 
 /// A tile of the result in memory, as `tileloadd` addresses it.
 #[repr(C)]
@@ -51,11 +51,8 @@ impl Gemm {
             Right::Plain(_) => b_count,
             Right::Packed(..) => 0,
         };
-        for (memory, count) in [(&mut self.rows, a_count), (&mut self.columns, to_pack)] {
-            if memory.len() < count * panel {
-                memory.resize(count * panel, [0.0; LANES]);
-            }
-        }
+        self.rows.grow(a_count * panel);
+        self.columns.grow(to_pack * panel);
         let (a, b) = (
             Panels(self.rows.as_mut_ptr()),
             Panels(self.columns.as_mut_ptr()),
@@ -95,19 +92,16 @@ impl Gemm {
                 (&packed.rows[before..], b_panel)
             }
         };
-        let (a_pairs, b_pairs) = (a_count.div_ceil(2), b_count.div_ceil(2));
-        let enough = 8 * job.threads.count;
-        let group = [4, 2].into_iter().find(|n| b_pairs >= n * enough);
-        let group = group.unwrap_or(1);
-        let units = b_pairs.div_ceil(group);
-        let parts = enough
-            .div_ceil(units)
-            .clamp(1, (a_pairs / MIN_PAIRS).max(1));
+        let pairs = [a_count.div_ceil(2), b_count.div_ceil(2)];
+        let most = (PART_BYTES / (2 * panel * size_of::<Row>())).max(1);
+        let [a_parts, b_parts] = divide(pairs, most, 8 * job.threads.count);
+        let part = |count: usize, parts: usize, number: usize| {
+            number * count / parts..(number + 1) * count / parts
+        };
         let unit = |number: usize| {
-            let (part, unit) = (number / units, number % units);
             let _tiles = Tiles::configure();
-            for a_pair in part * a_pairs / parts..(part + 1) * a_pairs / parts {
-                for b_pair in unit * group..b_pairs.min((unit + 1) * group) {
+            for a_pair in part(pairs[0], a_parts, number / b_parts) {
+                for b_pair in part(pairs[1], b_parts, number % b_parts) {
                     let from = (rows.start + a_pair * SIDE, b_pair * SIDE);
                     let size = (SIDE.min(rows.end - from.0), SIDE.min(columns - from.1));
                     let a = &a[2 * a_pair * panel..];
@@ -118,8 +112,24 @@ impl Gemm {
             }
         };
         let work = rows.len() * columns * depth.len();
-        job.threads.each_if(work > PARALLEL, units * parts, &unit);
+        job.threads
+            .each_if(work > PARALLEL, a_parts * b_parts, &unit);
     }
+}
+
+/// Into how many parts the pairs of row panels and of column panels are divided: parts of at most `most` pairs, and, if there are so many squares, at least `units`
+/// combinations of parts.
+fn divide([a, b]: [usize; 2], most: usize, units: usize) -> [usize; 2] {
+    let mut parts = [a.div_ceil(most), b.div_ceil(most)];
+    while parts[0] * parts[1] < units.min(a * b) {
+        // The longer parts are halved.
+        if a * parts[1] > b * parts[0] {
+            parts[0] = a.min(2 * parts[0]);
+        } else {
+            parts[1] = b.min(2 * parts[1]);
+        }
+    }
+    parts
 }
 
 /// Multiplies up to two row panels by up to two column panels of `rows` rows. `from` is the first row and column of the result, and `size` is the number of its
@@ -144,11 +154,10 @@ unsafe fn square(
         a_second + rows <= a.len() && b_second + rows <= b.len() && rows.is_multiple_of(LANES),
         "panels have their rows"
     );
-    let mut partial = [Partial([[0.0; LANES]; LANES]); 4];
-    let mut tiles = [Tile {
-        start: std::ptr::null_mut(),
-        stride: ROW_BYTES,
-    }; 4];
+    let panels = {
+        let (a, b) = (a.as_ptr(), b.as_ptr());
+        [a, a.wrapping_add(a_second), b, b.wrapping_add(b_second)]
+    };
     // The part of each tile that lies in the result.
     let parts: [(usize, usize, *mut f32); 4] = std::array::from_fn(|number| {
         let (row, column) = (number / 2 * LANES, number % 2 * LANES);
@@ -160,15 +169,24 @@ unsafe fn square(
             output.start.wrapping_add(offset),
         )
     });
+    let mut tiles = parts.map(|(.., start)| Tile {
+        start,
+        stride: output.stride * size_of::<f32>(),
+    });
+    if size == (SIDE, SIDE) {
+        // SAFETY: the panels were just checked, the four tiles lie in the result, and the caller configured the tiles.
+        unsafe { multiply(&tiles, add, panels, rows / LANES) }
+        return;
+    }
+    let mut partial = [Partial([[0.0; LANES]; LANES]); 4];
     for ((tile, partial), (rows, columns, start)) in tiles.iter_mut().zip(&mut partial).zip(parts) {
         if (rows, columns) == (LANES, LANES) {
-            *tile = Tile {
-                start,
-                stride: output.stride * size_of::<f32>(),
-            };
             continue;
         }
-        tile.start = partial.0.as_mut_ptr().cast();
+        *tile = Tile {
+            start: partial.0.as_mut_ptr().cast(),
+            stride: ROW_BYTES,
+        };
         if add {
             for (row, to) in partial.0.iter_mut().enumerate().take(rows) {
                 // SAFETY: the row lies in the square, which is valid for reading.
@@ -180,11 +198,7 @@ unsafe fn square(
         }
     }
     // SAFETY: the panels were just checked, each of the four tiles lies in the result or in `partial`, and the caller configured the tiles.
-    unsafe {
-        let (a, b) = (a.as_ptr(), b.as_ptr());
-        let panels = [a, a.add(a_second), b, b.add(b_second)];
-        multiply(&tiles, add, panels, rows / LANES);
-    }
+    unsafe { multiply(&tiles, add, panels, rows / LANES) }
     for (partial, (rows, columns, start)) in partial.iter().zip(parts) {
         if (rows, columns) == (LANES, LANES) {
             continue;

@@ -23,7 +23,7 @@ mod tile;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use self::pack::{Row, TILE_DEPTH, pack, pack_split, panel_rows};
+use self::pack::{Row, Rows, TILE_DEPTH, pack, pack_split, panel_rows};
 use self::tile::{To, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
@@ -60,8 +60,8 @@ const NARROW_STRIP: usize = 5;
 const NARROW_STRIPS: usize = LANES / NARROW_STRIP;
 /// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
 const DEPTH: usize = 768;
-/// Depth of a block on the tiles of AMX. The 32 rows of a tile stay in the first-level cache, beside the columns that are read with them.
-const TILES_DEPTH: usize = 640;
+/// Depth of a block on the tiles of AMX. Blocks divide no chain there, and in a longer one the sums are written and read less often.
+const TILES_DEPTH: usize = 2048;
 /// Number of rows whose panels are packed at a time.
 const CHUNK_ROWS: usize = 2048;
 /// Approximate number of rows of a unit of work.
@@ -75,7 +75,7 @@ const PARALLEL: usize = 1 << 17;
 
 thread_local! {
     /// The calling thread's packed columns.
-    static PANELS: RefCell<Vec<Row>> = const { RefCell::new(Vec::new()) };
+    static PANELS: RefCell<Rows> = const { RefCell::new(Rows::new()) };
 }
 
 /// Divides a depth into blocks, as few as possible and of about equal size.
@@ -114,7 +114,7 @@ fn tile_rows(level: SimdLevel, rows: Range<usize>) -> (usize, impl Fn(usize) -> 
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     /// One panel after the other, each with all blocks of depth.
-    rows: Vec<Row>,
+    rows: Rows,
 }
 
 impl Packed {
@@ -128,7 +128,7 @@ impl Packed {
     ) {
         let panel = panel_rows(format, from.depth());
         let count = from.vectors().div_ceil(LANES);
-        self.rows.resize(count * panel, [0.0; LANES]);
+        self.rows.grow(count * panel);
         let to = Panels(self.rows.as_mut_ptr());
         threads.each(count, &|number| {
             let vectors = number * LANES..from.vectors().min((number + 1) * LANES);
@@ -152,10 +152,10 @@ pub(super) enum Right<'a> {
 #[derive(Default)]
 pub(super) struct Gemm {
     /// Packed rows of the first operand.
-    rows: Vec<Row>,
+    rows: Rows,
     /// Packed columns of the second operand for AMX. Without it, each thread packs its own.
     #[cfg(target_arch = "x86_64")]
-    columns: Vec<Row>,
+    columns: Rows,
 }
 
 /// A result in memory. Threads write disjoint tiles of it.
@@ -249,9 +249,7 @@ impl Gemm {
     fn block_transposed(&mut self, job: Job<'_>, b: Operand<'_>, depth: Range<usize>, add: bool) {
         let (rows, panel) = (job.a.vectors(), panel_rows(job.format, depth.len()));
         let panels = rows.div_ceil(LANES);
-        if self.rows.len() < panels * panel {
-            self.rows.resize(panels * panel, [0.0; LANES]);
-        }
+        self.rows.grow(panels * panel);
         let packed = &mut self.rows[..panels * panel];
         for (number, to) in packed.chunks_exact_mut(panel).enumerate() {
             let vectors = number * LANES..rows.min((number + 1) * LANES);
@@ -286,9 +284,7 @@ impl Gemm {
         let pairs = job.format == Format::Bf16;
         let split = pairs && !job.level.multiplies_pairs();
         let row_panel = if split { 2 * panel } else { panel };
-        if self.rows.len() < count * row_panel {
-            self.rows.resize(count * row_panel, [0.0; LANES]);
-        }
+        self.rows.grow(count * row_panel);
         let packed = Panels(self.rows.as_mut_ptr());
         let pack_rows = |number: usize| {
             // SAFETY: `rows` has `count` panels, and no other call writes this one.
@@ -346,9 +342,7 @@ impl Gemm {
                 Right::Plain(of) => PANELS.with_borrow_mut(|panels| {
                     let columns = first..columns.min(first + group * COLUMNS);
                     let len = columns.len().div_ceil(LANES) * panel;
-                    if panels.len() < len {
-                        panels.resize(len, [0.0; LANES]);
-                    }
+                    panels.grow(len);
                     let starts = columns.clone().step_by(LANES);
                     for (to, from) in panels.chunks_exact_mut(panel).zip(starts) {
                         let vectors = from..columns.end.min(from + LANES);

@@ -2,7 +2,7 @@
 
 #![allow(unsafe_code)]
 
-use std::ops::Range;
+use std::ops::{Deref, DerefMut, Range};
 
 use super::{Format, LANES, Lanes, at_level};
 
@@ -11,6 +11,43 @@ pub(super) const TILE_DEPTH: usize = 2 * LANES;
 
 /// A row of a panel: a number, or a pair of bf16 numbers, of each vector.
 pub(super) type Row = [f32; LANES];
+
+/// Rows of panels in memory. They begin at cache lines: a load from two lines takes twice as long.
+#[derive(Debug, Default)]
+pub(super) struct Rows(Vec<Line>);
+
+#[derive(Debug, Clone, Copy)]
+#[repr(C, align(64))]
+struct Line(Row);
+
+impl Rows {
+    pub(super) const fn new() -> Self {
+        Self(Vec::new())
+    }
+
+    /// Adds rows until there are at least `count`.
+    pub(super) fn grow(&mut self, count: usize) {
+        if self.0.len() < count {
+            self.0.resize(count, Line([0.0; LANES]));
+        }
+    }
+}
+
+impl Deref for Rows {
+    type Target = [Row];
+
+    fn deref(&self) -> &[Row] {
+        // SAFETY: a line is a row at a multiple of its size.
+        unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
+    }
+}
+
+impl DerefMut for Rows {
+    fn deref_mut(&mut self) -> &mut [Row] {
+        // SAFETY: as above.
+        unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len()) }
+    }
+}
 
 /// Vectors of equal depth in memory: the rows or the columns of a matrix.
 #[derive(Debug, Clone, Copy)]
