@@ -91,6 +91,13 @@ pub fn class_of_method(source: &str, name: &str) -> Option<String> {
     })
 }
 
+/// The same for a question that shows the class to complete, as those of LeetCode do.
+#[must_use]
+pub fn asks_for_method(question: &str, name: &str) -> Option<String> {
+    let shows_class = question.contains("class Solution");
+    shows_class.then(|| class_of_method(question, name))?
+}
+
 /// Whether `line`, from its first character, begins a definition of `name`, or assigns it.
 #[must_use]
 pub fn line_defines(line: &str, name: &str) -> bool {

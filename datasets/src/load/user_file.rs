@@ -195,14 +195,17 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
 fn code(record: &Record) -> Result<CodeTask, DatasetError> {
     let canonical = record.optional_text("canonical")?.map(str::to_owned);
     let prefix = record.optional_text("prefix")?.map(str::to_owned);
-    // The question of LeetCode's tasks shows the class.
-    let questions = ["question", "prompt", "problem"].map(|field| record.optional_text(field));
-    let mut questions = questions.into_iter().flatten().flatten();
-    let leetcode = questions.find(|text| text.contains("class Solution"));
-    let sources = [canonical.as_deref(), prefix.as_deref(), leetcode];
+    let sources = [canonical.as_deref(), prefix.as_deref()];
     let class_name = record.optional_text("class_name")?;
     let entry_point = python_name::entry_point(record.text("entry_point")?, class_name, &sources)
         .map_err(|reason| record.error("entry_point", reason))?;
+    let questions = ["question", "prompt", "problem"].map(|field| record.optional_text(field));
+    let mut questions = questions.into_iter().flatten().flatten();
+    if let Some(reason) =
+        questions.find_map(|text| python_name::asks_for_method(text, &entry_point))
+    {
+        return Err(record.error("entry_point", reason));
+    }
     let tests = tests(record, |item| test(item, canonical.is_some()))?;
     let asserts = record.texts("asserts")?;
     if let Some(blank) = asserts.iter().position(|text| text.trim().is_empty()) {

@@ -455,9 +455,13 @@ impl CodeGrader {
             TestResults::run(suite.tests.len(), limits, attempt.mode, run, &any_value)
                 .map_err(|error| failure(&error))?;
         if results.uncalled && results.failure.is_none() {
+            let name = &task.entry_point;
+            let call = format!(".{name}(");
+            let method = suite.tests.iter().find(|test| test.contains(&call));
+            let remedy = method.map(|_| format!("; write a method as `Class().{name}`"));
+            let remedy = remedy.unwrap_or_default();
             let reason = format!(
-                "the task's test code never calls `{}`, so any program would pass; correct the task",
-                task.entry_point
+                "the task's test code never calls `{name}`, so any program would pass; correct the task{remedy}"
             );
             return Err(Box::new(Grading::unavailable(&reason, false)));
         }

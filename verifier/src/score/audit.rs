@@ -279,12 +279,18 @@ mod tests {
                 ],
             ),
         ];
-        let audit = Audit::of("own", &all.concat());
+        let mut judgements = all.concat();
+        let refused = judgements.len();
+        judgements.extend(judged("e", &[]));
+        let first = &mut judgements[refused];
+        (first.reward, first.detail) = (None, json!({"reason": "its canonical solution fails"}));
+        let audit = Audit::of("own", &judgements);
         let weak = audit.weak.iter();
         let weak: Vec<(&str, u32)> = weak.map(|weak| (weak.task.as_str(), weak.passed)).collect();
-        assert_eq!((audit.tasks, weak), (4, vec![("a", 2), ("b", 1), ("c", 2)]));
+        assert_eq!((audit.tasks, weak), (5, vec![("a", 2), ("b", 1), ("c", 2)]));
         let table = audit.table();
-        assert!(table.starts_with("own: 3 of 4 functions have weak tests"));
+        assert!(table.starts_with("own: 3 of 5 functions have weak tests"));
+        assert!(table.ends_with("\ne: no program can be judged: its canonical solution fails\n"));
         assert!(table.contains("empties its arguments and returns [] passes 2 of 2"));
     }
 }

@@ -158,6 +158,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
     let mut fields = Fields::new("", item)?;
     let id = fields.id("id")?;
     let (reference, digest) = (fields.take("task")?, fields.optional_string("task_digest")?);
+    let prompt = fields.optional_string("prompt")?.unwrap_or_default();
     let item = JudgeItem {
         id,
         task: match of_kind::<String>(reference) {
@@ -168,9 +169,17 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
                     "it belongs to a named task; leave it out of an item with an inline task",
                 ));
             }
-            None => Arc::new(RegisteredTask::inline(inline_task(reference)?)),
+            None => {
+                let task = inline_task(reference)?;
+                if let TaskSpec::Code(code) = &task
+                    && let Some(reason) = python_name::asks_for_method(&prompt, &code.entry_point)
+                {
+                    return Err(fields.fault("task.entry_point", &excerpt(&reason)));
+                }
+                Arc::new(RegisteredTask::inline(task))
+            }
         },
-        prompt: fields.optional_string("prompt")?.unwrap_or_default(),
+        prompt,
         completion: fields.string("completion")?,
         test_mode: match fields.optional("all_tests").map(RawValue::get) {
             None | Some("false") => TestMode::UntilFailure,

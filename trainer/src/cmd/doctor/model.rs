@@ -39,7 +39,11 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
         info.vocabulary,
         info.device
     );
-    let mut checks = vec![Check::ok("model", description), end_tokens(&engine)];
+    let ends = engine.stop_tokens().into_iter();
+    let ends: Vec<(u32, String)> = ends
+        .map(|id| (id, engine.token(id).unwrap_or_default()))
+        .collect();
+    let mut checks = vec![Check::ok("model", description), end_tokens(&ends)];
     match generate(&engine, device) {
         Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
@@ -55,9 +59,7 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
 }
 
 /// The tokens that end a completion, with their ids.
-fn end_tokens(engine: &Engine) -> Check {
-    let text = |id| format!("{} ({id})", engine.token(id).unwrap_or_default());
-    let tokens: Vec<String> = engine.stop_tokens().into_iter().map(text).collect();
+fn end_tokens(tokens: &[(u32, String)]) -> Check {
     if tokens.is_empty() {
         return Check::warn(
             "end tokens",
@@ -65,6 +67,10 @@ fn end_tokens(engine: &Engine) -> Check {
             "name one as `eos_token_id` in config.json, or as `eos_token` in tokenizer_config.json",
         );
     }
+    let tokens: Vec<String> = tokens
+        .iter()
+        .map(|(id, text)| format!("{text} ({id})"))
+        .collect();
     Check::ok("end tokens", tokens.join(", "))
 }
 
@@ -147,4 +153,20 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         ),
     };
     Ok([Check::ok("generation", format!("{text:?}")), probabilities])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn all_end_tokens_are_listed_and_a_model_without_one_is_warned_of() {
+        let ends = [
+            (2, "<|im_end|>".to_owned()),
+            (0, "<|endoftext|>".to_owned()),
+        ];
+        let listed = end_tokens(&ends);
+        assert_eq!(listed.found, "<|im_end|> (2), <|endoftext|> (0)");
+        assert!(listed.remedy.is_none() && end_tokens(&[]).remedy.is_some());
+    }
 }

@@ -10,7 +10,7 @@ fn with_asserts(asserts: &[&str]) -> CodeTask {
     }
 }
 
-/// A sandbox in which test code defines no tests, a test raises if it divides by 0 and passes otherwise, and a run calls the program if `f(` stands in a test.
+/// A sandbox in which test code defines no tests, a test raises if it divides by 0 and passes otherwise, and a run calls the program if `f(` stands in a test, not as a method.
 fn dividing() -> FakeSandbox {
     FakeSandbox::new(|source, calls, _| {
         if finds_tests(source) {
@@ -20,7 +20,9 @@ fn dividing() -> FakeSandbox {
             false => Call::Returned("null".to_owned()),
             true => raised("ZeroDivisionError", "division by zero"),
         };
-        let called = calls.iter().any(|call| call.contains("f("));
+        let called = calls
+            .iter()
+            .any(|call| call.replace(".f(", "").contains("f("));
         let end = match called {
             true => End::Completed,
             false => End::Uncalled,
@@ -38,6 +40,7 @@ fn a_test_that_never_calls_the_program_or_raises_without_it_makes_the_task_unava
         (&["assert f(1) == 2", "1/0"], Verdict::Unavailable, raises),
         (&["pass", "1/0"], Verdict::Unavailable, raises),
         (&["pass"], Verdict::Unavailable, "never calls `f`"),
+        (&["x = A().f(1)"], Verdict::Unavailable, "`Class().f`"),
         (&["assert f(1)/0"], Verdict::Incorrect, ""),
         (&["x = f(1)", "x/0"], Verdict::Incorrect, ""),
         (&["assert f(1) == 2"], Verdict::Correct, ""),
