@@ -91,11 +91,13 @@ pub fn class_of_method(source: &str, name: &str) -> Option<String> {
     })
 }
 
-/// The same for a question that shows the class to complete, as those of LeetCode do.
+/// If a question shows a `class Solution` to complete, as those of LeetCode do, and in it the method `name`: that it is one, and what to write.
 #[must_use]
 pub fn asks_for_method(question: &str, name: &str) -> Option<String> {
-    let shows_class = question.contains("class Solution");
-    shows_class.then(|| class_of_method(question, name))?
+    if !question.contains("class Solution") {
+        return None;
+    }
+    class_of_method(question, name)
 }
 
 /// Whether `line`, from its first character, begins a definition of `name`, or assigns it.

@@ -457,9 +457,10 @@ impl CodeGrader {
         if results.uncalled && results.failure.is_none() {
             let name = &task.entry_point;
             let call = format!(".{name}(");
-            let method = suite.tests.iter().find(|test| test.contains(&call));
-            let remedy = method.map(|_| format!("; write a method as `Class().{name}`"));
-            let remedy = remedy.unwrap_or_default();
+            let remedy = match suite.tests.iter().any(|test| test.contains(&call)) {
+                true => format!("; write a method as `Class().{name}`"),
+                false => String::new(),
+            };
             let reason = format!(
                 "the task's test code never calls `{name}`, so any program would pass; correct the task{remedy}"
             );

@@ -23,7 +23,7 @@ mod tile;
 use std::cell::RefCell;
 use std::ops::Range;
 
-use self::pack::{Row, Rows, TILE_DEPTH, pack, pack_split, panel_rows};
+use self::pack::{AlignedRows, Row, TILE_DEPTH, pack, pack_split, panel_rows};
 use self::tile::{To, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
@@ -75,7 +75,7 @@ const PARALLEL: usize = 1 << 17;
 
 thread_local! {
     /// The calling thread's packed columns.
-    static PANELS: RefCell<Rows> = const { RefCell::new(Rows::new()) };
+    static PANELS: RefCell<AlignedRows> = const { RefCell::new(AlignedRows::new()) };
 }
 
 /// Divides a depth into blocks, as few as possible and of about equal size.
@@ -114,7 +114,7 @@ fn tile_rows(level: SimdLevel, rows: Range<usize>) -> (usize, impl Fn(usize) -> 
 #[derive(Debug, Default)]
 pub(super) struct Packed {
     /// One panel after the other, each with all blocks of depth.
-    rows: Rows,
+    rows: AlignedRows,
 }
 
 impl Packed {
@@ -152,10 +152,10 @@ pub(super) enum Right<'a> {
 #[derive(Default)]
 pub(super) struct Gemm {
     /// Packed rows of the first operand.
-    rows: Rows,
+    rows: AlignedRows,
     /// Packed columns of the second operand for AMX. Without it, each thread packs its own.
     #[cfg(target_arch = "x86_64")]
-    columns: Rows,
+    columns: AlignedRows,
 }
 
 /// A result in memory. Threads write disjoint tiles of it.

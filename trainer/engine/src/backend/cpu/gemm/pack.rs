@@ -12,15 +12,15 @@ pub(super) const TILE_DEPTH: usize = 2 * LANES;
 /// A row of a panel: a number, or a pair of bf16 numbers, of each vector.
 pub(super) type Row = [f32; LANES];
 
-/// Rows of panels in memory. They begin at cache lines: a load from two lines takes twice as long.
+/// Rows of panels, each in a cache line of its own: a load from two lines takes twice as long.
 #[derive(Debug, Default)]
-pub(super) struct Rows(Vec<Line>);
+pub(super) struct AlignedRows(Vec<Line>);
 
 #[derive(Debug, Clone, Copy)]
 #[repr(C, align(64))]
 struct Line(Row);
 
-impl Rows {
+impl AlignedRows {
     pub(super) const fn new() -> Self {
         Self(Vec::new())
     }
@@ -33,16 +33,16 @@ impl Rows {
     }
 }
 
-impl Deref for Rows {
+impl Deref for AlignedRows {
     type Target = [Row];
 
     fn deref(&self) -> &[Row] {
-        // SAFETY: a line is a row at a multiple of its size.
+        // SAFETY: a line is a row, and has its size.
         unsafe { std::slice::from_raw_parts(self.0.as_ptr().cast(), self.0.len()) }
     }
 }
 
-impl DerefMut for Rows {
+impl DerefMut for AlignedRows {
     fn deref_mut(&mut self) -> &mut [Row] {
         // SAFETY: as above.
         unsafe { std::slice::from_raw_parts_mut(self.0.as_mut_ptr().cast(), self.0.len()) }
