@@ -5,8 +5,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::TcpListener;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicUsize, Ordering};
 
 use serde_json::{Value, json};
 use tests::artifacts;
@@ -52,21 +51,39 @@ fn nothing_gets_out_of_docker_and_nothing_is_forged() {
     attack(&DOCKER);
 }
 
+/// The results of these programs in a task whose test code is `text`.
+fn judged(verifier: &Verifier, text: &str, programs: &[String]) -> Vec<Value> {
+    let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
+    let item =
+        |program: &String| json!({"id": "", "task": task, "prompt": "", "completion": program});
+    let items: Vec<Value> = programs.iter().map(item).collect();
+    verifier.judge_all(&items)
+}
+
+/// Test code that cannot be run, each with a part of the reason. `\n` is a line break.
+const NEVER_RUN: &str = r"
+if True:\n    def test_a():\n        assert f(2) == 4 | would never be run
+def test_a(tmp_path):\n    assert f(2) == 4 | would never be run
+def test_a():\n    yield f(2) == 4 | would never be run
+import pytest\n@pytest.mark.parametrize('n', [1], indirect=True)\ndef test_a(n):\n    assert f(n) == 2 | fixtures (`indirect`), which are not run here
+import pytest\n@pytest.mark.parametrize('n', [1])\ndef test_a(n, tmp_path):\n    assert f(n) == 2 | takes `tmp_path`, which no `parametrize` gives it
+import pytest\n@pytest.mark.parametrize('n', [])\ndef test_a(n):\n    assert f(n) == 2 | has no set of arguments
+class TestOuter:\n    class TestInner:\n        def test_a(self): assert f(2) == 4 | would never be run
+import unittest\nclass A(unittest.TestCase):\n    async def test_a(self): self.assertEqual(f(2), 4) | would never be run
+import unittest\nclass A(unittest.TestCase): pass\nA.test_a = lambda self: self.assertEqual(f(2), 4)\nunittest.main() | no test is found
+def holds():\n    assert f(2) == 4 | never calls `f`
+x = 1 | never calls `f`
+import unittest\nclass A(unittest.TestCase):\n    @unittest.skip('')\n    def test_a(self): self.assertEqual(f(2), 4) | never calls `f`
+";
+
 #[test]
 fn test_code_is_run_or_refused_but_never_ignored() {
     if artifacts::sandbox().is_none() {
         return;
     }
     let verifier = Verifier::start(&["--set", "code.sandbox=wasm", "--require", "code"]);
-    let judged = |text: &str| -> [Value; 2] {
-        let items = ["def f(n): return 2 * n", "def f(n): return 0"].map(|program| {
-            let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
-            json!({"id": "", "task": task, "prompt": "", "completion": program})
-        });
-        let body = json!({ "items": items }).to_string();
-        let answer = verifier.request("POST", "/v1/verify", body.as_bytes());
-        [0_usize, 1].map(|index| answer.json()["results"][index].clone())
-    };
+    let programs = ["def f(n): return 2 * n", "def f(n): return 0"].map(str::to_owned);
+    let judged_twice = |text: &str| judged(&verifier, text, &programs);
     for text in [
         "import unittest\nclass TestF(unittest.IsolatedAsyncioTestCase):\n    async def test_a(self):\n        self.assertEqual(f(2), 4)",
         "from unittest import TestCase as TC\nclass A(TC):\n    def test_a(self):\n        self.assertEqual(f(2), 4)",
@@ -84,49 +101,14 @@ fn test_code_is_run_or_refused_but_never_ignored() {
         "import pytest\ndef cases():\n    return [(1, 2), (2, 4)]\n@pytest.mark.parametrize(('n', 'twice'), cases())\ndef test_a(n, twice):\n    assert f(n) == pytest.approx(twice)",
         "import asyncio\nasync def main():\n    await asyncio.sleep(1)\n    assert f(2) == 4\nasyncio.run(main())",
     ] {
-        let verdicts = judged(text).map(|result| result["verdict"].clone());
-        assert_eq!(verdicts, ["correct", "incorrect"], "{text}");
+        let results = judged_twice(text);
+        let verdicts = results.iter().map(|result| &result["verdict"]);
+        assert!(verdicts.eq(["correct", "incorrect"]), "{text}: {results:?}");
     }
-    let never = "would never be run";
-    for (text, expected) in [
-        (
-            "if True:\n    def test_a():\n        assert f(2) == 4",
-            never,
-        ),
-        ("def test_a(tmp_path):\n    assert f(2) == 4", never),
-        ("def test_a():\n    yield f(2) == 4", never),
-        (
-            "import pytest\n@pytest.mark.parametrize('n', [1], indirect=True)\ndef test_a(n):\n    assert f(n) == 2",
-            "fixtures (`indirect`), which are not run here",
-        ),
-        (
-            "import pytest\n@pytest.mark.parametrize('n', [1])\ndef test_a(n, tmp_path):\n    assert f(n) == 2",
-            "takes `tmp_path`, which no `parametrize` gives it",
-        ),
-        (
-            "import pytest\n@pytest.mark.parametrize('n', [])\ndef test_a(n):\n    assert f(n) == 2",
-            "has no set of arguments",
-        ),
-        (
-            "class TestOuter:\n    class TestInner:\n        def test_a(self): assert f(2) == 4",
-            never,
-        ),
-        (
-            "import unittest\nclass A(unittest.TestCase):\n    async def test_a(self): self.assertEqual(f(2), 4)",
-            never,
-        ),
-        (
-            "import unittest\nclass A(unittest.TestCase): pass\nA.test_a = lambda self: self.assertEqual(f(2), 4)\nunittest.main()",
-            "no test is found",
-        ),
-        ("def holds():\n    assert f(2) == 4", "never calls `f`"),
-        ("x = 1", "never calls `f`"),
-        (
-            "import unittest\nclass A(unittest.TestCase):\n    @unittest.skip('')\n    def test_a(self): self.assertEqual(f(2), 4)",
-            "never calls `f`",
-        ),
-    ] {
-        for result in judged(text) {
+    for line in NEVER_RUN.trim().lines() {
+        let (text, expected) = line.split_once(" | ").unwrap();
+        let text = &text.replace("\\n", "\n");
+        for result in judged_twice(text) {
             assert_eq!(
                 (&result["verdict"], &result["retryable"]),
                 (&json!("unavailable"), &json!(false)),
@@ -139,14 +121,11 @@ fn test_code_is_run_or_refused_but_never_ignored() {
             );
         }
     }
+    assert_named_as_in_pytest(&verifier);
 }
 
-#[test]
-fn each_set_of_arguments_is_a_test_with_the_name_that_pytest_gives_it() {
-    if artifacts::sandbox().is_none() {
-        return;
-    }
-    let verifier = Verifier::start(&["--set", "code.sandbox=wasm", "--require", "code"]);
+/// Each set of arguments is a test with the name that pytest gives it.
+fn assert_named_as_in_pytest(verifier: &Verifier) {
     let text = "import pytest\nclass Even: pass\n@pytest.mark.parametrize('n', [0, 1, 1, -2, 'a b', [3], Even, pytest.param(4, id='four'), float('inf')])\n@pytest.mark.parametrize('kind', [int, None])\ndef test_a(n, kind):\n    assert f(str(n), str(kind))";
     // The names that pytest gives these tests, in its order.
     let names: Vec<String> = ["int", "None"]
@@ -156,19 +135,14 @@ fn each_set_of_arguments_is_a_test_with_the_name_that_pytest_gives_it() {
                 .map(|n| format!("test_a[{kind}-{n}]"))
         })
         .collect();
-    let items: Vec<Value> = (0..=names.len())
-        .map(|n| {
-            let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
-            // The program fails the test of this number.
-            let program = format!("calls = 0\ndef f(n, kind):\n    global calls\n    calls += 1\n    return calls != {}", n + 1);
-            json!({"id": "", "task": task, "prompt": "", "completion": program})
-        })
-        .collect();
-    let body = json!({ "items": items }).to_string();
-    let answer = verifier
-        .request("POST", "/v1/verify", body.as_bytes())
-        .json();
-    let results = answer["results"].as_array().unwrap();
+    // Each program fails the test of one number.
+    let failing = |n| {
+        format!(
+            "calls = 0\ndef f(n, kind):\n    global calls\n    calls += 1\n    return calls != {n}"
+        )
+    };
+    let programs: Vec<String> = (1..=names.len() + 1).map(failing).collect();
+    let results = judged(verifier, text, &programs);
     for (result, name) in results.iter().zip(&names) {
         assert_eq!(
             (&result["verdict"], &result["detail"]["assert"]),
@@ -246,7 +220,7 @@ struct Siege {
 
 fn attack(backend: &Backend) {
     let bait = Bait::new();
-    let tasks = format!("datasets=[{}]", json!(folder().join("tasks.jsonl")));
+    let tasks = tests::attacks::tasks();
     let mut arguments = vec!["--set", &tasks, "--set", "workers=2"];
     arguments.extend(backend.settings.iter().flat_map(|set| ["--set", *set]));
     let verifier = Verifier::start_with(&arguments, &[("RAPID_TEST_SECRET", &bait.secret)]);
@@ -286,7 +260,10 @@ fn attack(backend: &Backend) {
         cases
             .into_iter()
             .step_by(backend.every)
-            .map(Case::on_one_task)
+            .map(|mut case| {
+                case.tasks.truncate(1);
+                case
+            })
             .collect()
     };
     let siege = Siege {
@@ -298,49 +275,15 @@ fn attack(backend: &Backend) {
         faults: Mutex::default(),
     };
     siege.honest_sample("before the first case");
-    siege.run(&cases);
+    siege.verifier.under_load(4, cases.len(), |number| {
+        for task in &cases[number].tasks {
+            siege.judge(&cases[number], task);
+        }
+    });
     siege.report(backend);
 }
 
 impl Siege {
-    /// Has all cases judged, four at a time, while the service's health is checked continuously.
-    fn run(&self, cases: &[Case]) {
-        let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
-        std::thread::scope(|scope| {
-            let health = scope.spawn(|| {
-                let mut checks = 0;
-                while !over.load(Ordering::SeqCst) {
-                    let answer = self.verifier.request("GET", "/healthz", b"");
-                    assert_eq!(answer.status, 200, "after {checks} healthy answers");
-                    checks += 1;
-                    std::thread::sleep(Duration::from_millis(50));
-                }
-                checks
-            });
-            let workers: Vec<_> = (0..4)
-                .map(|_| {
-                    scope.spawn(|| {
-                        while let Some(case) = cases.get(next.fetch_add(1, Ordering::SeqCst)) {
-                            for task in &case.tasks {
-                                self.judge(case, task);
-                            }
-                        }
-                    })
-                })
-                .collect();
-            let ended: Vec<_> = workers
-                .into_iter()
-                .map(std::thread::ScopedJoinHandle::join)
-                .collect();
-            over.store(true, Ordering::SeqCst);
-            assert!(health.join().expect("the service is healthy throughout") > 0);
-            assert!(
-                ended.iter().all(Result::is_ok),
-                "a request was not answered"
-            );
-        });
-    }
-
     fn judge(&self, case: &Case, task: &str) {
         let name = format!("{} on {task}", case.id());
         self.expect(&name, case, task);
@@ -352,7 +295,7 @@ impl Siege {
     }
 
     fn expect(&self, name: &str, case: &Case, task: &str) {
-        let answer = self.ask(&case.request(task));
+        let answer = self.ask(&case.request("", task));
         let verdict = answer["verdict"].as_str().unwrap_or_default();
         if !case.verdicts.iter().any(|allowed| allowed == verdict) {
             self.fault(format!("{name}: {answer}, instead of {:?}", case.verdicts));
@@ -384,18 +327,13 @@ impl Siege {
 
     /// The answer to a request. A retryable one is requested again, up to three times, as clients do.
     fn ask(&self, body: &str) -> Value {
-        let mut result = Value::Null;
-        for _ in 0..3 {
-            let answer = self.verifier.request("POST", "/v1/verify", body.as_bytes());
-            result = match answer.status {
-                200 => answer.json()["results"][0].clone(),
-                status => json!({ "status": status, "body": answer.body }),
-            };
-            if result["retryable"] != true {
-                break;
+        let mut answer = self.verifier.first_result(body);
+        for _ in 0..2 {
+            if answer["retryable"] == true {
+                answer = self.verifier.first_result(body);
             }
         }
-        result
+        answer
     }
 
     fn fault(&self, fault: String) {

@@ -1,11 +1,14 @@
 //! An error is one paragraph that names the thing and the remedy, with the documented exit code: 2 if the command line has to be changed, else 1.
 
 use std::ffi::OsString;
-use std::process::{Command, Stdio};
+use std::process::Stdio;
 use std::time::Duration;
 
 use tests::artifacts;
-use tests::programs::{Verifier, free_port, rapid, rapid_verifier, run, start, wait_for};
+use tests::disk::Disk;
+use tests::programs::{
+    Verifier, assert_has, free_port, rapid, rapid_verifier, run, start, wait_for,
+};
 
 fn words(line: &str) -> Vec<OsString> {
     line.split_whitespace().map(OsString::from).collect()
@@ -36,28 +39,22 @@ fn the_error_names_a_verifier_that_does_not_answer() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let url = format!("http://127.0.0.1:{}", free_port());
-    let mut arguments =
-        words("train --recipe quickstart --device cpu --set verifier.patience_s=1 --verifier");
-    arguments.extend([
-        url.clone().into(),
-        "--out".into(),
-        folder.path().join("run").into(),
-    ]);
-    let error = run(&mut rapid(arguments)).failure(1);
-    assert!(
-        error.contains(&url) && error.contains("rapid-verifier serve"),
-        "{error}"
-    );
+    let mut command = rapid(words(
+        "train --recipe quickstart --device cpu --set verifier.patience_s=1 --verifier",
+    ));
+    command
+        .arg(&url)
+        .arg("--out")
+        .arg(folder.path().join("run"));
+    let error = run(&mut command).failure(1);
+    assert_has(&error, &[&url, "rapid-verifier serve"]);
     let mut command = rapid(words("train --recipe quickstart"));
     let error = run(command.env_remove("RAPID_VERIFIER")).failure(2);
-    assert!(
-        error.contains("--verifier") && error.contains("RAPID_VERIFIER"),
-        "{error}"
-    );
+    assert_has(&error, &["--verifier", "RAPID_VERIFIER"]);
     let error = run(command.env("RAPID_VERIFIER", "nowhere")).failure(2);
-    assert!(error.contains("`nowhere` is not the address"), "{error}");
+    assert_has(&error, &["`nowhere` is not the address"]);
     let error = run(command.args(["--verifier", "elsewhere"])).failure(2);
-    assert!(error.contains("`elsewhere` is not the address"), "{error}");
+    assert_has(&error, &["`elsewhere` is not the address"]);
 }
 
 #[test]
@@ -119,71 +116,41 @@ fn a_sweep_that_no_verifier_can_judge_is_refused_before_its_folder_is_made() {
     let (file, folder) = (place.path().join("s.toml"), place.path().join("sweep"));
     let text = "recipe = \"smollm2-mbppplus\"\nseeds = [0]\n[set]\n\"data.dataset\" = \"starter-code\"\n[[arms]]\nname = \"a\"\n";
     std::fs::write(&file, text).unwrap();
-    let arguments = [
-        "sweep".as_ref(),
-        file.as_os_str(),
-        "--out".as_ref(),
-        folder.as_os_str(),
-    ];
-    let error = run(rapid(arguments).env_remove("RAPID_VERIFIER")).failure(2);
-    assert!(
-        error.contains("a-seed-0 has code tasks") && error.contains("--verifier"),
-        "{error}"
-    );
+    let mut sweep = rapid(["sweep"]);
+    sweep.arg(file).arg("--out").arg(&folder);
+    let error = run(sweep.env_remove("RAPID_VERIFIER")).failure(2);
+    assert_has(&error, &["a-seed-0 has code tasks", "--verifier"]);
     assert!(!folder.exists());
 }
 
 #[test]
 fn a_full_disk_is_named_at_the_start_and_later_and_the_run_can_be_resumed() {
     let Some(_) = artifacts::model() else { return };
-    let folder = tempfile::tempdir().unwrap();
-    let small = folder.path().join("small");
-    std::fs::create_dir(&small).unwrap();
-    let mount = |options: &str| {
-        let mut command = Command::new("mount");
-        command
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&small);
-        command.output().is_ok_and(|out| out.status.success())
-    };
-    if !mount("size=64m") {
-        artifacts::skipped("a full disk needs a small file system, which only root may mount");
+    let Some(disk) = Disk::mount("size=64m") else {
         return;
-    }
+    };
+    let folder = disk.path().join("run");
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
-    let mut arguments = words(
+    let mut train = rapid(words(
         "train --recipe quickstart --device cpu --set eval.samples=0 --set run.updates=1 --set algorithm.n_step=4 --set algorithm.group_size=4 --set algorithm.h=1 --set sampling.max_tokens=4 --verifier",
-    );
-    arguments.extend([
-        verifier.url().into(),
-        "--out".into(),
-        small.join("run").into(),
-    ]);
-    let refused = run(&mut rapid(&arguments)).failure(1);
-    assert!(
-        refused.contains("is free: ")
-            && refused.contains("make room")
-            && !refused.contains("--resume"),
-        "{refused}"
-    );
-    assert!(!small.join("run").exists());
+    ));
+    train.arg(verifier.url()).arg("--out").arg(&folder);
+    let refused = run(&mut train).failure(1);
+    assert_has(&refused, &["is free: ", "make room"]);
+    assert!(!refused.contains("--resume"), "{refused}");
+    assert!(!folder.exists());
     // There was room at the start.
-    assert!(mount("remount,size=4g"));
-    let running = start(&mut rapid(&arguments));
-    let config = small.join("run/config.toml");
+    disk.remount("size=4g");
+    let running = start(&mut train);
+    let config = folder.join("config.toml");
     wait_for("the run folder", Duration::from_secs(300), || {
         config.is_file().then_some(())
     });
-    assert!(mount("remount,size=64m"));
-    let outcome = running.finish();
-    let config = config.is_file();
-    let _ = Command::new("umount").arg(&small).status();
-    let error = outcome.failure(1);
-    assert!(
-        error.contains("small/run") && error.contains("space") && error.contains("--resume"),
-        "{error}"
-    );
-    assert!(config, "the run folder is gone");
+    disk.remount("size=64m");
+    let error = running.finish().failure(1);
+    let run = folder.to_str().unwrap();
+    assert_has(&error, &[run, "space", "--resume"]);
+    assert!(config.is_file(), "the run folder is gone");
 }
 
 /// A pipe whose reader has closed it, as after `| head`.

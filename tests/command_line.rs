@@ -3,7 +3,7 @@
 use std::process::Command;
 
 use tests::artifacts;
-use tests::programs::{rapid, run};
+use tests::programs::{assert_has, rapid, run};
 use tests::repository::root;
 
 #[test]
@@ -47,18 +47,13 @@ fn a_dry_run_has_the_warnings_of_the_run_and_calls_no_task_held_out_that_is_trai
     let dataset = format!("data.dataset={}", tasks.display());
     let line = "train --recipe quickstart --dry-run --set algorithm.preset=pg --set";
     let outcome = run(rapid(line.split(' ')).arg(dataset)).success();
-    assert!(
-        outcome
-            .stdout
-            .contains("3 training tasks, 3 to evaluate on, all of them trained on too"),
-        "{outcome:?}"
-    );
-    for warning in [
+    let tasks = "3 training tasks, 3 to evaluate on, all of them trained on too";
+    assert_has(&outcome.stdout, &[tasks]);
+    let warnings = [
         "every evaluation task is trained on too",
         "the factor `one`",
-    ] {
-        assert!(outcome.stderr.contains(warning), "{outcome:?}");
-    }
+    ];
+    assert_has(&outcome.stderr, &warnings);
 }
 
 #[test]

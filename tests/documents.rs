@@ -155,7 +155,9 @@ fn run_pages(pages: &[&str]) {
         std::os::unix::fs::symlink(root().join(file), folder.path().join(file)).unwrap();
     }
     // A page writes the token of a deployment into this folder, so it is a copy.
-    copy(&root().join("deploy"), &folder.path().join("deploy"));
+    let mut copy = Command::new("cp");
+    copy.arg("-R").arg(root().join("deploy")).arg(folder.path());
+    let _ = run(&mut copy).success();
     let outputs = folder.path().join("outputs");
     std::fs::create_dir(&outputs).unwrap();
     // Other services may use the ports in the pages.
@@ -212,17 +214,6 @@ fn run_pages(pages: &[&str]) {
     for (page, number, language, expected) in compared {
         let printed = std::fs::read_to_string(outputs.join(number.to_string())).unwrap();
         assert_same(page, &language, &expected, &printed);
-    }
-}
-
-/// Copies the files of a folder, without subfolders.
-fn copy(from: &Path, to: &Path) {
-    std::fs::create_dir(to).unwrap();
-    for entry in std::fs::read_dir(from).unwrap() {
-        let path = entry.unwrap().path();
-        if path.is_file() {
-            std::fs::copy(&path, to.join(path.file_name().unwrap())).unwrap();
-        }
     }
 }
 

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use tests::artifacts;
 use tests::attacks;
-use tests::programs::Verifier;
+use tests::programs::{Verifier, assert_has};
 
 /// Maximum bytes of memory of an idle worker alone.
 const MAX_WORKER_BYTES: u64 = 40_000_000;
@@ -13,36 +13,18 @@ const MAX_SERVICE_BYTES: u64 = 200_000_000;
 const PROGRAM: &str =
     "def solve(xs):\n    for _ in range(300000):\n        pass\n    return 'x' * 1000000\n";
 
-fn tasks() -> String {
-    format!(
-        "datasets=[{}]",
-        json!(attacks::folder().join("tasks.jsonl"))
-    )
-}
-
 fn judge(verifier: &Verifier, programs: &[&str], kind: &str) -> Vec<String> {
     let item = |(number, program): (usize, &&str)| {
         let prompt = format!("{kind} {number}");
         json!({"id": prompt, "task": "tasks/values", "prompt": prompt, "completion": program})
     };
     let items: Vec<Value> = programs.iter().enumerate().map(item).collect();
-    let answer = verifier.request(
-        "POST",
-        "/v1/verify",
-        json!({ "items": items }).to_string().as_bytes(),
-    );
-    assert_eq!(answer.status, 200, "{answer:?}");
+    let results = verifier.judge_all(&items);
     let verdict = |result: &Value| {
         assert_eq!(result["cached"], false, "{result}");
         result["verdict"].as_str().unwrap().to_owned()
     };
-    let answer = answer.json();
-    answer["results"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(verdict)
-        .collect()
+    results.iter().map(verdict).collect()
 }
 
 #[test]
@@ -52,23 +34,18 @@ fn an_idle_worker_has_less_than_40_megabytes() {
     }
     let after_work = |workers: usize| {
         let number = workers.to_string();
-        let verifier = Verifier::start(&["--workers", &number, "--set", &tasks()]);
+        let verifier = Verifier::start(&["--workers", &number, "--set", &attacks::tasks()]);
         // The first request computes the expected values, so that the next ones do not wait for them.
         judge(&verifier, &[PROGRAM], "first");
         let verdicts = judge(&verifier, &vec![PROGRAM; workers], "one each");
         assert_eq!(verdicts, vec!["incorrect"; workers]);
         let memory = verifier.memory();
-        eprintln!("{workers} workers: {memory}");
+        eprintln!("{workers} workers: {memory:?}");
         memory
     };
     let (one, sixteen) = (after_work(1), after_work(16));
-    let per_worker =
-        |bytes: fn(&tests::memory::Memory) -> u64| bytes(&sixteen).saturating_sub(bytes(&one)) / 15;
-    let (resident, own) = (
-        per_worker(|memory| memory.resident),
-        per_worker(|memory| memory.own),
-    );
-    eprintln!("a worker: {resident} bytes resident, {own} of its own");
+    let own = sixteen.own.saturating_sub(one.own) / 15;
+    eprintln!("a worker: {own} bytes of its own");
     assert!(own < MAX_WORKER_BYTES, "{own} bytes");
 }
 
@@ -89,26 +66,20 @@ fn a_changed_module_is_compiled_again_and_the_compilers_memory_is_freed() {
     std::fs::write(&module, &bytes).unwrap();
 
     let cache = folder.path().to_str().unwrap();
-    let verifier = Verifier::start(&["--require", "code", "--cache-dir", cache, "--set", &tasks()]);
-    let stderr = verifier.stderr();
-    assert!(
-        [module.to_str().unwrap(), "made again", "3 of 3"]
-            .iter()
-            .all(|text| stderr.contains(text)),
-        "{stderr}"
-    );
+    let verifier = Verifier::start(&[
+        "--require",
+        "code",
+        "--cache-dir",
+        cache,
+        "--set",
+        &attacks::tasks(),
+    ]);
+    let parts = [module.to_str().unwrap(), "made again", "3 of 3"];
+    assert_has(&verifier.stderr(), &parts);
     let memory = verifier.memory();
-    eprintln!("after the sandbox was built: {memory}");
-    assert_eq!(
-        judge(
-            &verifier,
-            &[
-                PROGRAM,
-                "def solve(xs):\n    return sorted(x * x for x in xs if x % 2 == 0)\n"
-            ],
-            "two"
-        ),
-        ["incorrect", "correct"]
-    );
-    assert!(memory.resident < MAX_SERVICE_BYTES, "{memory}");
+    eprintln!("after the sandbox was built: {memory:?}");
+    let right = "def solve(xs):\n    return sorted(x * x for x in xs if x % 2 == 0)\n";
+    let verdicts = judge(&verifier, &[PROGRAM, right], "two");
+    assert_eq!(verdicts, ["incorrect", "correct"]);
+    assert!(memory.resident < MAX_SERVICE_BYTES, "{memory:?}");
 }

@@ -1,11 +1,11 @@
 //! `rapid-verifier prepare --dataset`: the values that canonical solutions return are computed ahead of time and shared between processes.
 
 use std::path::Path;
-use std::process::{Command, Stdio};
+use std::process::Command;
 use std::time::Duration;
 
 use tests::artifacts;
-use tests::programs::rapid_verifier;
+use tests::programs::{assert_has, rapid_verifier, run, start};
 
 const TASKS: usize = 6;
 
@@ -34,7 +34,6 @@ fn prepare(folder: &Path) -> Command {
     let tasks = folder.join("tasks.jsonl");
     let mut command = rapid_verifier(["prepare", "--workers", "2", "--dataset"]);
     command.arg(tasks).arg("--cache-dir").arg(folder);
-    command.stdout(Stdio::piped()).stderr(Stdio::piped());
     command
 }
 
@@ -53,59 +52,41 @@ fn files(folder: &Path) -> (usize, usize) {
     (count("values"), count("lock"))
 }
 
-fn outcome(command: &mut Command) -> (bool, String, String) {
-    let output = command.output().unwrap();
-    (
-        output.status.success(),
-        String::from_utf8(output.stdout).unwrap(),
-        String::from_utf8(output.stderr).unwrap(),
-    )
-}
-
 #[test]
 fn solutions_run_once_ahead_of_time_and_a_killed_run_is_continued() {
     let Some(folder) = cache_folder() else { return };
     let folder = folder.path();
-    let mut killed = prepare(folder).spawn().unwrap();
+    let mut killed = start(&mut prepare(folder));
     // The quick solutions have run, and one more: the grader checks itself with its own task.
     while files(folder).0 < TASKS {
-        if let Some(status) = killed.try_wait().unwrap() {
-            panic!("it ended before it was killed: {status}");
-        }
+        assert_eq!(killed.ended(), None, "it ended before it was killed");
         std::thread::sleep(Duration::from_millis(1));
     }
-    killed.kill().unwrap();
-    killed.wait().unwrap();
+    let _ = killed.kill();
     let known = files(folder).0 - 1;
-    let (done, stdout, stderr) = outcome(&mut prepare(folder));
-    assert!(done, "{stderr}");
-    let run = format!("tasks: {} of {TASKS} solutions run in ", TASKS - known);
+    let outcome = run(&mut prepare(folder)).success();
+    let run_now = format!("tasks: {} of {TASKS} solutions run in ", TASKS - known);
     let were_known = format!(" s, {known} were known");
-    assert!(
-        stdout.starts_with(&run) && stdout.contains(&were_known),
-        "{stdout}"
+    assert_has(&outcome.stdout, &[&run_now, &were_known]);
+    assert_has(
+        &outcome.stderr,
+        &[&format!("tasks: {TASKS} of {TASKS} solutions")],
     );
-    let all = format!("tasks: {TASKS} of {TASKS} solutions");
-    assert!(stderr.contains(&all), "{stderr}");
     let (values, locks) = files(folder);
     // A process that is killed after the write and before the unlock leaves the lock.
     assert!(values == TASKS + 1 && locks <= 1, "{values} {locks}");
-    let (_, stdout, _) = outcome(&mut prepare(folder));
-    let run = format!("tasks: 0 of {TASKS} solutions run");
-    let were_known = format!("{TASKS} were known");
-    assert!(
-        stdout.starts_with(&run) && stdout.contains(&were_known),
-        "{stdout}"
-    );
+    let outcome = run(&mut prepare(folder)).success();
+    let run_now = format!("tasks: 0 of {TASKS} solutions run");
+    assert_has(&outcome.stdout, &[&run_now, &format!("{TASKS} were known")]);
 }
 
 #[test]
 fn two_processes_at_once_run_every_solution_and_leave_no_lock() {
     let Some(folder) = cache_folder() else { return };
     let folder = folder.path();
-    let both: Vec<_> = (0..2).map(|_| prepare(folder).spawn().unwrap()).collect();
+    let both = [0, 1].map(|_| start(&mut prepare(folder)));
     for process in both {
-        assert!(process.wait_with_output().unwrap().status.success());
+        let _ = process.finish().success();
     }
     assert_eq!(files(folder), (TASKS + 1, 0));
 }
@@ -132,9 +113,8 @@ fn data_sets_that_cannot_be_prepared_are_reported() {
     ] {
         let folder = tempfile::tempdir().unwrap();
         let mut command = rapid_verifier(["prepare", "--cache-dir"]);
-        let output = command.arg(folder.path()).args(args).output().unwrap();
-        let stderr = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(code), "{args:?}: {stderr}");
-        assert!(stderr.contains(expected), "{args:?}: {stderr}");
+        let outcome = run(command.arg(folder.path()).args(args));
+        assert_eq!(outcome.code, Some(code), "{args:?}: {outcome:?}");
+        assert_has(&outcome.stderr, &[expected]);
     }
 }

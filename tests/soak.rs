@@ -8,10 +8,9 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::process::Command;
 use std::sync::Mutex;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value, json};
+use serde_json::json;
 use tests::artifacts;
 use tests::attacks::{self, Case};
 use tests::data;
@@ -217,42 +216,13 @@ struct Soak {
 impl Soak {
     /// Sends all of the requests, 64 at a time, and returns the bytes that the idle service has allocated afterwards.
     fn part(&self, name: &str, first: usize, kinds: &[Kind<'_>]) -> u64 {
-        let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
         let started = Instant::now();
-        std::thread::scope(|scope| {
-            scope.spawn(|| {
-                while !over.load(Ordering::SeqCst) {
-                    let answer = self.verifier.request("GET", "/healthz", b"");
-                    if answer.status != 200 {
-                        self.fault(format!("unhealthy: {answer:?}"));
-                    }
-                    std::thread::sleep(Duration::from_millis(250));
-                }
-            });
-            let clients: Vec<_> = (0..IN_FLIGHT)
-                .map(|_| {
-                    scope.spawn(|| {
-                        loop {
-                            let number = next.fetch_add(1, Ordering::SeqCst);
-                            let Some(kind) = kinds.get(number) else { break };
-                            self.send(first + number, *kind);
-                        }
-                    })
-                })
-                .collect();
-            let ended: Vec<_> = clients
-                .into_iter()
-                .map(std::thread::ScopedJoinHandle::join)
-                .collect();
-            over.store(true, Ordering::SeqCst);
-            assert!(
-                ended.iter().all(Result::is_ok),
-                "a request was not answered"
-            );
+        self.verifier.under_load(IN_FLIGHT, kinds.len(), |number| {
+            self.send(first + number, kinds[number]);
         });
         let (live, memory) = (self.live.read(), self.verifier.memory());
         eprintln!(
-            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory}",
+            "{name}: {} samples in {:.0} s, then {:.1} MB allocated, {memory:?}",
             kinds.len(),
             started.elapsed().as_secs_f64(),
             live as f64 / 1e6
@@ -265,7 +235,7 @@ impl Soak {
         let prompt = format!("sample {number}");
         match kind {
             Kind::Case(case, task) => {
-                let answer = self.judge(&case.request_after(&prompt, task));
+                let answer = self.verifier.first_result(&case.request(&prompt, task));
                 let verdict = answer["verdict"].as_str().unwrap_or_default();
                 let allowed = case.verdicts.iter().any(|allowed| allowed == verdict);
                 if !allowed || answer["cached"] != false {
@@ -275,7 +245,7 @@ impl Soak {
             }
             Kind::Labelled(sample) => {
                 let item = json!({"id": "labelled", "task": sample.task, "prompt": prompt, "completion": sample.completion});
-                let answer = self.judge(&json!({ "items": [item] }).to_string());
+                let answer = self.verifier.judge(item);
                 let reward = f64::from(u8::from(sample.passed));
                 if answer["reward"] != reward || answer["cached"] != false {
                     self.fault(format!("{}: {answer}, instead of {reward}", sample.task));
@@ -288,14 +258,6 @@ impl Soak {
                     self.fault(format!("half a request: {answer:?}"));
                 }
             }
-        }
-    }
-
-    fn judge(&self, body: &str) -> Value {
-        let answer = self.verifier.request("POST", "/v1/verify", body.as_bytes());
-        match answer.status {
-            200 => answer.json()["results"][0].clone(),
-            status => json!({ "status": status, "body": answer.body }),
         }
     }
 

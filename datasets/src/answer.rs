@@ -23,33 +23,15 @@ const VERBS: [&str; 5] = ["is", "are", "was", "were", "be"];
 /// Commands that begin with the letter of `\t`, `\n` or `\r`. `\nu` and `\ne` are missing, since a line may begin with u or e.
 const ESCAPED_COMMANDS: &str = "tan tanh tau tbinom text textbf textit textrm tfrac theta tilde times to triangle nabla neg neq ngeq nleq nmid not notin rangle rbrace rceil rfloor rho right rightarrow rvert";
 
-/// Why a text gives no right answer.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-pub enum AnswerError {
-    /// There is no text.
-    #[error("it is empty, so no completion could be correct; give the correct answer")]
-    Empty,
-    /// There is no text after the mark.
-    #[error("nothing follows its last `####`, so no completion could be correct")]
-    NothingAfterMark,
-    /// There is more than an answer after the mark.
-    #[error("several lines follow its last `####`; leave only the line with the answer")]
-    LinesAfterMark,
-    /// It is a sentence, or its lines are not one answer.
-    #[error(
-        "it is prose or several lines, which no completion could match; give the answer alone, with commas between several values, or a worked solution that ends with its only \\boxed{{…}} or with `####` and the answer"
-    )]
-    Prose,
-    /// It has a control character, such as those that JSON reads in `\frac` and `\text`.
-    #[error(
-        "it has the control character U+{0:04X}, which is what JSON and Python read where one backslash stands before a command such as \\frac or \\text; write two"
-    )]
-    Control(u32),
-    /// It has the backslash of a command twice.
-    #[error(
-        "two backslashes stand before a command, where LaTeX breaks the line; write one (two in the JSON text)"
-    )]
-    Doubled,
+/// Why a text gives no right answer, and what to give.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct AnswerError(String);
+
+const PROSE: &str = "it is prose or several lines, which no completion could match; give the answer alone, with commas between several values, or a worked solution that ends with its only \\boxed{…} or with `####` and the answer";
+
+fn refused<T>(reason: &str) -> Result<T, AnswerError> {
+    Err(AnswerError(reason.to_owned()))
 }
 
 /// Whether the text has the form of a worked solution, and so is no id of a task.
@@ -67,10 +49,12 @@ pub fn right_answer(text: &str) -> Result<String, AnswerError> {
     if let Some((_, answer)) = text.rsplit_once(MARK) {
         let line = answer.trim();
         if line.is_empty() {
-            return Err(AnswerError::NothingAfterMark);
+            return refused("nothing follows its last `####`, so no completion could be correct");
         }
         if line.contains(['\n', '\r']) {
-            return Err(AnswerError::LinesAfterMark);
+            return refused(
+                "several lines follow its last `####`; leave only the line with the answer",
+            );
         }
         check(answer)?;
         let number = has_thousands(line).then(|| line.replace(',', ""));
@@ -139,13 +123,18 @@ fn first_box(text: &str) -> Option<(&str, &str)> {
 /// Refuses what no completion could match.
 fn check(text: &str) -> Result<(), AnswerError> {
     if text.len() > MAX_LENGTH {
-        return Err(AnswerError::Prose);
+        return refused(PROSE);
     }
     if let Some(control) = damage(text) {
-        return Err(AnswerError::Control(control.into()));
+        return Err(AnswerError(format!(
+            "it has the control character U+{:04X}, which is what JSON and Python read where one backslash stands before a command such as \\frac or \\text; write two",
+            u32::from(control)
+        )));
     }
     if has_doubled_backslash(text) {
-        return Err(AnswerError::Doubled);
+        return refused(
+            "two backslashes stand before a command, where LaTeX breaks the line; write one (two in the JSON text)",
+        );
     }
     let mut text = text.trim();
     for (open, close) in [("$$", "$$"), ("$", "$"), ("\\[", "\\]"), ("\\(", "\\)")] {
@@ -155,10 +144,10 @@ fn check(text: &str) -> Result<(), AnswerError> {
         text = inside.unwrap_or(text).trim();
     }
     if text.is_empty() {
-        return Err(AnswerError::Empty);
+        return refused("it is empty, so no completion could be correct; give the correct answer");
     }
     if has_separate_lines(text) || is_prose(text) {
-        return Err(AnswerError::Prose);
+        return refused(PROSE);
     }
     Ok(())
 }

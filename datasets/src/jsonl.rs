@@ -96,11 +96,7 @@ impl<'a> Lines<'a> {
         Lines::up_to(MAX_LINE, source)
     }
 
-    /// As [`Lines::new`], with lines of up to `max_line` bytes.
-    ///
-    /// # Errors
-    /// As [`Lines::new`].
-    pub fn up_to(max_line: usize, source: impl Read + 'a) -> io::Result<Lines<'a>> {
+    fn up_to(max_line: usize, source: impl Read + 'a) -> io::Result<Lines<'a>> {
         let (reader, packed) = unpacked(source)?;
         Ok(Lines {
             reader,

@@ -102,11 +102,7 @@ const MAX_TIME_LIMIT: f64 = 60.0;
 /// # Errors
 /// The reason why it states none.
 pub fn time_limit(value: &Value) -> Result<Duration, &'static str> {
-    let seconds = match value {
-        Value::Int(n) => n.to_f64().value(),
-        Value::Float(x) => *x,
-        _ => 0.0,
-    };
+    let seconds = value.real().unwrap_or(0.0);
     if seconds > 0.0 && seconds <= MAX_TIME_LIMIT {
         return Ok(Duration::from_secs_f64(seconds));
     }

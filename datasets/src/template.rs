@@ -155,31 +155,22 @@ impl Template {
     pub fn render(&self, task: &Task) -> String {
         let mut prompt = String::with_capacity(self.text.len() + task.question.len());
         for line in self.text.split_inclusive('\n') {
-            let mut rest = line;
-            let mut filled = String::with_capacity(line.len());
+            let mut parts = line.split('{');
+            let mut filled = parts.next().unwrap_or_default().to_owned();
             let (mut some_text, mut no_text) = (false, false);
-            while let Some(open) = rest.find('{') {
-                let (before, from_brace) = rest.split_at(open);
-                filled.push_str(before);
+            for part in parts {
                 let placeholder = PLACEHOLDERS.iter().find_map(|name| {
-                    let after = from_brace[1..].strip_prefix(name)?.strip_prefix('}')?;
-                    Some((*name, after))
+                    let after = part.strip_prefix(name)?.strip_prefix('}')?;
+                    Some((content(task, name), after))
                 });
-                match placeholder {
-                    Some((name, after)) => {
-                        let text = content(task, name);
-                        some_text |= !text.is_empty();
-                        no_text |= text.is_empty();
-                        filled.push_str(&text);
-                        rest = after;
-                    }
-                    None => {
-                        filled.push('{');
-                        rest = &from_brace[1..];
-                    }
+                if let Some((text, after)) = placeholder {
+                    some_text |= !text.is_empty();
+                    no_text |= text.is_empty();
+                    filled.extend([&*text, after]);
+                } else {
+                    filled.extend(["{", part]);
                 }
             }
-            filled.push_str(rest);
             if some_text || !no_text {
                 prompt.push_str(&filled);
             }

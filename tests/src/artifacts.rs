@@ -7,7 +7,6 @@ use datasets::fetch::{ArtifactKind, locate};
 use crate::programs::{rapid_verifier, run};
 
 /// SmolLM2-135M-Instruct as a GGUF file. `None` if it was not fetched; prints that the test is skipped.
-#[must_use]
 pub fn model() -> Option<PathBuf> {
     let folder = artifact(ArtifactKind::Model, "smollm2-135m-instruct")?;
     let file = std::fs::read_dir(&folder)
@@ -19,35 +18,27 @@ pub fn model() -> Option<PathBuf> {
 }
 
 /// The sandbox's Python. `None` if it was not fetched; prints that the test is skipped.
-#[must_use]
 pub fn sandbox() -> Option<PathBuf> {
     artifact(ArtifactKind::Sandbox, "python-wasi")
 }
 
 /// Copies the sandbox's compiled module, with its key and tag, into `folder`, and returns its path there.
-///
-/// # Panics
-/// If code cannot be judged here.
-#[must_use]
 pub fn compiled(folder: &Path) -> PathBuf {
     // Loading a module makes it the newest.
     let _ = run(&mut rapid_verifier(["doctor"])).success();
     let from = datasets::fetch::home().join("verifier/wasm/compiled");
-    let module = std::fs::read_dir(&from)
-        .into_iter()
-        .flatten()
-        .flatten()
+    let entries = std::fs::read_dir(&from).unwrap().flatten();
+    let module = entries
         .map(|entry| entry.path())
         .filter(|path| path.extension().is_some_and(|e| e == "cwasm"))
         .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
         .unwrap_or_else(|| panic!("no compiled module in {}", from.display()));
-    std::fs::create_dir_all(folder).expect("a temporary folder");
+    std::fs::create_dir_all(folder).unwrap();
+    let copy = |file: &Path| folder.join(file.file_name().unwrap());
     for file in [&from.join("key"), &module.with_extension("tag"), &module] {
-        let name = file.file_name().expect("a file");
-        std::fs::copy(file, folder.join(name))
-            .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+        std::fs::copy(file, copy(file)).unwrap();
     }
-    folder.join(module.file_name().expect("a file"))
+    copy(&module)
 }
 
 fn artifact(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
@@ -62,13 +53,11 @@ fn artifact(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
 }
 
 /// Whether tests that take tens of minutes run in full: `RAPID_TEST_LONG=1`.
-#[must_use]
 pub fn long() -> bool {
     std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
 }
 
 /// Whether a test runs that takes a minute, and whose claim a faster one holds too on a small model: with `RAPID_TEST_LONG=1`. Otherwise prints that it does not.
-#[must_use]
 pub fn long_only() -> bool {
     let long = long();
     if !long {

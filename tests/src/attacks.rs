@@ -31,28 +31,13 @@ pub struct Case {
 }
 
 impl Case {
-    /// The same case with only its first task.
-    #[must_use]
-    pub fn on_one_task(mut self) -> Case {
-        self.tasks.truncate(1);
-        self
-    }
-
     /// `family/name`
-    #[must_use]
     pub fn id(&self) -> String {
         format!("{}/{}", self.family, self.name)
     }
 
-    /// The body of a request that judges it.
-    #[must_use]
-    pub fn request(&self, task: &str) -> String {
-        self.request_after("", task)
-    }
-
-    /// The body with a prompt. Verdicts do not depend on it, but it makes the request's cache key unique.
-    #[must_use]
-    pub fn request_after(&self, prompt: &str, task: &str) -> String {
+    /// The body of a request that judges it. Verdicts do not depend on the prompt, but it makes the request's cache key unique.
+    pub fn request(&self, prompt: &str, task: &str) -> String {
         let head = json!({ "id": self.id(), "task": format!("tasks/{task}"), "prompt": prompt });
         let head = head.to_string();
         format!(
@@ -63,7 +48,6 @@ impl Case {
     }
 
     /// The same case with `line` after the completion.
-    #[must_use]
     pub fn with_line(&self, line: &str) -> Case {
         let open = &self.completion[..self.completion.len() - 1];
         Case {
@@ -74,16 +58,16 @@ impl Case {
 }
 
 /// The folder of the cases.
-#[must_use]
 pub fn folder() -> std::path::PathBuf {
     root().join("tests/attacks")
 }
 
+/// The setting of a verifier whose data set is the cases' tasks.
+pub fn tasks() -> String {
+    format!("datasets=[{}]", json!(folder().join("tasks.jsonl")))
+}
+
 /// Every case. In the texts of files, each of `placeholders` is replaced: a name and its value.
-///
-/// # Panics
-/// If a file is not a case.
-#[must_use]
 pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
     let mut cases = built();
     for family in entries(&folder()).filter(|path| path.is_dir()) {
@@ -92,8 +76,7 @@ pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
             if file.extension().is_none_or(|e| e != "py" && e != "txt") {
                 continue;
             }
-            let mut text = std::fs::read_to_string(&file)
-                .unwrap_or_else(|error| panic!("{}: {error}", file.display()));
+            let mut text = std::fs::read_to_string(&file).unwrap();
             for (name, value) in placeholders {
                 text = text.replace(name, value);
             }
@@ -103,19 +86,17 @@ pub fn all(placeholders: &[(&str, &str)]) -> Vec<Case> {
         }
     }
     cases.sort_by_key(Case::id);
+    assert!(cases.len() >= 100, "is the search wrong? {}", cases.len());
     cases
 }
 
 fn entries(folder: &Path) -> impl Iterator<Item = std::path::PathBuf> {
-    let entries =
-        std::fs::read_dir(folder).unwrap_or_else(|error| panic!("{}: {error}", folder.display()));
+    let entries = std::fs::read_dir(folder).unwrap();
     entries.flatten().map(|entry| entry.path())
 }
 
 fn file_name(path: &Path) -> String {
-    path.file_stem()
-        .map(|name| name.to_string_lossy().into_owned())
-        .unwrap_or_default()
+    path.file_stem().unwrap().to_string_lossy().into_owned()
 }
 
 fn read(family: &str, file: &Path, text: &str) -> Option<Case> {
@@ -136,145 +117,113 @@ fn read(family: &str, file: &Path, text: &str) -> Option<Case> {
 
 /// Cases that a text file cannot contain, or that are too large for one.
 fn built() -> Vec<Case> {
-    let mut cases = Vec::new();
-    let mut add = |name: &str, verdict: &str, completion: String| {
-        cases.push(Case {
-            family: "confusing".to_owned(),
-            name: name.to_owned(),
-            tasks: FORMS.map(str::to_owned).to_vec(),
-            verdicts: verdict.split(' ').map(str::to_owned).collect(),
-            completion,
-        });
-    };
-    let text = |text: &str| Value::from(text).to_string();
     let block = |code: &str| format!("```python\n{code}```\n");
-
-    add("empty", "malformed", text(""));
-    add("blank", "malformed", text(" \n\t\r\n\u{a0}\u{2028}\n"));
-    add("empty_block", "malformed", text("```python\n\n```\n"));
-    add(
-        "fences_only",
-        // Only the first 200 fences count, and the rest is text.
-        "incorrect",
-        text(&"```\n".repeat(MEGABYTE / 4)),
-    );
-    add(
-        "blank_megabyte",
-        "malformed",
-        text(&" \n".repeat(MEGABYTE / 2)),
-    );
-
-    // Lines with such a byte are not Python. Without its first line, the function's body continues the task's prefix.
-    add(
-        "nul_first",
-        "incorrect correct",
-        text(&format!("\0{CORRECT}")),
-    );
-    add(
-        "nul_inside",
-        "incorrect correct",
-        text(&CORRECT.replace("xs)", "xs) \0")),
-    );
-    add("nul_last", "correct", text(&format!("{CORRECT}\0")));
-    add(
-        "nul_in_prose",
-        "correct",
-        text(&format!("\0\0\n{}\0", block(CORRECT))),
-    );
-    add(
-        "carriage_returns",
-        "correct",
-        text(&CORRECT.replace('\n', "\r\n")),
-    );
-    add(
-        "carriage_returns_in_a_block",
-        "correct",
-        text(&block(CORRECT).replace('\n', "\r\n")),
-    );
-    add(
-        "carriage_returns_alone",
-        "correct",
-        text(&CORRECT.replace('\n', "\r")),
-    );
-    add(
-        "line_separators",
-        "incorrect",
-        text(&CORRECT.replace('\n', "\u{2028}")),
-    );
     let controls: String = (1..32_u8)
         .filter(|c| !b"\n\r".contains(c))
         .map(char::from)
         .collect();
-    add(
-        "control_characters",
-        "correct",
-        text(&format!("# {controls}\u{7f}\u{85}\n{CORRECT}")),
-    );
-    add(
-        "planes",
-        "correct",
-        text(&format!(
-            "{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n"
-        )),
-    );
-
-    add(
-        "half_a_character_in_a_comment",
-        "correct",
-        format!("\"{}# \\ud83d\"", CORRECT.replace('\n', "\\n")),
-    );
-    add(
-        "half_a_character_in_code",
-        "incorrect",
-        "\"def solve(xs):\\n    return \\udc00\"".to_owned(),
-    );
-    add(
-        "halves_the_wrong_way_round",
-        "incorrect",
-        "\"\\ude00\\ud83d\"".to_owned(),
-    );
-
     let comments = "# nothing of interest here\n".repeat(MEGABYTE / 27);
-    add(
-        "comments_by_the_megabyte",
-        "correct",
-        text(&format!("{comments}{CORRECT}")),
-    );
-    add(
-        "prose_by_the_megabyte",
-        "correct",
-        text(&format!(
-            "{}\n{}",
-            "So. ".repeat(MEGABYTE / 4),
-            block(CORRECT)
-        )),
-    );
-    add(
-        "text_by_the_megabyte",
-        "correct",
-        text(&format!("TEXT = '{}'\n{CORRECT}", "x".repeat(MEGABYTE))),
-    );
-    add(
-        "name_by_the_megabyte",
-        "incorrect",
-        text(&"x".repeat(MEGABYTE)),
-    );
-    add(
-        "line_without_an_end",
-        "incorrect timeout",
-        text(&"x = ".repeat(MEGABYTE / 4)),
-    );
-    add("noise_by_the_megabyte", "incorrect", text(&noise(MEGABYTE)));
-    add(
-        "open_fences",
-        "correct",
-        text(&format!("{}{CORRECT}", "```python\n".repeat(1000))),
-    );
-    let nested: String = (0..200)
-        .map(|depth| format!("{}if 1:\n", " ".repeat(depth)))
-        .collect();
-    add("indentation", "incorrect", text(&nested));
-    cases
+    let prose = "So. ".repeat(MEGABYTE / 4);
+    let long = "x".repeat(MEGABYTE);
+    let fences = "```python\n".repeat(1000);
+    let nested = (0..200).map(|depth| format!("{}if 1:\n", " ".repeat(depth)));
+    vec![
+        built_case("empty", "malformed", ""),
+        built_case("blank", "malformed", " \n\t\r\n\u{a0}\u{2028}\n"),
+        built_case("empty_block", "malformed", "```python\n\n```\n"),
+        // Only the first 200 fences count, and the rest is text.
+        built_case("fences_only", "incorrect", &"```\n".repeat(MEGABYTE / 4)),
+        built_case("blank_megabyte", "malformed", &" \n".repeat(MEGABYTE / 2)),
+        // Lines with such a byte are not Python. Without its first line, the function's body continues the task's prefix.
+        built_case("nul_first", "incorrect correct", &format!("\0{CORRECT}")),
+        built_case(
+            "nul_inside",
+            "incorrect correct",
+            &CORRECT.replace("xs)", "xs) \0"),
+        ),
+        built_case("nul_last", "correct", &format!("{CORRECT}\0")),
+        built_case(
+            "nul_in_prose",
+            "correct",
+            &format!("\0\0\n{}\0", block(CORRECT)),
+        ),
+        built_case(
+            "carriage_returns",
+            "correct",
+            &CORRECT.replace('\n', "\r\n"),
+        ),
+        built_case(
+            "carriage_returns_in_a_block",
+            "correct",
+            &block(CORRECT).replace('\n', "\r\n"),
+        ),
+        built_case(
+            "carriage_returns_alone",
+            "correct",
+            &CORRECT.replace('\n', "\r"),
+        ),
+        built_case(
+            "line_separators",
+            "incorrect",
+            &CORRECT.replace('\n', "\u{2028}"),
+        ),
+        built_case(
+            "control_characters",
+            "correct",
+            &format!("# {controls}\u{7f}\u{85}\n{CORRECT}"),
+        ),
+        built_case(
+            "planes",
+            "correct",
+            &format!("{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n"),
+        ),
+        Case {
+            completion: format!("\"{}# \\ud83d\"", CORRECT.replace('\n', "\\n")),
+            ..built_case("half_a_character_in_a_comment", "correct", "")
+        },
+        Case {
+            completion: "\"def solve(xs):\\n    return \\udc00\"".to_owned(),
+            ..built_case("half_a_character_in_code", "incorrect", "")
+        },
+        Case {
+            completion: "\"\\ude00\\ud83d\"".to_owned(),
+            ..built_case("halves_the_wrong_way_round", "incorrect", "")
+        },
+        built_case(
+            "comments_by_the_megabyte",
+            "correct",
+            &format!("{comments}{CORRECT}"),
+        ),
+        built_case(
+            "prose_by_the_megabyte",
+            "correct",
+            &format!("{prose}\n{}", block(CORRECT)),
+        ),
+        built_case(
+            "text_by_the_megabyte",
+            "correct",
+            &format!("TEXT = '{long}'\n{CORRECT}"),
+        ),
+        built_case("name_by_the_megabyte", "incorrect", &long),
+        built_case(
+            "line_without_an_end",
+            "incorrect timeout",
+            &"x = ".repeat(MEGABYTE / 4),
+        ),
+        built_case("noise_by_the_megabyte", "incorrect", &noise(MEGABYTE)),
+        built_case("open_fences", "correct", &format!("{fences}{CORRECT}")),
+        built_case("indentation", "incorrect", &nested.collect::<String>()),
+    ]
+}
+
+fn built_case(name: &str, verdicts: &str, completion: &str) -> Case {
+    Case {
+        family: "confusing".to_owned(),
+        name: name.to_owned(),
+        tasks: FORMS.map(str::to_owned).to_vec(),
+        verdicts: verdicts.split(' ').map(str::to_owned).collect(),
+        completion: Value::from(completion).to_string(),
+    }
 }
 
 /// Pseudorandom characters, the same each time.
@@ -285,51 +234,4 @@ fn noise(length: usize) -> String {
         char::from_u32(32 + (state >> 24)).unwrap_or('?')
     };
     (0..length).map(|_| next()).collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn there_are_enough_cases_and_each_names_existing_tasks_and_verdicts() {
-        let cases = all(&[]);
-        let tasks = std::fs::read_to_string(folder().join("tasks.jsonl")).unwrap();
-        let honest = cases.iter().filter(|case| case.family == "honest").count();
-        assert!(cases.len() - honest >= 80 && honest >= 20);
-        for case in &cases {
-            assert!(
-                !case.verdicts.is_empty() && !case.tasks.is_empty(),
-                "{}",
-                case.id()
-            );
-            for task in &case.tasks {
-                let named = [
-                    format!("\"id\": \"{task}\""),
-                    format!("\"HumanEval/{task}\""),
-                ];
-                assert!(
-                    named.iter().any(|name| tasks.contains(name)),
-                    "{}: {task}",
-                    case.id()
-                );
-            }
-            for verdict in &case.verdicts {
-                let known = ["correct", "incorrect", "timeout", "memory", "malformed"];
-                assert!(
-                    known.contains(&verdict.as_str()),
-                    "{}: {verdict}",
-                    case.id()
-                );
-            }
-            assert!(
-                case.verdicts == ["correct"] || case.family != "honest",
-                "{}",
-                case.id()
-            );
-        }
-        let mut ids: Vec<String> = cases.iter().map(Case::id).collect();
-        ids.dedup();
-        assert_eq!(ids.len(), cases.len());
-    }
 }

@@ -13,10 +13,13 @@ pub type Module = Vec<String>;
 /// A `use` declaration: the name that it imports (`*` for all), and its path.
 type Use = (String, Vec<String>);
 
-/// The imports of a crate between its files: the imported modules, by importing module. Tests are left out, and so are imports between a
-/// module and its own submodules.
+/// The imports of a crate between its files. Tests are left out, and so are imports between a module and its own submodules.
 #[derive(Debug)]
-pub struct Imports(pub BTreeMap<Module, BTreeSet<Module>>);
+pub struct Imports {
+    modules: BTreeSet<Module>,
+    /// Each importing and imported module.
+    pub pairs: BTreeSet<(Module, Module)>,
+}
 
 /// Modules that import each other in a circle.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -33,18 +36,14 @@ pub struct Circle {
 
 impl Imports {
     /// Reads the crate whose sources are in `folder`, relative to the repository's root.
-    ///
-    /// # Panics
-    /// If a file cannot be read or parsed.
-    #[must_use]
     pub fn of_crate(folder: &str) -> Self {
         let mut uses: BTreeMap<Module, Vec<Use>> = BTreeMap::new();
         for path in files(folder, &[".rs"]) {
-            let module = module(path.strip_prefix(root().join(folder)).unwrap_or(&path));
+            let module = module(path.strip_prefix(root().join(folder)).unwrap());
             if module.iter().any(|name| name == "tests") {
                 continue;
             }
-            let source = std::fs::read_to_string(&path).expect("a source is UTF-8");
+            let source = std::fs::read_to_string(&path).unwrap();
             let file = syn::parse_file(&source)
                 .unwrap_or_else(|error| panic!("{}: {error}", path.display()));
             let found = uses.entry(module).or_default();
@@ -56,78 +55,66 @@ impl Imports {
                 }
             }
         }
-        let targets = |module: &Module| {
-            let paths = uses[module].iter().map(|(_, path)| path);
-            let targets = paths.filter_map(|path| resolve(module, path, &uses, 0));
-            let is_own = |target: &Module| target.starts_with(module) || module.starts_with(target);
-            targets.filter(|target| !is_own(target)).collect()
-        };
-        let edges = uses.keys().map(|module| (module.clone(), targets(module)));
-        Self(edges.collect())
+        let mut pairs = BTreeSet::new();
+        for (module, paths) in &uses {
+            let targets = paths
+                .iter()
+                .filter_map(|(_, path)| resolve(module, path, &uses, 0));
+            let others =
+                targets.filter(|target| !target.starts_with(module) && !module.starts_with(target));
+            pairs.extend(others.map(|target| (module.clone(), target)));
+        }
+        let modules = uses.into_keys().collect();
+        Self { modules, pairs }
     }
 
     /// The circles among the children of each module.
-    #[must_use]
     pub fn circles(&self) -> BTreeSet<Circle> {
         let parents = |module: &Module| (0..module.len()).map(|n| module[..n].to_vec()).collect();
         let parents: BTreeSet<Module> = self
-            .0
-            .keys()
+            .modules
+            .iter()
             .flat_map(|m| -> Vec<_> { parents(m) })
             .collect();
-        parents
-            .iter()
-            .flat_map(|parent| self.circles_in(parent))
-            .collect()
+        let circles = parents.iter().flat_map(|parent| self.circles_in(parent));
+        circles.collect()
     }
 
-    fn circles_in(&self, parent: &[String]) -> BTreeSet<Circle> {
+    fn circles_in(&self, parent: &[String]) -> Vec<Circle> {
         let child = |module: &Module| Some(module.strip_prefix(parent)?.first()?.clone());
-        let pairs = || {
-            let pairs = self
-                .0
-                .iter()
-                .flat_map(|(from, to)| to.iter().map(move |to| (from, to)));
-            pairs.filter_map(|(from, to)| Some((child(from)?, child(to)?, from, to)))
-        };
-        let mut reach: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
-        for (a, b, ..) in pairs().filter(|(a, b, ..)| a != b) {
-            reach.entry(a).or_default().insert(b);
-        }
-        // As often as a path can have steps: what one reaches, whoever reaches that one reaches too.
-        for _ in 0..reach.len() {
-            let before = reach.clone();
-            for reached in reach.values_mut() {
-                let further = reached.iter().filter_map(|next| before.get(next));
-                let further: Vec<String> = further.flatten().cloned().collect();
-                reached.extend(further);
+        let between = |(from, to): &(Module, Module)| Some((child(from)?, child(to)?));
+        let imports = self.pairs.iter().filter_map(between);
+        let imports: BTreeSet<(String, String)> = imports.filter(|(a, b)| a != b).collect();
+        // The children that one imports, directly or not.
+        let reached_from = |name: &String| {
+            let (mut reached, mut pending) = (BTreeSet::new(), vec![name]);
+            while let Some(name) = pending.pop() {
+                let imported = imports.iter().filter(|(from, _)| from == name);
+                let imported = imported.map(|(_, to)| to);
+                pending.extend(imported.filter(|to| reached.insert(to.to_string())));
             }
-        }
-        let reaches = |a: &String, b: &String| reach.get(a).is_some_and(|all| all.contains(b));
-        let circles = reach.keys().filter(|name| reaches(name, name));
+            reached
+        };
+        let names: BTreeSet<&String> = imports.iter().map(|(from, _)| from).collect();
         let circle = |name: &String| {
-            let modules: BTreeSet<String> = reach[name]
-                .iter()
-                .filter(|b| reaches(b, name))
-                .cloned()
-                .collect();
+            let mut modules = reached_from(name);
+            modules.retain(|other| reached_from(other).contains(name));
             let is_inside = |m: &Module| child(m).is_some_and(|child| modules.contains(&child));
-            let has_folder = self
-                .0
-                .keys()
-                .any(|m| m.len() > parent.len() + 1 && is_inside(m));
-            let imports =
-                pairs().filter(|(a, b, ..)| a != b && modules.contains(a) && modules.contains(b));
-            let imports = imports
-                .map(|(.., from, to)| format!("{} imports {}", from.join("::"), to.join("::")));
-            Circle {
+            let mut all = self.modules.iter();
+            let has_folder = all.any(|m| m.len() > parent.len() + 1 && is_inside(m));
+            let pairs = self.pairs.iter();
+            let imports = pairs
+                .filter(|(a, b)| is_inside(a) && is_inside(b) && child(a) != child(b))
+                .map(|(from, to)| format!("{} imports {}", from.join("::"), to.join("::")))
+                .collect();
+            (!modules.is_empty()).then(|| Circle {
                 parent: parent.to_vec(),
-                imports: imports.collect(),
+                imports,
                 modules,
                 has_folder,
-            }
+            })
         };
-        circles.map(circle).collect()
+        names.into_iter().filter_map(circle).collect()
     }
 }
 

@@ -4,9 +4,13 @@ use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{Read as _, Write as _};
 use std::net::{Ipv4Addr, SocketAddr, TcpListener, TcpStream};
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::thread::ScopedJoinHandle;
 use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
 
 use crate::memory::Memory;
 
@@ -17,18 +21,10 @@ const SIGNALLED: Duration = Duration::from_secs(60);
 /// Time limit until a verifier is ready. Its first start prepares the sandbox, which compiles an interpreter.
 const READY: Duration = Duration::from_secs(30 * 60);
 
-/// The path of the built program of this name, beside the folder of the running test.
-///
-/// # Panics
-/// If it is not built.
-#[must_use]
+/// The path of the built program of this name, beside the folder of the running test, `target/PROFILE/deps`.
 pub fn program(name: &str) -> PathBuf {
-    let test = std::env::current_exe().expect("a running test has a path");
-    let folder = test
-        .parent()
-        .and_then(Path::parent)
-        .expect("tests lie in target/PROFILE/deps");
-    let program = folder.join(name);
+    let test = std::env::current_exe().unwrap();
+    let program = test.ancestors().nth(2).unwrap().join(name);
     assert!(
         program.is_file(),
         "{} is not built: run `cargo build --release` first",
@@ -38,13 +34,11 @@ pub fn program(name: &str) -> PathBuf {
 }
 
 /// `rapid` with these arguments.
-#[must_use]
 pub fn rapid<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     with_arguments("rapid", arguments)
 }
 
 /// `rapid-verifier` with these arguments.
-#[must_use]
 pub fn rapid_verifier<S: AsRef<OsStr>>(arguments: impl IntoIterator<Item = S>) -> Command {
     with_arguments("rapid-verifier", arguments)
 }
@@ -58,6 +52,7 @@ fn with_arguments<S: AsRef<OsStr>>(name: &str, arguments: impl IntoIterator<Item
 }
 
 /// The outcome of a program.
+#[must_use]
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Outcome {
     /// Exit status; `None` if a signal ended it.
@@ -70,44 +65,28 @@ pub struct Outcome {
 
 impl Outcome {
     /// Asserts that the program succeeded.
-    ///
-    /// # Panics
-    /// If it did not.
-    #[must_use]
     #[track_caller]
     pub fn success(self) -> Self {
-        assert_eq!(
-            self.code,
-            Some(0),
-            "stdout:\n{}\nstderr:\n{}",
-            self.stdout,
-            self.stderr
-        );
+        self.assert_code(0);
         self
     }
 
+    #[track_caller]
+    fn assert_code(&self, code: i32) {
+        let Outcome { stdout, stderr, .. } = self;
+        let outputs = format!("stdout:\n{stdout}\nstderr:\n{stderr}");
+        assert_eq!(self.code, Some(code), "{outputs}");
+    }
+
     /// Asserts that the program failed with exit code `code`, and returns its error, which is one paragraph.
-    ///
-    /// # Panics
-    /// If it exited with another code, panicked, or printed no error or more than a paragraph.
-    #[must_use]
     #[track_caller]
     pub fn failure(self, code: i32) -> String {
-        assert_eq!(
-            self.code,
-            Some(code),
-            "stdout:\n{}\nstderr:\n{}",
-            self.stdout,
-            self.stderr
-        );
-        assert!(!self.stderr.contains("panicked at"), "{}", self.stderr);
-        let at = self
-            .stderr
-            .starts_with("error: ")
-            .then_some(0)
-            .or_else(|| self.stderr.rfind("\nerror: "));
-        let at = at.unwrap_or_else(|| panic!("no `error: ` in:\n{}", self.stderr));
-        let paragraph = self.stderr[at..].trim().to_owned();
+        self.assert_code(code);
+        let stderr = format!("\n{}", self.stderr);
+        assert!(!stderr.contains("panicked at"), "{stderr}");
+        let at = stderr.rfind("\nerror: ");
+        let at = at.unwrap_or_else(|| panic!("no `error: ` in:{stderr}"));
+        let paragraph = stderr[at..].trim().to_owned();
         // clap's usage errors have the usage below them; other errors are one line.
         assert!(
             code == 2 || paragraph.lines().count() == 1,
@@ -117,36 +96,29 @@ impl Outcome {
     }
 }
 
-/// A loopback port on which nothing listens.
-///
-/// # Panics
-/// If there is none.
-#[must_use]
-pub fn free_port() -> u16 {
-    TcpListener::bind((Ipv4Addr::LOCALHOST, 0))
-        .and_then(|socket| socket.local_addr())
-        .expect("a free port")
-        .port()
+/// Asserts that a text has all of these parts.
+#[track_caller]
+pub fn assert_has(text: &str, parts: &[&str]) {
+    for part in parts {
+        assert!(text.contains(part), "{part:?} is not in: {text}");
+    }
 }
 
-/// Runs a program to its end.
-///
-/// # Panics
-/// If it cannot be started, or takes longer than 15 minutes.
-#[must_use]
+/// A loopback port on which nothing listens.
+pub fn free_port() -> u16 {
+    let socket = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).unwrap();
+    socket.local_addr().unwrap().port()
+}
+
+/// Runs a program to its end, for at most 15 minutes.
 pub fn run(command: &mut Command) -> Outcome {
     start(command).finish()
 }
 
 /// Starts a program; its output goes to files, so that it never waits for a reader.
-///
-/// # Panics
-/// If it cannot be started.
-#[must_use]
 pub fn start(command: &mut Command) -> Running {
-    let folder = tempfile::tempdir().expect("a temporary folder");
-    let file =
-        |name: &str| File::create(folder.path().join(name)).expect("a file in a temporary folder");
+    let folder = tempfile::tempdir().unwrap();
+    let file = |name: &str| File::create(folder.path().join(name)).unwrap();
     let child = command
         .stdout(file("stdout"))
         .stderr(file("stderr"))
@@ -160,6 +132,7 @@ pub fn start(command: &mut Command) -> Running {
 }
 
 /// A running program. It is killed when dropped.
+#[must_use]
 #[derive(Debug)]
 pub struct Running {
     child: Child,
@@ -168,20 +141,12 @@ pub struct Running {
 }
 
 impl Running {
-    /// Waits until it has ended.
-    ///
-    /// # Panics
-    /// If it takes longer than 15 minutes.
-    #[must_use]
+    /// Waits until it has ended, for at most 15 minutes.
     pub fn finish(self) -> Outcome {
         self.finish_within(LIMIT)
     }
 
     /// As [`Running::finish`], for a program that may take longer.
-    ///
-    /// # Panics
-    /// If it takes longer than `limit`.
-    #[must_use]
     pub fn finish_within(mut self, limit: Duration) -> Outcome {
         while self.ended().is_none() {
             assert!(
@@ -195,31 +160,22 @@ impl Running {
     }
 
     /// The exit status, or `None` while it runs.
-    ///
-    /// # Panics
-    /// Never for a child of this process.
     pub fn ended(&mut self) -> Option<std::process::ExitStatus> {
-        self.child.try_wait().expect("a child can be waited for")
+        self.child.try_wait().unwrap()
     }
 
     /// The process id.
-    #[must_use]
     pub fn process(&self) -> u32 {
         self.child.id()
     }
 
     /// Kills it with SIGKILL.
-    #[must_use]
     pub fn kill(mut self) -> Outcome {
         let _ = self.child.kill();
         self.outcome()
     }
 
     /// Kills it and every process that it started, directly or not, with SIGKILL. It is stopped first, so that it does not see them end, nor they it.
-    ///
-    /// # Panics
-    /// If there is no `kill` program, the system is not Linux, or the processes do not end.
-    #[must_use]
     pub fn kill_with_descendants(mut self) -> Outcome {
         let id = self.process();
         if self.ended().is_none() {
@@ -240,22 +196,18 @@ impl Running {
     }
 
     /// Asks it to stop, as Ctrl-C does.
-    ///
-    /// # Panics
-    /// If there is no `kill` program.
     pub fn interrupt(&self) {
         let id = self.child.id();
         assert!(signal("INT", &[id]), "kill -INT {id} failed");
     }
 
     /// Its stderr so far.
-    #[must_use]
     pub fn stderr(&self) -> String {
         self.read("stderr")
     }
 
     fn outcome(&mut self) -> Outcome {
-        let status = self.child.wait().expect("a child can be waited for");
+        let status = self.child.wait().unwrap();
         Outcome {
             code: status.code(),
             stdout: self.read("stdout"),
@@ -277,10 +229,6 @@ impl Drop for Running {
 }
 
 /// Sends a signal to processes, and returns whether all of them existed.
-///
-/// # Panics
-/// If there is no `kill` program.
-#[must_use]
 pub fn signal(name: &str, processes: &[u32]) -> bool {
     if processes.is_empty() {
         return true;
@@ -290,7 +238,7 @@ pub fn signal(name: &str, processes: &[u32]) -> bool {
         .args(processes.iter().map(u32::to_string))
         .stderr(Stdio::null())
         .status()
-        .expect("`kill` can be run")
+        .unwrap()
         .success()
 }
 
@@ -316,12 +264,8 @@ impl Process {
 }
 
 /// The processes that a process started, those that these started, and so on, except those that have ended.
-///
-/// # Panics
-/// If the system is not Linux.
-#[must_use]
 pub fn descendants(process: u32) -> Vec<u32> {
-    let entries = std::fs::read_dir("/proc").expect("Linux has /proc");
+    let entries = std::fs::read_dir("/proc").unwrap();
     let ids = entries.flatten().filter_map(|entry| {
         let id: u32 = entry.file_name().to_str()?.parse().ok()?;
         Some((id, Process::of(id)?))
@@ -339,10 +283,7 @@ pub fn descendants(process: u32) -> Vec<u32> {
     family.split_off(1)
 }
 
-/// Waits until `done` returns a value, and calls it every 20 ms.
-///
-/// # Panics
-/// After `limit`; the message has `what`.
+/// Waits for `what` until `done` returns a value, for at most `limit`, and calls it every 20 ms.
 #[track_caller]
 pub fn wait_for<T>(what: &str, limit: Duration, mut done: impl FnMut() -> Option<T>) -> T {
     let since = Instant::now();
@@ -366,31 +307,17 @@ pub struct Verifier {
 
 impl Verifier {
     /// Starts one on a free loopback port and waits until it is ready.
-    ///
-    /// # Panics
-    /// If it does not become ready.
-    #[must_use]
     pub fn start(arguments: &[&str]) -> Self {
         Self::start_with(arguments, &[])
     }
 
     /// As [`Verifier::start`], with additional environment variables.
-    ///
-    /// # Panics
-    /// If it does not become ready.
-    #[must_use]
     pub fn start_with(arguments: &[&str], environment: &[(&str, &str)]) -> Self {
-        let port = free_port();
+        let variable = |(name, value): &(&str, &str)| (name.to_string(), value.to_string());
         let mut verifier = Self {
-            address: SocketAddr::from((Ipv4Addr::LOCALHOST, port)),
-            arguments: arguments
-                .iter()
-                .map(|argument| (*argument).to_owned())
-                .collect(),
-            environment: environment
-                .iter()
-                .map(|(name, value)| ((*name).to_owned(), (*value).to_owned()))
-                .collect(),
+            address: SocketAddr::from((Ipv4Addr::LOCALHOST, free_port())),
+            arguments: arguments.iter().map(ToString::to_string).collect(),
+            environment: environment.iter().map(variable).collect(),
             running: None,
         };
         verifier.restart();
@@ -398,27 +325,18 @@ impl Verifier {
     }
 
     /// Its address for `--verifier`.
-    #[must_use]
     pub fn url(&self) -> String {
         format!("http://{}", self.address)
     }
 
     /// Its stderr since its start.
-    ///
-    /// # Panics
-    /// If it does not run.
-    #[must_use]
     pub fn stderr(&self) -> String {
-        self.running.as_ref().expect("the verifier runs").stderr()
+        self.running.as_ref().unwrap().stderr()
     }
 
     /// The current memory of its process.
-    ///
-    /// # Panics
-    /// If it does not run.
-    #[must_use]
     pub fn memory(&self) -> Memory {
-        Memory::of(self.running.as_ref().expect("the verifier runs").process())
+        Memory::of(self.running.as_ref().unwrap().process())
     }
 
     /// Kills it if it runs, and waits until the process has ended.
@@ -429,9 +347,6 @@ impl Verifier {
     }
 
     /// Starts it again at the same address, and waits until it is ready.
-    ///
-    /// # Panics
-    /// If it does not become ready.
     pub fn restart(&mut self) {
         self.kill();
         let address = self.address.to_string();
@@ -453,22 +368,54 @@ impl Verifier {
     }
 
     /// Has it judge an item, and returns the judgement.
-    ///
-    /// # Panics
-    /// If it does not answer with a judgement.
-    #[must_use]
-    pub fn judge(&self, item: &serde_json::Value) -> serde_json::Value {
-        let body = serde_json::json!({ "items": [item] }).to_string();
+    pub fn judge(&self, item: Value) -> Value {
+        self.judge_all(&[item]).remove(0)
+    }
+
+    /// Has it judge items, and returns the judgements.
+    pub fn judge_all(&self, items: &[Value]) -> Vec<Value> {
+        let body = json!({ "items": items }).to_string();
         let answer = self.request("POST", "/v1/verify", body.as_bytes());
         assert_eq!(answer.status, 200, "{}", answer.body);
-        answer.json()["results"][0].clone()
+        serde_json::from_value(answer.json()["results"].take()).unwrap()
+    }
+
+    /// The first result in the answer to the body of a request to judge; without results, the answer's `status` and `body`.
+    pub fn first_result(&self, body: &str) -> Value {
+        let answer = self.request("POST", "/v1/verify", body.as_bytes());
+        match answer.status {
+            200 => answer.json()["results"][0].clone(),
+            status => json!({ "status": status, "body": answer.body }),
+        }
+    }
+
+    /// Calls `send` with every number below `count`, on so many threads, while the service's health is checked continuously.
+    pub fn under_load(&self, threads: usize, count: usize, send: impl Fn(usize) + Sync) {
+        let (next, over) = (AtomicUsize::new(0), AtomicBool::new(false));
+        let numbers = || Some(next.fetch_add(1, Ordering::SeqCst)).filter(|n| *n < count);
+        std::thread::scope(|scope| {
+            let health = scope.spawn(|| {
+                let mut checks = 0;
+                while !over.load(Ordering::SeqCst) {
+                    let answer = self.request("GET", "/healthz", b"");
+                    assert_eq!(answer.status, 200, "after {checks} healthy answers");
+                    checks += 1;
+                    std::thread::sleep(Duration::from_millis(100));
+                }
+                checks
+            });
+            let work = || std::iter::from_fn(numbers).for_each(&send);
+            let clients: Vec<_> = (0..threads).map(|_| scope.spawn(work)).collect();
+            let ended = clients.into_iter().map(ScopedJoinHandle::join);
+            let ended: Vec<_> = ended.collect();
+            over.store(true, Ordering::SeqCst);
+            assert!(health.join().expect("the service is healthy throughout") > 0);
+            let answered = ended.iter().all(Result::is_ok);
+            assert!(answered, "a request was not answered");
+        });
     }
 
     /// Sends a request to it.
-    ///
-    /// # Panics
-    /// If it does not answer.
-    #[must_use]
     pub fn request(&self, method: &str, path: &str, body: &[u8]) -> Answer {
         request(self.address, method, path, body)
             .unwrap_or_else(|error| panic!("{method} {path}: {error}"))
@@ -476,23 +423,17 @@ impl Verifier {
 }
 
 /// An answer over HTTP.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug)]
 pub struct Answer {
     /// The status code, such as `200`.
     pub status: u16,
-    /// The status line and the headers.
-    pub head: String,
     /// The body.
     pub body: String,
 }
 
 impl Answer {
     /// The body as JSON.
-    ///
-    /// # Panics
-    /// If the body is not JSON.
-    #[must_use]
-    pub fn json(&self) -> serde_json::Value {
+    pub fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_else(|error| panic!("{error}: {}", self.body))
     }
 }
@@ -510,17 +451,10 @@ fn request(address: SocketAddr, method: &str, path: &str, body: &[u8]) -> std::i
     let mut answer = Vec::new();
     stream.read_to_end(&mut answer)?;
     let text = String::from_utf8_lossy(&answer);
-    let (head, body) = text
-        .split_once("\r\n\r\n")
-        .ok_or_else(|| std::io::Error::other(format!("no answer but {text:?}")))?;
-    let status = head
-        .split(' ')
-        .nth(1)
-        .and_then(|code| code.parse().ok())
-        .ok_or_else(|| std::io::Error::other(head.to_owned()))?;
-    Ok(Answer {
-        status,
-        head: head.to_owned(),
-        body: body.to_owned(),
-    })
+    let parts = text.split_once("\r\n\r\n").and_then(|(head, body)| {
+        let status = head.split(' ').nth(1)?.parse().ok()?;
+        let body = body.to_owned();
+        Some(Answer { status, body })
+    });
+    parts.ok_or_else(|| std::io::Error::other(format!("no answer but {text:?}")))
 }

@@ -15,14 +15,12 @@ pub struct Shown {
 
 impl Shown {
     /// The words of the command, split at whitespace without regard to quotes: enough to find the program and its flags.
-    #[must_use]
     pub fn words(&self) -> Vec<&str> {
         self.text.split_whitespace().collect()
     }
 }
 
 /// The text files of a page: its JSON blocks whose introduction names a file in a code span.
-#[must_use]
 pub fn files(page: &str) -> Vec<(String, String)> {
     let (mut files, mut prose) = (Vec::new(), String::new());
     for part in parts(page) {
@@ -44,7 +42,6 @@ pub fn files(page: &str) -> Vec<(String, String)> {
 }
 
 /// All commands of a page, in order: those of its `sh` blocks.
-#[must_use]
 pub fn commands(page: &str) -> Vec<Shown> {
     let mut shown: Vec<Shown> = Vec::new();
     let mut directly_below = false;

@@ -1,12 +1,5 @@
 //! Small runs of `rapid train`.
 
-#![allow(
-    clippy::unwrap_used,
-    clippy::missing_panics_doc,
-    reason = "in a test, a panic is the report"
-)]
-
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
@@ -27,7 +20,6 @@ pub struct Job {
 
 impl Job {
     /// A run of a recipe with additional options.
-    #[must_use]
     pub fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
         let first = [
             "train",
@@ -48,13 +40,11 @@ impl Job {
     }
 
     /// Starts the run.
-    #[must_use]
     pub fn start(&self) -> Running {
         start(&mut rapid(&self.arguments))
     }
 
     /// Resumes the run.
-    #[must_use]
     pub fn resume(&self) -> Running {
         start(&mut rapid([
             "train".as_ref(),
@@ -64,14 +54,12 @@ impl Job {
     }
 
     /// The complete lines of `metrics.jsonl`.
-    #[must_use]
     pub fn metrics(&self) -> String {
         let text = std::fs::read_to_string(self.folder.join("metrics.jsonl")).unwrap_or_default();
         text[..text.rfind('\n').map_or(0, |end| end + 1)].to_owned()
     }
 
     /// The parsed lines of `metrics.jsonl`.
-    #[must_use]
     pub fn lines(&self) -> Vec<Value> {
         self.metrics()
             .lines()
@@ -94,40 +82,28 @@ impl Job {
     }
 
     /// Every completion that training sampled, from the files in `samples/`.
-    #[must_use]
     pub fn samples(&self) -> Vec<Value> {
-        let mut samples = Vec::new();
-        for entry in std::fs::read_dir(self.folder.join("samples")).unwrap() {
-            let path = entry.unwrap().path();
-            // Beside each file is a page for people, which is skipped.
-            if path
-                .extension()
-                .is_none_or(|extension| extension != "jsonl")
-            {
-                continue;
-            }
-            let text = std::fs::read_to_string(path).unwrap();
-            samples.extend(
-                text.lines()
-                    .map(|line| serde_json::from_str::<Value>(line).unwrap()),
-            );
-        }
-        samples
+        let entries = std::fs::read_dir(self.folder.join("samples")).unwrap();
+        let paths = entries.map(|entry| entry.unwrap().path());
+        // Beside each file is a page for people, which is skipped.
+        let files = paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        let texts: Vec<String> = files
+            .map(|file| std::fs::read_to_string(file).unwrap())
+            .collect();
+        let lines = texts.iter().flat_map(|text| text.lines());
+        lines
+            .map(|line| serde_json::from_str(line).unwrap())
+            .collect()
     }
 }
 
 /// Settings with which a small model repeats a number correctly about every other time, so that each update has a gradient.
-#[must_use]
 pub fn repeating(folder: &Path) -> Vec<String> {
-    let mut tasks = String::new();
-    for number in (10..90).step_by(5) {
-        writeln!(
-            tasks,
-            "{}",
-            json!({"id": number, "question": number.to_string(), "answer": number})
-        )
-        .unwrap();
-    }
+    let task = |number: u32| {
+        let task = json!({"id": number, "question": number.to_string(), "answer": number});
+        format!("{task}\n")
+    };
+    let tasks: String = (10..90).step_by(5).map(task).collect();
     let (file, template) = (folder.join("repeat.jsonl"), folder.join("repeat.txt"));
     std::fs::write(&file, tasks).unwrap();
     std::fs::write(
@@ -147,7 +123,6 @@ pub fn repeating(folder: &Path) -> Vec<String> {
 }
 
 /// The keys, each after `--set`.
-#[must_use]
 pub fn set(keys: &[&str]) -> Vec<String> {
     keys.iter()
         .flat_map(|key| ["--set".to_owned(), (*key).to_owned()])

@@ -267,29 +267,28 @@ impl Attempt<'_> {
             };
             let label = format!("{repo}/{}", listed.name);
             let at = linked.join(files.len().to_string());
-            let found = cached.take(commit, &listed.name, &at, &path, &expected, progress);
-            match found {
-                Ok(Some(file)) => {
-                    taken += 1;
-                    files.push(file);
-                    continue;
-                }
-                Ok(None) if fetcher.offline => {
-                    let cache = fetcher.hub_cache.display();
-                    let reason = format!(
-                        "the cache of Hugging Face, {cache}, has no file {} of {repo}@{commit}",
-                        listed.name
-                    );
-                    return Err(offline(reason, ""));
-                }
+            let found = match cached.take(commit, &listed.name, &at, &path, &expected, progress) {
                 Err(Failure::Source(reason)) if fetcher.offline => {
                     return Err(offline(reason, "delete that file and "));
                 }
                 Err(Failure::Source(reason)) => {
                     progress.note(&format!("{reason}; {label} is downloaded instead"));
+                    None
                 }
-                Err(error) => return Err(error),
-                Ok(None) => {}
+                outcome => outcome?,
+            };
+            if let Some(file) = found {
+                taken += 1;
+                files.push(file);
+                continue;
+            }
+            if fetcher.offline {
+                let cache = fetcher.hub_cache.display();
+                let name = &listed.name;
+                let reason = format!(
+                    "the cache of Hugging Face, {cache}, has no file {name} of {repo}@{commit}"
+                );
+                return Err(offline(reason, ""));
             }
             let remote = Remote {
                 url: &repository.url(commit, &listed.name),

@@ -65,12 +65,8 @@ pub(super) fn folder_name(name: &str) -> String {
 /// receipt has them.
 #[must_use]
 pub fn locate(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
-    locate_in(&home(), kind, name)
-}
-
-pub(super) fn locate_in(home: &Path, kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     let files = manifest::find(kind, name).map_or_else(Vec::new, |manifest| manifest.files);
-    complete(&folder_in(home, kind, name), &files)
+    complete(&folder(kind, name), &files)
 }
 
 /// `folder`, if it holds `files`, or those of its receipt if `files` is empty.

@@ -141,6 +141,14 @@ fn manifest(content: &[u8], sources: Vec<Source>) -> Manifest {
     }
 }
 
+/// The package `thing`, and members of its wheel by their path in the folder.
+fn wheels(members: BTreeMap<String, Vec<String>>) -> Source {
+    Source::Pypi {
+        packages: vec!["thing==1".to_owned()],
+        members,
+    }
+}
+
 fn url(address: &str) -> Source {
     Source::Url {
         files: BTreeMap::from([("weights.bin".to_owned(), format!("{address}/weights.bin"))]),
@@ -149,12 +157,18 @@ fn url(address: &str) -> Source {
 
 /// The repository `o/r` of the hub.
 fn repository(revision: &str, include: &[&str]) -> Source {
+    renaming(revision, include, &[], false)
+}
+
+/// The repository `o/r` of the hub, of a model or a data set, with new names of files by their old ones.
+fn renaming(revision: &str, include: &[&str], names: &[(&str, &str)], dataset: bool) -> Source {
+    let renamed = |(old, new): &(&str, &str)| (old.to_string(), new.to_string());
     Source::Hub {
         repo: "o/r".to_owned(),
         revision: revision.to_owned(),
-        include: include.iter().map(|name| (*name).to_owned()).collect(),
-        dataset: false,
-        rename: BTreeMap::new(),
+        include: include.iter().map(ToString::to_string).collect(),
+        dataset,
+        rename: names.iter().map(renamed).collect(),
     }
 }
 
@@ -196,13 +210,21 @@ async fn noted(fetcher: &Fetcher, manifest: &Manifest) -> (PathBuf, Vec<String>)
 
 /// The names in the models' folder, without lock files.
 fn entries(home: &Path) -> Vec<String> {
-    let mut names: Vec<String> = std::fs::read_dir(home.join("models"))
-        .unwrap()
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .filter(|name| !name.ends_with(".lock"))
-        .collect();
+    names_in(&home.join("models"))
+}
+
+fn names_in(folder: &Path) -> Vec<String> {
+    let entries = std::fs::read_dir(folder).unwrap();
+    let names = entries.map(|e| e.unwrap().file_name().into_string().unwrap());
+    let mut names: Vec<String> = names.filter(|name| !name.ends_with(".lock")).collect();
     names.sort();
     names
+}
+
+/// What `fetched.json` in a folder says.
+fn receipt(folder: &Path) -> serde_json::Value {
+    let text = std::fs::read(folder.join("fetched.json")).unwrap();
+    serde_json::from_slice(&text).unwrap()
 }
 
 async fn fetched(fetcher: &Fetcher, manifest: &Manifest) -> PathBuf {
@@ -244,9 +266,7 @@ async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_rem
     let folder = home.path().join("models/thing");
     assert_eq!(both, (folder.clone(), folder.clone()));
     assert_holds(&folder, &body());
-    let receipt = std::fs::read(folder.join("fetched.json")).unwrap();
-    let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
-    assert_eq!(receipt["files"][0]["sha256"], sha256(&body()));
+    assert_eq!(receipt(&folder)["files"][0]["sha256"], sha256(&body()));
     assert_eq!(entries(home.path()), ["thing"]);
     fetched(&fetcher, &wanted).await;
     assert_eq!(server.requests(|_| ()).len(), 1, "nothing is fetched twice");
@@ -351,10 +371,8 @@ async fn hub_files_must_match_the_hubs_own_checksums_and_the_commit_is_recorded(
     assert_eq!(folder, home.path().join("models/o--r@v1"));
     let weights = std::fs::read(folder.join("model.safetensors")).unwrap();
     assert_eq!(weights, body());
-    let receipt = std::fs::read_to_string(folder.join("fetched.json")).unwrap();
-    assert!(receipt.contains("hub o/r@c0ffee"), "{receipt}");
-    let found = folder::locate_in(home.path(), ArtifactKind::Model, "o/r@v1");
-    assert_eq!(found, Some(folder));
+    assert_eq!(receipt(&folder)["source"], "hub o/r@c0ffee");
+    assert_eq!(folder::complete(&folder, &[]), Some(folder));
 }
 
 #[tokio::test]
@@ -363,21 +381,13 @@ async fn the_error_names_what_to_do() {
     let refusing = serve(vec![], vec![Answer::Status(401)]).await;
     let mut fetcher = fetcher(home.path(), &refusing.address);
     let error = model(&fetcher, "o/gated").await.unwrap_err();
-    assert_says(
-        &error,
-        "o/gated@main … accept the licence … `hf auth login` … HF_TOKEN",
-    );
+    let says = "o/gated@main … accept the licence … `hf auth login` … HF_TOKEN";
+    assert_says(&error, says);
     fetcher.hub_token = Some("two\nlines".to_owned());
     let error = model(&fetcher, "o/r").await.unwrap_err();
     assert_says(&error, "The token for the hub");
 
-    let wheel = manifest(
-        b"x",
-        vec![Source::Pypi {
-            packages: vec!["thing==1".to_owned()],
-            members: BTreeMap::new(),
-        }],
-    );
+    let wheel = manifest(b"x", vec![wheels(BTreeMap::new())]);
     assert_fails(&fetcher, &wheel, "thing==1 … apt-get install python3-pip").await;
 
     let file = home.path().join("file");

@@ -69,20 +69,12 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
     let mut seen = HashSet::new();
     let mut tests = Vec::new();
     for field in ["base_input", "plus_input"] {
-        let inputs = match record.require(field)? {
-            Value::List(inputs) => inputs.as_slice(),
-            // One record without inputs has an empty object here.
-            Value::Dict(entries) if entries.is_empty() => &[],
-            other => {
-                let reason = format!("an array is expected, not {}", record::kind(other));
-                return Err(record.error(field, reason));
-            }
-        };
-        for input in inputs {
-            let Value::List(args) = input else {
-                return Err(record.error(field, "an input is not an array of arguments"));
-            };
-            let args = restored(number, args.clone()).ok_or_else(|| {
+        // One record without inputs has an empty object here.
+        if *record.require(field)? == Value::Dict(Vec::new()) {
+            continue;
+        }
+        for input in record.inputs(field)? {
+            let args = restored(number, input.args).ok_or_else(|| {
                 let reason = "an input does not have the types of this task's arguments";
                 record.error(field, reason)
             })?;
@@ -175,8 +167,8 @@ fn restored(number: u32, mut args: Vec<Value>) -> Option<Vec<Value>> {
                 if let Value::Str(text) = arg {
                     *arg = Value::parse_python(text).ok()?;
                 }
-                if let Value::Int(n) = arg {
-                    *arg = Value::Float(n.to_f64().value());
+                if let Some(real) = arg.real() {
+                    *arg = Value::Float(real);
                 }
             }
             let last = args.last_mut()?;

@@ -3,18 +3,14 @@
 use std::path::Path;
 
 use super::{Folder, record};
-use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec, right_answer};
+use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
-    Ok(Dataset {
-        name: "gsm8k".to_owned(),
-        train: tasks(&train, "train")?,
-        eval: tasks(&eval, "eval")?,
-    })
+    folder.splits(tasks)
 }
 
-fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
+fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+    let split = path.file_stem().unwrap_or_default().display();
     record::read(path)?
         .iter()
         .map(|record| {
@@ -25,8 +21,7 @@ fn tasks(path: &Path, split: &str) -> Result<Vec<Task>, DatasetError> {
                     "the final answer is expected after `####`, which is missing",
                 ));
             }
-            let answer = right_answer(solution)
-                .map_err(|error| record.error("answer", error.to_string()))?;
+            let answer = record.right_answer(solution)?;
             Ok(Task {
                 id: format!("gsm8k/{split}/{}", record.line),
                 question: record.text("question")?.to_owned(),

@@ -77,7 +77,7 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
     let (mut tests, mut asserts) = (Vec::new(), Vec::new());
     if record.has("base_input") {
         for field in ["base_input", "plus_input"] {
-            tests.extend(inputs(record, field)?);
+            tests.extend(record.inputs(field)?);
         }
     } else {
         let program = record.text("test")?;
@@ -110,28 +110,13 @@ pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError>
     })
 }
 
-/// EvalPlus's inputs. The canonical solution computes their results.
-fn inputs(record: &Record, field: &'static str) -> Result<Vec<CodeTest>, DatasetError> {
-    record
-        .list(field)?
-        .iter()
-        .map(|input| match input {
-            Value::List(args) => Ok(CodeTest {
-                args: args.clone(),
-                expected: None,
-            }),
-            _ => Err(record.error(field, "an input is not an array of arguments")),
-        })
-        .collect()
-}
-
 /// The tests and the tolerance of a program that lists `inputs` and `results`, and compares as EvalPlus does; `None` for any other program.
 fn literals(program: &str) -> Option<(Vec<CodeTest>, f64)> {
     let list = |name: &str| {
         let start = format!("\n    {name} = ");
         let at = program.find(&start)? + start.len();
         match Value::parse_python_prefix(&program[at..]) {
-            Ok((Value::List(items), _)) => Some(items),
+            Ok(Value::List(items)) => Some(items),
             _ => None,
         }
     };

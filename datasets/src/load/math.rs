@@ -3,15 +3,10 @@
 use std::path::Path;
 
 use super::{Folder, record};
-use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec, right_answer};
+use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
-    Ok(Dataset {
-        name: "math".to_owned(),
-        train: tasks(&train)?,
-        eval: tasks(&eval)?,
-    })
+    folder.splits(tasks)
 }
 
 /// The tasks of one file. Records whose answer is empty or `None`, a known flaw of the training file, are left out with a
@@ -29,8 +24,7 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
             left_out.push(id);
             continue;
         }
-        let answer =
-            right_answer(answer).map_err(|error| record.error("answer", error.to_string()))?;
+        let answer = record.right_answer(answer)?;
         tasks.push(Task {
             id,
             question: record.text("problem")?.to_owned(),

@@ -9,22 +9,13 @@ use super::{Folder, evalplus, or_if_missing};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    or_if_missing(hugging_face_form(folder), || {
+    or_if_missing(folder.splits(tasks), || {
         let [file] = folder.files([evalplus::FILE])?;
         evalplus::open(&file)
     })
 }
 
-fn hugging_face_form(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    let [train, eval] = folder.files(["train.jsonl", "eval.jsonl"])?;
-    Ok(Dataset {
-        name: "mbppplus".to_owned(),
-        train: tasks(&train)?,
-        eval: tasks(&eval)?,
-    })
-}
-
-pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let mut tasks = record::read(path)?
         .iter()
         .map(task)
@@ -41,7 +32,7 @@ fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
     };
     let number = number.ok_or_else(|| record.error("task_id", "a number is expected"))?;
     let program = record.text("test")?;
-    let call = Call::find(program).map_err(|reason| record.error("test", reason))?;
+    let (entry_point, atol) = call(program).map_err(|reason| record.error("test", reason))?;
     let inputs = assigned(record, program, "inputs")?
         .ok_or_else(|| record.error("test", "no line begins with `inputs = `"))?;
     // Three records compute their results with a reference function instead of listing them.
@@ -67,14 +58,14 @@ fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
         id: format!("mbppplus/{number}"),
         question: record.text("prompt")?.to_owned(),
         spec: TaskSpec::Code(CodeTask {
-            entry_point: call.entry_point.to_owned(),
+            entry_point: entry_point.to_owned(),
             prefix: None,
             canonical: Some(record.text("code")?.to_owned()),
             imports: record.texts("test_imports")?,
             example: record.texts("test_list")?.into_iter().next(),
             tests,
             asserts: Vec::new(),
-            atol: call.atol,
+            atol,
             time_limit: None,
             compare: evalplus::other_reading(number)
                 .or_else(|| compare(program))
@@ -102,37 +93,30 @@ fn assigned(
         return Ok(None);
     };
     match Value::parse_python_prefix(literal) {
-        Ok((Value::List(items), _)) => Ok(Some(items)),
+        Ok(Value::List(items)) => Ok(Some(items)),
         Ok(_) => Err(record.error("test", format!("`{name}` is not a list"))),
         Err(e) => Err(record.error("test", format!("`{name}` is not a literal: {e}"))),
     }
 }
 
-/// The call in the test program's loop: `    assertion(similar_elements(*inp), exp, 0)`.
-struct Call<'a> {
-    entry_point: &'a str,
-    atol: f64,
-}
-
-impl Call<'_> {
-    fn find(program: &str) -> Result<Call<'_>, &'static str> {
-        let call = program
-            .lines()
-            .rev()
-            .find_map(|line| line.trim_start().strip_prefix("assertion("))
-            .ok_or("no line calls `assertion(`")?;
-        let (entry_point, rest) = call
-            .split_once("(*inp)")
-            .ok_or("the call of `assertion` does not pass `ENTRY_POINT(*inp)`")?;
-        let atol = rest
-            .trim_end()
-            .strip_suffix(')')
-            .and_then(|rest| rest.rsplit_once(", "))
-            .and_then(|(_, atol)| atol.parse().ok())
-            .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
-            .ok_or("the call of `assertion` does not end in a tolerance")?;
-        Ok(Call { entry_point, atol })
-    }
+/// The entry point and the tolerance in the call of the test program's loop: `    assertion(similar_elements(*inp), exp, 0)`.
+fn call(program: &str) -> Result<(&str, f64), &'static str> {
+    let call = program
+        .lines()
+        .rev()
+        .find_map(|line| line.trim_start().strip_prefix("assertion("))
+        .ok_or("no line calls `assertion(`")?;
+    let (entry_point, rest) = call
+        .split_once("(*inp)")
+        .ok_or("the call of `assertion` does not pass `ENTRY_POINT(*inp)`")?;
+    let atol = rest
+        .trim_end()
+        .strip_suffix(')')
+        .and_then(|rest| rest.rsplit_once(", "))
+        .and_then(|(_, atol)| atol.parse().ok())
+        .filter(|atol: &f64| atol.is_finite() && *atol >= 0.0)
+        .ok_or("the call of `assertion` does not end in a tolerance")?;
+    Ok((entry_point, atol))
 }
 
 /// The one of EvalPlus's three oracles that the function `assertion` is.

@@ -17,7 +17,7 @@ use std::path::{Path, PathBuf};
 
 use crate::did_you_mean::nearest;
 use crate::fetch::{self, ArtifactKind};
-use crate::{Dataset, DatasetError};
+use crate::{Dataset, DatasetError, Task};
 
 /// The names of the data sets.
 pub const NAMES: [&str; 9] = [
@@ -107,6 +107,19 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
+    /// The data set whose splits `tasks` reads from the files `train.jsonl` and `eval.jsonl`.
+    fn splits(
+        &self,
+        tasks: impl Fn(&Path) -> Result<Vec<Task>, DatasetError>,
+    ) -> Result<Dataset, DatasetError> {
+        let [train, eval] = self.files(["train.jsonl", "eval.jsonl"])?;
+        Ok(Dataset {
+            name: self.name.to_owned(),
+            train: tasks(&train)?,
+            eval: tasks(&eval)?,
+        })
+    }
+
     /// The paths of `files`, if all exist.
     fn files<const N: usize>(&self, files: [&str; N]) -> Result<[PathBuf; N], DatasetError> {
         let paths = files.map(|file| self.path.join(file));

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::jsonl::{Line, LineError, Lines};
-use crate::{DatasetError, Value};
+use crate::{CodeTest, DatasetError, Value, right_answer};
 
 /// One JSON object of a file.
 #[derive(Debug)]
@@ -158,11 +158,7 @@ impl Record {
 
     /// An optional field that is a number.
     pub(super) fn optional_number(&self, field: &'static str) -> Result<Option<f64>, DatasetError> {
-        self.optional(field, "a number", |value| match value {
-            Value::Float(x) => Some(*x),
-            Value::Int(n) => Some(n.to_f64().value()),
-            _ => None,
-        })
+        self.optional(field, "a number", Value::real)
     }
 
     /// The task's time limit, if it has one.
@@ -178,6 +174,23 @@ impl Record {
             _ => None,
         });
         Ok(list?.unwrap_or_default())
+    }
+
+    /// The inputs in the optional field, each an array of arguments. The canonical solution computes their results.
+    pub(super) fn inputs(&self, field: &'static str) -> Result<Vec<CodeTest>, DatasetError> {
+        let input = |input: &Value| match input {
+            Value::List(args) => Ok(CodeTest {
+                args: args.clone(),
+                expected: None,
+            }),
+            _ => Err(self.error(field, "an input is not an array of arguments")),
+        };
+        self.list(field)?.iter().map(input).collect()
+    }
+
+    /// The right answer that the text of the field `answer` gives.
+    pub(super) fn right_answer(&self, text: &str) -> Result<String, DatasetError> {
+        right_answer(text).map_err(|error| self.error("answer", error.to_string()))
     }
 
     /// An optional field that is a list of strings. It is empty if the field is absent.

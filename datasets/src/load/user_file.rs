@@ -32,7 +32,7 @@ use crate::did_you_mean::nearest;
 use crate::python_name;
 use crate::{
     CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, ProgramTask,
-    ProgramTest, Split, Task, TaskSpec, Value, right_answer,
+    ProgramTest, Split, Task, TaskSpec, Value,
 };
 
 const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
@@ -153,9 +153,7 @@ fn refuse_misspelt(record: &Record) -> Result<(), DatasetError> {
 
 fn answer(record: &Record) -> Result<String, DatasetError> {
     match record.require("answer")? {
-        Value::Str(text) => {
-            right_answer(text).map_err(|error| record.error("answer", error.to_string()))
-        }
+        Value::Str(text) => record.right_answer(text),
         number @ Value::Int(_) => Ok(number.to_python()),
         Value::Float(number) if number.is_finite() => Ok(decimal(*number)),
         other => Err(record.error(
@@ -182,12 +180,9 @@ fn lean(record: &Record) -> Result<LeanTask, DatasetError> {
             "the statement is expected to end in `:= by`, after which the proof follows",
         ));
     }
+    let header = record.optional_text("header")?.unwrap_or_default();
     Ok(LeanTask {
-        header: record
-            .optional_text("header")?
-            .unwrap_or("")
-            .trim_end()
-            .to_owned(),
+        header: header.trim_end().to_owned(),
         statement: statement.to_owned(),
     })
 }
@@ -315,7 +310,7 @@ fn test(item: &Value, has_canonical: bool) -> Result<CodeTest, String> {
                 ));
             }
         };
-        *field = Some(value.clone().untag().map_err(|e| e.to_string())?);
+        *field = Some(value.clone().untag()?);
     }
     let args = match args {
         Some(Value::List(args)) => args,

@@ -3,75 +3,32 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD as BASE64;
 use serde::ser::{Serialize, SerializeMap as _, Serializer};
-use serde_json::Value as Json;
 
-use super::literal::real;
 use super::parse::parse_digits;
-use super::{MAX_DEPTH, Value, ValueError};
+use super::{MAX_DEPTH, Value};
 
 impl Value {
-    /// Reads the tagged JSON form.
-    ///
-    /// `serde_json` converts integers beyond 64 bits into floats before this function gets them. Write them as
-    /// `{"$int":"digits"}`, or parse the text with [`Value::parse_json`].
-    ///
-    /// # Errors
-    /// [`ValueError`] for an unknown tag, a tag with the wrong content, and too deep nesting.
-    pub fn from_json(json: &Json) -> Result<Value, ValueError> {
-        plain(json, 0)?.untag()
-    }
-
-    /// The tagged JSON form. [`Value::from_json`] returns an equal value.
+    /// The tagged JSON form.
     #[must_use]
-    pub fn to_json(&self) -> Json {
+    pub fn to_json(&self) -> serde_json::Value {
         serde_json::to_value(Tagged(self)).expect("every key is a text, and numbers are finite")
     }
 
-    /// The text of the tagged JSON form, without spaces. Unlike [`Value::to_json`], it takes no more memory than the text.
+    /// The text of the tagged JSON form, without spaces. [`Value::parse_json`] returns an equal value.
     #[must_use]
     pub fn to_json_text(&self) -> String {
         serde_json::to_string(&Tagged(self)).expect("every key is a text, and numbers are finite")
     }
 
-    /// Interprets the `$` keys of a value from [`Value::parse_plain_json`].
-    pub(crate) fn untag(self) -> Result<Value, ValueError> {
+    /// Interprets the `$` keys of a value from [`Value::parse_plain_json`]. The error says what is wrong with one of them.
+    pub(crate) fn untag(self) -> Result<Value, String> {
         untag_at(self, 0)
     }
 }
 
-/// The value of a JSON tree, with tags left as dicts. A tagged dict takes three levels, so the limit is three times [`MAX_DEPTH`].
-fn plain(json: &Json, depth: usize) -> Result<Value, ValueError> {
-    if depth > 3 * MAX_DEPTH {
-        return Err(ValueError::Depth);
-    }
-    Ok(match json {
-        Json::Null => Value::None,
-        Json::Bool(b) => Value::Bool(*b),
-        Json::Number(n) => {
-            if let Some(i) = n.as_i64() {
-                Value::Int(i.into())
-            } else if let Some(u) = n.as_u64() {
-                Value::Int(u.into())
-            } else {
-                Value::Float(n.as_f64().unwrap_or(f64::NAN))
-            }
-        }
-        Json::String(s) => Value::Str(s.clone()),
-        Json::Array(items) => {
-            let items = items.iter().map(|item| plain(item, depth + 1));
-            Value::List(items.collect::<Result<_, _>>()?)
-        }
-        Json::Object(map) => {
-            let entry =
-                |(k, v): (&String, &Json)| Ok((Value::from(k.as_str()), plain(v, depth + 1)?));
-            Value::Dict(map.iter().map(entry).collect::<Result<_, ValueError>>()?)
-        }
-    })
-}
-
-fn untag_at(value: Value, depth: usize) -> Result<Value, ValueError> {
+fn untag_at(value: Value, depth: usize) -> Result<Value, String> {
     if depth > MAX_DEPTH {
-        return Err(ValueError::Depth);
+        return Err(format!("the value nests deeper than {MAX_DEPTH} levels"));
     }
     match value {
         Value::List(items) => Ok(Value::List(untag_all(items, depth)?)),
@@ -85,13 +42,12 @@ fn untag_at(value: Value, depth: usize) -> Result<Value, ValueError> {
                     entries
                         .into_iter()
                         .map(|(k, v)| Ok((k, untag_at(v, depth + 1)?)))
-                        .collect::<Result<_, ValueError>>()?,
+                        .collect::<Result<_, String>>()?,
                 )),
                 Some(tag) => match (entries.pop(), entries.is_empty()) {
                     (Some((_, content)), true) => from_tag(&tag, content, depth),
-                    _ => Err(wrong(
-                        &tag,
-                        "must be the only key of its object; a dict with such a key is written {\"$dict\":[[key,value],…]}",
+                    _ => Err(format!(
+                        "`{tag}` must be the only key of its object; a dict with such a key is written {{\"$dict\":[[key,value],…]}}"
                     )),
                 },
             }
@@ -100,21 +56,14 @@ fn untag_at(value: Value, depth: usize) -> Result<Value, ValueError> {
     }
 }
 
-fn untag_all(items: Vec<Value>, depth: usize) -> Result<Vec<Value>, ValueError> {
+fn untag_all(items: Vec<Value>, depth: usize) -> Result<Vec<Value>, String> {
     items
         .into_iter()
         .map(|item| untag_at(item, depth + 1))
         .collect()
 }
 
-fn wrong(tag: &str, reason: &'static str) -> ValueError {
-    ValueError::Tag {
-        tag: tag.to_owned(),
-        reason,
-    }
-}
-
-fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, ValueError> {
+fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, String> {
     let takes = match tag {
         "$tuple" | "$set" | "$frozenset" => "takes an array",
         "$bytes" => "takes text in base64 with padding",
@@ -124,17 +73,16 @@ fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, ValueError
         "$dict" => "takes an array of [key,value] pairs",
         "$opaque" => "takes a type's name",
         _ => {
-            return Err(wrong(
-                tag,
-                "is not a tag ($tuple, $set, $frozenset, $bytes, $complex, $float, $int, $dict, $opaque); a dict with such a key is written {\"$dict\":[[key,value],…]}",
+            return Err(format!(
+                "`{tag}` is not a tag ($tuple, $set, $frozenset, $bytes, $complex, $float, $int, $dict, $opaque); a dict with such a key is written {{\"$dict\":[[key,value],…]}}"
             ));
         }
     };
-    tagged(tag, content, depth)?.ok_or_else(|| wrong(tag, takes))
+    tagged(tag, content, depth)?.ok_or_else(|| format!("`{tag}` {takes}"))
 }
 
 /// The value of a tag's content; `None` if the tag does not take it.
-fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, ValueError> {
+fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, String> {
     let pair = |item: Value| match item {
         Value::List(pair) => <[Value; 2]>::try_from(pair).ok(),
         _ => None,
@@ -152,7 +100,7 @@ fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, Valu
         },
         ("$complex", Value::List(parts)) if parts.len() == 2 => {
             let parts = untag_all(parts, depth)?;
-            let mut reals = parts.iter().map(real);
+            let mut reals = parts.iter().map(Value::real);
             let (re, im) = (reals.next().flatten(), reals.next().flatten());
             re.zip(im).map(|(re, im)| Value::Complex(re, im))
         }
@@ -168,7 +116,7 @@ fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, Valu
                 Ok((untag_at(key, depth + 1)?, untag_at(value, depth + 1)?))
             };
             let entries = pairs.into_iter().map(untagged);
-            Some(Value::Dict(entries.collect::<Result<_, ValueError>>()?))
+            Some(Value::Dict(entries.collect::<Result<_, String>>()?))
         }
         ("$opaque", Value::Str(name)) => Some(Value::Opaque(name)),
         _ => None,

@@ -5,20 +5,6 @@ use dashu_int::IBig;
 use super::parse::{ParseError, Parser, parse_digits};
 use super::{MAX_DIGITS, Value};
 
-/// The nearest float, or an infinity.
-pub(super) fn to_f64(n: &IBig) -> f64 {
-    n.to_f64().value()
-}
-
-/// The value as a float, if it is a real number.
-pub(super) fn real(value: &Value) -> Option<f64> {
-    match value {
-        Value::Int(n) => Some(to_f64(n)),
-        Value::Float(x) => Some(*x),
-        _ => None,
-    }
-}
-
 /// Parses a text like Python's `float(text)`.
 pub(super) fn float_from_text(text: &str) -> Option<f64> {
     let text = text.trim();

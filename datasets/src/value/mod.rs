@@ -55,20 +55,15 @@ pub enum Value {
     Opaque(String),
 }
 
-/// A JSON value that is not a [`Value`].
-#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-pub enum ValueError {
-    /// A `$` key that is not a tag, or a tag with the wrong content.
-    #[error("`{tag}` {reason}")]
-    Tag {
-        /// The key.
-        tag: String,
-        /// What is wrong with it.
-        reason: &'static str,
-    },
-    /// Nested beyond [`MAX_DEPTH`].
-    #[error("the value nests deeper than {MAX_DEPTH} levels")]
-    Depth,
+impl Value {
+    /// The nearest float, or an infinity, if it is a real number.
+    pub(crate) fn real(&self) -> Option<f64> {
+        match self {
+            Value::Int(n) => Some(n.to_f64().value()),
+            Value::Float(x) => Some(*x),
+            _ => None,
+        }
+    }
 }
 
 impl From<&str> for Value {

@@ -10,34 +10,27 @@ use super::{MAX_DEPTH, MAX_DIGITS, Value};
 
 /// The position and the reason of a parse error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("{reason}, at character {position}{}", excerpt_or_end(.excerpt))]
+#[error("{reason}, at character {position}{excerpt}")]
 pub struct ParseError {
     /// Number of characters before the error.
     pub position: usize,
     /// The error.
     pub reason: String,
-    /// Up to 24 characters of the text from that position on.
-    pub excerpt: String,
-}
-
-fn excerpt_or_end(excerpt: &str) -> String {
-    if excerpt.is_empty() {
-        " (the end)".to_owned()
-    } else {
-        format!(": `{excerpt}`")
-    }
+    /// Up to 24 characters of the text from that position on, or that it is the end.
+    excerpt: String,
 }
 
 impl ParseError {
     pub(super) fn new(text: &str, offset: usize, reason: impl Into<String>) -> ParseError {
-        let mut offset = offset.min(text.len());
-        while !text.is_char_boundary(offset) {
-            offset -= 1;
-        }
+        let (before, after) = text.split_at(text.floor_char_boundary(offset));
+        let excerpt: String = after.chars().take(24).collect();
         ParseError {
-            position: text[..offset].chars().count(),
+            position: before.chars().count(),
             reason: reason.into(),
-            excerpt: text[offset..].chars().take(24).collect(),
+            excerpt: match excerpt.is_empty() {
+                true => " (the end)".to_owned(),
+                false => format!(": `{excerpt}`"),
+            },
         }
     }
 }
@@ -56,8 +49,9 @@ impl Value {
     /// [`ParseError`] with the position in `text`.
     pub fn parse_json(text: &str) -> Result<Value, ParseError> {
         let plain = Value::parse_plain_json(text)?;
-        let untagged = plain.untag();
-        untagged.map_err(|e| ParseError::new(text, 0, e.to_string()))
+        plain
+            .untag()
+            .map_err(|reason| ParseError::new(text, 0, reason))
     }
 
     /// Reads JSON text as [`Value::parse_json`] does, but leaves objects with `$` keys as dicts.
@@ -74,15 +68,14 @@ impl Value {
         Parser::new(text, Dialect::Python).whole()
     }
 
-    /// Reads the Python literal at the beginning of `text`. Also returns its length in bytes.
+    /// Reads the Python literal at the beginning of `text`.
     ///
     /// # Errors
     /// [`ParseError`] with the position in `text`.
-    pub fn parse_python_prefix(text: &str) -> Result<(Value, usize), ParseError> {
+    pub fn parse_python_prefix(text: &str) -> Result<Value, ParseError> {
         let mut parser = Parser::new(text, Dialect::Python);
         parser.skip_space();
-        let value = parser.value(0)?;
-        Ok((value, parser.at))
+        parser.value(0)
     }
 }
 
@@ -198,7 +191,7 @@ impl<'a> Parser<'a> {
                 return Ok(left);
             }
         };
-        let re = literal::real(&left).ok_or_else(|| {
+        let re = left.real().ok_or_else(|| {
             self.error_at(start, "only a real number can stand before `+` or `-`")
         })?;
         self.at += 1;
@@ -408,7 +401,7 @@ impl<'a> Parser<'a> {
             "float" => {
                 let number = match &self.arguments(depth)?[..] {
                     [Value::Str(text)] => literal::float_from_text(text),
-                    [number] => literal::real(number),
+                    [number] => number.real(),
                     _ => None,
                 };
                 let number = number.map(Value::Float);
@@ -416,7 +409,7 @@ impl<'a> Parser<'a> {
             }
             "complex" => {
                 let arguments = self.arguments(depth)?;
-                let reals: Vec<f64> = arguments.iter().filter_map(literal::real).collect();
+                let reals: Vec<f64> = arguments.iter().filter_map(Value::real).collect();
                 match (arguments.len(), &reals[..]) {
                     (2, [re, im]) => Ok(Value::Complex(*re, *im)),
                     _ => Err(self.error_at(start, "`complex` takes two real numbers")),

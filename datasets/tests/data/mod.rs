@@ -32,39 +32,32 @@ impl Records {
 
 /// The records of a data set. If records are missing, a `SKIPPED` line says which.
 pub fn holding(name: &str) -> Option<Records> {
-    let whole = |folder: PathBuf| Records {
-        folder,
-        whole: true,
+    let (excerpts, data_folder) = (excerpts(), data_folder());
+    let has_excerpt = excerpts.join(name).is_dir();
+    let found = if has_excerpt && data_folder == Path::new("excerpts") {
+        None
+    } else if data_folder.join(name).is_dir() {
+        Some(data_folder.clone())
+    } else {
+        let cached = locate(ArtifactKind::Dataset, name);
+        cached.and_then(|folder| Some(folder.parent()?.to_owned()))
     };
-    let excerpt = Records {
-        folder: excerpts(),
-        whole: false,
+    if let Some(folder) = found {
+        let whole = true;
+        return Some(Records { folder, whole });
+    }
+    let missing = match has_excerpt {
+        true => "all records but those of datasets/excerpts",
+        false => "the tests that need it",
     };
-    let has_excerpt = excerpt.folder.join(name).is_dir();
-    let data_folder = data_folder();
-    if has_excerpt && data_folder == Path::new("excerpts") {
-        eprintln!(
-            "SKIPPED: all records of {name} but those of datasets/excerpts, as RAPID_TEST_DATA says"
-        );
-        return Some(excerpt);
-    }
-    if data_folder.join(name).is_dir() {
-        return Some(whole(data_folder));
-    }
-    let remedy = format!(
-        "it is neither in {} (RAPID_TEST_DATA names another folder) nor in the cache folder (rapid fetch dataset:{name})",
+    eprintln!(
+        "SKIPPED: {name}, {missing}: it is neither in {} (RAPID_TEST_DATA names another folder) nor in the cache folder (rapid fetch dataset:{name})",
         data_folder.display()
     );
-    if let Some(cached) = locate(ArtifactKind::Dataset, name) {
-        return cached.parent().map(|folder| whole(folder.to_owned()));
-    }
-    let missing = if has_excerpt {
-        "all records but those of datasets/excerpts"
-    } else {
-        "the tests that need it"
-    };
-    eprintln!("SKIPPED: {name}, {missing}: {remedy}");
-    has_excerpt.then_some(excerpt)
+    has_excerpt.then_some(Records {
+        folder: excerpts,
+        whole: false,
+    })
 }
 
 fn root() -> &'static Path {

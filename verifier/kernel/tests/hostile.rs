@@ -1,11 +1,10 @@
 //! Compiled modules that Lean would never write. Each once made the kernel accept a false statement, blame the statement, or end the process.
-//!
-//! `RAPID_TEST_LEAN` names the folder with Lean's library (`bash scripts/lean.sh` prints it).
 
-use std::path::PathBuf;
 use std::time::{Duration, Instant};
 
 use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
+
+use crate::lean::{deep, library};
 
 /// The address at which a file claims to be mapped.
 const BASE: u64 = 0x10_0000;
@@ -139,16 +138,6 @@ impl Module {
     }
 }
 
-fn library() -> Option<Library> {
-    let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
-        println!(
-            "SKIPPED: Lean's library: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
-        );
-        return None;
-    };
-    Some(Library::open(&[PathBuf::from(lean).join("lib")], &["Init".to_owned()]).unwrap())
-}
-
 fn judged(
     library: &Library,
     statement: &[Vec<u8>],
@@ -162,11 +151,7 @@ fn judged(
         axioms: Axioms::Followed,
         budget,
     };
-    std::thread::scope(|scope| {
-        let thread = std::thread::Builder::new().stack_size(kernel::STACK_BYTES);
-        let judging = thread.spawn_scoped(scope, || question.proved_by(proof.to_vec()));
-        judging.unwrap().join().unwrap()
-    })
+    deep(|| question.proved_by(proof.to_vec()))
 }
 
 /// `theorem t : False := sorry`, after other declarations.
@@ -186,7 +171,9 @@ fn unproved(
 /// When the budget ended during the search for axioms, the axioms that were not found yet were missed.
 #[test]
 fn an_unproved_statement_is_refused_under_every_budget() {
-    let Some(library) = library() else { return };
+    let Some(library) = library(&["Init"]) else {
+        return;
+    };
     let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
     let proof = unproved(
         |module| {
@@ -228,7 +215,9 @@ fn an_unproved_statement_is_refused_under_every_budget() {
 
 #[test]
 fn a_proof_that_is_too_deep_is_not_the_statements_fault() {
-    let Some(library) = library() else { return };
+    let Some(library) = library(&["Init"]) else {
+        return;
+    };
     let file = |deep: bool| {
         let mut module = Module::new();
         let (proposition, falsity) = (
@@ -252,7 +241,9 @@ fn a_proof_that_is_too_deep_is_not_the_statements_fault() {
 /// Each definition is the previous one with a universe level that is greater by 900.
 #[test]
 fn levels_do_not_grow_until_the_stack_overflows() {
-    let Some(library) = library() else { return };
+    let Some(library) = library(&["Init"]) else {
+        return;
+    };
     let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
     let proof = unproved(
         |module| {
@@ -295,7 +286,9 @@ fn levels_do_not_grow_until_the_stack_overflows() {
 /// A thousand definitions in a namespace of four million letters. The steps that wrote or read a whole name took seconds in total, and were not counted.
 #[test]
 fn work_on_long_names_is_counted() {
-    let Some(library) = library() else { return };
+    let Some(library) = library(&["Init"]) else {
+        return;
+    };
     let statement = unproved(|_| Vec::new(), |_, sorry| sorry);
     let proof = unproved(
         |module| {

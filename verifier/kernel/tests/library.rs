@@ -1,36 +1,19 @@
 //! The kernel on Lean's own library: 140,000 declarations that Lean 4.28 compiled, of `Init`, `Std` and `Lean`.
 //!
-//! `RAPID_TEST_LEAN` names the folder with the library (`bash scripts/lean.sh` prints it). Its modules contain only the public part: most theorems have no proofs, and some
+//! Its modules contain only the public part: most theorems have no proofs, and some
 //! definitions have no values, so that lemmas about their equations cannot be checked.
 
 use std::collections::BTreeMap;
-use std::path::PathBuf;
 
-use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Library, Member};
+use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Member};
+
+use crate::lean::{deep, library};
 
 /// Small enough that a check which takes long fails instead of making the test wait.
 const BUDGET: Budget = Budget {
     steps: 20_000_000,
     terms: 20_000_000,
 };
-
-fn library() -> Option<Library> {
-    let Some(lean) = std::env::var_os("RAPID_TEST_LEAN") else {
-        println!(
-            "SKIPPED: Lean's library: RAPID_TEST_LEAN does not name it (scripts/lean.sh fetches it)"
-        );
-        return None;
-    };
-    let folders = [PathBuf::from(lean).join("lib")];
-    let modules = ["Std".to_owned(), "Lean".to_owned()];
-    Some(Library::open(&folders, &modules).unwrap())
-}
-
-/// Runs on a stack as deep as a grader's.
-fn deep(work: impl FnOnce() + Send + 'static) {
-    let thread = std::thread::Builder::new().stack_size(kernel::STACK_BYTES);
-    thread.spawn(work).unwrap().join().unwrap();
-}
 
 fn value(constant: &Constant) -> Option<&'static str> {
     match constant.kind {
@@ -44,7 +27,9 @@ fn value(constant: &Constant) -> Option<&'static str> {
 #[test]
 fn leans_own_library_is_accepted_except_declarations_that_need_hidden_values() {
     deep(|| {
-        let Some(library) = library() else { return };
+        let Some(library) = library(&["Std", "Lean"]) else {
+            return;
+        };
         let mut places: Vec<(u32, u64)> = library.places().collect();
         places.sort_unstable();
         let mut checker = Checker::new(&library, BUDGET);
@@ -95,7 +80,9 @@ fn leans_own_library_is_accepted_except_declarations_that_need_hidden_values() {
 #[test]
 fn a_value_of_another_type_is_rejected() {
     deep(|| {
-        let Some(library) = library() else { return };
+        let Some(library) = library(&["Std", "Lean"]) else {
+            return;
+        };
         let mut places: Vec<(u32, u64)> = library.places().collect();
         places.sort_unstable();
         let mut checker = Checker::new(&library, BUDGET);

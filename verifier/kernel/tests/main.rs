@@ -4,7 +4,15 @@
 
 mod costs;
 mod hostile;
+mod lean;
 mod library;
 mod modules;
 mod numbers;
 mod rules;
+mod terms;
+
+/// Pseudo-random numbers.
+fn next(seed: &mut u64) -> usize {
+    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
+    (*seed >> 33) as usize
+}

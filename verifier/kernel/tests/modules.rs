@@ -5,6 +5,8 @@ use std::path::Path;
 
 use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
 
+use crate::next;
+
 fn files(name: &str) -> Vec<Vec<u8>> {
     let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/modules");
     ["olean", "olean.server", "olean.private"]
@@ -72,12 +74,6 @@ fn a_statement_without_the_theorem_is_the_tasks_own_fault() {
     assert_eq!(fault, Err(Fault::Task(wanted)));
     let fault = judged(&[b"olean".to_vec()], "swap", files("proved"));
     assert!(matches!(fault, Err(Fault::Task(_))), "{fault:?}");
-}
-
-/// Pseudo-random numbers.
-fn next(seed: &mut u64) -> usize {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-    (*seed >> 33) as usize
 }
 
 #[test]

@@ -1,128 +1,60 @@
-//! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests build terms that Lean itself would never write.
+//! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests write terms that Lean itself would never write.
 
 use kernel::{
-    Budget, Checker, Constant, Error, Expr, ExprId, Family, Kind, Level, LevelId, Library, Member,
-    NameId,
+    Budget, Checker, Constant, Error, Expr, Family, Hint, Kind, Level, LevelId, Library, Member,
 };
+
+use crate::next;
+use crate::terms::{self, term};
 
 /// A checker whose environment contains only the declarations of a test.
 struct World<'a>(Checker<'a>);
 
 impl World<'_> {
-    fn name(&mut self, dotted: &str) -> NameId {
-        self.0.store().name(dotted)
-    }
-
-    fn param(&mut self, name: &str) -> LevelId {
-        let name = self.name(name);
-        self.0.store().level(Level::Param(name))
-    }
-
-    fn next(&mut self, level: LevelId) -> LevelId {
-        self.0.store().level(Level::Succ(level))
-    }
-
-    fn zero(&mut self) -> LevelId {
-        self.0.store().level(Level::Zero)
-    }
-
-    fn sort(&mut self, level: LevelId) -> ExprId {
-        self.0.store().expr(Expr::Sort(level))
-    }
-
-    fn prop(&mut self) -> ExprId {
-        let zero = self.zero();
-        self.sort(zero)
-    }
-
-    fn ty(&mut self) -> ExprId {
-        let zero = self.zero();
-        let one = self.next(zero);
-        self.sort(one)
-    }
-
-    fn at(&mut self, name: &str, levels: &[LevelId]) -> ExprId {
-        let name = self.name(name);
-        let levels = self.0.store().levels(levels);
-        self.0.store().constant(name, levels)
-    }
-
-    fn var(&mut self, at: u32) -> ExprId {
-        self.0.store().expr(Expr::Bound(at))
-    }
-
-    /// `f a b …`, where `f` has no universe levels.
-    fn call(&mut self, name: &str, arguments: &[ExprId]) -> ExprId {
-        let head = self.at(name, &[]);
-        self.0.store().apps(head, arguments)
-    }
-
-    /// `∀ domains, body`.
-    fn pi(&mut self, domains: &[ExprId], body: ExprId) -> ExprId {
+    fn define(&mut self, name: &str, ty: &str, value: &str) -> Result<(), Error> {
         let store = self.0.store();
-        domains
-            .iter()
-            .rev()
-            .fold(body, |body, domain| store.expr(Expr::Pi(*domain, body)))
-    }
-
-    fn fun(&mut self, domains: &[ExprId], body: ExprId) -> ExprId {
-        let store = self.0.store();
-        domains
-            .iter()
-            .rev()
-            .fold(body, |body, domain| store.expr(Expr::Lam(*domain, body)))
-    }
-
-    fn proj(&mut self, name: &str, at: u32, value: ExprId) -> ExprId {
-        let name = self.name(name);
-        self.0.store().expr(Expr::Proj(name, at, value))
-    }
-
-    fn define(&mut self, name: &str, ty: ExprId, value: ExprId) -> Result<(), Error> {
         let constant = Constant {
-            name: self.name(name),
+            name: store.name(name),
             params: Vec::new(),
-            ty,
-            kind: Kind::Definition(value, kernel::Hint::Regular(1)),
+            ty: term(store, ty),
+            kind: Kind::Definition(term(store, value), Hint::Regular(1)),
         };
         self.0.declare(constant)
     }
 
-    /// Declares one inductive type.
-    fn inductive(
-        &mut self,
-        levels: &[&str],
-        params: u32,
-        name: &str,
-        ty: ExprId,
-        constructors: &[(&str, ExprId)],
-    ) -> Result<(), Error> {
-        let member = self.member(name, ty, constructors);
-        let levels = levels.iter().map(|level| self.name(level)).collect();
+    /// Declares inductive types together: `1 A@u : its type | A.i : its constructor's; B : its type`, with the number of parameters, and the universe level `u`.
+    fn inductive(&mut self, declaration: &str) -> Result<(), Error> {
+        let (params, types) = declaration.split_once(' ').unwrap();
+        let (mut levels, store) = (Vec::new(), self.0.store());
+        let mut declared = |text: &str| {
+            let (name, ty) = text.split_once(" : ").unwrap();
+            let (name, own_levels) = name.split_once('@').unwrap_or((name, ""));
+            let own_levels = own_levels.split(',').filter(|level| !level.is_empty());
+            levels.extend(own_levels.map(|level| store.name(level)));
+            (store.name(name), term(store, ty))
+        };
+        let member = |text: &str| {
+            let mut parts = text.split(" | ").map(&mut declared);
+            let (name, ty) = parts.next().unwrap();
+            Member {
+                name,
+                ty,
+                constructors: parts.collect(),
+            }
+        };
+        let types = types.split("; ").map(member).collect();
         self.0.declare_inductive(&Family {
             levels,
-            params,
-            types: vec![member],
+            params: params.parse().unwrap(),
+            types,
         })
-    }
-
-    fn member(&mut self, name: &str, ty: ExprId, constructors: &[(&str, ExprId)]) -> Member {
-        Member {
-            name: self.name(name),
-            ty,
-            constructors: constructors
-                .iter()
-                .map(|(name, ty)| (self.name(name), *ty))
-                .collect(),
-        }
     }
 
     /// Whether a type can be eliminated into any sort, and whether its recursor has K-like reduction.
     fn eliminates(&mut self, name: &str) -> (bool, bool) {
-        let own = self.name(name);
+        let own = self.0.store().name(name);
         let levels = self.0.find(own).unwrap().unwrap().params.len();
-        let name = self.name(&format!("{name}.rec"));
+        let name = self.0.store().name(&format!("{name}.rec"));
         let recursor = self.0.find(name).unwrap().unwrap();
         let Kind::Recursor(inner) = &recursor.kind else {
             panic!("no recursor")
@@ -140,38 +72,34 @@ fn with<T>(work: impl FnOnce(&mut World<'_>) -> T) -> T {
     work(&mut World(Checker::new(&library, budget)))
 }
 
-/// `N`, with `z` and `s`; `F : Prop`, without a proof; `T : Prop`, with one.
+/// `N`, with `z` and `s`; `F : Prop`, without a proof; `T : Prop`, with one; and `Box A`, with an `A` in it.
 fn basics(world: &mut World<'_>) {
-    let (ty, prop) = (world.ty(), world.prop());
-    let n = world.at("N", &[]);
-    let s = world.pi(&[n], n);
-    world
-        .inductive(&[], 0, "N", ty, &[("N.z", n), ("N.s", s)])
-        .unwrap();
-    world.inductive(&[], 0, "F", prop, &[]).unwrap();
-    let t = world.at("T", &[]);
-    world.inductive(&[], 0, "T", prop, &[("T.i", t)]).unwrap();
-}
-
-/// Pseudo-random numbers.
-fn next(seed: &mut u64) -> usize {
-    *seed = seed.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1);
-    (*seed >> 33) as usize
+    for declaration in [
+        "0 N : Type | N.z : N | N.s : N -> N",
+        "0 F : Prop",
+        "0 T : Prop | T.i : T",
+        "1 Box : Type -> Type | Box.i : (A : Type) -> A -> Box A",
+    ] {
+        world.inductive(declaration).unwrap();
+    }
 }
 
 /// A random level, and its value in each of the [`CASES`].
 fn level(world: &mut World<'_>, seed: &mut u64, depth: u32) -> (LevelId, [u32; CASES]) {
     let leaf = depth == 0 || next(seed).is_multiple_of(4);
     match (leaf, next(seed) % 4) {
-        (true, 0) => (world.zero(), [0; CASES]),
+        (true, 0) => (terms::level(world.0.store(), "0"), [0; CASES]),
         (true, param) => {
             let param = param - 1;
-            let id = world.param(["u", "v", "w"][param]);
+            let id = terms::level(world.0.store(), ["u", "v", "w"][param]);
             (id, std::array::from_fn(|case| digit(case, param)))
         }
         (false, 0 | 1) => {
             let (inner, values) = level(world, seed, depth - 1);
-            (world.next(inner), values.map(|value| value + 1))
+            (
+                world.0.store().level(Level::Succ(inner)),
+                values.map(|value| value + 1),
+            )
         }
         (false, which) => {
             let (one, first) = level(world, seed, depth - 1);
@@ -204,22 +132,31 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
         with(|world| {
             let (one, first) = level(world, &mut seed, 4);
             let (other, second) = level(world, &mut seed, 4);
-            let (field, ty) = (world.sort(one), world.sort(other));
+            let store = world.0.store();
+            let [field, ty] = [one, other].map(|level| store.expr(Expr::Sort(level)));
             let constants = [field, ty].map(|ty| Constant {
-                name: world.name("c"),
+                name: store.name("c"),
                 params: Vec::new(),
                 ty,
                 kind: Kind::Axiom,
             });
             let equal = world.0.same_type(&constants[0], &constants[1]).unwrap();
             // `I (A : Sort one) : Sort other`, with a constructor that takes an `A`.
-            let levels = ["u", "v", "w"].map(|name| world.param(name));
-            let own = world.at("I", &levels);
-            let (near, far) = (world.var(0), world.var(1));
-            let made = world.0.store().app(own, far);
-            let made = world.pi(&[field, near], made);
-            let ty = world.pi(&[field], ty);
-            let small = world.inductive(&["u", "v", "w"], 1, "I", ty, &[("I.i", made)]);
+            let store = world.0.store();
+            let own = term(store, "I@u,v,w");
+            let [near, far] = [0, 1].map(|at| store.expr(Expr::Bound(at)));
+            let made = store.app(own, far);
+            let made = store.expr(Expr::Pi(near, made));
+            let family = Family {
+                levels: ["u", "v", "w"].map(|name| store.name(name)).to_vec(),
+                params: 1,
+                types: vec![Member {
+                    name: store.name("I"),
+                    ty: store.expr(Expr::Pi(field, ty)),
+                    constructors: vec![(store.name("I.i"), store.expr(Expr::Pi(field, made)))],
+                }],
+            };
+            let small = world.0.declare_inductive(&family);
             let at_most = first.iter().zip(&second).all(|(one, other)| one <= other);
             let wanted = [
                 first == second,
@@ -236,291 +173,104 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
     assert!(counts[0] > 200 && counts[1] > 1_000, "{counts:?}");
 }
 
-/// Declares the type `B`, over [`basics`].
-type Declare = fn(&mut World<'_>) -> Result<(), Error>;
+/// Types `B` that are refused over [`basics`], each after the reason.
+const INVALID: &str = "
+left of an arrow = 0 B : Type | B.i : (B -> F) -> B
+left of an arrow, twice = 0 B : Type | B.i : ((B -> F) -> F) -> B
+left of an arrow, seen only by reducing = 0 B : Type | B.i : (fun (A : Type) => A -> F) B -> B
+in another type = 0 B : Type | B.i : Box B -> B
+a universe that it lives in = 0 B : Type | B.i : Type -> B
+a value of another type = 0 B : Type | B.i : N
+a value at another parameter = 1 B : Type -> Type | B.i : Type -> B N
+a field at another parameter = 1 B : Type -> Type | B.i : (A : Type) -> B N -> B A
+a parameter of another type = 1 B : N -> Type | B.i : (n : Prop) -> B n
+the type in an index of its own = 0 B : Type -> Type | B.i : B (B N)
+a field at another level = 0 B@u : Sort u+1 | B.i : B@0 -> B@u
+an undeclared universe level = 0 B : Sort u
+a universe level twice = 0 B@u,u : Sort u
+more parameters than arguments = 2 B : N -> Type
+a value for a type = 0 B : N.z
+a constructor twice = 0 B : Type | B.i : B | B.i : B
+a constructor with its recursor's name = 0 B : Type | B.rec : B
+a name that is taken = 0 B : Type | N.z : B
+a name that the kernel treats specially = 0 B : Type | Bool.true : B
+itself in its own type = 0 B : B -> Type
+its recursor in a field = 0 B : Type | B.i : B.rec@1 -> B
+its constructor in its constructor = 0 B : Type | B.i : B#0 B.i -> B
+two universes = 0 B : Type; C : Prop
+";
 
 #[test]
 fn invalid_inductive_types_are_rejected() {
-    let bad: &[(&str, Declare)] = &[
-        ("left of an arrow", |world| {
-            let (ty, b, f) = (world.ty(), world.at("B", &[]), world.at("F", &[]));
-            let not = world.pi(&[b], f);
-            let made = world.pi(&[not], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("left of an arrow, twice", |world| {
-            let (ty, b, f) = (world.ty(), world.at("B", &[]), world.at("F", &[]));
-            let not = world.pi(&[b], f);
-            let twice = world.pi(&[not], f);
-            let made = world.pi(&[twice], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("left of an arrow, seen only by reducing", |world| {
-            let (ty, b, f) = (world.ty(), world.at("B", &[]), world.at("F", &[]));
-            let var = world.var(0);
-            let not = world.pi(&[var], f);
-            let not = world.fun(&[ty], not);
-            let not = world.0.store().app(not, b);
-            let made = world.pi(&[not], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("in another type", |world| {
-            let (ty, b, var) = (world.ty(), world.at("B", &[]), world.var(0));
-            let box_ty = world.pi(&[ty], ty);
-            let far = world.var(1);
-            let own = world.call("Box", &[far]);
-            let boxed = world.pi(&[ty, var], own);
-            world.inductive(&[], 1, "Box", box_ty, &[("Box.i", boxed)])?;
-            let inner = world.call("Box", &[b]);
-            let made = world.pi(&[inner], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("a universe that it lives in", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            let made = world.pi(&[ty], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("a value of another type", |world| {
-            let (ty, n) = (world.ty(), world.at("N", &[]));
-            world.inductive(&[], 0, "B", ty, &[("B.i", n)])
-        }),
-        ("a value at another parameter", |world| {
-            let (ty, n) = (world.ty(), world.at("N", &[]));
-            let own = world.pi(&[ty], ty);
-            let made = world.call("B", &[n]);
-            let made = world.pi(&[ty], made);
-            world.inductive(&[], 1, "B", own, &[("B.i", made)])
-        }),
-        ("a field at another parameter", |world| {
-            let (ty, n) = (world.ty(), world.at("N", &[]));
-            let own = world.pi(&[ty], ty);
-            let far = world.var(1);
-            let (field, made) = (world.call("B", &[n]), world.call("B", &[far]));
-            let made = world.pi(&[ty, field], made);
-            world.inductive(&[], 1, "B", own, &[("B.i", made)])
-        }),
-        ("a parameter of another type", |world| {
-            let (ty, n, near) = (world.ty(), world.at("N", &[]), world.var(0));
-            let own = world.pi(&[n], ty);
-            let made = world.call("B", &[near]);
-            let prop = world.prop();
-            let made = world.pi(&[prop], made);
-            world.inductive(&[], 1, "B", own, &[("B.i", made)])
-        }),
-        ("the type in an index of its own", |world| {
-            let (ty, n) = (world.ty(), world.at("N", &[]));
-            let own = world.pi(&[ty], ty);
-            let inner = world.call("B", &[n]);
-            let made = world.call("B", &[inner]);
-            world.inductive(&[], 0, "B", own, &[("B.i", made)])
-        }),
-        ("a field at another level", |world| {
-            let u = world.param("u");
-            let above = world.next(u);
-            let ty = world.sort(above);
-            let zero = world.zero();
-            let (field, made) = (world.at("B", &[zero]), world.at("B", &[u]));
-            let made = world.pi(&[field], made);
-            world.inductive(&["u"], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("an undeclared universe level", |world| {
-            let u = world.param("u");
-            let ty = world.sort(u);
-            world.inductive(&[], 0, "B", ty, &[])
-        }),
-        ("a universe level twice", |world| {
-            let u = world.param("u");
-            let ty = world.sort(u);
-            world.inductive(&["u", "u"], 0, "B", ty, &[])
-        }),
-        ("more parameters than arguments", |world| {
-            let (ty, n) = (world.ty(), world.at("N", &[]));
-            let own = world.pi(&[n], ty);
-            world.inductive(&[], 2, "B", own, &[])
-        }),
-        ("a value for a type", |world| {
-            let z = world.at("N.z", &[]);
-            world.inductive(&[], 0, "B", z, &[])
-        }),
-        ("a constructor twice", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            world.inductive(&[], 0, "B", ty, &[("B.i", b), ("B.i", b)])
-        }),
-        ("a constructor with its recursor's name", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            world.inductive(&[], 0, "B", ty, &[("B.rec", b)])
-        }),
-        ("a name that is taken", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            world.inductive(&[], 0, "B", ty, &[("N.z", b)])
-        }),
-        ("a name that the kernel treats specially", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            world.inductive(&[], 0, "B", ty, &[("Bool.true", b)])
-        }),
-        ("itself in its own type", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            let own = world.pi(&[b], ty);
-            world.inductive(&[], 0, "B", own, &[])
-        }),
-        ("its recursor in a field", |world| {
-            let (ty, b, one) = (world.ty(), world.at("B", &[]), world.zero());
-            let one = world.next(one);
-            let field = world.at("B.rec", &[one]);
-            let made = world.pi(&[field], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("its constructor in its constructor", |world| {
-            let (ty, b) = (world.ty(), world.at("B", &[]));
-            let own = world.at("B.i", &[]);
-            let field = world.proj("B", 0, own);
-            let made = world.pi(&[field], b);
-            world.inductive(&[], 0, "B", ty, &[("B.i", made)])
-        }),
-        ("two universes", |world| {
-            let (ty, prop) = (world.ty(), world.prop());
-            let types = vec![world.member("B", ty, &[]), world.member("C", prop, &[])];
-            let levels = Vec::new();
-            world.0.declare_inductive(&Family {
-                levels,
-                params: 0,
-                types,
-            })
-        }),
-    ];
-    for (what, declare) in bad {
+    for line in INVALID.trim().lines() {
+        let (_, declaration) = line.split_once(" = ").unwrap();
         let judged = with(|world| {
             basics(world);
-            declare(world)
+            world.inductive(declaration)
         });
         assert!(
             matches!(judged, Err(Error::Rejected(_))),
-            "{what}: {judged:?}"
+            "{line}: {judged:?}"
         );
     }
 }
+
+/// Propositions, after whether they can be eliminated into any sort, and whether their recursors have K-like reduction. `Or` has two constructors, and a proof of `Some`
+/// contains a number. The number in that of `Is` is an index of the type, and in that of `After` only part of an index. The fields of `Both` are proofs. `Any` is a
+/// proposition at one universe level only, and `One` and `Two` are declared together.
+const PROPOSITIONS: &str = "
+(false, false) = 0 Or : Prop | Or.l : Or | Or.r : Or
+(false, false) = 0 Some : Prop | Some.i : N -> Some
+(true, false) = 0 Is : N -> Prop | Is.i : (n : N) -> Is n
+(false, false) = 0 After : N -> Prop | After.i : (n : N) -> After (N.s n)
+(true, true) = 0 Zero : N -> Prop | Zero.i : Zero N.z
+(true, false) = 0 Both : Prop | Both.i : T -> T -> Both
+(false, false) = 1 Any@u : Sort u -> Sort u | Any.i : (A : Sort u) -> A -> Any@u A
+(false, false) = 0 One : Prop; Two : Prop
+";
 
 /// A proof can be eliminated into data only if the proposition determines the proof's content.
 #[test]
 fn a_proposition_eliminates_into_data_only_if_it_determines_its_proof() {
     with(|world| {
         basics(world);
-        let prop = world.prop();
-        let (n, t, z) = (world.at("N", &[]), world.at("T", &[]), world.at("N.z", &[]));
-        let (near, far) = (world.var(0), world.var(1));
         assert_eq!(world.eliminates("N"), (true, false));
         assert_eq!(world.eliminates("F"), (true, false));
         assert_eq!(world.eliminates("T"), (true, true));
-        // A proposition with two constructors, and one whose proof contains a number.
-        let or = world.at("Or", &[]);
-        world
-            .inductive(&[], 0, "Or", prop, &[("Or.l", or), ("Or.r", or)])
-            .unwrap();
-        let some = world.at("Some", &[]);
-        let some = world.pi(&[n], some);
-        world
-            .inductive(&[], 0, "Some", prop, &[("Some.i", some)])
-            .unwrap();
-        assert_eq!(world.eliminates("Or"), (false, false));
-        assert_eq!(world.eliminates("Some"), (false, false));
-        // A number that is an index of the type, and one that is only part of an index.
-        let index = world.pi(&[n], prop);
-        let is = world.call("Is", &[near]);
-        let is = world.pi(&[n], is);
-        world
-            .inductive(&[], 0, "Is", index, &[("Is.i", is)])
-            .unwrap();
-        assert_eq!(world.eliminates("Is"), (true, false));
-        let after = world.call("N.s", &[near]);
-        let is = world.call("After", &[after]);
-        let is = world.pi(&[n], is);
-        world
-            .inductive(&[], 0, "After", index, &[("After.i", is)])
-            .unwrap();
-        assert_eq!(world.eliminates("After"), (false, false));
-        let zero = world.call("Zero", &[z]);
-        world
-            .inductive(&[], 0, "Zero", index, &[("Zero.i", zero)])
-            .unwrap();
-        assert_eq!(world.eliminates("Zero"), (true, true));
-        // A proposition whose fields are proofs.
-        let both = world.at("Both", &[]);
-        let both = world.pi(&[t, t], both);
-        world
-            .inductive(&[], 0, "Both", prop, &[("Both.i", both)])
-            .unwrap();
-        assert_eq!(world.eliminates("Both"), (true, false));
-        // A type that is a proposition at one universe level is eliminated only into propositions at every level.
-        let u = world.param("u");
-        let (sort, own) = (world.sort(u), world.at("Any", &[u]));
-        let ty_of = world.pi(&[sort], sort);
-        let made = world.0.store().app(own, far);
-        let made = world.pi(&[sort, near], made);
-        world
-            .inductive(&["u"], 1, "Any", ty_of, &[("Any.i", made)])
-            .unwrap();
-        assert_eq!(world.eliminates("Any"), (false, false));
-        // Two propositions that are declared together.
-        let types = vec![
-            world.member("One", prop, &[]),
-            world.member("Two", prop, &[]),
-        ];
-        let levels = Vec::new();
-        let family = Family {
-            levels,
-            params: 0,
-            types,
-        };
-        world.0.declare_inductive(&family).unwrap();
-        assert_eq!(world.eliminates("One"), (false, false));
+        for line in PROPOSITIONS.trim().lines() {
+            let (expected, declaration) = line.split_once(" = ").unwrap();
+            world.inductive(declaration).unwrap();
+            let name = declaration.split([' ', '@']).nth(1).unwrap();
+            assert_eq!(format!("{:?}", world.eliminates(name)), expected, "{line}");
+        }
     });
 }
 
 /// A value of a structure equals its constructor applied to its projections, unless the type is recursive, even if the recursion is hidden.
 #[test]
 fn a_recursive_type_is_not_a_structure() {
-    let judged = |hidden: bool, recursive: bool| {
-        with(|world| {
+    let hidden = |of: &str| format!("(fun (X : Prop -> Type) => (p : Prop) -> X p -> S p) {of}");
+    let shown = |of: &str| format!("(p : Prop) -> {of} p -> S p");
+    let other = "(fun (p : Prop) => N)";
+    for (constructor, is_structure) in [
+        (shown(other), true),
+        (hidden(other), true),
+        (shown("S"), false),
+        (hidden("S"), false),
+    ] {
+        let judged = with(|world| {
             basics(world);
-            let (ty, t) = (world.ty(), world.at("T", &[]));
-            let prop = world.prop();
-            let own = world.pi(&[prop], ty);
-            let (near, far, s) = (world.var(0), world.var(1), world.at("S", &[]));
-            // `∀ p, X p → S p`, where `X` is the type itself or a function to `N`.
-            let n = world.at("N", &[]);
-            let other = world.fun(&[prop], n);
-            let inner = if recursive { s } else { other };
-            let body = |world: &mut World<'_>, x: ExprId| {
-                let field = world.0.store().app(x, near);
-                let made = world.call("S", &[far]);
-                world.pi(&[prop, field], made)
-            };
-            let made = if hidden {
-                let body = body(world, far);
-                let function = world.fun(&[own], body);
-                world.0.store().app(function, inner)
-            } else {
-                body(world, inner)
-            };
-            // Under `fun X`, `p` is variable 0 and `X` variable 1.
-            world.inductive(&[], 1, "S", own, &[("S.i", made)]).unwrap();
-            // `fun P x h => h : ∀ P x, P x → P (S.i T x.0)`
-            let at_t = world.call("S", &[t]);
-            let to_prop = world.pi(&[at_t], prop);
-            let holds = world.0.store().app(far, near);
-            let field = world.proj("S", 0, far);
-            let rebuilt = world.call("S.i", &[t, field]);
-            let outer = world.var(2);
-            let conclusion = world.0.store().app(outer, rebuilt);
-            let ty = world.pi(&[to_prop, at_t, holds], conclusion);
-            let value = world.fun(&[to_prop, at_t, holds], near);
-            world.define("eta", ty, value)
-        })
-    };
-    for hidden in [false, true] {
-        assert_eq!(judged(hidden, false), Ok(()), "{hidden}");
-        let why = judged(hidden, true);
-        assert!(matches!(why, Err(Error::Rejected(_))), "{hidden}: {why:?}");
+            let declaration = format!("1 S : Prop -> Type | S.i : {constructor}");
+            world.inductive(&declaration).unwrap();
+            let given = "(P : S T -> Prop) (x : S T) (h : P x)";
+            let ty = format!("{given} -> P (S.i T (S#0 x))");
+            world.define("eta", &ty, &format!("fun {given} => h"))
+        });
+        let is_right = match &judged {
+            Ok(()) => is_structure,
+            Err(error) => !is_structure && matches!(error, Error::Rejected(_)),
+        };
+        assert!(is_right, "{constructor}: {judged:?}");
     }
 }
 
@@ -529,47 +279,33 @@ fn a_recursive_type_is_not_a_structure() {
 fn projections_of_missing_fields_are_rejected() {
     with(|world| {
         basics(world);
-        let (ty, prop) = (world.ty(), world.prop());
-        let (n, t) = (world.at("N", &[]), world.at("T", &[]));
-        let near = world.var(0);
-        for (name, sort, field) in [("Some", prop, n), ("Both", prop, t), ("Box", ty, n)] {
-            let own = world.at(name, &[]);
-            let made = world.pi(&[field], own);
-            let constructor = format!("{name}.i");
-            world
-                .inductive(&[], 0, name, sort, &[(&constructor, made)])
-                .unwrap();
-        }
-        let index = world.pi(&[n], ty);
-        let z = world.at("N.z", &[]);
-        let made = world.call("Index", &[z]);
-        let made = world.pi(&[n], made);
-        world
-            .inductive(&[], 0, "Index", index, &[("Index.i", made)])
-            .unwrap();
-        let indexed = world.call("Index", &[z]);
-        for (name, of, structure, at, field, wanted) in [
-            ("a", "Both", "Both", 0, t, true),
-            ("b", "Box", "Box", 0, n, true),
-            ("c", "Some", "Some", 0, n, false),
-            ("d", "Box", "Box", 1, n, false),
-            ("e", "Box", "Box", u32::MAX, n, false),
-            ("f", "Box", "Both", 0, t, false),
-            ("g", "N", "N", 0, n, false),
-            ("h", "T", "T", 0, t, false),
-            ("i", "F", "F", 0, t, false),
-            ("j", "Index", "Index", 0, n, false),
-            ("k", "Box", "Nothing", 0, n, false),
+        for declaration in [
+            "0 Some : Prop | Some.i : N -> Some",
+            "0 Both : Prop | Both.i : T -> Both",
+            "0 Pack : Type | Pack.i : N -> Pack",
+            "0 Index : N -> Type | Index.i : N -> Index N.z",
         ] {
-            let domain = match of {
-                "Index" => indexed,
-                other => world.at(other, &[]),
-            };
-            let value = world.proj(structure, at, near);
-            let value = world.fun(&[domain], value);
-            let ty = world.pi(&[domain], field);
-            let judged = world.define(name, ty, value);
-            assert_eq!(judged.is_ok(), wanted, "{name}: {judged:?}");
+            world.inductive(declaration).unwrap();
+        }
+        for (number, (of, projection, field, wanted)) in [
+            ("Both", "Both#0", "T", true),
+            ("Pack", "Pack#0", "N", true),
+            ("Some", "Some#0", "N", false),
+            ("Pack", "Pack#1", "N", false),
+            ("Pack", "Pack#4294967295", "N", false),
+            ("Pack", "Both#0", "T", false),
+            ("N", "N#0", "N", false),
+            ("T", "T#0", "T", false),
+            ("F", "F#0", "T", false),
+            ("Index N.z", "Index#0", "N", false),
+            ("Pack", "Nothing#0", "N", false),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let value = format!("fun (x : {of}) => {projection} x");
+            let judged = world.define(&format!("d{number}"), &format!("{of} -> {field}"), &value);
+            assert_eq!(judged.is_ok(), wanted, "{value}: {judged:?}");
         }
     });
 }

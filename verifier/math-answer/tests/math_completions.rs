@@ -6,30 +6,36 @@
 //! A false refusal is a completion that the reader found right and that is not judged correct. A false acceptance is one that the reader found wrong and that is
 //! judged correct.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::BTreeMap;
 use std::fmt;
 
 use math_answer::{Comparison, Extraction, Policy, Settings, extract, grade};
 use serde_json::Value;
 
-struct Completion {
-    /// The task's id in its data set.
-    task: String,
-    model: String,
-    /// The form of the prompt.
-    prompt: String,
-    expected: String,
-    completion: String,
-    label: Label,
-    /// Whether the completion has a box.
-    boxed: bool,
-    /// The verdict of Math-Verify 0.9.0, which `scripts/bench/math_verify_completions.py` writes.
-    math_verify: bool,
-}
+/// A line of the file. `boxed` says whether the completion has a box, and `math_verify` is the verdict of Math-Verify 0.9.0, which
+/// `scripts/bench/math_verify_completions.py` writes.
+struct Completion(Value);
 
 impl Completion {
+    fn text(&self, field: &str) -> &str {
+        self.0[field].as_str().expect(field)
+    }
+
+    fn flag(&self, field: &str) -> bool {
+        self.0[field].as_bool().expect(field)
+    }
+
+    fn label(&self) -> Label {
+        match self.text("label") {
+            "right" => Label::Right,
+            "wrong" => Label::Wrong,
+            "unclear" => Label::Unclear,
+            other => panic!("the label {other} is not known"),
+        }
+    }
+
     fn accepted(&self, settings: Settings) -> bool {
-        grade("", &self.expected, &self.completion, settings)
+        grade("", self.text("expected"), self.text("completion"), settings)
             .is_some_and(|graded| matches!(graded.comparison, Comparison::Same(_)))
     }
 }
@@ -44,70 +50,44 @@ enum Label {
 
 fn completions() -> Vec<Completion> {
     let lines = include_str!("math_completions.jsonl").lines();
-    lines
-        .map(|line| {
-            let record: Value = serde_json::from_str(line).expect("a line is JSON");
-            let text = |field: &str| record[field].as_str().expect(field).to_owned();
-            let flag = |field: &str| record[field].as_bool().expect(field);
-            Completion {
-                task: text("task"),
-                model: text("model"),
-                prompt: text("prompt"),
-                expected: text("expected"),
-                completion: text("completion"),
-                label: match text("label").as_str() {
-                    "right" => Label::Right,
-                    "wrong" => Label::Wrong,
-                    "unclear" => Label::Unclear,
-                    other => panic!("the label {other} is not known"),
-                },
-                boxed: flag("boxed"),
-                math_verify: flag("math_verify"),
-            }
-        })
-        .collect()
+    let read = |line| Completion(serde_json::from_str(line).expect("a line is JSON"));
+    lines.map(read).collect()
 }
 
-/// How often a grader differs from the reader.
-#[derive(Debug, Default, Clone, Copy, PartialEq, Eq)]
-struct Errors {
-    right: u32,
-    refused: u32,
-    wrong: u32,
-    accepted: u32,
-    unclear: u32,
-    unclear_accepted: u32,
-}
+/// The numbers of completions with each [`Label`], and of those that a grader accepts.
+#[derive(Default, Clone, Copy)]
+struct Counts([(u32, u32); 3]);
 
-impl Errors {
+impl Counts {
     fn count(&mut self, label: Label, is_accepted: bool) {
-        match label {
-            Label::Right => {
-                self.right += 1;
-                self.refused += u32::from(!is_accepted);
-            }
-            Label::Wrong => {
-                self.wrong += 1;
-                self.accepted += u32::from(is_accepted);
-            }
-            Label::Unclear => {
-                self.unclear += 1;
-                self.unclear_accepted += u32::from(is_accepted);
-            }
-        }
+        let (all, accepted) = &mut self.0[label as usize];
+        *all += 1;
+        *accepted += u32::from(is_accepted);
+    }
+
+    fn refused(&self) -> u32 {
+        let [(right, accepted), ..] = self.0;
+        right - accepted
+    }
+
+    fn accepted(&self) -> u32 {
+        let [_, (_, accepted), _] = self.0;
+        accepted
     }
 }
 
-impl fmt::Display for Errors {
+impl fmt::Display for Counts {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let share = |f: &mut fmt::Formatter<'_>, count, of| {
+        let share = |count, of| {
             let [low, high] = wilson(count, of).map(|share| 100.0 * share);
-            write!(f, "{count} of {of} ({low:.1}% to {high:.1}%)")
+            format!("{count} of {of} ({low:.1}% to {high:.1}%)")
         };
-        share(f, self.refused, self.right)?;
-        f.write_str(" | ")?;
-        share(f, self.accepted, self.wrong)?;
-        write!(f, " | {} of {}", self.unclear_accepted, self.unclear)
+        let [(right, _), (wrong, accepted), (unclear, unclear_accepted)] = self.0;
+        let (refused, accepted) = (share(self.refused(), right), share(accepted, wrong));
+        write!(
+            f,
+            "{refused} | {accepted} | {unclear_accepted} of {unclear}"
+        )
     }
 }
 
@@ -158,34 +138,32 @@ fn few_completions_are_judged_otherwise_than_a_reader_judges_them() {
         ("any, lenient", Some(lenient)),
         ("Math-Verify", None),
     ];
-    let prompts: BTreeSet<&str> = completions.iter().map(|c| c.prompt.as_str()).collect();
     let mut found = Vec::new();
     for (name, settings) in graders {
-        let (mut all, mut in_boxes) = (Errors::default(), Errors::default());
-        let mut by_prompt: HashMap<&str, Errors> = HashMap::new();
+        let (mut all, mut in_boxes) = (Counts::default(), Counts::default());
+        let mut by_prompt: BTreeMap<&str, Counts> = BTreeMap::new();
         for completion in &completions {
-            let label = completion.label;
-            let is_accepted = settings.map_or(completion.math_verify, |settings| {
-                completion.accepted(settings)
-            });
+            let label = completion.label();
+            let is_accepted = match settings {
+                Some(settings) => completion.accepted(settings),
+                None => completion.flag("math_verify"),
+            };
             all.count(label, is_accepted);
-            if completion.boxed {
+            if completion.flag("boxed") {
                 in_boxes.count(label, is_accepted);
             }
-            by_prompt
-                .entry(&completion.prompt)
-                .or_default()
-                .count(label, is_accepted);
+            let prompt = by_prompt.entry(completion.text("prompt"));
+            prompt.or_default().count(label, is_accepted);
             if is_accepted != (label == Label::Right) && label != Label::Unclear {
                 println!("{name}: {}", description(completion, any));
             }
         }
         println!("| {name} | all | {all} |");
         println!("| {name} | with a box | {in_boxes} |");
-        for prompt in &prompts {
-            println!("| {name} | {prompt} | {} |", by_prompt[prompt]);
+        for (prompt, counts) in by_prompt {
+            println!("| {name} | {prompt} | {counts} |");
         }
-        found.push((name, all.refused, all.accepted, in_boxes.refused));
+        found.push((name, all.refused(), all.accepted(), in_boxes.refused()));
     }
     assert_eq!(found, HELD);
 }
@@ -199,15 +177,10 @@ const HELD: [(&str, u32, u32, u32); 4] = [
 ];
 
 fn description(completion: &Completion, settings: Settings) -> String {
-    let is_refusal = completion.label == Label::Right;
-    let found = extract(&completion.completion, settings.extraction);
-    format!(
-        "false {}, {} ({}, {}): expected {:?}, found {:?}",
-        if is_refusal { "refusal" } else { "acceptance" },
-        completion.task,
-        completion.model,
-        completion.prompt,
-        completion.expected,
-        found.map_or("nothing", |found| found.text),
-    )
+    let is_refusal = completion.label() == Label::Right;
+    let error = if is_refusal { "refusal" } else { "acceptance" };
+    let [task, model, prompt, expected, text] =
+        ["task", "model", "prompt", "expected", "completion"].map(|field| completion.text(field));
+    let found = extract(text, settings.extraction).map_or("nothing", |found| found.text);
+    format!("false {error}, {task} ({model}, {prompt}): expected {expected:?}, found {found:?}")
 }

@@ -71,20 +71,15 @@ async fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
             return listing.clone().into_bytes();
         }
         let name = path.strip_prefix(&format!("/o/r/resolve/{COMMIT}/"));
-        files
-            .iter()
-            .find(|(n, _)| Some(*n) == name)
-            .unwrap()
-            .1
-            .clone()
+        let mut files = files.iter();
+        let (_, content) = files.find(|(n, _)| Some(*n) == name).unwrap();
+        content.clone()
     };
     serve_paths(answer, vec![Answer::Whole]).await
 }
 
 fn source_of(folder: &Path) -> String {
-    let receipt = std::fs::read(folder.join("fetched.json")).unwrap();
-    let receipt: serde_json::Value = serde_json::from_slice(&receipt).unwrap();
-    receipt["source"].as_str().unwrap().to_owned()
+    receipt(folder)["source"].as_str().unwrap().to_owned()
 }
 
 /// A fetcher that may not use the network.
@@ -146,17 +141,9 @@ async fn only_files_that_the_cache_lacks_are_downloaded() {
     assert_eq!(source_of(&folder), source);
     // A pinned file needs no listing.
     fetcher.hub_cache = home.path().to_owned();
-    let pinned = manifest(
-        &new(),
-        vec![Source::Hub {
-            repo: "o/r".to_owned(),
-            revision: COMMIT.to_owned(),
-            include: vec!["config.json".to_owned()],
-            dataset: false,
-            rename: BTreeMap::from([("config.json".to_owned(), "weights.bin".to_owned())]),
-        }],
-    );
-    let folder = fetched(&fetcher, &pinned).await;
+    let names = [("config.json", "weights.bin")];
+    let source = renaming(COMMIT, &["config.json"], &names, false);
+    let folder = fetched(&fetcher, &manifest(&new(), vec![source])).await;
     assert_eq!(source_of(&folder), format!("hub o/r@{COMMIT}"));
     let config = format!("/o/r/resolve/{COMMIT}/config.json");
     let requests = server.requests(|request| request.path.clone());
@@ -173,17 +160,8 @@ async fn offline_a_branch_is_the_commit_in_the_caches_refs() {
 
     let folder = model(&fetcher, "o/r").await.unwrap();
 
-    let names = std::fs::read_dir(&folder).unwrap();
-    let mut names: Vec<_> = names
-        .map(|e| e.unwrap().file_name().into_string().unwrap())
-        .collect();
-    names.sort();
-    let all = [
-        "config.json",
-        "fetched.json",
-        "model.safetensors",
-        "tokenizer.json",
-    ];
+    let names = names_in(&folder).join(" ");
+    let all = "config.json fetched.json model.safetensors tokenizer.json";
     assert_eq!(names, all);
     let weights = std::fs::read(folder.join("model.safetensors")).unwrap();
     assert_eq!(weights, body());
@@ -195,16 +173,9 @@ async fn offline_a_branch_is_the_commit_in_the_caches_refs() {
     let cache = Shared(home.path().join("hugging-face/hub/datasets--o--r"));
     cache.write("refs/main", COMMIT.as_bytes());
     cache.add(COMMIT, "data/a.jsonl", b"{}");
-    let wanted = manifest(
-        b"{}",
-        vec![Source::Hub {
-            repo: "o/r".to_owned(),
-            revision: "main".to_owned(),
-            include: vec!["data/*.jsonl".to_owned()],
-            dataset: true,
-            rename: BTreeMap::from([("data/a.jsonl".to_owned(), "weights.bin".to_owned())]),
-        }],
-    );
+    let names = [("data/a.jsonl", "weights.bin")];
+    let source = renaming("main", &["data/*.jsonl"], &names, true);
+    let wanted = manifest(b"{}", vec![source]);
     assert_holds(&fetched(&fetcher, &wanted).await, b"{}");
 }
 
@@ -214,25 +185,14 @@ async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
     let fetcher = offline(home.path());
     let cache = Shared::new(home.path());
     let command = "HF_HUB_OFFLINE … or run `hf download o/r --revision main`";
-    for (revision, include, ref_of_main, says) in [
-        (
-            "main",
-            "*.bin",
-            "",
-            &*format!("does not contain o/r@main … {command}"),
-        ),
-        (COMMIT, "weights.bin", "", "has no file weights.bin"),
-        ("../main", "weights.bin", "", "does not contain o/r@../main"),
-        (
-            "main",
-            "weights.bin",
-            "../../elsewhere",
-            "refs/main does not contain a commit",
-        ),
+    cache.write("refs/wrong", b"../../elsewhere");
+    let no_main = format!("does not contain o/r@main … {command}");
+    for (revision, include, says) in [
+        ("main", "*.bin", no_main.as_str()),
+        (COMMIT, "weights.bin", "has no file weights.bin"),
+        ("../main", "weights.bin", "does not contain o/r@../main"),
+        ("wrong", "*.bin", "refs/wrong does not contain a commit"),
     ] {
-        if !ref_of_main.is_empty() {
-            cache.write("refs/main", ref_of_main.as_bytes());
-        }
         let wanted = manifest(&body(), vec![repository(revision, &[include])]);
         assert_fails(&fetcher, &wanted, says).await;
     }
@@ -269,15 +229,11 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_or_offline_an_error() {
     };
     let mut other = body();
     other[5] ^= 1;
-    let neighbour = home
-        .path()
-        .join("hugging-face/hub/models--o--other/blobs/a");
+    let neighbour = cache.0.with_file_name("models--o--other").join("blobs/a");
+    let leads_out = "leads out of its repository's folder";
     for (what, target) in [
-        (
-            "leads out of its repository's folder",
-            put(&home.path().join("secret")),
-        ),
-        ("leads out of its repository's folder", put(&neighbour)),
+        (leads_out, put(&home.path().join("secret"))),
+        (leads_out, put(&neighbour)),
         ("has the SHA-256", cache.write("blobs/other", &other)),
         ("has 3 bytes instead of", cache.write("blobs/short", b"abc")),
         ("does not lead to a file", PathBuf::from("../../blobs/gone")),
@@ -290,10 +246,8 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_or_offline_an_error() {
             assert_holds(&folder, &body());
             assert_eq!(source_of(&folder), format!("hub o/r@{COMMIT}"), "{what}");
             assert_eq!(notes.len(), 1, "{what}: {notes:?}");
-            assert_says(
-                &notes[0],
-                &format!("{what} … o/r/weights.bin is downloaded instead"),
-            );
+            let says = format!("{what} … o/r/weights.bin is downloaded instead");
+            assert_says(&notes[0], &says);
             std::fs::remove_dir_all(folder).unwrap();
         }
         let says = format!("{what} … models--o--r … delete that file and run `hf download");
@@ -307,14 +261,11 @@ async fn a_wrong_file_in_the_cache_is_downloaded_instead_or_offline_an_error() {
     let mut damaged = body();
     damaged[9] ^= 1;
     std::fs::write(cache.add_model(), damaged).unwrap();
-    let error = model(&offline(home.path()), &format!("o/r@{COMMIT}"))
-        .await
-        .unwrap_err();
+    let pinned = format!("o/r@{COMMIT}");
+    let error = model(&offline(home.path()), &pinned).await.unwrap_err();
     assert_says(&error, "has the SHA-256");
-    assert!(
-        entries(home.path()).is_empty(),
-        "a linked file is no partial download"
-    );
+    // A linked file is no partial download.
+    assert!(entries(home.path()).is_empty());
 }
 
 #[tokio::test]
@@ -332,16 +283,11 @@ async fn nothing_writes_into_a_file_of_the_cache() {
     let before = states();
 
     // A file has the receipt's name.
-    let mut wanted = manifest(
-        &body(),
-        vec![Source::Hub {
-            repo: "o/r".to_owned(),
-            revision: COMMIT.to_owned(),
-            include: vec!["weights.bin".to_owned(), "other.json".to_owned()],
-            dataset: false,
-            rename: BTreeMap::from([("other.json".to_owned(), "fetched.json".to_owned())]),
-        }],
+    let (include, names) = (
+        ["weights.bin", "other.json"],
+        [("other.json", "fetched.json")],
     );
+    let mut wanted = manifest(&body(), vec![renaming(COMMIT, &include, &names, false)]);
     wanted.files.push(File {
         path: "fetched.json".to_owned(),
         size: 9,
@@ -372,9 +318,7 @@ async fn a_cache_on_another_file_system_is_copied() {
     let other = tempfile::tempdir_in("/dev/shm").ok();
     let device = |path: &Path| path.metadata().unwrap().dev();
     let Some(other) = other.filter(|other| device(home.path()) != device(other.path())) else {
-        println!(
-            "SKIPPED: a copy from another file system; /dev/shm is not writable, or on the same one"
-        );
+        println!("SKIPPED: a copy from another file system, which /dev/shm is not here");
         return;
     };
     let content = Shared::new(other.path()).add(COMMIT, "weights.bin", &body());

