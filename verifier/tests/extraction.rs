@@ -13,7 +13,7 @@ use datasets::{CodeTask, TaskSpec};
 use sandboxes::Limits;
 use serde::Deserialize;
 use verifier::config::Config;
-use verifier::grade::code::{CodeGrader, Extraction, TestMode};
+use verifier::grade::code::{CodeGrader, Extraction, TestMode, Wanted};
 use verifier_api::Verdict;
 
 #[derive(Deserialize)]
@@ -113,7 +113,8 @@ fn each_completion_is_judged_by_the_labelled_program() {
             grading.verdict == Verdict::Correct
         };
         by_old += usize::from(is_right && !accepts(&old));
-        let program = new.program(&task, &completion.completion, false).unwrap();
+        let wanted = Wanted::from(&task);
+        let program = new.program(wanted, &completion.completion).unwrap();
         let is_other = completion
             .program
             .as_ref()

@@ -10,7 +10,7 @@ use bollard::errors::Error;
 use super::engine::engine_failed;
 use super::guest::Meter;
 use super::termination::Termination;
-use crate::Limits;
+use crate::{End, Limits};
 
 /// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm, so a limit here has another number
 /// than one in wasm.
@@ -64,7 +64,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
         }
         let elapsed = started.elapsed().saturating_sub(lost_time);
         if elapsed >= deadline {
-            return Termination::Clock;
+            return Termination::Ended(End::OutOfTime);
         }
         match measure(meters).await {
             Ok(Some(used)) => {
@@ -73,7 +73,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
                     Some(next) => {
                         pause = next.min(deadline - elapsed).clamp(INTERVAL.0, INTERVAL.1);
                     }
-                    None => return Termination::Clock,
+                    None => return Termination::Ended(End::OutOfTime),
                 }
             }
             // A container has ended, and the conversation is about to notice.

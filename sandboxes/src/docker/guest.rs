@@ -10,9 +10,9 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::codec::{Decoder as _, LengthDelimitedCodec};
 
 use super::engine::{Engine, Input, Output, State, engine_failed, with_causes};
-use super::frames::{frame, take};
 use super::termination::Termination;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
@@ -46,6 +46,8 @@ pub(super) struct Guest {
     container: ContainerGuard,
     input: Input,
     output: Output,
+    /// The frames of requests: a length in four bytes, big-endian, and then that many bytes. Answers have the same form.
+    frames: LengthDelimitedCodec,
     /// The end of standard output that is not a whole frame yet.
     buffer: BytesMut,
     /// The start of the program's output.
@@ -174,6 +176,7 @@ impl Guest {
             container,
             input,
             output,
+            frames: LengthDelimitedCodec::new(),
             buffer: BytesMut::new(),
             printed: Vec::new(),
             max_printed: 0,
@@ -272,8 +275,13 @@ impl Guest {
     ///
     /// # Errors
     /// How the guest ended, if it did.
+    ///
+    /// # Panics
+    /// If it is longer than 4 GiB. Everything that the host sends is shorter.
     pub(super) async fn send(&mut self, answer: &[u8]) -> Result<(), Termination> {
-        let sent = match self.input.write_all(&frame(answer)).await {
+        let length = u32::try_from(answer.len()).expect("a job or an argument is far below 4 GiB");
+        let frame = [&length.to_be_bytes()[..], answer].concat();
+        let sent = match self.input.write_all(&frame).await {
             Ok(()) => self.input.flush().await,
             error => error,
         };
@@ -309,8 +317,10 @@ impl Guest {
         mut stderr: Option<&mut String>,
     ) -> Result<Bytes, Termination> {
         loop {
-            match take(&mut self.buffer, longest) {
-                Ok(Some(request)) => return Ok(request),
+            // A frame that is too long is refused as soon as its length is known.
+            self.frames.set_max_frame_length(longest);
+            match self.frames.decode(&mut self.buffer) {
+                Ok(Some(request)) => return Ok(request.freeze()),
                 Ok(None) => {}
                 Err(_) => return Err(too_long()),
             }

@@ -7,8 +7,10 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
+
+use futures::executor::block_on;
+use tokio::sync::Semaphore;
 
 use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
 use super::process::{Process, TimeLimit};
@@ -29,10 +31,8 @@ const START_MARGIN: u32 = 2;
 pub struct Compiler {
     program: Program,
     bounds: Bounds,
-    /// Processes at a time.
-    processes: usize,
-    running: Mutex<usize>,
-    ended: Condvar,
+    /// A permit for each process that may run at a time.
+    permits: Semaphore,
     start_times: StartTimes,
 }
 
@@ -43,9 +43,7 @@ impl Compiler {
         Self {
             program,
             bounds,
-            processes: processes.max(1),
-            running: Mutex::new(0),
-            ended: Condvar::new(),
+            permits: Semaphore::new(processes.max(1)),
             start_times: StartTimes::default(),
         }
     }
@@ -60,31 +58,6 @@ impl Compiler {
             None => clock,
         };
         TimeLimit { work, clock }
-    }
-
-    /// Waits until there is room for another process.
-    fn enter(&self) -> Running<'_> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut running = self
-            .ended
-            .wait_while(running, |running| *running >= self.processes)
-            .unwrap_or_else(PoisonError::into_inner);
-        *running += 1;
-        Running(self)
-    }
-}
-
-/// A process that runs, or is about to.
-struct Running<'a>(&'a Compiler);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        *self
-            .0
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.ended.notify_one();
     }
 }
 
@@ -119,7 +92,7 @@ impl Lean for Compiler {
             words = with_files_appended(&words, &text(&folder.path().join(MODULE)));
         }
 
-        let _running = self.enter();
+        let _permit = block_on(self.permits.acquire());
         let imports = imports(header, body);
         let time = self.time_limit(imports, seconds);
         let command = self

@@ -31,19 +31,13 @@ impl Program {
         shown: &[&Path],
         writable: Option<&Path>,
     ) -> Command {
-        let mut command = match self.jail {
-            Jail::Bubblewrap => {
-                let mut shown: Vec<PathBuf> = shown.iter().map(PathBuf::from).collect();
-                shown.extend(self.needs(words));
-                let view = View {
-                    shown,
-                    writable,
-                    secrets: &self.secrets,
-                };
-                jail::bubblewrap(words, &view)
-            }
-            Jail::None => jail::no_jail(words),
+        let shown = shown.iter().map(PathBuf::from);
+        let view = View {
+            shown: shown.chain(self.needs(words)).collect(),
+            writable,
+            secrets: &self.secrets,
         };
+        let mut command = self.jail.command(words, &view);
         // This process's environment may contain secrets, such as a token, which a proof must not see.
         command.env_clear();
         command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));

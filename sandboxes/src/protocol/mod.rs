@@ -9,6 +9,8 @@ pub mod marshal;
 pub(crate) mod test_instance;
 pub(crate) mod whole_program;
 
+use crate::{End, SandboxError};
+
 pub(crate) use candidate::Candidate;
 pub(crate) use test_instance::{Reply, TestInstance};
 
@@ -60,6 +62,26 @@ pub(crate) enum Broken {
     /// The watch ended the run.
     #[error("the watch ended the run")]
     Watched,
+}
+
+impl Broken {
+    /// How a run ends whose conversation cannot continue.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] if that says nothing about the program.
+    pub(crate) fn end(self) -> Result<End, SandboxError> {
+        match self {
+            Broken::Protocol(_) => Ok(End::Died(self.to_string())),
+            Broken::Fuel => Ok(End::OutOfFuel),
+            Broken::Watched => Ok(End::Watched),
+            Broken::Task(problem) => Err(SandboxError::Unusable(problem)),
+        }
+    }
+}
+
+/// The end of a program whose instance stops while the host expects further requests.
+pub(crate) fn broken_off() -> End {
+    End::Died("the program broke the conversation off".to_owned())
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::{Input, Output};
 use super::{TURN, WasmSandbox};
-use crate::protocol::{Candidate, TestInstance, arguments, whole_program};
+use crate::protocol::{Broken, Candidate, TestInstance, arguments, broken_off, whole_program};
 use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
@@ -55,7 +55,7 @@ impl WasmSandbox {
             let mut guest = self.start(HostCall::candidate(candidate), request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = end(candidate, outcome)?;
+            let end = candidate.end(outcome.err().map(Termination::end))?;
             let calls = candidate.take_results();
             Ok(report(&mut guest, calls, end))
         })
@@ -73,10 +73,8 @@ impl WasmSandbox {
             let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
             let mut candidate = self.start(host_call, request).await?;
             let outcome = candidate.turn(TURN).await;
-            let loaded = end(
-                candidate.conversation().map_err(|stop| broken(&stop))?,
-                outcome,
-            )?;
+            let conversation = candidate.conversation().map_err(|stop| broken(&stop))?;
+            let loaded = conversation.end(outcome.err().map(Termination::end))?;
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
@@ -85,17 +83,13 @@ impl WasmSandbox {
                 .start(HostCall::Tests(Box::new(instance_pair)), request)
                 .await?;
             let outcome = guest.turn(TURN).await;
-            let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
+            let fuel = guest.used();
             let HostCall::Tests(instance_pair) = &mut guest.data().host_call else {
-                return Err(broken(&Termination::Protocol("no instance for the tests")));
+                let stop = Broken::Protocol("no instance for the tests").into();
+                return Err(broken(&stop));
             };
             let test_instance = &mut instance_pair.test_instance;
-            let end = match (test_instance.unloadable(), outcome) {
-                (Some((kind, message)), _) => End::Unloadable { kind, message },
-                (None, _) if test_instance.completed() => test_instance.end(),
-                (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
-                (None, Err(stop)) => stop.end()?,
-            };
+            let end = test_instance.end(outcome.err().map(Termination::end))?;
             let calls = test_instance.take_results();
             let Some(candidate) = &mut instance_pair.candidate else {
                 // The tests stopped while it waited for an answer.
@@ -103,13 +97,11 @@ impl WasmSandbox {
                     calls,
                     end,
                     fuel,
-                    peak_memory: peak,
                     stdout: String::new(),
                 });
             };
             let mut run = report(candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
-            run.peak_memory = run.peak_memory.max(peak);
             Ok(run)
         })
     }
@@ -137,7 +129,7 @@ impl WasmSandbox {
                 _ if guest.data().stdout.exceeded() => End::TooMuchOutput,
                 (Some(end), Ok(_) | Err(Termination::Exit(_))) => end,
                 (_, Err(stop)) => stop.end()?,
-                (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
+                (None, Ok(_)) => broken_off(),
             };
             Ok(report(&mut guest, Vec::new(), end))
         })
@@ -178,22 +170,11 @@ fn broken(stop: &Termination) -> SandboxError {
     Deferred::Failed(what).into()
 }
 
-/// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-fn end(candidate: &Candidate, outcome: Result<i32, Termination>) -> Result<End, SandboxError> {
-    Ok(match (candidate.unloadable(), outcome) {
-        (Some((kind, message)), _) => End::Unloadable { kind, message },
-        (None, _) if candidate.completed() => End::Completed,
-        (None, Err(stop)) => stop.end()?,
-        (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
-    })
-}
-
 fn report(guest: &mut Guest, calls: Vec<Call>, end: End) -> Run {
     Run {
         calls,
         end,
         fuel: guest.used(),
-        peak_memory: guest.data().memory_limiter.peak(),
         stdout: guest.data().stdout.text(),
     }
 }

@@ -39,29 +39,16 @@ impl StoreData {
             stdout: Output::new(limits.output),
             stderr: Output::new(limits.output),
             host_call,
-            memory_limiter: MemoryLimiter {
-                limit: limits.memory,
-                peak: 0,
-            },
+            memory_limiter: MemoryLimiter(limits.memory),
             tank: None,
             memory: None,
         }
     }
 }
 
-/// The memory limit. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
+/// The memory limit, in bytes. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
 /// limit each allocation is.
-pub(super) struct MemoryLimiter {
-    limit: u64,
-    peak: u64,
-}
-
-impl MemoryLimiter {
-    /// Peak size of the linear memory so far, in bytes.
-    pub(super) fn peak(&self) -> u64 {
-        self.peak
-    }
-}
+pub(super) struct MemoryLimiter(u64);
 
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
@@ -70,11 +57,9 @@ impl ResourceLimiter for MemoryLimiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let desired = desired as u64;
-        if desired > self.limit || maximum.is_some_and(|maximum| desired > maximum as u64) {
+        if desired as u64 > self.0 || maximum.is_some_and(|maximum| desired > maximum) {
             return Err(Termination::Memory.into());
         }
-        self.peak = self.peak.max(desired);
         Ok(true)
     }
 

@@ -1,4 +1,4 @@
-use datasets::{LeanTask, ProgramTask, ProgramTest};
+use datasets::{LeanTask, MathTask, ProgramTask, ProgramTest};
 
 use super::*;
 use crate::service::tests::settings;

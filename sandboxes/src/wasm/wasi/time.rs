@@ -17,60 +17,61 @@ const RANDOM_BYTE_PRICE: u64 = 16;
 const SUBSCRIPTIONS: i32 = 64;
 
 pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
-    linker.func_wrap(
-        MODULE,
-        "clock_res_get",
-        |caller: GuestCaller<'_>, _clock: i32, at: i32| {
-            with(caller, |view| view.write_u64(at, 1_000))
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "clock_time_get",
-        |mut caller: GuestCaller<'_>, clock: i32, _precision: i64, at: i32| {
-            let work = used(&mut caller);
-            with(caller, |view| {
-                let elapsed = view.data.clock.elapsed(work);
-                let now = match clock {
-                    0 => Clock::calendar(elapsed),
-                    1..=3 => elapsed,
-                    _ => return Err(errno::INVAL),
-                };
-                view.write_u64(at, now)
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "poll_oneoff",
-        |mut caller: GuestCaller<'_>, subscriptions: i32, events: i32, count: i32, ready: i32| {
-            let work = used(&mut caller);
-            with(caller, |view| {
-                poll(view, work, subscriptions, events, count, ready)
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "random_get",
-        |mut caller: GuestCaller<'_>, at: i32, length: i32| {
-            let bytes = u64::from(length as u32);
-            charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
-            with(caller, |view| {
-                let (bytes, data) = view.target(at, length)?;
-                data.random.fill(bytes);
-                Ok(())
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "proc_exit",
-        |_: GuestCaller<'_>, status: i32| -> wasmtime::Result<()> {
-            Err(Termination::Exit(status).into())
-        },
-    )?;
+    linker.func_wrap(MODULE, "clock_res_get", clock_res_get)?;
+    linker.func_wrap(MODULE, "clock_time_get", clock_time_get)?;
+    linker.func_wrap(MODULE, "poll_oneoff", poll_oneoff)?;
+    linker.func_wrap(MODULE, "random_get", random_get)?;
+    linker.func_wrap(MODULE, "proc_exit", proc_exit)?;
     Ok(())
+}
+
+fn clock_res_get(caller: GuestCaller<'_>, _clock: i32, at: i32) -> wasmtime::Result<i32> {
+    with(caller, |view| view.write_u64(at, 1_000))
+}
+
+fn clock_time_get(
+    mut caller: GuestCaller<'_>,
+    clock: i32,
+    _precision: i64,
+    at: i32,
+) -> wasmtime::Result<i32> {
+    let work = used(&mut caller);
+    with(caller, |view| {
+        let elapsed = view.data.clock.elapsed(work);
+        let now = match clock {
+            0 => Clock::calendar(elapsed),
+            1..=3 => elapsed,
+            _ => return Err(errno::INVAL),
+        };
+        view.write_u64(at, now)
+    })
+}
+
+fn random_get(mut caller: GuestCaller<'_>, at: i32, length: i32) -> wasmtime::Result<i32> {
+    let bytes = u64::from(length as u32);
+    charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
+    with(caller, |view| {
+        let (bytes, data) = view.target(at, length)?;
+        data.random.fill(bytes);
+        Ok(())
+    })
+}
+
+fn proc_exit(_: GuestCaller<'_>, status: i32) -> wasmtime::Result<()> {
+    Err(Termination::Exit(status).into())
+}
+
+fn poll_oneoff(
+    mut caller: GuestCaller<'_>,
+    subscriptions: i32,
+    events: i32,
+    count: i32,
+    ready: i32,
+) -> wasmtime::Result<i32> {
+    let work = used(&mut caller);
+    with(caller, |view| {
+        poll(view, work, subscriptions, events, count, ready)
+    })
 }
 
 /// Sleeping takes no real time: the virtual clock jumps to the earliest event, and every subscription is reported as ready.
