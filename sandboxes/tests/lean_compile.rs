@@ -21,6 +21,11 @@ const SHORT: Bounds = Bounds {
     memory_mib: 500,
 };
 
+/// No jail, and the one that works here.
+fn jails() -> impl Iterator<Item = Jail> {
+    [Some(Jail::None), jail()].into_iter().flatten()
+}
+
 fn stand_in_for_lean(jail: Jail) -> Program {
     let mut program = program("stand_in_lean.py", jail);
     program.command.push("--json".to_owned());
@@ -91,7 +96,7 @@ fn an_error_is_an_answer_and_a_crash_is_not() {
 
 #[test]
 fn a_compilation_past_its_deadline_is_ended() {
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         let lean = Compiler::new(stand_in_for_lean(jail), SHORT, 1);
         assert_eq!(lean.compile("", "hang").unwrap_err(), LeanError::Timeout(3));
     }
@@ -105,7 +110,7 @@ fn a_file_that_loops_gets_little_more_than_the_measured_time_for_starting_lean()
         start_seconds: 600,
         memory_mib: 500,
     };
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         let lean = Compiler::new(stand_in_for_lean(jail), bounds, 1);
         lean.compile("import A", "say one").unwrap();
         let error = lean.compile("import A", "spin").unwrap_err();
@@ -122,7 +127,7 @@ fn processes_and_memory_that_no_process_shows_are_limited() {
         };
         Compiler::new(stand_in_for_lean(jail), bounds, 1).compile("", body)
     };
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         let crowd = Err(LeanError::TooMany(64, "processes"));
         assert_eq!(compile(jail, 8_000, "crowd"), crowd);
         for body in ["conceal", "behead"] {
@@ -139,7 +144,7 @@ fn a_process_that_hides_its_open_files_is_ended() {
         println!("SKIPPED: hidden files: no process hides them from root");
         return;
     }
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         assert_eq!(lean(jail).compile("", "hide"), Err(LeanError::Hidden));
     }
 }
@@ -147,7 +152,7 @@ fn a_process_that_hides_its_open_files_is_ended() {
 /// Some memory is counted for no process. If it fills the machine, no other process should be ended for it.
 #[test]
 fn a_process_is_the_first_that_the_system_ends_without_memory() {
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         let messages = messages(&lean(jail), "", "wait");
         assert_eq!(texts(&messages), [(1, "ended first without memory")]);
     }
@@ -226,7 +231,7 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_the_files_that_the_program_nam
 fn a_process_gets_leans_variables_and_no_others() {
     // Cargo sets some variables for the tests that it starts.
     let is_cargos = |name: &str| name.starts_with("CARGO");
-    for jail in [Some(Jail::None), jail()].into_iter().flatten() {
+    for jail in jails() {
         let mut program = stand_in_for_lean(jail);
         program.env = vec![("GIVEN".to_owned(), "1".to_owned())];
         let messages = messages(&Compiler::new(program, BOUNDS, 1), "", "variables");
@@ -256,8 +261,7 @@ fn second_checker(jail: Jail) -> SecondChecker {
 
 #[test]
 fn a_checker_reads_the_compiled_module_and_can_object_to_it() {
-    let jails = [Some(Jail::None), jail()];
-    for jail in jails.into_iter().flatten() {
+    for jail in jails() {
         let second_checker = second_checker(jail);
         let compiled = lean(jail).compile("", "say fine").unwrap();
         assert_eq!(compiled.files, [b"compiled".to_vec()]);

@@ -13,15 +13,12 @@ use futures::executor::block_on;
 use tokio::sync::Semaphore;
 
 use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
-use super::process::{Process, TimeLimit};
+use super::process::{MAX_WRITTEN_MIB, Process, TimeLimit};
 use super::start_times::{StartTimes, imports};
 use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, Severity, split};
 
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
-
-/// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
-pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
 /// How much longer than the shortest measured start another may take, in processor time.
 const START_MARGIN: u32 = 2;
@@ -95,16 +92,11 @@ impl Lean for Compiler {
         let _permit = block_on(self.permits.acquire());
         let imports = imports(header, body);
         let time = self.time_limit(imports, seconds);
-        let command = self
-            .program
-            .command(&words, &[folder.path()], Some(folder.path()));
+        let (jail, memory_mib) = (self.program.jail, self.bounds.memory_mib);
+        let writable = Some(folder.path());
+        let command = self.program.command(&words, folder.path(), writable);
         let started = Instant::now();
-        let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
-        let process = if jailed {
-            process.limit_scratch(folder.path(), MAX_WRITTEN_MIB)
-        } else {
-            process.limit_folder(folder.path(), MAX_WRITTEN_MIB)
-        };
+        let process = Process::start(command, jail, memory_mib, writable)?;
         let (status, out, last_error_line) = process.finish(time)?;
         let (out, appended) = if jailed {
             split_output(out)

@@ -23,17 +23,18 @@ pub struct Program {
 }
 
 impl Program {
-    /// A command that starts `words` in the way this program is started. A jail shows it the folders `shown` and those that its words and variables name, and lets it write
+    /// A command that starts `words` in the way this program is started. A jail shows it the folder `shown` and those that its words and variables name, and lets it write
     /// in `writable`.
     pub(super) fn command(
         &self,
         words: &[String],
-        shown: &[&Path],
+        shown: &Path,
         writable: Option<&Path>,
     ) -> Command {
-        let shown = shown.iter().map(PathBuf::from);
+        let mut shown = vec![shown.to_owned()];
+        shown.extend(self.needs(words));
         let view = View {
-            shown: shown.chain(self.needs(words)).collect(),
+            shown,
             writable,
             secrets: &self.secrets,
         };

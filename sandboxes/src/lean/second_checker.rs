@@ -62,14 +62,15 @@ impl SecondChecker {
 
     /// Runs a program. Returns how it ended and the last line of its output, or else of its error stream.
     fn run(&self, words: &[String], folder: &Path) -> Result<(ExitStatus, String), LeanError> {
-        let mut command = self.lean.command(words, &[folder], None);
+        let mut command = self.lean.command(words, folder, None);
         let mut path = folder.as_os_str().to_owned();
         path.push(":");
         path.push(self.lean.variable("LEAN_PATH").unwrap_or_default());
         command.env("LEAN_PATH", path);
         let clock = Duration::from_secs(self.bounds.start_seconds + self.bounds.seconds);
         let time = TimeLimit { work: clock, clock };
-        let process = Process::start(command, self.lean.jail, self.bounds.memory_mib)?;
+        let (jail, memory_mib) = (self.lean.jail, self.bounds.memory_mib);
+        let process = Process::start(command, jail, memory_mib, None)?;
         let (status, out, last_error_line) = process.finish(time)?;
         let out = String::from_utf8_lossy(&out);
         let last = out

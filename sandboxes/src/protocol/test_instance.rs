@@ -195,24 +195,25 @@ mod tests {
         TestInstance::new(program, "", &tests, None, &Limits::default())
     }
 
-    fn answer(text: &str) -> Result<Reply, Broken> {
-        Ok(Reply::Answer(text.as_bytes().to_vec()))
-    }
-
     #[test]
     fn tests_are_sent_in_order_and_their_calls_reach_the_candidate() {
         let mut instance = instance(&["one", "two"]);
         assert!(instance.answer(b"J").is_ok());
-        assert_eq!(instance.answer(b"L"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer("one"));
-        assert_eq!(
-            instance.answer(b"C[[1],{}]"),
-            Ok(Reply::Call("[[1],{}]".to_owned()))
-        );
-        assert_eq!(instance.answer(b"Vnull"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer("two"));
-        assert_eq!(instance.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer(""));
+        for (request, answer) in [
+            ("L", ""),
+            ("N", "one"),
+            ("C[[1],{}]", "[[1],{}]"),
+            ("Vnull", ""),
+            ("N", "two"),
+            ("E[\"AssertionError\",\"\"]", ""),
+            ("N", ""),
+        ] {
+            let reply = match request.starts_with('C') {
+                true => Reply::Call(answer.to_owned()),
+                false => Reply::Answer(answer.into()),
+            };
+            assert_eq!(instance.answer(request.as_bytes()), Ok(reply));
+        }
         assert_eq!(instance.end(None), Ok(End::Completed));
         assert_eq!(instance.take_results().len(), 2);
     }

@@ -1,11 +1,13 @@
 //! One run: from the request to its outcome.
 
+use std::io::Cursor;
+
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
-use super::wasi::{Input, Output};
+use super::wasi::Output;
 use super::{TURN, WasmSandbox};
 use crate::protocol::{Broken, Candidate, TestInstance, arguments, broken_off, whole_program};
 use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
@@ -116,7 +118,7 @@ impl WasmSandbox {
         let limits = &request.limits;
         let candidate = whole_program::candidate(source, None, limits);
         let data = StoreData {
-            stdin: Input::new(stdin.as_bytes()),
+            stdin: Cursor::new(stdin.as_bytes().to_owned()),
             stdout: Output::refusing(whole_program::max_output(limits)),
             ..self.data(HostCall::candidate(candidate), request)
         };

@@ -1,5 +1,6 @@
 //! The host's data of a guest: everything outside its memory that the guest can see.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use wasmtime::{Memory, ResourceLimiter};
@@ -7,15 +8,15 @@ use wasmtime::{Memory, ResourceLimiter};
 use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::termination::Termination;
-use super::wasi::{Clock, Files, Input, Output, Random};
+use super::wasi::{Clock, Files, Output, random};
 use crate::{Abandoned, Limits};
 
 /// The data of a guest's store.
 pub(super) struct StoreData {
     pub(super) files: Files,
     pub(super) clock: Clock,
-    pub(super) random: Random,
-    pub(super) stdin: Input,
+    pub(super) random: blake3::OutputReader,
+    pub(super) stdin: Cursor<Vec<u8>>,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
     pub(super) host_call: HostCall,
@@ -34,8 +35,8 @@ impl StoreData {
             abandoned: None,
             files: Files::new(library),
             clock: Clock::new(),
-            random: Random::new(),
-            stdin: Input::default(),
+            random: random(),
+            stdin: Cursor::default(),
             stdout: Output::new(limits.output),
             stderr: Output::new(limits.output),
             host_call,

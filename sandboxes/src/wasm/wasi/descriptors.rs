@@ -1,5 +1,7 @@
 //! The imports that work on descriptors and paths.
 
+use std::io::Read as _;
+
 use wasmtime::Linker;
 
 use super::errno::{self, Errno};
@@ -169,7 +171,7 @@ fn read(
         for index in 0..count {
             let (target, data) = view.buffer(buffers, index)?;
             let read = match node {
-                Node::Stream => data.stdin.read(target),
+                Node::Stream => data.stdin.read(target).unwrap_or(0),
                 Node::Library | Node::Folder => data.files.read_at(position, target),
             };
             position += read as u64;

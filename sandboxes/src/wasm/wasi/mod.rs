@@ -16,7 +16,7 @@ use super::fuel::charge;
 use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
-pub(super) use self::virtual_devices::{Clock, Input, Output, Random};
+pub(super) use self::virtual_devices::{Clock, Output, random};
 
 /// The guest that calls an import.
 type GuestCaller<'a> = Caller<'a, StoreData>;
