@@ -75,6 +75,7 @@ struct ContainerGuard {
 impl ContainerGuard {
     /// Why the container ended, now that its connection to the host is closed.
     async fn ended(&self) -> Termination {
+        let failed = |what: &str| Termination::Failed(Deferred::Failed(what.to_owned()).into());
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(5);
         loop {
@@ -102,18 +103,18 @@ impl ContainerGuard {
                     return Termination::Ended(End::Died(describe_exit(status)));
                 }
                 State::Exited { .. } => {
-                    let what = "a container was killed from outside while a program ran in it; judge it again";
-                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
+                    return failed(
+                        "a container was killed from outside while a program ran in it; judge it again",
+                    );
                 }
                 State::Running if self.interruptions != self.engine.interruptions() => {
-                    let what =
-                        "the Docker engine was restarted while a program ran; judge it again";
-                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
+                    return failed(
+                        "the Docker engine was restarted while a program ran; judge it again",
+                    );
                 }
                 State::Running => {
-                    return Termination::Ended(End::Died(
-                        "the program closed its connection to the host".to_owned(),
-                    ));
+                    let how = "the program closed its connection to the host";
+                    return Termination::Ended(End::Died(how.to_owned()));
                 }
             }
             tokio::time::sleep(pause).await;

@@ -7,7 +7,7 @@ use wasmtime::Linker;
 use super::errno::{self, Errno};
 use super::files::{FOLDER, MOUNT, Node};
 use super::memory::View;
-use super::{GuestCaller, MODULE, with};
+use super::{Answer, GuestCaller, MODULE, with};
 use crate::wasm::fuel::charge;
 use crate::wasm::store_data::StoreData;
 
@@ -30,11 +30,11 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-fn fd_close(caller: GuestCaller<'_>, fd: i32) -> wasmtime::Result<i32> {
+fn fd_close(caller: GuestCaller<'_>, fd: i32) -> Answer {
     with(caller, |view| view.data.files.close(fd))
 }
 
-fn fd_fdstat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> wasmtime::Result<i32> {
+fn fd_fdstat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> Answer {
     with(caller, |view| {
         let mut stat = [0_u8; 24];
         stat[0] = kind(view.data.files.node(fd)?);
@@ -43,26 +43,21 @@ fn fd_fdstat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> wasmtime::Result<
     })
 }
 
-fn fd_filestat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> wasmtime::Result<i32> {
+fn fd_filestat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> Answer {
     with(caller, |view| {
         let node = view.data.files.node(fd)?;
         stat(view, node, at)
     })
 }
 
-fn fd_prestat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> wasmtime::Result<i32> {
+fn fd_prestat_get(caller: GuestCaller<'_>, fd: i32, at: i32) -> Answer {
     with(caller, |view| match fd {
         FOLDER => view.write_u64(at, (MOUNT.len() as u64) << 32),
         _ => Err(errno::BADF),
     })
 }
 
-fn fd_prestat_dir_name(
-    caller: GuestCaller<'_>,
-    fd: i32,
-    at: i32,
-    length: i32,
-) -> wasmtime::Result<i32> {
+fn fd_prestat_dir_name(caller: GuestCaller<'_>, fd: i32, at: i32, length: i32) -> Answer {
     with(caller, |view| match fd {
         FOLDER if length as u32 as usize >= MOUNT.len() => view.write(at, MOUNT),
         FOLDER => Err(errno::INVAL),
@@ -70,30 +65,18 @@ fn fd_prestat_dir_name(
     })
 }
 
-fn fd_seek(
-    caller: GuestCaller<'_>,
-    fd: i32,
-    offset: i64,
-    whence: i32,
-    at: i32,
-) -> wasmtime::Result<i32> {
+fn fd_seek(caller: GuestCaller<'_>, fd: i32, offset: i64, whence: i32, at: i32) -> Answer {
     with(caller, |view| {
         let position = view.data.files.seek(fd, offset, whence)?;
         view.write_u64(at, position)
     })
 }
 
-fn fd_tell(caller: GuestCaller<'_>, fd: i32, at: i32) -> wasmtime::Result<i32> {
+fn fd_tell(caller: GuestCaller<'_>, fd: i32, at: i32) -> Answer {
     fd_seek(caller, fd, 0, 1, at)
 }
 
-fn fd_read(
-    caller: GuestCaller<'_>,
-    fd: i32,
-    buffers: i32,
-    count: i32,
-    done: i32,
-) -> wasmtime::Result<i32> {
+fn fd_read(caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done: i32) -> Answer {
     read(caller, fd, buffers, count, None, done)
 }
 
@@ -104,17 +87,11 @@ fn fd_pread(
     count: i32,
     offset: i64,
     done: i32,
-) -> wasmtime::Result<i32> {
+) -> Answer {
     read(caller, fd, buffers, count, Some(offset as u64), done)
 }
 
-fn fd_write(
-    mut caller: GuestCaller<'_>,
-    fd: i32,
-    buffers: i32,
-    count: i32,
-    done: i32,
-) -> wasmtime::Result<i32> {
+fn fd_write(mut caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done: i32) -> Answer {
     let bytes = total(&mut caller, buffers, count)?;
     charge(&mut caller, bytes)?;
     with(caller, |view| {
@@ -150,7 +127,7 @@ fn read(
     count: i32,
     offset: Option<u64>,
     done: i32,
-) -> wasmtime::Result<i32> {
+) -> Answer {
     let bytes = total(&mut caller, buffers, count)?;
     let size = caller.data().files.size();
     charge(&mut caller, bytes.min(size))?;
@@ -197,7 +174,7 @@ fn path_open(
     _inherited: i64,
     _flags: i32,
     at: i32,
-) -> wasmtime::Result<i32> {
+) -> Answer {
     with(caller, |view| {
         let name = view.slice(path, length)?.to_vec();
         // Creating and truncating are refused, and so is writing (the right `fd_write`) to the existing file, as on a read-only mount.
@@ -217,7 +194,7 @@ fn path_filestat_get(
     path: i32,
     length: i32,
     at: i32,
-) -> wasmtime::Result<i32> {
+) -> Answer {
     with(caller, |view| {
         let name = view.slice(path, length)?.to_vec();
         let node = view.data.files.lookup(fd, &name)?;

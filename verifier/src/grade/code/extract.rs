@@ -76,8 +76,7 @@ fn last_block(
         .entry_point
         .is_some_and(|name| program::is_whole(code, name));
     let source = program::assemble(wanted, code, fenced, whole).into_owned();
-    let fault = load_error(sandbox, &source, limits)?;
-    Ok(Some(ExtractedProgram { source, fault }))
+    with_load_error(sandbox, source, limits)
 }
 
 /// The program of a completion that is a whole program; `None` if it is blank.
@@ -92,25 +91,23 @@ pub(super) fn whole_program(
     if source.trim().is_empty() {
         return Ok(None);
     }
-    Ok(Some(ExtractedProgram {
-        source: source.to_owned(),
-        fault: load_error(sandbox, source, limits)?,
-    }))
+    with_load_error(sandbox, source.to_owned(), limits)
 }
 
-/// Why `source` cannot be loaded, by the parser; `None` if the parser finds no error.
-fn load_error(
+/// The program `source`, with the fault that the parser finds in it.
+fn with_load_error(
     sandbox: &dyn Sandbox,
-    source: &str,
+    source: String,
     limits: &Limits,
-) -> Result<Option<Fault>, Stopped> {
+) -> Result<Option<ExtractedProgram>, Stopped> {
     let text = Text {
         header: "",
-        text: source,
+        text: &source,
         loose: false,
     };
     let outline = outline::read(sandbox, &[text], limits)?.pop();
-    Ok(outline.and_then(|outline| outline.fault))
+    let fault = outline.and_then(|outline| outline.fault);
+    Ok(Some(ExtractedProgram { source, fault }))
 }
 
 /// The rule [`Extraction::Program`].

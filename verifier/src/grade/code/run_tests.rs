@@ -166,12 +166,6 @@ impl TestResults {
         !matches!(end, End::Completed | End::Uncalled | End::Watched)
     }
 
-    /// Appends `tests` tests that were not run.
-    pub(super) fn append_not_run(mut self, tests: usize) -> TestResults {
-        self.total += tests;
-        self
-    }
-
     /// Appends the results of later tests.
     pub(super) fn append(mut self, later: TestResults) -> TestResults {
         self.passed += later.passed;

@@ -114,7 +114,12 @@ impl Kernels {
 
     /// A process that has opened the statement's library: a new one, or an idle one if `reuse`.
     fn kernel_for(&self, statement: Statement<'_>, reuse: bool) -> Result<Kernel, CheckFailure> {
-        let ask = RequestKind::statement(statement.axioms, Budget::default());
+        let Budget { steps, terms } = Budget::default();
+        let ask = RequestKind::Statement {
+            followed: statement.axioms == Axioms::Followed,
+            steps,
+            terms,
+        };
         let mut files = vec![statement.theorem.as_bytes()];
         files.extend(statement.module.iter().map(Vec::as_slice));
         if files.iter().any(|file| file.len() > MAX_FILE) {
