@@ -14,8 +14,10 @@ use kernel::{Axioms, Budget, Fault, Library, TheoremCheck};
 use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
 use serde::Deserialize;
 use verifier::grade::Grading;
-use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, LeanSettings};
+use verifier::grade::lean::{AxiomsChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
+
+use crate::lean_kernel::jail;
 
 /// A completion and its expected verdict.
 struct Case {
@@ -145,14 +147,6 @@ fn proofs() -> Vec<(String, String)> {
             (text("id"), text("proof"))
         })
         .collect()
-}
-
-/// The jail, if one works: the tests' own proofs may be judged without it.
-fn jail() -> JailChoice {
-    match Jail::detect() {
-        Jail::Bubblewrap => JailChoice::Bubblewrap,
-        Jail::None => JailChoice::None,
-    }
 }
 
 fn settings(lean: &Path) -> LeanSettings {

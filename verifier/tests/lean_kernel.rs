@@ -91,7 +91,7 @@ fn assert_unavailable_now(grading: &Grading) {
 }
 
 /// The jail that works here.
-fn jail() -> JailChoice {
+pub(crate) fn jail() -> JailChoice {
     match Jail::detect() {
         Jail::Bubblewrap => JailChoice::Bubblewrap,
         Jail::None => {

@@ -7,8 +7,6 @@ use std::sync::{Arc, Mutex};
 use crate::data;
 use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
-use kernel::Axioms;
-use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
 use verifier::grade::Grading;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
@@ -63,18 +61,8 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
     let tasks = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
-    let identity = Identity {
-        backend: "lean".to_owned(),
-        interpreter: String::new(),
-        digest: String::new(),
-    };
-    let grader = LeanGrader::new(
-        Arc::clone(&lean) as Arc<dyn Lean>,
-        Axioms::Followed,
-        LeanSettings::default().headers,
-        Vec::new(),
-        identity,
-    );
+    let shared: Arc<dyn Lean> = Arc::<Recorder>::clone(&lean);
+    let grader = LeanGrader::new(shared, LeanSettings::default().headers);
     for (task, theorem) in &tasks {
         let prompt = template.render(task);
         assert!(prompt.contains("```lean4\nimport Mathlib"), "{prompt}");

@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use futures::executor::block_on;
+use tempfile::TempDir;
 use tokio::sync::Semaphore;
 
 use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
@@ -65,16 +66,10 @@ impl Lean for Compiler {
         body: &str,
         seconds: u64,
     ) -> Result<Compiled, LeanError> {
-        let broken = |error: std::io::Error| {
-            LeanError::Missing(format!(
-                "the folder for its file cannot be created: {error}"
-            ))
-        };
-        let folder = tempfile::tempdir().map_err(broken)?;
+        let header = header.trim_end();
+        let folder = folder_with(&format!("{header}\n\n{body}"), &[])?;
         let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let header = header.trim_end();
-        std::fs::write(path("lean"), format!("{header}\n\n{body}")).map_err(broken)?;
         let mut words = self.program.command.clone();
         words.extend([
             "-R".to_owned(),
@@ -126,6 +121,24 @@ impl Lean for Compiler {
         };
         Ok(Compiled { messages, files })
     }
+}
+
+/// A folder with the source of [`MODULE`] and the files of its compiled form.
+pub(super) fn folder_with(source: &str, files: &[Vec<u8>]) -> Result<TempDir, LeanError> {
+    let create = || -> std::io::Result<TempDir> {
+        let folder = tempfile::tempdir()?;
+        let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
+        std::fs::write(path("lean"), source)?;
+        for (extension, bytes) in EXTENSIONS.iter().zip(files) {
+            std::fs::write(path(extension), bytes)?;
+        }
+        Ok(folder)
+    };
+    create().map_err(|error| {
+        LeanError::Missing(format!(
+            "the folder for its file cannot be created: {error}"
+        ))
+    })
 }
 
 /// Reads the files that a process left, up to the first that is missing or not a regular file. A process that runs a proof may have put anything in their place.

@@ -77,20 +77,20 @@ impl Process {
         let mut child = command
             .spawn()
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
-        let (mut guard_process, mut folder, mut scratch) = (None, None, Vec::new());
-        let mut output_mib = MAX_OUTPUT_MIB;
-        match (jail, writable) {
-            (Jail::None, writable) => {
-                guard_process = guard(child.id());
-                folder = writable.map(Path::to_owned);
-            }
+        let guard = match jail {
+            Jail::None => guard(child.id()),
             // Bubblewrap dies with this process.
-            (Jail::Bubblewrap, None) => {}
-            (Jail::Bubblewrap, Some(writable)) => {
-                scratch = jail::scratch(writable);
-                output_mib += MAX_WRITTEN_MIB;
-            }
-        }
+            Jail::Bubblewrap => None,
+        };
+        let (folder, scratch) = match (jail, writable) {
+            (Jail::None, folder) => (folder.map(Path::to_owned), Vec::new()),
+            (Jail::Bubblewrap, Some(folder)) => (None, jail::scratch(folder)),
+            (Jail::Bubblewrap, None) => (None, Vec::new()),
+        };
+        let output_mib = match scratch.is_empty() {
+            true => MAX_OUTPUT_MIB,
+            false => MAX_OUTPUT_MIB + MAX_WRITTEN_MIB,
+        };
         // Few pieces are queued, so that a process that writes faster than this one reads has to wait.
         let (sender, pieces) = sync_channel(16);
         if let Some(stream) = child.stdout.take() {
@@ -102,7 +102,7 @@ impl Process {
         Ok(Self {
             child,
             started,
-            guard: guard_process,
+            guard,
             pieces,
             memory_mib,
             output_mib,

@@ -234,13 +234,8 @@ mod tests {
             variable("ELAN_TOOLCHAIN", "v4.28.0"),
             variable("LC_ALL", "C"),
         ];
-        assert_eq!(
-            program.inherited_from(variables.into_iter()),
-            [
-                variable("ELAN_TOOLCHAIN", "v4.28.0"),
-                variable("LEAN_SYSROOT", "/opt/lean"),
-            ]
-        );
+        let inherited = [variables[3].clone(), variables[0].clone()];
+        assert_eq!(program.inherited_from(variables.into_iter()), inherited);
     }
 
     #[test]
@@ -251,18 +246,9 @@ mod tests {
         ];
         let program = program(&variables);
         let needs = program.needs(&["/opt/lean/bin/lean".to_owned(), "run.js".to_owned()]);
-        for wanted in [
-            "/proof",
-            "/proof/run.js",
-            "/proof/lib",
-            "/lake/mathlib",
-            "/opt/lean",
-            "/opt/elan",
-        ] {
-            assert!(
-                needs.contains(&PathBuf::from(wanted)),
-                "{wanted}: {needs:?}"
-            );
+        let wanted = "/proof /proof/run.js /proof/lib /lake/mathlib /opt/lean /opt/elan";
+        for wanted in wanted.split(' ').map(PathBuf::from) {
+            assert!(needs.contains(&wanted), "{wanted:?}: {needs:?}");
         }
     }
 

@@ -83,13 +83,3 @@ impl Broken {
 pub(crate) fn broken_off() -> End {
     End::Died("the program broke the conversation off".to_owned())
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_guests_source_is_ascii_so_that_its_json_form_is_a_python_literal() {
-        assert!(HARNESS.is_ascii() && IMPORTS.is_ascii());
-    }
-}

@@ -10,7 +10,7 @@ use super::termination::Termination;
 use super::wasi::Output;
 use super::{TURN, WasmSandbox};
 use crate::protocol::{Broken, Candidate, TestInstance, arguments, broken_off, whole_program};
-use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
+use crate::{Call, Deferred, End, Identity, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
     fn identity(&self) -> &Identity {
@@ -54,7 +54,8 @@ impl WasmSandbox {
     /// Runs the calls of a conversation, in one instance.
     fn answer(&self, candidate: Candidate, request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
-            let mut guest = self.start(HostCall::candidate(candidate), request).await?;
+            let data = self.data(HostCall::candidate(candidate), request);
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let end = candidate.end(outcome.err().map(Termination::end))?;
@@ -73,7 +74,8 @@ impl WasmSandbox {
         run_now(async {
             let question = Question::default();
             let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
-            let mut candidate = self.start(host_call, request).await?;
+            let data = self.data(host_call, request);
+            let mut candidate = self.start(data, request).await?;
             let outcome = candidate.turn(TURN).await;
             let conversation = candidate.conversation().map_err(|stop| broken(&stop))?;
             let loaded = conversation.end(outcome.err().map(Termination::end))?;
@@ -81,9 +83,8 @@ impl WasmSandbox {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
             let instance_pair = InstancePair::new(test_instance, candidate, question);
-            let mut guest = self
-                .start(HostCall::Tests(Box::new(instance_pair)), request)
-                .await?;
+            let data = self.data(HostCall::Tests(Box::new(instance_pair)), request);
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
             let fuel = guest.used();
             let HostCall::Tests(instance_pair) = &mut guest.data().host_call else {
@@ -123,7 +124,7 @@ impl WasmSandbox {
             ..self.data(HostCall::candidate(candidate), request)
         };
         run_now(async {
-            let mut guest = self.start_with(data, limits).await?;
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let exited = whole_program::end(&candidate.take_results(), usize::MAX);
@@ -137,6 +138,7 @@ impl WasmSandbox {
         })
     }
 
+    /// The data of an instance whose requests `host_call` answers.
     fn data(&self, host_call: HostCall, request: &Request<'_>) -> StoreData {
         StoreData {
             abandoned: request.abandoned.cloned(),
@@ -144,17 +146,8 @@ impl WasmSandbox {
         }
     }
 
-    /// Starts an instance whose requests `host_call` answers.
-    async fn start(
-        &self,
-        host_call: HostCall,
-        request: &Request<'_>,
-    ) -> Result<Guest, SandboxError> {
-        let data = self.data(host_call, request);
-        self.start_with(data, &request.limits).await
-    }
-
-    async fn start_with(&self, data: StoreData, limits: &Limits) -> Result<Guest, SandboxError> {
+    async fn start(&self, data: StoreData, request: &Request<'_>) -> Result<Guest, SandboxError> {
+        let limits = &request.limits;
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {

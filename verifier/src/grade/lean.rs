@@ -13,7 +13,6 @@ mod settings;
 mod snippet;
 mod statement;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use datasets::LeanTask;
@@ -64,25 +63,22 @@ pub struct LeanGrader {
 }
 
 impl LeanGrader {
-    /// A grader from these parts, without an operator's checker. `folders` have the compiled modules that headers import. The kernel runs in this process, which is for
-    /// tests; [`LeanGrader::open`] gives it separate processes.
+    /// A grader for tests, which trusts `headers`. It finds no libraries, and the kernel runs in this process. [`LeanGrader::open`] gives it separate processes.
     #[must_use]
-    pub fn new(
-        lean: Arc<dyn Lean>,
-        axioms: Axioms,
-        headers: Vec<String>,
-        folders: Vec<PathBuf>,
-        identity: sandboxes::Identity,
-    ) -> Self {
+    pub fn new(lean: Arc<dyn Lean>, headers: Vec<String>) -> Self {
         Self {
             lean,
             second_checker: None,
-            axioms,
+            axioms: Axioms::Followed,
             headers,
-            kernel_runner: KernelRunner::in_process(folders),
+            kernel_runner: KernelRunner::in_process(Vec::new()),
             statements: Statements::default(),
             jailed: false,
-            identity,
+            identity: sandboxes::Identity {
+                backend: "lean".to_owned(),
+                interpreter: String::new(),
+                digest: String::new(),
+            },
         }
     }
 

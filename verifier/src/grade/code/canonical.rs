@@ -25,7 +25,8 @@ impl CanonicalResult {
     #[must_use]
     pub fn failure(&self) -> Option<(&str, bool)> {
         let none = self.0.as_ref().err()?;
-        Some((none.detail["reason"].as_str()?, none.retryable))
+        let reason = none.detail["reason"].as_str().unwrap_or_default();
+        Some((reason, none.retryable))
     }
 }
 
