@@ -124,9 +124,12 @@ fi
 if [ "${1:-}" = --lean ]; then
   results=$root/sandboxes/lean/RESULTS.md
   table=$target/lean-results.md
-  RAPID_TEST_LEAN_ALL=1 RAPID_TEST_LEAN_RESULTS=$(realpath -m "$table") cargo test --release --locked --workspace --test all -- lean:: --nocapture
-  sed '/^| theorem/,$d' "$results" >"$table.whole"
-  cat "$table" >>"$table.whole"
+  RAPID_TEST_LEAN_ALL=1 cargo test --release --locked --workspace --test all -- lean:: --nocapture | tee "$table"
+  {
+    sed '/^| theorem/,$d' "$results"
+    printf '| theorem | completion | judged by | verdict | reason |\n| --- | --- | --- | --- | --- |\n'
+    grep '^| ' "$table" | LC_ALL=C sort -t '|' -k 5,5 -k 4,4 -k 2,3
+  } >"$table.whole"
   mv "$table.whole" "$results"
   printf '\n== %s is written\n' "$results"
   exit

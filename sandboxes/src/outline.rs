@@ -24,25 +24,22 @@ pub struct Text<'a> {
     pub loose: bool,
 }
 
-/// What the interpreter read in a text.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Outline {
-    /// It was read.
-    Read {
-        /// The parts of it that are Python: one piece for the whole text, no piece, or, if it is read loosely, some pieces.
-        pieces: Vec<Piece>,
-        /// Why header and text are not a program as they stand.
-        fault: Option<Fault>,
-    },
-    /// The interpreter broke off, or ran out of fuel.
-    Unread,
+/// What the interpreter read in a text, in the form in which `guest/outline.py` writes it. By default it is that of a text that was not read.
+#[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
+pub struct Outline {
+    /// The parts of it that are Python: one piece for the whole text, no piece, or, if it is read loosely, some pieces.
+    pub pieces: Vec<Piece>,
+    /// Why header and text are not a program as they stand.
+    pub fault: Option<Fault>,
 }
 
 /// Some lines of a text that are Python.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 pub struct Piece {
-    /// Numbers of its lines, from 0. A line ends in `\n`.
-    pub lines: Range<usize>,
+    /// Number of its first line, from 0. A line ends in `\n`.
+    first: usize,
+    /// Number of the line after its last.
+    end: usize,
     /// Names that it binds at its top level, by `def`, `class`, an assignment and the like.
     pub defines: Vec<String>,
     /// Names that it imports at its top level.
@@ -51,6 +48,14 @@ pub struct Piece {
     pub uses: Vec<String>,
     /// Whether it continues a statement that the header begins.
     pub continues_header: bool,
+}
+
+impl Piece {
+    /// Numbers of its lines, from 0.
+    #[must_use]
+    pub fn lines(&self) -> Range<usize> {
+        self.first..self.end
+    }
 }
 
 /// The exception that loading a program would raise before any of the program runs.
@@ -108,33 +113,16 @@ pub fn read(
             _ => {}
         }
         if outlines.len() < calls.len() {
-            outlines.push(Outline::Unread);
+            outlines.push(Outline::default());
         }
     }
-    outlines.resize(texts.len(), Outline::Unread);
+    outlines.resize(texts.len(), Outline::default());
     Ok(outlines)
 }
 
-/// A piece as `guest/outline.py` writes it: the first line and the line after the last, then the fields of [`Piece`] in their order.
-#[derive(Deserialize)]
-struct PieceJson(usize, usize, Vec<String>, Vec<String>, Vec<String>, bool);
-
 fn outline(call: &Call) -> Outline {
-    let Call::Returned(json) = call else {
-        return Outline::Unread;
-    };
-    let Ok((pieces, fault)) = serde_json::from_str::<(Vec<PieceJson>, Option<Fault>)>(json) else {
-        return Outline::Unread;
-    };
-    let piece = |PieceJson(first, end, defines, imports, uses, continues_header)| Piece {
-        lines: first..end,
-        defines,
-        imports,
-        uses,
-        continues_header,
-    };
-    Outline::Read {
-        pieces: pieces.into_iter().map(piece).collect(),
-        fault,
+    match call {
+        Call::Returned(json) => serde_json::from_str(json).unwrap_or_default(),
+        Call::Raised { .. } | Call::TooDeepOrLarge => Outline::default(),
     }
 }

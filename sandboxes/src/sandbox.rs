@@ -1,6 +1,5 @@
 //! The trait that every sandbox implements.
 
-use std::fmt;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -21,7 +20,7 @@ pub trait Sandbox: Send + Sync {
 }
 
 /// A request for one run of a sandbox.
-#[derive(Debug, Clone, Copy)]
+#[derive(Clone, Copy)]
 pub struct Request<'a> {
     /// What to do.
     pub work: Work<'a>,
@@ -136,12 +135,6 @@ impl Watch {
     }
 }
 
-impl fmt::Debug for Watch {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Watch")
-    }
-}
-
 /// Whether nobody waits for a run any more. A run in WebAssembly asks each time it has used some fuel, and one in Docker several times a second; it is then
 /// [`Deferred::Abandoned`].
 #[derive(Clone)]
@@ -157,12 +150,6 @@ impl Abandoned {
     #[must_use]
     pub fn is_abandoned(&self) -> bool {
         self.0()
-    }
-}
-
-impl fmt::Debug for Abandoned {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("Abandoned")
     }
 }
 
@@ -209,8 +196,6 @@ pub struct Run {
     pub end: End,
     /// Total fuel used; in Docker, the fuel that the processor time stands for.
     pub fuel: u64,
-    /// Peak size of the linear memory, in bytes; 0 in Docker, where it is not measured.
-    pub peak_memory: u64,
     /// The first bytes that the program wrote to standard output, only for people to read; of a whole program all, with U+FFFD in place of what is not UTF-8.
     pub stdout: String,
 }

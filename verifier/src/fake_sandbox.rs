@@ -102,7 +102,6 @@ pub(crate) fn ended(calls: Vec<Call>, end: End) -> Run {
         calls,
         end,
         fuel: 1_000,
-        peak_memory: 0,
         stdout: String::new(),
     }
 }

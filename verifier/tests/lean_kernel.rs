@@ -10,7 +10,7 @@ use sandboxes::lean::Jail;
 use serde_json::json;
 use verifier::grade::Grading;
 use verifier::grade::lean::{JailChoice, LeanGrader, LeanSettings};
-use verifier_api::Verdict;
+use verifier_api::Verdict::{self, Correct, Incorrect, Memory, Unavailable};
 
 const HEADER: &str = "prelude\n\nuniverse u";
 const PROGRAM: &str = env!("CARGO_BIN_EXE_rapid-verifier");
@@ -41,14 +41,10 @@ impl Bench {
                 std::fs::copy(&file, to.join(file.file_name().unwrap())).unwrap();
             }
         }
+        let script = test_file("stand_in_lean.sh");
+        let command = ["sh", script.to_str().unwrap(), "--json"];
         let settings = LeanSettings {
-            command: [
-                "sh",
-                test_file("stand_in_lean.sh").to_str().unwrap(),
-                "--json",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
+            command: command.map(str::to_owned).to_vec(),
             dir: Some(folder.path().to_owned()),
             headers: vec![HEADER.to_owned()],
             jail,
@@ -76,19 +72,26 @@ impl Bench {
     }
 
     fn assert_right(&self) {
-        let grading = self.grade("proved");
-        assert_eq!(
-            (grading.verdict, &grading.detail),
-            (
-                Verdict::Correct,
-                &json!({ "assurance": "rechecked", "axioms": [] })
-            )
-        );
+        let Grading {
+            verdict, detail, ..
+        } = self.grade("proved");
+        let accepted = json!({ "assurance": "rechecked", "axioms": [] });
+        assert_eq!((verdict, detail), (Correct, accepted));
     }
 }
 
+/// The verdict, and whether it is deterministic.
+fn decided(grading: &Grading) -> (Verdict, bool) {
+    (grading.verdict, grading.deterministic)
+}
+
+/// Asserts that another try may give a verdict.
+fn assert_unavailable_now(grading: &Grading) {
+    assert!(grading.verdict == Unavailable && grading.retryable);
+}
+
 /// The jail that works here.
-fn jail() -> JailChoice {
+pub(crate) fn jail() -> JailChoice {
     match Jail::detect() {
         Jail::Bubblewrap => JailChoice::Bubblewrap,
         Jail::None => {
@@ -144,8 +147,8 @@ fn only_a_correct_proof_is_accepted_and_the_process_is_reused() {
         ] {
             let grading = bench.grade(name);
             assert_eq!(
-                (grading.verdict, grading.deterministic),
-                (Verdict::Incorrect, true),
+                decided(&grading),
+                (Incorrect, true),
                 "{name}: {}",
                 grading.detail
             );
@@ -248,6 +251,10 @@ fn large(bytes: usize) -> Vec<u8> {
     file
 }
 
+fn memory_exceeded(mib: u64) -> String {
+    format!("to check it once more, the kernel needed more than {mib} MiB of memory")
+}
+
 #[test]
 fn a_proof_that_exceeds_the_memory_limit_gets_the_verdict_memory() {
     for (memory_mib, jail) in [(150, jail()), (151, JailChoice::None), (40, jail())] {
@@ -255,23 +262,14 @@ fn a_proof_that_exceeds_the_memory_limit_gets_the_verdict_memory() {
         bench.assert_right();
         bench.set_module("large", &large(60 << 20));
         let grading = bench.grade("large");
-        let why = format!(
-            "to check it once more, the kernel needed more than {memory_mib} MiB of memory"
-        );
-        assert_eq!(
-            (
-                grading.verdict,
-                grading.deterministic,
-                &grading.detail["reason"]
-            ),
-            (Verdict::Memory, false, &json!(why))
-        );
+        assert_eq!(decided(&grading), (Memory, false));
+        assert_eq!(grading.detail["reason"], json!(memory_exceeded(memory_mib)));
         bench.assert_right();
     }
     // With enough memory the module is judged incorrect.
     let bench = Bench::new(2_000, jail(), None);
     bench.set_module("large", &large(60 << 20));
-    assert_eq!(bench.grade("large").verdict, Verdict::Incorrect);
+    assert_eq!(bench.grade("large").verdict, Incorrect);
 }
 
 /// Not a test by itself: a helper process that holds a grader until it is killed.
@@ -327,84 +325,61 @@ fn stand_in(mode: &str) -> tempfile::TempDir {
     folder
 }
 
-/// The grading of a proof by a stand-in with this mode, and the requests that the stand-in got after the first.
-fn judged_by(mode: &str) -> (Grading, Vec<String>) {
+/// The grading of a proof by a stand-in with this mode, and the requests that the stand-in got after the first, separated by spaces.
+fn judged_by(mode: &str) -> (Grading, String) {
     let folder = stand_in(mode);
     let kernel = folder.path().join("kernel");
     let bench = Bench::new(500, JailChoice::None, Some(&kernel));
     let grading = bench.grade("proved");
     let requests = std::fs::read_to_string(folder.path().join("asked")).unwrap();
-    (
-        grading,
-        requests.lines().skip(1).map(str::to_owned).collect(),
-    )
+    let requests: Vec<&str> = requests.lines().skip(1).collect();
+    (grading, requests.join(" "))
 }
 
 #[test]
 fn a_proof_that_ends_the_process_twice_gets_a_verdict_and_is_never_unavailable() {
     let failed = "the kernel failed on this proof; please report it with the proof";
-    let memory = "to check it once more, the kernel needed more than 500 MiB of memory";
-    let twice = [
-        "statement",
-        "proof",
-        "statement",
-        "proof",
-        "statement",
-        "alone",
-    ];
+    let memory = memory_exceeded(500);
     for (mode, verdict, why) in [
-        ("killed", Verdict::Memory, memory),
-        ("memory", Verdict::Memory, memory),
-        ("stack", Verdict::Incorrect, failed),
-        ("another", Verdict::Incorrect, failed),
-        ("forged", Verdict::Incorrect, failed),
-        ("unfollowed", Verdict::Incorrect, failed),
-        ("long", Verdict::Incorrect, failed),
-        ("babble", Verdict::Incorrect, failed),
+        ("killed", Memory, &memory[..]),
+        ("memory", Memory, &memory),
+        ("stack", Incorrect, failed),
+        ("another", Incorrect, failed),
+        ("forged", Incorrect, failed),
+        ("unfollowed", Incorrect, failed),
+        ("long", Incorrect, failed),
+        ("babble", Incorrect, failed),
     ] {
         let (grading, requests) = judged_by(mode);
-        assert_eq!(
-            (
-                grading.verdict,
-                grading.deterministic,
-                grading.detail["reason"].as_str()
-            ),
-            (verdict, false, Some(why)),
-            "{mode}"
-        );
+        assert_eq!(decided(&grading), (verdict, false), "{mode}");
+        assert_eq!(grading.detail["reason"], json!(why), "{mode}");
+        let twice = "statement proof statement proof statement alone";
         assert_eq!(requests, twice, "{mode}");
     }
 }
 
 #[test]
 fn a_proof_that_a_second_process_checks_gets_its_verdict() {
-    let (grading, requests) = judged_by("killed-once");
-    assert_eq!(
-        (grading.verdict, grading.deterministic),
-        (Verdict::Correct, false)
-    );
-    assert_eq!(requests, ["statement", "proof", "statement", "proof"]);
-    let (grading, requests) = judged_by("well");
-    assert_eq!(
-        (grading.verdict, grading.deterministic),
-        (Verdict::Correct, true)
-    );
-    assert_eq!(requests, ["statement", "proof"]);
-    // A panic is a valid response, so one try is enough.
-    let (grading, _) = judged_by("panic");
-    assert_eq!(
-        (grading.verdict, grading.deterministic),
-        (Verdict::Incorrect, true)
-    );
+    for (mode, decision, expected) in [
+        (
+            "killed-once",
+            (Correct, false),
+            "statement proof statement proof",
+        ),
+        ("well", (Correct, true), "statement proof"),
+        // A panic is a valid response, so one try is enough.
+        ("panic", (Incorrect, true), "statement proof"),
+    ] {
+        let (grading, requests) = judged_by(mode);
+        assert_eq!(decided(&grading), decision, "{mode}");
+        assert_eq!(requests, expected, "{mode}");
+    }
 }
 
 #[test]
 fn a_statement_that_ends_the_process_makes_its_proofs_unavailable() {
     let (grading, _) = judged_by("all");
-    assert_eq!(
-        (grading.verdict, grading.retryable),
-        (Verdict::Unavailable, true)
-    );
+    assert_unavailable_now(&grading);
 }
 
 #[test]
@@ -420,17 +395,12 @@ fn a_kernel_that_cannot_be_started_is_named_with_a_remedy() {
             if choice == JailChoice::Bubblewrap && says != "lean.jail" {
                 continue;
             }
-            let bench = Bench::new(500, choice, Some(&program));
-            let grading = bench.grade("proved");
-            assert_eq!(
-                (grading.verdict, grading.retryable),
-                (Verdict::Unavailable, true)
-            );
+            let grading = Bench::new(500, choice, Some(&program)).grade("proved");
+            assert_unavailable_now(&grading);
             let reason = grading.detail["reason"].as_str().unwrap();
-            assert!(
-                reason.contains(says) && reason.contains(program.to_str().unwrap()),
-                "{reason}"
-            );
+            for says in [says, program.to_str().unwrap()] {
+                assert!(reason.contains(says), "{reason}");
+            }
         }
     }
 }

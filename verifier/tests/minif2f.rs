@@ -7,9 +7,8 @@ use std::sync::{Arc, Mutex};
 use crate::data;
 use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
-use kernel::Axioms;
-use sandboxes::Identity;
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
+use verifier::grade::Grading;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
@@ -62,18 +61,8 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
     let tasks = tasks();
     let template = Template::named("lean4").unwrap();
     let lean = Arc::new(Recorder::default());
-    let identity = Identity {
-        backend: "lean".to_owned(),
-        interpreter: String::new(),
-        digest: String::new(),
-    };
-    let grader = LeanGrader::new(
-        Arc::clone(&lean) as Arc<dyn Lean>,
-        Axioms::Followed,
-        LeanSettings::default().headers,
-        Vec::new(),
-        identity,
-    );
+    let shared: Arc<dyn Lean> = Arc::<Recorder>::clone(&lean);
+    let grader = LeanGrader::new(shared, LeanSettings::default().headers);
     for (task, theorem) in &tasks {
         let prompt = template.render(task);
         assert!(prompt.contains("```lean4\nimport Mathlib"), "{prompt}");
@@ -88,37 +77,23 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
         ] {
             let grading = grader.grade(theorem, &completion);
             // Lean was called, and refused the proof.
-            assert_eq!(
-                grading.verdict,
-                Verdict::Incorrect,
-                "{}: {}",
-                task.id,
-                grading.detail
-            );
+            let Grading {
+                verdict, detail, ..
+            } = grading;
+            assert_eq!(verdict, Verdict::Incorrect, "{}: {detail}", task.id);
             let (header, proof) = lean.0.lock().unwrap().pop().unwrap();
             assert_eq!(header, theorem.header);
             assert!(proof.starts_with(&theorem.statement), "{proof}");
-            assert!(
-                !proof.contains("import") && !proof.contains("sorry"),
-                "{proof}"
-            );
+            let other = ["import", "sorry"].map(|word| proof.contains(word));
+            assert_eq!(other, [false, false], "{proof}");
         }
         let mut inputs = lean.0.lock().unwrap();
         let (_, statement) = inputs.pop().unwrap();
         assert!(inputs.is_empty(), "a statement is compiled once");
         drop(inputs);
-        assert_eq!(
-            statement
-                .trim_end()
-                .strip_suffix("sorry")
-                .unwrap()
-                .trim_end(),
-            theorem.statement.trim_end()
-        );
-        assert!(
-            LeanSettings::default().headers.contains(&theorem.header),
-            "the header of {} is not listed",
-            task.id
-        );
+        let alone = statement.trim_end().strip_suffix("sorry").unwrap();
+        assert_eq!(alone.trim_end(), theorem.statement.trim_end());
+        let listed = LeanSettings::default().headers;
+        assert!(listed.contains(&theorem.header), "{}", task.id);
     }
 }

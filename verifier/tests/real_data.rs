@@ -84,10 +84,9 @@ fn cases(sandbox: &str, data: &Records) -> Vec<LabelledItem> {
     }
     let slowest = |case: &LabelledItem| case.item.task == TaskRef::Named(SLOWEST.to_owned());
     if data.whole && !long() {
-        let share = if sandbox == "docker" {
-            SHARE_IN_DOCKER
-        } else {
-            SHARE
+        let share = match sandbox {
+            "docker" => SHARE_IN_DOCKER,
+            _ => SHARE,
         };
         eprintln!(
             "SKIPPED: all but one in {share} of the solutions and samples of MBPP+ in {sandbox}, and {SLOWEST}; RAPID_TEST_LONG=1 judges them"
@@ -187,21 +186,14 @@ async fn humaneval_solutions_are_correct_as_bodies_and_as_functions_and_an_empty
         };
         let (prefix, whole) = (code.prefix.unwrap(), code.canonical.unwrap());
         let body = whole.strip_prefix(&prefix).unwrap().to_owned();
-        right.push(item(&task.id, body));
-        right.push(item(
-            &task.id,
-            format!("The function:\n```python\n{whole}```\n"),
-        ));
+        let answer = format!("The function:\n```python\n{whole}```\n");
+        right.extend([body, answer].map(|text| item(&task.id, text)));
         wrong.push(item(&task.id, "    pass\n".to_owned()));
     }
     let running = Running::start(&folder, "wasm").await;
     for (items, verdict) in [(right, Verdict::Correct), (wrong, Verdict::Incorrect)] {
-        let others: Vec<Judgement> = running
-            .judge(items)
-            .await
-            .into_iter()
-            .filter(|judgement| judgement.verdict != verdict)
-            .collect();
+        let mut others = running.judge(items).await;
+        others.retain(|judgement| judgement.verdict != verdict);
         assert!(others.is_empty(), "not {verdict:?}: {others:#?}");
     }
 }
@@ -225,30 +217,16 @@ async fn each_answer_of_math_500_equals_itself_and_not_the_next_one() {
     let answers = math_500(&data);
     let running = Running::start(&data.folder, "none").await;
     let boxed = |answer: &str| format!("So the answer is $\\boxed{{{answer}}}$.");
-    let own_answers = running
-        .judge(
-            answers
-                .iter()
-                .map(|(id, answer)| item(id, boxed(answer)))
-                .collect(),
-        )
-        .await;
-    let unequal: Vec<&Judgement> = own_answers
-        .iter()
-        .filter(|judgement| judgement.verdict != Verdict::Correct)
-        .collect();
+    let own = answers.iter().map(|(id, answer)| item(id, boxed(answer)));
+    let mut unequal = running.judge(own.collect()).await;
+    unequal.retain(|judgement| judgement.verdict != Verdict::Correct);
     let max_unequal = if data.whole { 4 } else { 0 };
     assert!(unequal.len() <= max_unequal, "{unequal:#?}");
     // Each task with the next task's answer.
     let shifted = answers.iter().zip(answers.iter().cycle().skip(1));
-    let neighbours = running
-        .judge(
-            shifted
-                .clone()
-                .map(|((id, _), (_, other))| item(id, boxed(other)))
-                .collect(),
-        )
-        .await;
+    let others = shifted.clone();
+    let others = others.map(|((id, _), (_, other))| item(id, boxed(other)));
+    let neighbours = running.judge(others.collect()).await;
     let accepted: Vec<(&str, &str)> = shifted
         .zip(&neighbours)
         .filter(|(((_, a), (_, b)), judgement)| judgement.verdict == Verdict::Correct && a != b)

@@ -10,7 +10,7 @@ use bollard::errors::Error;
 use super::engine::engine_failed;
 use super::guest::Meter;
 use super::termination::Termination;
-use crate::Limits;
+use crate::{End, Limits};
 
 /// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm, so a limit here has another number
 /// than one in wasm.
@@ -64,7 +64,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
         }
         let elapsed = started.elapsed().saturating_sub(lost_time);
         if elapsed >= deadline {
-            return Termination::Clock;
+            return Termination::Ended(End::OutOfTime);
         }
         match measure(meters).await {
             Ok(Some(used)) => {
@@ -73,7 +73,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
                     Some(next) => {
                         pause = next.min(deadline - elapsed).clamp(INTERVAL.0, INTERVAL.1);
                     }
-                    None => return Termination::Clock,
+                    None => return Termination::Ended(End::OutOfTime),
                 }
             }
             // A container has ended, and the conversation is about to notice.
@@ -142,49 +142,36 @@ mod tests {
         Duration::from_secs_f64(seconds)
     }
 
-    fn progress() -> Progress {
-        Progress {
-            allowed: seconds(10.0),
-            last_active: (Duration::ZERO, Duration::ZERO),
-        }
-    }
-
     #[test]
-    fn processor_time_ends_a_run_and_time_alone_does_not() {
-        let mut progress = progress();
-        for second in 1..1000 {
-            // A machine so busy that the program gets a fiftieth of a processor.
-            let elapsed = f64::from(second) * 0.4;
-            assert!(
-                progress
-                    .check(seconds(elapsed), seconds(elapsed * 0.02))
-                    .is_some()
-            );
+    fn processor_time_ends_a_run_and_so_does_waiting_but_a_busy_machine_does_not() {
+        // Of a machine so busy that the program gets a fiftieth of a processor.
+        let mut busy: Vec<(f64, f64)> = (1..1000)
+            .map(|second| f64::from(second) * 0.4)
+            .map(|elapsed| (elapsed, elapsed * 0.02))
+            .collect();
+        busy.push((500.0, 10.0));
+        let waiting = vec![(10.0, 6.0), (14.0, 6.01), (18.0, 6.02), (21.0, 6.02)];
+        for checks in [busy, waiting] {
+            let mut progress = Progress {
+                allowed: seconds(10.0),
+                last_active: (Duration::ZERO, Duration::ZERO),
+            };
+            let ended = |(elapsed, used)| progress.check(seconds(elapsed), seconds(used)).is_none();
+            let last = checks.len() - 1;
+            assert_eq!(checks.into_iter().position(ended), Some(last));
         }
-        assert_eq!(progress.check(seconds(500.0), seconds(10.0)), None);
-    }
-
-    #[test]
-    fn a_program_that_waits_for_ever_is_ended() {
-        let mut progress = progress();
-        assert!(progress.check(seconds(10.0), seconds(6.0)).is_some());
-        assert!(progress.check(seconds(14.0), seconds(6.01)).is_some());
-        assert!(progress.check(seconds(18.0), seconds(6.02)).is_some());
-        assert_eq!(progress.check(seconds(21.0), seconds(6.02)), None);
     }
 
     #[test]
     fn a_program_that_works_a_little_and_waits_is_ended_within_minutes() {
-        assert_eq!(deadline(seconds(10.0), 900.0), seconds(200.0));
-        // A task whose canonical solution takes minutes.
-        assert_eq!(deadline(seconds(100.0), 900.0), seconds(900.0));
-        assert_eq!(deadline(seconds(1000.0), 2000.0), seconds(4000.0));
-        assert_eq!(deadline(seconds(0.1), 900.0), IDLE);
-    }
-
-    #[test]
-    fn fuel_and_processor_time_convert_into_each_other() {
-        assert_eq!(allowed(20_000_000_000), Duration::from_secs(10));
-        assert_eq!(fuel(Duration::from_secs(10)), 20_000_000_000);
+        for (allowed, backstop, expected) in [
+            (10.0, 900.0, 200.0),
+            // A task whose canonical solution takes minutes.
+            (100.0, 900.0, 900.0),
+            (1000.0, 2000.0, 4000.0),
+            (0.1, 900.0, IDLE.as_secs_f64()),
+        ] {
+            assert_eq!(deadline(seconds(allowed), backstop), seconds(expected));
+        }
     }
 }

@@ -32,6 +32,17 @@ const STACK: i64 = 64 << 20;
 /// Processors, in billionths.
 const PROCESSORS: i64 = 1_000_000_000;
 
+/// The variables of a container.
+const ENVIRONMENT: [&str; 7] = [
+    "PATH=/usr/local/bin:/usr/bin:/bin",
+    "HOME=/tmp",
+    "LANG=C.UTF-8",
+    "PYTHONHASHSEED=0",
+    "OPENBLAS_NUM_THREADS=1",
+    "OMP_NUM_THREADS=1",
+    "MKL_NUM_THREADS=1",
+];
+
 /// The container that one program runs in.
 pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> ContainerCreateBody {
     let memory = i64::try_from(settings.memory).unwrap_or(i64::MAX);
@@ -86,29 +97,15 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
         runtime: settings.runtime.clone(),
         ..HostConfig::default()
     };
-    let command = [
-        "/bin/sh", "-c", SHELL, "sh", "python3", "-s", "-P", "-B", "-c", START,
-    ];
+    let command = ["-c", SHELL, "sh", "python3", "-s", "-P", "-B", "-c", START];
     ContainerCreateBody {
         image: Some(image.to_owned()),
         hostname: Some("sandbox".to_owned()),
         user: Some(USER.to_owned()),
         working_dir: Some("/tmp".to_owned()),
-        entrypoint: Some(command[..1].iter().map(|&word| word.to_owned()).collect()),
-        cmd: Some(command[1..].iter().map(|&word| word.to_owned()).collect()),
-        env: Some(
-            [
-                "PATH=/usr/local/bin:/usr/bin:/bin",
-                "HOME=/tmp",
-                "LANG=C.UTF-8",
-                "PYTHONHASHSEED=0",
-                "OPENBLAS_NUM_THREADS=1",
-                "OMP_NUM_THREADS=1",
-                "MKL_NUM_THREADS=1",
-            ]
-            .map(str::to_owned)
-            .to_vec(),
-        ),
+        entrypoint: Some(vec!["/bin/sh".to_owned()]),
+        cmd: Some(command.map(str::to_owned).to_vec()),
+        env: Some(ENVIRONMENT.map(str::to_owned).to_vec()),
         attach_stdin: Some(true),
         attach_stdout: Some(true),
         attach_stderr: Some(true),

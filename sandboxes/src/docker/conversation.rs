@@ -70,31 +70,6 @@ pub(super) async fn converse(
     }
 }
 
-/// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-pub(super) fn end<T>(
-    candidate: &Candidate,
-    outcome: Result<T, Termination>,
-) -> Result<End, SandboxError> {
-    match (candidate.unloadable(), outcome) {
-        (Some((kind, message)), _) => Ok(End::Unloadable { kind, message }),
-        (None, _) if candidate.completed() => Ok(End::Completed),
-        (None, Err(stop)) => end_of_stop(stop),
-        (None, Ok(_)) => Ok(broken_off()),
-    }
-}
-
-pub(super) fn broken_off() -> End {
-    End::Died("the program broke the conversation off".to_owned())
-}
-
-pub(super) fn end_of_stop(stop: Termination) -> Result<End, SandboxError> {
-    match stop {
-        Termination::Ended(end) => Ok(end),
-        Termination::Clock => Ok(End::OutOfTime),
-        Termination::Failed(error) => Err(error),
-    }
-}
-
 pub(super) async fn report(
     meters: &[Meter],
     calls: Vec<Call>,
@@ -117,7 +92,6 @@ pub(super) async fn report(
         calls,
         end,
         fuel: clock::fuel(time),
-        peak_memory: 0,
         stdout,
     }
 }

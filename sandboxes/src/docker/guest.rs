@@ -10,9 +10,9 @@ use futures::{FutureExt as _, StreamExt as _};
 use tokio::io::AsyncWriteExt as _;
 use tokio::runtime::Handle;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio_util::codec::{Decoder as _, LengthDelimitedCodec};
 
 use super::engine::{Engine, Input, Output, State, engine_failed, with_causes};
-use super::frames::{frame, take};
 use super::termination::Termination;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
@@ -46,6 +46,8 @@ pub(super) struct Guest {
     container: ContainerGuard,
     input: Input,
     output: Output,
+    /// The frames of requests: a length in four bytes, big-endian, and then that many bytes. Answers have the same form.
+    frames: LengthDelimitedCodec,
     /// The end of standard output that is not a whole frame yet.
     buffer: BytesMut,
     /// The start of the program's output.
@@ -73,6 +75,7 @@ struct ContainerGuard {
 impl ContainerGuard {
     /// Why the container ended, now that its connection to the host is closed.
     async fn ended(&self) -> Termination {
+        let failed = |what: &str| Termination::Failed(Deferred::Failed(what.to_owned()).into());
         let mut waited = Duration::ZERO;
         let mut pause = Duration::from_millis(5);
         loop {
@@ -100,18 +103,18 @@ impl ContainerGuard {
                     return Termination::Ended(End::Died(describe_exit(status)));
                 }
                 State::Exited { .. } => {
-                    let what = "a container was killed from outside while a program ran in it; judge it again";
-                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
+                    return failed(
+                        "a container was killed from outside while a program ran in it; judge it again",
+                    );
                 }
                 State::Running if self.interruptions != self.engine.interruptions() => {
-                    let what =
-                        "the Docker engine was restarted while a program ran; judge it again";
-                    return SandboxError::from(Deferred::Failed(what.to_owned())).into();
+                    return failed(
+                        "the Docker engine was restarted while a program ran; judge it again",
+                    );
                 }
                 State::Running => {
-                    return Termination::Ended(End::Died(
-                        "the program closed its connection to the host".to_owned(),
-                    ));
+                    let how = "the program closed its connection to the host";
+                    return Termination::Ended(End::Died(how.to_owned()));
                 }
             }
             tokio::time::sleep(pause).await;
@@ -174,6 +177,7 @@ impl Guest {
             container,
             input,
             output,
+            frames: LengthDelimitedCodec::new(),
             buffer: BytesMut::new(),
             printed: Vec::new(),
             max_printed: 0,
@@ -272,8 +276,13 @@ impl Guest {
     ///
     /// # Errors
     /// How the guest ended, if it did.
+    ///
+    /// # Panics
+    /// If it is longer than 4 GiB. Everything that the host sends is shorter.
     pub(super) async fn send(&mut self, answer: &[u8]) -> Result<(), Termination> {
-        let sent = match self.input.write_all(&frame(answer)).await {
+        let length = u32::try_from(answer.len()).expect("a job or an argument is far below 4 GiB");
+        let frame = [&length.to_be_bytes()[..], answer].concat();
+        let sent = match self.input.write_all(&frame).await {
             Ok(()) => self.input.flush().await,
             error => error,
         };
@@ -309,8 +318,10 @@ impl Guest {
         mut stderr: Option<&mut String>,
     ) -> Result<Bytes, Termination> {
         loop {
-            match take(&mut self.buffer, longest) {
-                Ok(Some(request)) => return Ok(request),
+            // A frame that is too long is refused as soon as its length is known.
+            self.frames.set_max_frame_length(longest);
+            match self.frames.decode(&mut self.buffer) {
+                Ok(Some(request)) => return Ok(request.freeze()),
                 Ok(None) => {}
                 Err(_) => return Err(too_long()),
             }

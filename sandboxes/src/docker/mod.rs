@@ -8,7 +8,6 @@ mod clock;
 mod container;
 mod conversation;
 mod engine;
-mod frames;
 mod guest;
 mod owner;
 mod parsing_containers;

@@ -4,9 +4,10 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
 use super::clock::overrun;
-use super::conversation::{converse, end, prepare, report};
+use super::conversation::{converse, prepare, report};
 use super::guest::Guest;
 use super::pool::Pool;
+use super::termination::Termination;
 use crate::protocol::Candidate;
 use crate::{End, Limits, Run, SandboxError};
 
@@ -117,7 +118,7 @@ impl ParsingContainer {
             outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
             stop = overrun(&meters, self.limits) => Err(stop),
         };
-        let end = end(&self.candidate, outcome)?;
+        let end = self.candidate.end(outcome.err().map(Termination::end))?;
         let calls = self.candidate.take_results();
         self.request = b"N";
         self.reading += started.elapsed();

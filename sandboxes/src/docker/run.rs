@@ -5,13 +5,13 @@ use std::time::Instant;
 
 use super::DockerSandbox;
 use super::clock::overrun;
-use super::conversation::{broken_off, converse, end, end_of_stop, prepare, read, report};
+use super::conversation::{converse, prepare, read, report};
 use super::guest::{Guest, Meter};
 use super::pool::Pool;
 use super::termination::Termination;
 use crate::protocol::test_instance::{NO_QUESTION, call_answer};
 use crate::protocol::{
-    Broken, Candidate, Reply, TestInstance, arguments, is_answered, whole_program,
+    Broken, Candidate, Reply, TestInstance, arguments, broken_off, is_answered, whole_program,
 };
 use crate::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
@@ -38,8 +38,8 @@ impl Sandbox for DockerSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 let candidate = Candidate::calling(program, calls, request.watch, &limits);
-                let results = |candidate: &mut Candidate, outcome| {
-                    let end = end(candidate, outcome)?;
+                let results = |candidate: &mut Candidate, outcome: Result<(), Termination>| {
+                    let end = candidate.end(outcome.err().map(Termination::end))?;
                     Ok((candidate.take_results(), end))
                 };
                 let run = run_program(pool, candidate, limits, results);
@@ -62,12 +62,12 @@ impl Sandbox for DockerSandbox {
                 whole_program::check(stdin)?;
                 let candidate = whole_program::candidate(source, Some(stdin), &limits);
                 let output = whole_program::max_output(&limits);
-                let results = move |candidate: &mut Candidate, outcome| {
+                let results = move |candidate: &mut Candidate, outcome: Result<(), Termination>| {
                     let exited = whole_program::end(&candidate.take_results(), output);
                     let end = match (exited, outcome) {
                         (Some(exited), Ok(())) => exited,
                         (None, Ok(())) => broken_off(),
-                        (_, Err(stop)) => end_of_stop(stop)?,
+                        (_, Err(stop)) => stop.end()?,
                     };
                     Ok((Vec::new(), end))
                 };
@@ -162,7 +162,7 @@ async fn run_tests(
     let mut loaded = None;
     let talk = async {
         let outcome = converse(&mut program, &mut candidate, b"J").await;
-        let end = end(&candidate, outcome).map_err(Termination::Failed)?;
+        let end = candidate.end(outcome.err().map(Termination::end))?;
         if end != End::Completed {
             loaded = Some(end);
             return Ok(());
@@ -173,12 +173,9 @@ async fn run_tests(
         outcome = talk => outcome,
         stop = overrun(&meters, limits) => Err(stop),
     };
-    let end = match (loaded, test_instance.unloadable(), outcome) {
-        (Some(end), _, _) => end,
-        (None, Some((kind, message)), _) => End::Unloadable { kind, message },
-        (None, None, _) if test_instance.completed() => test_instance.end(),
-        (None, None, Err(stop)) => end_of_stop(stop)?,
-        (None, None, Ok(())) => End::Died("the tests were broken off".to_owned()),
+    let end = match loaded {
+        Some(end) => end,
+        None => test_instance.end(outcome.err().map(Termination::end))?,
     };
     let calls = test_instance.take_results();
     Ok(report(&meters, calls, end, started, program.printed()).await)

@@ -7,19 +7,19 @@ use std::fs::File;
 use std::io::Read as _;
 use std::os::unix::fs::OpenOptionsExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Condvar, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
+use futures::executor::block_on;
+use tempfile::TempDir;
+use tokio::sync::Semaphore;
+
 use super::jail_output::{EXTENSIONS, split_output, with_files_appended};
-use super::process::{Process, TimeLimit};
+use super::process::{MAX_WRITTEN_MIB, Process, TimeLimit};
 use super::start_times::{StartTimes, imports};
 use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, Severity, split};
 
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
-
-/// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
-pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 
 /// How much longer than the shortest measured start another may take, in processor time.
 const START_MARGIN: u32 = 2;
@@ -29,10 +29,8 @@ const START_MARGIN: u32 = 2;
 pub struct Compiler {
     program: Program,
     bounds: Bounds,
-    /// Processes at a time.
-    processes: usize,
-    running: Mutex<usize>,
-    ended: Condvar,
+    /// A permit for each process that may run at a time.
+    permits: Semaphore,
     start_times: StartTimes,
 }
 
@@ -43,9 +41,7 @@ impl Compiler {
         Self {
             program,
             bounds,
-            processes: processes.max(1),
-            running: Mutex::new(0),
-            ended: Condvar::new(),
+            permits: Semaphore::new(processes.max(1)),
             start_times: StartTimes::default(),
         }
     }
@@ -61,31 +57,6 @@ impl Compiler {
         };
         TimeLimit { work, clock }
     }
-
-    /// Waits until there is room for another process.
-    fn enter(&self) -> Running<'_> {
-        let running = self.running.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut running = self
-            .ended
-            .wait_while(running, |running| *running >= self.processes)
-            .unwrap_or_else(PoisonError::into_inner);
-        *running += 1;
-        Running(self)
-    }
-}
-
-/// A process that runs, or is about to.
-struct Running<'a>(&'a Compiler);
-
-impl Drop for Running<'_> {
-    fn drop(&mut self) {
-        *self
-            .0
-            .running
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner) -= 1;
-        self.0.ended.notify_one();
-    }
 }
 
 impl Lean for Compiler {
@@ -95,16 +66,10 @@ impl Lean for Compiler {
         body: &str,
         seconds: u64,
     ) -> Result<Compiled, LeanError> {
-        let broken = |error: std::io::Error| {
-            LeanError::Missing(format!(
-                "the folder for its file cannot be created: {error}"
-            ))
-        };
-        let folder = tempfile::tempdir().map_err(broken)?;
+        let header = header.trim_end();
+        let folder = folder_with(&format!("{header}\n\n{body}"), &[])?;
         let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
         let text = |path: &Path| path.to_string_lossy().into_owned();
-        let header = header.trim_end();
-        std::fs::write(path("lean"), format!("{header}\n\n{body}")).map_err(broken)?;
         let mut words = self.program.command.clone();
         words.extend([
             "-R".to_owned(),
@@ -119,19 +84,14 @@ impl Lean for Compiler {
             words = with_files_appended(&words, &text(&folder.path().join(MODULE)));
         }
 
-        let _running = self.enter();
+        let _permit = block_on(self.permits.acquire());
         let imports = imports(header, body);
         let time = self.time_limit(imports, seconds);
-        let command = self
-            .program
-            .command(&words, &[folder.path()], Some(folder.path()));
+        let (jail, memory_mib) = (self.program.jail, self.bounds.memory_mib);
+        let writable = Some(folder.path());
+        let command = self.program.command(&words, folder.path(), writable);
         let started = Instant::now();
-        let process = Process::start(command, self.program.jail, self.bounds.memory_mib)?;
-        let process = if jailed {
-            process.limit_scratch(folder.path(), MAX_WRITTEN_MIB)
-        } else {
-            process.limit_folder(folder.path(), MAX_WRITTEN_MIB)
-        };
+        let process = Process::start(command, jail, memory_mib, writable)?;
         let (status, out, last_error_line) = process.finish(time)?;
         let (out, appended) = if jailed {
             split_output(out)
@@ -161,6 +121,24 @@ impl Lean for Compiler {
         };
         Ok(Compiled { messages, files })
     }
+}
+
+/// A folder with the source of [`MODULE`] and the files of its compiled form.
+pub(super) fn folder_with(source: &str, files: &[Vec<u8>]) -> Result<TempDir, LeanError> {
+    let create = || -> std::io::Result<TempDir> {
+        let folder = tempfile::tempdir()?;
+        let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
+        std::fs::write(path("lean"), source)?;
+        for (extension, bytes) in EXTENSIONS.iter().zip(files) {
+            std::fs::write(path(extension), bytes)?;
+        }
+        Ok(folder)
+    };
+    create().map_err(|error| {
+        LeanError::Missing(format!(
+            "the folder for its file cannot be created: {error}"
+        ))
+    })
 }
 
 /// Reads the files that a process left, up to the first that is missing or not a regular file. A process that runs a proof may have put anything in their place.

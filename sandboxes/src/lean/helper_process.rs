@@ -9,13 +9,15 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::Jail;
-use super::jail::{self, View};
+use super::jail::View;
 use super::process_tree::{self, process_tree};
 
 /// Bytes from the end of the error stream that are stored, since they state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
 /// How often the time of an answer is checked.
 const TICK: Duration = Duration::from_millis(200);
+/// Wall-clock time for an answer, in multiples of the processor time, for a machine that does other things too.
+const CLOCK_FACTOR: u32 = 5;
 /// How long a process that has closed its streams, or whose input has ended, may take to end.
 const LEAVING: Duration = Duration::from_secs(2);
 
@@ -30,15 +32,6 @@ pub struct HelperCommand {
     pub shown: Vec<PathBuf>,
     /// Files that a jail hides from it.
     pub secrets: Vec<PathBuf>,
-}
-
-/// Time for an answer. An answer is late if either limit is exceeded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub struct Allowance {
-    /// Processor time of the process tree.
-    pub processor: Duration,
-    /// Wall-clock time.
-    pub clock: Duration,
 }
 
 /// How a process ended.
@@ -82,10 +75,9 @@ const DISMISSED: End = End {
 pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Sends the allowances of answers to the keeper. Dropping it dismisses the keeper.
-    due: Option<Sender<Option<Allowance>>>,
+    /// Sends the time limits of answers to the keeper. Dropping it dismisses the keeper.
+    due: Option<Sender<Option<Duration>>>,
     keeper: Option<JoinHandle<End>>,
-    id: u32,
 }
 
 impl HelperProcess {
@@ -101,7 +93,7 @@ impl HelperProcess {
         let keeper = std::thread::Builder::new()
             .name("lean-helper".to_owned())
             .spawn(move || keep(&mut command, &started, &dues))?;
-        let (stdin, stdout, id) = start
+        let (stdin, stdout) = start
             .recv()
             .map_err(|_| io::Error::other("its thread ended"))??;
         Ok(Self {
@@ -109,15 +101,14 @@ impl HelperProcess {
             stdout,
             due: Some(due),
             keeper: Some(keeper),
-            id,
         })
     }
 
-    /// From now on an answer is due within this time; with `None`, no answer is due.
-    pub fn allow(&self, allowance: Option<Allowance>) {
+    /// From now on an answer is due within this processor time of the process tree; with `None`, no answer is due.
+    pub fn allow(&self, processor: Option<Duration>) {
         if let Some(due) = &self.due {
             // If the keeper has ended, it has ended the process too. The reader of the answer then notices.
-            let _ = due.send(allowance);
+            let _ = due.send(processor);
         }
     }
 
@@ -127,12 +118,6 @@ impl HelperProcess {
         self.keeper
             .as_ref()
             .is_some_and(|keeper| !keeper.is_finished())
-    }
-
-    /// The id of the process that was started: the jail's, if it has one.
-    #[must_use]
-    pub fn id(&self) -> u32 {
-        self.id
     }
 
     /// Ends it if it has not ended by itself, and returns how it ended.
@@ -172,18 +157,13 @@ impl Read for HelperProcess {
 }
 
 fn command(launch: &HelperCommand) -> Command {
-    let mut command = match launch.jail {
-        Jail::Bubblewrap => {
-            let program = launch.words.iter().take(1).map(PathBuf::from);
-            let view = View {
-                shown: launch.shown.iter().cloned().chain(program).collect(),
-                writable: None,
-                secrets: &launch.secrets,
-            };
-            jail::bubblewrap(&launch.words, &view)
-        }
-        Jail::None => jail::no_jail(&launch.words),
+    let program = launch.words.iter().take(1).map(PathBuf::from);
+    let view = View {
+        shown: launch.shown.iter().cloned().chain(program).collect(),
+        writable: None,
+        secrets: &launch.secrets,
     };
+    let mut command = launch.jail.command(&launch.words, &view);
     command.env_clear();
     // `bwrap` is found through it.
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
@@ -196,13 +176,13 @@ fn command(launch: &HelperCommand) -> Command {
     command
 }
 
-type Started = io::Result<(ChildStdin, ChildStdout, u32)>;
+type Started = io::Result<(ChildStdin, ChildStdout)>;
 
 /// Starts a process and waits until it has ended.
 fn keep(
     command: &mut Command,
     started: &SyncSender<Started>,
-    dues: &Receiver<Option<Allowance>>,
+    dues: &Receiver<Option<Duration>>,
 ) -> End {
     let spawned = command.spawn().and_then(|mut child| {
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
@@ -218,7 +198,7 @@ fn keep(
         }
     };
     let stderr = std::thread::spawn(move || read_end(stderr));
-    let _ = started.send(Ok((stdin, stdout, child.id())));
+    let _ = started.send(Ok((stdin, stdout)));
     let late = wait_until_overdue(&child, dues);
     let status = if late {
         None
@@ -243,19 +223,20 @@ struct Due {
     since: Instant,
     /// Processor time that was used before the answer was due. It is read at the first tick, since few answers take that long.
     used: Option<Duration>,
-    allowance: Allowance,
+    /// Processor time for it.
+    processor: Duration,
 }
 
 impl Due {
     fn is_over(&mut self, used: Duration) -> bool {
         let before = *self.used.get_or_insert(used);
-        self.since.elapsed() >= self.allowance.clock
-            || used.saturating_sub(before) >= self.allowance.processor
+        self.since.elapsed() >= self.processor * CLOCK_FACTOR
+            || used.saturating_sub(before) >= self.processor
     }
 }
 
 /// Waits until an answer is overdue, or the process is no longer needed. Returns whether an answer is overdue.
-fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool {
+fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Duration>>) -> bool {
     let mut due: Option<Due> = None;
     loop {
         let received = match due {
@@ -263,11 +244,11 @@ fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Allowance>>) -> bool
             Some(_) => dues.recv_timeout(TICK),
         };
         match received {
-            Ok(allowance) => {
-                due = allowance.map(|allowance| Due {
+            Ok(processor) => {
+                due = processor.map(|processor| Due {
                     since: Instant::now(),
                     used: None,
-                    allowance,
+                    processor,
                 });
             }
             Err(RecvTimeoutError::Disconnected) => return false,

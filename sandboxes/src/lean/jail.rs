@@ -29,6 +29,19 @@ impl Jail {
         }
     }
 
+    /// A command that starts `words` in this jail, which shows them the files of `view`.
+    pub(super) fn command(self, words: &[String], view: &View<'_>) -> Command {
+        match self {
+            Jail::Bubblewrap => bubblewrap(words, view),
+            Jail::None => {
+                let mut words = words.iter();
+                let mut command = Command::new(words.next().map_or("", String::as_str));
+                command.args(words);
+                command
+            }
+        }
+    }
+
     /// Its name.
     #[must_use]
     pub fn name(self) -> &'static str {
@@ -46,14 +59,6 @@ fn works(mut command: Command) -> bool {
         .stderr(Stdio::null())
         .status()
         .is_ok_and(|status| status.success())
-}
-
-/// A command that starts `words` without a jail.
-pub(super) fn no_jail(words: &[String]) -> Command {
-    let mut words = words.iter();
-    let mut command = Command::new(words.next().map_or("", String::as_str));
-    command.args(words);
-    command
 }
 
 /// The arguments that prevent a process from creating namespaces of its own, in which it could mount any amount of memory. Empty if bubblewrap is older than 0.8.
@@ -117,7 +122,7 @@ pub(super) fn has_too_many_files(id: u32, folders: &[PathBuf]) -> bool {
 }
 
 /// The command that starts `words` in bubblewrap.
-pub(super) fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
+fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
     let emptied = emptied();
     let size = SCRATCH_BYTES.to_string();
     let mut command = Command::new("bwrap");

@@ -18,7 +18,7 @@ mod start_times;
 use serde::{Deserialize, Serialize};
 
 pub use compile::Compiler;
-pub use helper_process::{Allowance, End, EndCause, HelperCommand, HelperProcess};
+pub use helper_process::{End, EndCause, HelperCommand, HelperProcess};
 pub use jail::Jail;
 pub use program::Program;
 pub use project::Project;

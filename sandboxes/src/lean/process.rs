@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 use super::process_tree::{self, Member, pid, process_tree};
 use super::{Jail, LeanError, jail};
 
+/// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
+pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
 /// Bytes from the end of the error stream that are stored, since they state why a process ended.
@@ -48,20 +50,22 @@ pub(super) struct Process {
     memory_mib: u64,
     /// MiB of output that are read.
     output_mib: u64,
-    /// A folder on a disk that it may write in, and how many MiB.
-    folder: Option<(PathBuf, u64)>,
-    /// Folders in its jail's memory that it may write in, and how many MiB each has.
-    scratch: Option<(Vec<PathBuf>, u64)>,
+    /// A folder on a disk that it may write in.
+    folder: Option<PathBuf>,
+    /// Folders in its jail's memory that it may write in.
+    scratch: Vec<PathBuf>,
     /// The end of its error stream.
     stderr: Vec<u8>,
 }
 
 impl Process {
-    /// Starts `command`, which starts a program in `jail`, in a process group of its own.
+    /// Starts `command`, which starts a program in `jail`, in a process group of its own. It is ended if it writes more than [`MAX_WRITTEN_MIB`] into the `writable` folder. In
+    /// a jail it writes to memory, and appends the files in the folder to its output.
     pub(super) fn start(
         mut command: Command,
         jail: Jail,
         memory_mib: u64,
+        writable: Option<&Path>,
     ) -> Result<Self, LeanError> {
         let name = command.get_program().to_string_lossy().into_owned();
         command
@@ -78,6 +82,15 @@ impl Process {
             // Bubblewrap dies with this process.
             Jail::Bubblewrap => None,
         };
+        let (folder, scratch) = match (jail, writable) {
+            (Jail::None, folder) => (folder.map(Path::to_owned), Vec::new()),
+            (Jail::Bubblewrap, Some(folder)) => (None, jail::scratch(folder)),
+            (Jail::Bubblewrap, None) => (None, Vec::new()),
+        };
+        let output_mib = match scratch.is_empty() {
+            true => MAX_OUTPUT_MIB,
+            false => MAX_OUTPUT_MIB + MAX_WRITTEN_MIB,
+        };
         // Few pieces are queued, so that a process that writes faster than this one reads has to wait.
         let (sender, pieces) = sync_channel(16);
         if let Some(stream) = child.stdout.take() {
@@ -92,24 +105,11 @@ impl Process {
             guard,
             pieces,
             memory_mib,
-            output_mib: MAX_OUTPUT_MIB,
-            folder: None,
-            scratch: None,
+            output_mib,
+            folder,
+            scratch,
             stderr: Vec::new(),
         })
-    }
-
-    /// Also ends it if it writes more than `mib` into `folder`.
-    pub(super) fn limit_folder(mut self, folder: &Path, mib: u64) -> Self {
-        self.folder = Some((folder.to_owned(), mib));
-        self
-    }
-
-    /// As [`Process::limit_folder`], in a jail. The process writes to memory, and appends the files in `folder` to its output.
-    pub(super) fn limit_scratch(mut self, folder: &Path, mib: u64) -> Self {
-        self.scratch = Some((jail::scratch(folder), mib));
-        self.output_mib += mib;
-        self
     }
 
     /// Reads everything up to the end. Returns how it ended, its standard output, and the last line of its error stream.
@@ -210,17 +210,13 @@ impl Process {
         if process_tree::memory_mib(process_tree) + files_mib > self.memory_mib {
             return Err(LeanError::Memory(self.memory_mib));
         }
-        if let Some((folders, mib)) = &self.scratch
-            && process_tree
-                .iter()
-                .any(|member| jail::has_too_many_files(member.thread, folders))
-        {
-            return Err(LeanError::Output(*mib));
+        let has_too_many_files =
+            |member: &Member| jail::has_too_many_files(member.thread, &self.scratch);
+        let written_mib = self.folder.as_deref().map_or(0, written_mib);
+        if process_tree.iter().any(has_too_many_files) || written_mib > MAX_WRITTEN_MIB {
+            return Err(LeanError::Output(MAX_WRITTEN_MIB));
         }
-        match &self.folder {
-            Some((folder, mib)) if written_mib(folder) > *mib => Err(LeanError::Output(*mib)),
-            _ => Ok(()),
-        }
+        Ok(())
     }
 
     fn append_stderr(&mut self, piece: &[u8]) {

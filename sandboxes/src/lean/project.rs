@@ -68,11 +68,20 @@ impl Project {
     /// The program that runs Lean on a file.
     #[must_use]
     pub fn lean(&self, jail: Jail) -> Program {
-        let lean = self.toolchain.join("bin/lean");
-        self.program(
-            vec![lean.to_string_lossy().into_owned(), "--json".to_owned()],
+        let bin = self.toolchain.join("bin");
+        let path = std::env::var("PATH").unwrap_or_default();
+        let text = |path: &Path| path.to_string_lossy().into_owned();
+        Program {
+            command: vec![text(&bin.join("lean")), "--json".to_owned()],
+            env: vec![
+                ("LEAN_PATH".to_owned(), self.libraries.clone()),
+                ("LEAN_SYSROOT".to_owned(), text(&self.toolchain)),
+                ("PATH".to_owned(), format!("{}:{path}", bin.display())),
+            ],
+            dir: Some(self.dir.clone()),
             jail,
-        )
+            secrets: Vec::new(),
+        }
     }
 
     /// The pinned versions of its requirements: the contents of `lean-toolchain` and `lake-manifest.json`.
@@ -80,24 +89,5 @@ impl Project {
     pub fn pins(&self) -> String {
         let read = |name| std::fs::read_to_string(self.dir.join(name)).unwrap_or_default();
         read("lean-toolchain") + &read("lake-manifest.json")
-    }
-
-    fn program(&self, command: Vec<String>, jail: Jail) -> Program {
-        let bin = self.toolchain.join("bin");
-        let path = std::env::var("PATH").unwrap_or_default();
-        Program {
-            command,
-            env: vec![
-                ("LEAN_PATH".to_owned(), self.libraries.clone()),
-                (
-                    "LEAN_SYSROOT".to_owned(),
-                    self.toolchain.to_string_lossy().into_owned(),
-                ),
-                ("PATH".to_owned(), format!("{}:{path}", bin.display())),
-            ],
-            dir: Some(self.dir.clone()),
-            jail,
-            secrets: Vec::new(),
-        }
     }
 }

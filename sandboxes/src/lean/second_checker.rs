@@ -2,12 +2,11 @@
 //!
 //! A checker such as lean4checker or nanoda reads only the compiled module.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use super::compile::MODULE;
-use super::jail_output::EXTENSIONS;
+use super::compile::{MODULE, folder_with};
 use super::process::{Process, TimeLimit};
 use super::{Bounds, Compiled, LeanError, Program};
 
@@ -29,24 +28,13 @@ impl SecondChecker {
     /// # Errors
     /// [`LeanError`] if it gives no answer.
     pub fn objection(&self, file: &str, compiled: &Compiled) -> Result<Option<String>, LeanError> {
-        let broken = |error: std::io::Error| {
-            LeanError::Missing(format!(
-                "the folder for its file cannot be created: {error}"
-            ))
-        };
-        let folder = tempfile::tempdir().map_err(broken)?;
-        let path = |extension: &str| folder.path().join(format!("{MODULE}.{extension}"));
-        let text = |path: PathBuf| path.to_string_lossy().into_owned();
-        std::fs::write(path("lean"), file).map_err(broken)?;
-        for (extension, bytes) in EXTENSIONS.iter().zip(&compiled.files) {
-            std::fs::write(path(extension), bytes).map_err(broken)?;
-        }
-
+        let folder = folder_with(file, &compiled.files)?;
+        let dir = folder.path().to_string_lossy();
         let replace = |word: &String| {
             word.replace("{module}", MODULE)
-                .replace("{file}", &text(path("lean")))
-                .replace("{olean}", &text(path("olean")))
-                .replace("{dir}", &folder.path().to_string_lossy())
+                .replace("{file}", &format!("{dir}/{MODULE}.lean"))
+                .replace("{olean}", &format!("{dir}/{MODULE}.olean"))
+                .replace("{dir}", &dir)
         };
         let words: Vec<String> = self.command.iter().map(replace).collect();
         let (status, last_line) = self.run(&words, folder.path())?;
@@ -62,22 +50,18 @@ impl SecondChecker {
 
     /// Runs a program. Returns how it ended and the last line of its output, or else of its error stream.
     fn run(&self, words: &[String], folder: &Path) -> Result<(ExitStatus, String), LeanError> {
-        let mut command = self.lean.command(words, &[folder], None);
+        let mut command = self.lean.command(words, folder, None);
         let mut path = folder.as_os_str().to_owned();
         path.push(":");
         path.push(self.lean.variable("LEAN_PATH").unwrap_or_default());
         command.env("LEAN_PATH", path);
         let clock = Duration::from_secs(self.bounds.start_seconds + self.bounds.seconds);
         let time = TimeLimit { work: clock, clock };
-        let process = Process::start(command, self.lean.jail, self.bounds.memory_mib)?;
+        let (jail, memory_mib) = (self.lean.jail, self.bounds.memory_mib);
+        let process = Process::start(command, jail, memory_mib, None)?;
         let (status, out, last_error_line) = process.finish(time)?;
         let out = String::from_utf8_lossy(&out);
-        let last = out
-            .trim()
-            .lines()
-            .next_back()
-            .map(str::to_owned)
-            .filter(|line| !line.is_empty());
+        let last = out.trim().lines().next_back().map(str::to_owned);
         Ok((status, last.unwrap_or(last_error_line)))
     }
 }

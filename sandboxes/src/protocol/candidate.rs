@@ -25,8 +25,8 @@ use serde::Serialize;
 use serde::de::IgnoredAny;
 
 use super::marshal::{self, Refused};
-use super::{Broken, SLACK};
-use crate::{Call, Limits, Program, Watch, value_digest};
+use super::{Broken, SLACK, broken_off};
+use crate::{Call, End, Limits, Program, SandboxError, Watch, value_digest};
 
 /// Nesting of a value's JSON. Common parsers accept it.
 const MAX_DEPTH: usize = 120;
@@ -86,7 +86,8 @@ pub(crate) struct Candidate {
     charged: u64,
     /// Fuel of the whole run.
     fuel: u64,
-    unloadable: Option<(String, String)>,
+    /// [`End::Unloadable`], if the program could not be loaded.
+    unloadable: Option<End>,
     watch: Option<Watch>,
 }
 
@@ -168,9 +169,19 @@ impl Candidate {
         self.state == State::Ended
     }
 
-    /// Why the program could not be loaded: the exception's type and message.
-    pub(crate) fn unloadable(&self) -> Option<(String, String)> {
-        self.unloadable.clone()
+    /// How the candidate's part ended. `stopped` is how its instance stopped, unless it had no further request. Whatever happens after the last call was answered is ignored.
+    ///
+    /// # Errors
+    /// That of `stopped`.
+    pub(crate) fn end(
+        &self,
+        stopped: Option<Result<End, SandboxError>>,
+    ) -> Result<End, SandboxError> {
+        match &self.unloadable {
+            Some(end) => Ok(end.clone()),
+            None if self.completed() => Ok(End::Completed),
+            None => stopped.unwrap_or_else(|| Ok(broken_off())),
+        }
     }
 
     /// The results so far.
@@ -226,7 +237,8 @@ impl Candidate {
             }
             (State::Loading, b'L') => self.state = State::Ready,
             (State::Loading, b'U') => {
-                self.unloadable = Some(exception(payload)?);
+                let (kind, message) = exception(payload)?;
+                self.unloadable = Some(End::Unloadable { kind, message });
                 self.state = State::Ended;
             }
             (State::Ready, b'N') if self.binary == Some(Err(Refused)) => {

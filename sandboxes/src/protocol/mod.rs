@@ -9,6 +9,8 @@ pub mod marshal;
 pub(crate) mod test_instance;
 pub(crate) mod whole_program;
 
+use crate::{End, SandboxError};
+
 pub(crate) use candidate::Candidate;
 pub(crate) use test_instance::{Reply, TestInstance};
 
@@ -62,12 +64,22 @@ pub(crate) enum Broken {
     Watched,
 }
 
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_guests_source_is_ascii_so_that_its_json_form_is_a_python_literal() {
-        assert!(HARNESS.is_ascii() && IMPORTS.is_ascii());
+impl Broken {
+    /// How a run ends whose conversation cannot continue.
+    ///
+    /// # Errors
+    /// [`SandboxError::Unusable`] if that says nothing about the program.
+    pub(crate) fn end(self) -> Result<End, SandboxError> {
+        match self {
+            Broken::Protocol(_) => Ok(End::Died(self.to_string())),
+            Broken::Fuel => Ok(End::OutOfFuel),
+            Broken::Watched => Ok(End::Watched),
+            Broken::Task(problem) => Err(SandboxError::Unusable(problem)),
+        }
     }
+}
+
+/// The end of a program whose instance stops while the host expects further requests.
+pub(crate) fn broken_off() -> End {
+    End::Died("the program broke the conversation off".to_owned())
 }

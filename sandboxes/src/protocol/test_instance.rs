@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 
 use super::candidate::{State, check_watch, exception, job, value};
 use super::{Broken, Candidate, SLACK};
-use crate::{Call, End, Limits, Program, Watch};
+use crate::{Call, End, Limits, Program, SandboxError, Watch};
 
 /// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered, or `A` with what it asks), `A` (the answer to
 /// that, after which the same follows) and `X` (a test passes a value that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
@@ -18,7 +18,8 @@ pub(crate) struct TestInstance {
     longest: usize,
     /// Whether the tests have called the program.
     called: bool,
-    unloadable: Option<(String, String)>,
+    /// [`End::Unloadable`], if the prelude raised after it had called the program. It may be the program's fault as well as the task's.
+    unloadable: Option<End>,
     watch: Option<Watch>,
 }
 
@@ -57,27 +58,29 @@ impl TestInstance {
         }
     }
 
-    pub(crate) fn completed(&self) -> bool {
-        self.state == State::Ended && self.tests.is_empty()
-    }
-
-    /// How a run of all tests ended.
-    pub(crate) fn end(&self) -> End {
-        if self.called {
-            End::Completed
-        } else {
-            End::Uncalled
+    /// How the run ended. `stopped` is how its instance stopped, unless it had no further request.
+    ///
+    /// # Errors
+    /// That of `stopped`.
+    pub(crate) fn end(
+        &self,
+        stopped: Option<Result<End, SandboxError>>,
+    ) -> Result<End, SandboxError> {
+        if let Some(end) = &self.unloadable {
+            return Ok(end.clone());
+        }
+        let completed = self.ended() && self.tests.is_empty();
+        match stopped {
+            _ if completed && self.called => Ok(End::Completed),
+            _ if completed => Ok(End::Uncalled),
+            Some(end) => end,
+            None => Ok(End::Died("the tests were broken off".to_owned())),
         }
     }
 
     /// Whether the guest has no further request.
     pub(crate) fn ended(&self) -> bool {
         self.state == State::Ended
-    }
-
-    /// The exception that the prelude raised after it had called the program. It may be the program's fault as well as the task's.
-    pub(crate) fn unloadable(&self) -> Option<(String, String)> {
-        self.unloadable.clone()
     }
 
     pub(crate) fn take_results(&mut self) -> Vec<Call> {
@@ -108,7 +111,7 @@ impl TestInstance {
                         "the task's own test code does not load ({kind}: {message}); correct the task"
                     )));
                 }
-                self.unloadable = Some((kind, message));
+                self.unloadable = Some(End::Unloadable { kind, message });
                 self.state = State::Ended;
             }
             (State::Ready, b'N') => match self.tests.pop_front() {
@@ -192,26 +195,26 @@ mod tests {
         TestInstance::new(program, "", &tests, None, &Limits::default())
     }
 
-    fn answer(text: &str) -> Result<Reply, Broken> {
-        Ok(Reply::Answer(text.as_bytes().to_vec()))
-    }
-
     #[test]
     fn tests_are_sent_in_order_and_their_calls_reach_the_candidate() {
         let mut instance = instance(&["one", "two"]);
         assert!(instance.answer(b"J").is_ok());
-        assert_eq!(instance.answer(b"L"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer("one"));
-        assert_eq!(
-            instance.answer(b"C[[1],{}]"),
-            Ok(Reply::Call("[[1],{}]".to_owned()))
-        );
-        assert_eq!(instance.answer(b"Vnull"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer("two"));
-        assert_eq!(instance.answer(b"E[\"AssertionError\",\"\"]"), answer(""));
-        assert_eq!(instance.answer(b"N"), answer(""));
-        assert!(instance.completed());
-        assert_eq!(instance.end(), End::Completed);
+        for (request, answer) in [
+            ("L", ""),
+            ("N", "one"),
+            ("C[[1],{}]", "[[1],{}]"),
+            ("Vnull", ""),
+            ("N", "two"),
+            ("E[\"AssertionError\",\"\"]", ""),
+            ("N", ""),
+        ] {
+            let reply = match request.starts_with('C') {
+                true => Reply::Call(answer.to_owned()),
+                false => Reply::Answer(answer.into()),
+            };
+            assert_eq!(instance.answer(request.as_bytes()), Ok(reply));
+        }
+        assert_eq!(instance.end(None), Ok(End::Completed));
         assert_eq!(instance.take_results().len(), 2);
     }
 
@@ -225,7 +228,7 @@ mod tests {
         called.answer(b"J").unwrap();
         called.answer(b"C[[],{}]").unwrap();
         called.answer(failed).unwrap();
-        assert!(called.unloadable().is_some() && !called.completed());
+        assert!(matches!(called.end(None), Ok(End::Unloadable { .. })));
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The interpreter's two files.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 
 use crate::SandboxError;
@@ -43,7 +43,7 @@ fn read(path: &Path, magic: &[u8]) -> Result<Vec<u8>, SandboxError> {
     let bytes = std::fs::read(path).map_err(|error| {
         SandboxError::Unusable(format!(
             "{} cannot be read ({error}); {remedy}",
-            PathBuf::from(path).display()
+            path.display()
         ))
     })?;
     if bytes.starts_with(magic) {

@@ -289,29 +289,23 @@ mod tests {
     }
 
     #[test]
-    fn an_old_module_without_its_tag_is_removed_and_the_new_one_is_stored() {
-        let cache = tempfile::tempdir().unwrap();
-        let compiled = Compiled::open(cache.path()).unwrap();
-        for old in ["a.cwasm", "b.cwasm", "c.cwasm"] {
-            fs::write(compiled.folder().join(old), b"old").unwrap();
+    fn a_module_is_stored_whether_old_ones_have_no_tag_or_cannot_be_removed() {
+        for (removable, left) in [(true, MAX_MODULES), (false, 4)] {
+            let cache = tempfile::tempdir().unwrap();
+            let compiled = Compiled::open(cache.path()).unwrap();
+            for old in ["a.cwasm", "b.cwasm", "c.cwasm"] {
+                let old = compiled.folder().join(old);
+                // A folder cannot be removed as a file is, not even by root.
+                match removable {
+                    true => fs::write(old, b"old").unwrap(),
+                    false => fs::create_dir(old).unwrap(),
+                }
+            }
+            store(&compiled).unwrap();
+            let modules = modules(&compiled);
+            assert_eq!(modules.len(), left, "{modules:?}");
+            assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
+            assert!(compiled.folder().join("new.tag").is_file());
         }
-        store(&compiled).unwrap();
-        let modules = modules(&compiled);
-        assert_eq!(modules.len(), MAX_MODULES, "{modules:?}");
-        assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
-        assert!(compiled.folder().join("new.tag").is_file());
-    }
-
-    #[test]
-    fn a_module_is_stored_even_if_an_old_one_cannot_be_removed() {
-        let cache = tempfile::tempdir().unwrap();
-        let compiled = Compiled::open(cache.path()).unwrap();
-        // A folder cannot be removed as a file is, not even by root.
-        for old in ["a.cwasm", "b.cwasm", "c.cwasm"] {
-            fs::create_dir(compiled.folder().join(old)).unwrap();
-        }
-        store(&compiled).unwrap();
-        assert_eq!(modules(&compiled).len(), 4);
-        assert!(compiled.folder().join("new.tag").is_file());
     }
 }

@@ -7,6 +7,7 @@ use wasmtime::{AsContextMut, Caller, Global, Instance, Linker, Val};
 use super::meter::{FUEL, MARK, REFUEL};
 use super::store_data::StoreData;
 use super::termination::Termination;
+use crate::protocol::Broken;
 use crate::{Abandoned, Limits};
 
 /// Fuel between two checks of the wall clock and of whether anyone waits, which is some tens of milliseconds.
@@ -34,7 +35,7 @@ impl Tank {
         let mut global = |name| {
             instance
                 .get_global(&mut store, name)
-                .ok_or(Termination::Protocol("the module is not metered"))
+                .ok_or(Broken::Protocol("the module is not metered"))
         };
         let tank = Tank {
             fuel: global(FUEL)?,
@@ -76,7 +77,7 @@ pub(super) fn used(caller: &mut Caller<'_, StoreData>) -> u64 {
 /// Charges fuel for work that the host does on the guest's behalf: one unit for each copied byte, as for bulk copies in the guest. Other work has its own price.
 ///
 /// # Errors
-/// [`Termination::Fuel`], if less fuel is left.
+/// [`Broken::Fuel`], if less fuel is left.
 pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime::Result<()> {
     let Some(tank) = caller.data().tank else {
         return Ok(());
@@ -86,7 +87,7 @@ pub(super) fn charge(caller: &mut Caller<'_, StoreData>, units: u64) -> wasmtime
         .saturating_sub(i64::try_from(units).unwrap_or(i64::MAX));
     tank.fuel.set(&mut *caller, Val::I64(left))?;
     if left < 0 {
-        return Err(Termination::Fuel.into());
+        return Err(Broken::Fuel.into());
     }
     Ok(())
 }
@@ -98,10 +99,10 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         REFUEL.1,
         |mut caller: Caller<'_, StoreData>| -> wasmtime::Result<()> {
             let Some(tank) = caller.data().tank else {
-                return Err(Termination::Protocol("a guest that runs before it has fuel").into());
+                return Err(Broken::Protocol("a guest that runs before it has fuel").into());
             };
             if tank.is_empty(&mut caller) {
-                return Err(Termination::Fuel.into());
+                return Err(Broken::Fuel.into());
             }
             if tank.started.elapsed().as_secs_f64() > tank.backstop {
                 return Err(Termination::Backstop(tank.backstop).into());

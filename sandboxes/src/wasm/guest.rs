@@ -8,7 +8,7 @@ use super::host_call::HostCall;
 use super::store_data::StoreData;
 use super::termination::Termination;
 use crate::Limits;
-use crate::protocol::Candidate;
+use crate::protocol::{Broken, Candidate};
 
 /// An instance, its store and those of its functions that the host calls. Dropping it frees everything.
 pub(super) struct Guest {
@@ -47,7 +47,7 @@ impl Guest {
     pub(super) fn new(mut store: Store<StoreData>, instance: &Instance) -> wasmtime::Result<Guest> {
         let memory = instance
             .get_memory(&mut store, "memory")
-            .ok_or(Termination::Protocol("the module exports no memory"))?;
+            .ok_or(Broken::Protocol("the module exports no memory"))?;
         let alloc = instance.get_typed_func(&mut store, "host_alloc")?;
         let turn = instance.get_typed_func(&mut store, "turn")?;
         store.data_mut().memory = Some(memory);
@@ -65,7 +65,7 @@ impl Guest {
             Ok(status) => Ok(status),
             // A loop traps if no fuel is left.
             Err(error) => Err(match Termination::of(&error) {
-                Termination::Trap(_) if self.is_out_of_fuel() => Termination::Fuel,
+                Termination::Trap(_) if self.is_out_of_fuel() => Broken::Fuel.into(),
                 stop => stop,
             }),
         }
@@ -93,7 +93,7 @@ impl Guest {
         match &mut self.data().host_call {
             HostCall::Candidate(candidate, _) => Ok(candidate),
             HostCall::Unanswered | HostCall::Tests(_) => {
-                Err(Termination::Protocol("no candidate's instance"))
+                Err(Broken::Protocol("no candidate's instance").into())
             }
         }
     }

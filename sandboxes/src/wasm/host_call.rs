@@ -6,7 +6,7 @@ use super::fuel::charge;
 use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
-use crate::protocol::Candidate;
+use crate::protocol::{Broken, Candidate};
 
 /// Fuel for a request, in addition to that for its bytes. It takes the host about a microsecond, and a guest a few hundred units. Without a price, a program that only makes
 /// requests would run many times as long as any other, into the backstop.
@@ -32,7 +32,7 @@ impl HostCall {
 
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self {
-            HostCall::Unanswered => Err(Termination::Protocol("a request where nobody answers")),
+            HostCall::Unanswered => Err(Broken::Protocol("a request where nobody answers").into()),
             HostCall::Candidate(candidate, question) => match candidate.question(request)? {
                 Some(text) => Ok(question.ask(text).await),
                 None => Ok(candidate.answer(request)?),
@@ -67,14 +67,14 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         |mut caller: Caller<'_, StoreData>,
          (at, length, answer_at, answer_length_at): (u32, u32, u32, u32)| {
             Box::new(async move {
-                let memory = caller.data().memory.ok_or(Termination::Protocol(
-                    "a request before the memory was known",
-                ))?;
+                let memory = caller
+                    .data()
+                    .memory
+                    .ok_or(Broken::Protocol("a request before the memory was known"))?;
                 if length as usize > caller.data().host_call.longest() {
-                    return Err(Termination::Protocol(
-                        "a request that is longer than any value may be",
-                    )
-                    .into());
+                    return Err(
+                        Broken::Protocol("a request that is longer than any value may be").into(),
+                    );
                 }
                 let bytes = u64::from(length);
                 charge(&mut caller, REQUEST_PRICE + REQUEST_BYTE_PRICE * bytes)?;
@@ -82,7 +82,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 let request = memory
                     .data(&caller)
                     .get(start..start + length as usize)
-                    .ok_or(Termination::Protocol("a request outside the memory"))?
+                    .ok_or(Broken::Protocol("a request outside the memory"))?
                     .to_vec();
                 let mut host_call =
                     std::mem::replace(&mut caller.data_mut().host_call, HostCall::Unanswered);
@@ -96,7 +96,7 @@ pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
                 let alloc = caller
                     .get_export("host_alloc")
                     .and_then(wasmtime::Extern::into_func)
-                    .ok_or(Termination::Protocol("the module exports no host_alloc"))?
+                    .ok_or(Broken::Protocol("the module exports no host_alloc"))?
                     .typed::<u32, u32>(&caller)?;
                 let target = alloc.call_async(&mut caller, size.max(1)).await?;
                 memory.write(&mut caller, target as usize, &answer)?;

@@ -10,7 +10,7 @@ use super::TURN;
 use super::guest::Guest;
 use super::termination::Termination;
 use crate::protocol::test_instance::{NO_QUESTION, call_answer};
-use crate::protocol::{Reply, TestInstance};
+use crate::protocol::{Broken, Reply, TestInstance};
 
 /// A turn of the candidate's instance, which gives the instance back.
 type Turn = Pin<Box<dyn Future<Output = (Guest, Result<i32, Termination>)> + Send>>;
@@ -42,7 +42,7 @@ impl InstancePair {
             Reply::Answer(answer) => Ok(answer),
             Reply::Call(arguments) => {
                 let candidate = self.candidate.as_mut();
-                let candidate = candidate.ok_or(Termination::Protocol("a call during a call"))?;
+                let candidate = candidate.ok_or(Broken::Protocol("a call during a call"))?;
                 candidate.conversation()?.expect(arguments)?;
                 self.turn = self.candidate.take().map(|mut guest| -> Turn {
                     Box::pin(async move {
@@ -62,7 +62,7 @@ impl InstancePair {
     /// Continues the candidate's turn to its end, or to its next question.
     fn go_on(&mut self) -> Result<Vec<u8>, Termination> {
         let turn = self.turn.as_mut();
-        let turn = turn.ok_or(Termination::Protocol(NO_QUESTION))?;
+        let turn = turn.ok_or(Broken::Protocol(NO_QUESTION))?;
         let ended = turn.now_or_never();
         let asked = self.question.lock().asked.take();
         if let Some((guest, outcome)) = ended {
@@ -74,7 +74,7 @@ impl InstancePair {
             Some(candidate) => Ok(call_answer(None, candidate.conversation()?)?),
             None => asked
                 .map(|question| [b"A", question.as_bytes()].concat())
-                .ok_or(Termination::Protocol("a turn without an answer")),
+                .ok_or(Broken::Protocol("a turn without an answer").into()),
         }
     }
 }

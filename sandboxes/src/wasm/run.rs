@@ -1,14 +1,16 @@
 //! One run: from the request to its outcome.
 
+use std::io::Cursor;
+
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
-use super::wasi::{Input, Output};
+use super::wasi::Output;
 use super::{TURN, WasmSandbox};
-use crate::protocol::{Candidate, TestInstance, arguments, whole_program};
-use crate::{Call, Deferred, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
+use crate::protocol::{Broken, Candidate, TestInstance, arguments, broken_off, whole_program};
+use crate::{Call, Deferred, End, Identity, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
     fn identity(&self) -> &Identity {
@@ -52,10 +54,11 @@ impl WasmSandbox {
     /// Runs the calls of a conversation, in one instance.
     fn answer(&self, candidate: Candidate, request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
-            let mut guest = self.start(HostCall::candidate(candidate), request).await?;
+            let data = self.data(HostCall::candidate(candidate), request);
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = end(candidate, outcome)?;
+            let end = candidate.end(outcome.err().map(Termination::end))?;
             let calls = candidate.take_results();
             Ok(report(&mut guest, calls, end))
         })
@@ -71,31 +74,25 @@ impl WasmSandbox {
         run_now(async {
             let question = Question::default();
             let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
-            let mut candidate = self.start(host_call, request).await?;
+            let data = self.data(host_call, request);
+            let mut candidate = self.start(data, request).await?;
             let outcome = candidate.turn(TURN).await;
-            let loaded = end(
-                candidate.conversation().map_err(|stop| broken(&stop))?,
-                outcome,
-            )?;
+            let conversation = candidate.conversation().map_err(|stop| broken(&stop))?;
+            let loaded = conversation.end(outcome.err().map(Termination::end))?;
             if loaded != End::Completed {
                 return Ok(report(&mut candidate, Vec::new(), loaded));
             }
             let instance_pair = InstancePair::new(test_instance, candidate, question);
-            let mut guest = self
-                .start(HostCall::Tests(Box::new(instance_pair)), request)
-                .await?;
+            let data = self.data(HostCall::Tests(Box::new(instance_pair)), request);
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
-            let (fuel, peak) = (guest.used(), guest.data().memory_limiter.peak());
+            let fuel = guest.used();
             let HostCall::Tests(instance_pair) = &mut guest.data().host_call else {
-                return Err(broken(&Termination::Protocol("no instance for the tests")));
+                let stop = Broken::Protocol("no instance for the tests").into();
+                return Err(broken(&stop));
             };
             let test_instance = &mut instance_pair.test_instance;
-            let end = match (test_instance.unloadable(), outcome) {
-                (Some((kind, message)), _) => End::Unloadable { kind, message },
-                (None, _) if test_instance.completed() => test_instance.end(),
-                (None, Ok(_)) => End::Died("the tests were broken off".to_owned()),
-                (None, Err(stop)) => stop.end()?,
-            };
+            let end = test_instance.end(outcome.err().map(Termination::end))?;
             let calls = test_instance.take_results();
             let Some(candidate) = &mut instance_pair.candidate else {
                 // The tests stopped while it waited for an answer.
@@ -103,13 +100,11 @@ impl WasmSandbox {
                     calls,
                     end,
                     fuel,
-                    peak_memory: peak,
                     stdout: String::new(),
                 });
             };
             let mut run = report(candidate, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
-            run.peak_memory = run.peak_memory.max(peak);
             Ok(run)
         })
     }
@@ -124,12 +119,12 @@ impl WasmSandbox {
         let limits = &request.limits;
         let candidate = whole_program::candidate(source, None, limits);
         let data = StoreData {
-            stdin: Input::new(stdin.as_bytes()),
+            stdin: Cursor::new(stdin.as_bytes().to_owned()),
             stdout: Output::refusing(whole_program::max_output(limits)),
             ..self.data(HostCall::candidate(candidate), request)
         };
         run_now(async {
-            let mut guest = self.start_with(data, limits).await?;
+            let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
             let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
             let exited = whole_program::end(&candidate.take_results(), usize::MAX);
@@ -137,12 +132,13 @@ impl WasmSandbox {
                 _ if guest.data().stdout.exceeded() => End::TooMuchOutput,
                 (Some(end), Ok(_) | Err(Termination::Exit(_))) => end,
                 (_, Err(stop)) => stop.end()?,
-                (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
+                (None, Ok(_)) => broken_off(),
             };
             Ok(report(&mut guest, Vec::new(), end))
         })
     }
 
+    /// The data of an instance whose requests `host_call` answers.
     fn data(&self, host_call: HostCall, request: &Request<'_>) -> StoreData {
         StoreData {
             abandoned: request.abandoned.cloned(),
@@ -150,17 +146,8 @@ impl WasmSandbox {
         }
     }
 
-    /// Starts an instance whose requests `host_call` answers.
-    async fn start(
-        &self,
-        host_call: HostCall,
-        request: &Request<'_>,
-    ) -> Result<Guest, SandboxError> {
-        let data = self.data(host_call, request);
-        self.start_with(data, &request.limits).await
-    }
-
-    async fn start_with(&self, data: StoreData, limits: &Limits) -> Result<Guest, SandboxError> {
+    async fn start(&self, data: StoreData, request: &Request<'_>) -> Result<Guest, SandboxError> {
+        let limits = &request.limits;
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {
@@ -178,22 +165,11 @@ fn broken(stop: &Termination) -> SandboxError {
     Deferred::Failed(what).into()
 }
 
-/// How a candidate's part ended. Whatever happens after the last call was answered is ignored.
-fn end(candidate: &Candidate, outcome: Result<i32, Termination>) -> Result<End, SandboxError> {
-    Ok(match (candidate.unloadable(), outcome) {
-        (Some((kind, message)), _) => End::Unloadable { kind, message },
-        (None, _) if candidate.completed() => End::Completed,
-        (None, Err(stop)) => stop.end()?,
-        (None, Ok(_)) => End::Died("the program broke the conversation off".to_owned()),
-    })
-}
-
 fn report(guest: &mut Guest, calls: Vec<Call>, end: End) -> Run {
     Run {
         calls,
         end,
         fuel: guest.used(),
-        peak_memory: guest.data().memory_limiter.peak(),
         stdout: guest.data().stdout.text(),
     }
 }

@@ -1,5 +1,6 @@
 //! The host's data of a guest: everything outside its memory that the guest can see.
 
+use std::io::Cursor;
 use std::sync::Arc;
 
 use wasmtime::{Memory, ResourceLimiter};
@@ -7,15 +8,15 @@ use wasmtime::{Memory, ResourceLimiter};
 use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::termination::Termination;
-use super::wasi::{Clock, Files, Input, Output, Random};
+use super::wasi::{Clock, Files, Output, random};
 use crate::{Abandoned, Limits};
 
 /// The data of a guest's store.
 pub(super) struct StoreData {
     pub(super) files: Files,
     pub(super) clock: Clock,
-    pub(super) random: Random,
-    pub(super) stdin: Input,
+    pub(super) random: blake3::OutputReader,
+    pub(super) stdin: Cursor<Vec<u8>>,
     pub(super) stdout: Output,
     pub(super) stderr: Output,
     pub(super) host_call: HostCall,
@@ -34,34 +35,21 @@ impl StoreData {
             abandoned: None,
             files: Files::new(library),
             clock: Clock::new(),
-            random: Random::new(),
-            stdin: Input::default(),
+            random: random(),
+            stdin: Cursor::default(),
             stdout: Output::new(limits.output),
             stderr: Output::new(limits.output),
             host_call,
-            memory_limiter: MemoryLimiter {
-                limit: limits.memory,
-                peak: 0,
-            },
+            memory_limiter: MemoryLimiter(limits.memory),
             tank: None,
             memory: None,
         }
     }
 }
 
-/// The memory limit. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
+/// The memory limit, in bytes. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
 /// limit each allocation is.
-pub(super) struct MemoryLimiter {
-    limit: u64,
-    peak: u64,
-}
-
-impl MemoryLimiter {
-    /// Peak size of the linear memory so far, in bytes.
-    pub(super) fn peak(&self) -> u64 {
-        self.peak
-    }
-}
+pub(super) struct MemoryLimiter(u64);
 
 impl ResourceLimiter for MemoryLimiter {
     fn memory_growing(
@@ -70,11 +58,9 @@ impl ResourceLimiter for MemoryLimiter {
         desired: usize,
         maximum: Option<usize>,
     ) -> wasmtime::Result<bool> {
-        let desired = desired as u64;
-        if desired > self.limit || maximum.is_some_and(|maximum| desired > maximum as u64) {
+        if desired as u64 > self.0 || maximum.is_some_and(|maximum| desired > maximum) {
             return Err(Termination::Memory.into());
         }
-        self.peak = self.peak.max(desired);
         Ok(true)
     }
 

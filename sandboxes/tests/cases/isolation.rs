@@ -1,26 +1,15 @@
 //! A run sees nothing of earlier runs, and every run sees the same world.
 
-use sandboxes::{Call, End, Sandbox};
+use sandboxes::{End, Sandbox};
 
-use super::{result, run};
+use super::{result, returned, run};
 
 pub(crate) fn calls_of_one_run_share_an_instance_and_runs_share_nothing(sandbox: &dyn Sandbox) {
     let source = "import builtins, math\nseen = []\ndef f():\n    seen.append(1); math.pi = 3; builtins.len = None\n    return [len is None, getattr(builtins, 'n', 0), len_of(seen)]\ndef len_of(x): return x.__len__()";
     let first = run(sandbox, source, &["[]", "[]"]);
-    assert_eq!(
-        first.calls,
-        [
-            Call::Returned("[true,0,1]".to_owned()),
-            Call::Returned("[true,0,2]".to_owned())
-        ]
-    );
-    assert_eq!(
-        result(
-            sandbox,
-            "import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]"
-        ),
-        "[true,1,false]"
-    );
+    assert_eq!(first.calls, ["[true,0,1]", "[true,0,2]"].map(returned));
+    let source = "import math\nn = len([1])\ndef f(): return [math.pi > 3, n, 'seen' in globals()]";
+    assert_eq!(result(sandbox, source), "[true,1,false]");
 }
 
 pub(crate) fn time_randomness_hashes_and_addresses_are_the_same_in_every_run(
@@ -43,13 +32,8 @@ pub(crate) fn runs_on_several_threads_are_independent(sandbox: &dyn Sandbox) {
             scope.spawn(move || {
                 for _ in 0..2 {
                     let run = run(sandbox, source, &[&format!("[{n}]")]);
-                    assert_eq!(
-                        run.calls,
-                        [Call::Returned(format!(
-                            "[[{n}],{}]",
-                            n * 1000 * (n * 1000 - 1) / 2
-                        ))]
-                    );
+                    let sum = n * 1000 * (n * 1000 - 1) / 2;
+                    assert_eq!(run.calls, [returned(format!("[[{n}],{sum}]"))]);
                 }
             });
         }
@@ -66,10 +50,6 @@ class P:
 main = __name__ == '__main__'
 def f(): return [main, sys.modules[__name__].main, pickle.loads(pickle.dumps(P(3))).x]";
     assert_eq!(result(sandbox, source), "[false,false,3]");
-    let run = run(
-        sandbox,
-        "def f(): return 1\nif __name__ == '__main__': raise ValueError",
-        &["[]"],
-    );
-    assert_eq!(run.end, End::Completed);
+    let source = "def f(): return 1\nif __name__ == '__main__': raise ValueError";
+    assert_eq!(run(sandbox, source, &["[]"]).end, End::Completed);
 }

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work};
 
-use super::{changed, timed_out};
+use super::{changed, returned, timed_out};
 
 fn try_judge(
     sandbox: &dyn Sandbox,
@@ -32,25 +32,20 @@ fn judge(sandbox: &dyn Sandbox, source: &str, prelude: &str, tests: &[&str]) -> 
 
 /// Whether each test ended without an exception.
 fn passed(run: &Run) -> Vec<bool> {
-    run.calls
-        .iter()
-        .map(|call| *call == Call::Returned("null".to_owned()))
-        .collect()
+    let passed = returned("null");
+    run.calls.iter().map(|call| *call == passed).collect()
 }
 
 pub(crate) fn each_test_passes_or_raises(sandbox: &dyn Sandbox) {
-    let run = judge(
-        sandbox,
-        "def f(x, y=1): return x + y",
-        "import math\nfrom numpy import allclose",
-        &[
-            "assert f(1) == 2",
-            "assert f(1, y=3) == 5",
-            "assert allclose(f(0.1, 0.2), 0.3)",
-            "g = f\nfor i in range(50):\n    assert g(i, i) == 2 * i",
-            "assert math.sqrt(f(3)) == 2",
-        ],
-    );
+    let prelude = "import math\nfrom numpy import allclose";
+    let tests = [
+        "assert f(1) == 2",
+        "assert f(1, y=3) == 5",
+        "assert allclose(f(0.1, 0.2), 0.3)",
+        "g = f\nfor i in range(50):\n    assert g(i, i) == 2 * i",
+        "assert math.sqrt(f(3)) == 2",
+    ];
+    let run = judge(sandbox, "def f(x, y=1): return x + y", prelude, &tests);
     assert_eq!(run.end, End::Completed);
     assert_eq!(passed(&run), [true, false, true, true, true]);
     assert!(matches!(&run.calls[1], Call::Raised { kind, .. } if kind == "AssertionError"));
@@ -96,15 +91,8 @@ pub(crate) fn arguments_that_the_program_changes_are_changed_for_the_test(sandbo
     let source = "def f(x):\n    x['list'].append(4)\n    x['inner'][0][:] = [9]\n    x['set'].add(2)\n    del x['gone']\n    return len(x)";
     let test = "inner = [1]\nargument = {'list': [1, 2, 3], 'inner': (inner,), 'set': {1}, 'gone': 0}\nkept = argument['list']\nassert f(argument) == 3
 assert argument == {'list': [1, 2, 3, 4], 'inner': ([9],), 'set': {1, 2}}\nassert inner == [9] and argument['list'] is kept";
-    let run = judge(
-        sandbox,
-        source,
-        "",
-        &[
-            test,
-            "x = [3, 1, 2]\ntry: f(x)\nexcept TypeError: pass\nassert x == [3, 1, 2]",
-        ],
-    );
+    let fails = "x = [3, 1, 2]\ntry: f(x)\nexcept TypeError: pass\nassert x == [3, 1, 2]";
+    let run = judge(sandbox, source, "", &[test, fails]);
     assert_eq!(passed(&run), [true, true], "{run:?}");
 }
 
@@ -118,43 +106,35 @@ class Colour(enum.IntEnum):
     RED = 1
     BLUE = 2
 Point = collections.namedtuple('Point', 'x y')";
-    let run = judge(
-        sandbox,
-        source,
-        prelude,
-        &[
-            "x = [Colour.RED, numpy.int64(5), numpy.float32(0.5)]\nf(x)\nassert x[0] is Colour.RED and x[1:] == [5, 0.5, 9]
+    let tests = [
+        "x = [Colour.RED, numpy.int64(5), numpy.float32(0.5)]\nf(x)\nassert x[0] is Colour.RED and x[1:] == [5, 0.5, 9]
 assert type(x[1]) is numpy.int64 and type(x[2]) is numpy.float32",
-            "x = [Point(Colour.RED, 3)]\nf(x)\nassert x[0].x is Colour.RED and x[1] == 9",
-            "x = collections.deque([Colour.RED])\nf(x)\nassert x[0] is Colour.RED and x[1] == 9",
-            "x = {Colour.RED: Colour.BLUE}\nf(x)\nassert [*x][0] is Colour.RED and x[1] is Colour.BLUE and x[9] == 9",
-            "x = {Colour.RED}\nf(x)\nassert x == {1, 9} and Colour in [*map(type, x)]",
-            // An equal number of another type is a change.
-            "x = [True, 1, Colour.RED]\nf(x, [1, 1.0, 2])\nassert x == [1, 1, 2] and [*map(type, x)] == [int, float, int]",
-            "x = [0.0, decimal.Decimal('1.0')]\nf(x, [-0.0, decimal.Decimal('1.00')])\nassert [*map(str, x)] == ['-0.0', '1.00']",
-            // Two objects with the value nan are unequal, unless they are one object.
-            "x = [float('nan'), decimal.Decimal('nan'), complex('nan')]\nthen = [*x, 9]\nf(x)\nassert x == then",
-            "x = {1: float('nan')}\nthen = {**x, 9: 9}\nf(x)\nassert x == then",
-            "d = {1: 1}\nx = [d.values()]\nf(x)\nd[1] = 2\nassert [*x[0]] == [2] and x[1] == 9",
-            "x = [(Colour.RED, 1)]\nf(x, [(Colour.RED, 2)])\nassert x[0][0] is Colour.RED and x[0][1] == 2",
-        ],
-    );
+        "x = [Point(Colour.RED, 3)]\nf(x)\nassert x[0].x is Colour.RED and x[1] == 9",
+        "x = collections.deque([Colour.RED])\nf(x)\nassert x[0] is Colour.RED and x[1] == 9",
+        "x = {Colour.RED: Colour.BLUE}\nf(x)\nassert [*x][0] is Colour.RED and x[1] is Colour.BLUE and x[9] == 9",
+        "x = {Colour.RED}\nf(x)\nassert x == {1, 9} and Colour in [*map(type, x)]",
+        // An equal number of another type is a change.
+        "x = [True, 1, Colour.RED]\nf(x, [1, 1.0, 2])\nassert x == [1, 1, 2] and [*map(type, x)] == [int, float, int]",
+        "x = [0.0, decimal.Decimal('1.0')]\nf(x, [-0.0, decimal.Decimal('1.00')])\nassert [*map(str, x)] == ['-0.0', '1.00']",
+        // Two objects with the value nan are unequal, unless they are one object.
+        "x = [float('nan'), decimal.Decimal('nan'), complex('nan')]\nthen = [*x, 9]\nf(x)\nassert x == then",
+        "x = {1: float('nan')}\nthen = {**x, 9: 9}\nf(x)\nassert x == then",
+        "d = {1: 1}\nx = [d.values()]\nf(x)\nd[1] = 2\nassert [*x[0]] == [2] and x[1] == 9",
+        "x = [(Colour.RED, 1)]\nf(x, [(Colour.RED, 2)])\nassert x[0][0] is Colour.RED and x[0][1] == 2",
+    ];
+    let run = judge(sandbox, source, prelude, &tests);
     assert_eq!(passed(&run), [true; 11], "{run:?}");
 }
 
 pub(crate) fn exceptions_keep_their_type(sandbox: &dyn Sandbox) {
     let source = "class Own(Exception): pass\ndef f(n):\n    if n == 0: raise ValueError('bad value')\n    if n == 1: raise Own('mine')\n    raise SystemExit";
-    let run = judge(
-        sandbox,
-        source,
-        "",
-        &[
-            "try:\n    f(0)\n    assert False\nexcept ValueError as error:\n    assert str(error) == 'bad value'",
-            "try:\n    f(1)\n    assert False\nexcept Exception as error:\n    assert (type(error).__name__, str(error)) == ('Own', 'mine')",
-            "try:\n    f(2)\nexcept Exception: pass",
-            "f(0)",
-        ],
-    );
+    let tests = [
+        "try:\n    f(0)\n    assert False\nexcept ValueError as error:\n    assert str(error) == 'bad value'",
+        "try:\n    f(1)\n    assert False\nexcept Exception as error:\n    assert (type(error).__name__, str(error)) == ('Own', 'mine')",
+        "try:\n    f(2)\nexcept Exception: pass",
+        "f(0)",
+    ];
+    let run = judge(sandbox, source, "", &tests);
     assert_eq!(passed(&run), [true, true, true, false], "{run:?}");
     let source = "
 import json
@@ -167,22 +147,10 @@ def f(n):
     if isinstance(raiser, type): raise raiser('x')
     raiser()
 ";
-    let kinds = [
-        "ValueError",
-        "UnicodeError",
-        "KeyError",
-        "LookupError",
-        "TypeError",
-        "RuntimeError",
-        "KeyError",
-        "RuntimeError",
-    ];
-    let tests: Vec<String> = (0..kinds.len())
-        .map(|n| {
-            let kind = kinds[n];
-            format!("try:\n    f({n})\n    assert False\nexcept {kind}: pass")
-        })
-        .collect();
+    let kinds =
+        "ValueError UnicodeError KeyError LookupError TypeError RuntimeError KeyError RuntimeError";
+    let test = |(n, kind)| format!("try:\n    f({n})\n    assert False\nexcept {kind}: pass");
+    let tests: Vec<String> = kinds.split(' ').enumerate().map(test).collect();
     let tests: Vec<&str> = tests.iter().map(String::as_str).collect();
     let run = judge(sandbox, source, "", &tests);
     assert_eq!(passed(&run), [true; 8], "{run:?}");
@@ -237,19 +205,13 @@ fn each_part_passes(sandbox: &dyn Sandbox, program: &str, tests: &str) {
 }
 
 pub(crate) fn what_tests_put_in_place_of_the_library_reaches_the_program(sandbox: &dyn Sandbox) {
-    each_part_passes(
-        sandbox,
-        include_str!("replaced_program.py"),
-        include_str!("replaced_tests.py"),
-    );
+    let program = include_str!("replaced_program.py");
+    each_part_passes(sandbox, program, include_str!("replaced_tests.py"));
 }
 
 pub(crate) fn tests_see_the_data_of_results_and_never_their_methods(sandbox: &dyn Sandbox) {
-    each_part_passes(
-        sandbox,
-        include_str!("data_program.py"),
-        include_str!("data_tests.py"),
-    );
+    let program = include_str!("data_program.py");
+    each_part_passes(sandbox, program, include_str!("data_tests.py"));
 }
 
 pub(crate) fn a_failed_test_names_the_type_of_an_opaque_value(sandbox: &dyn Sandbox) {
@@ -267,12 +229,9 @@ pub(crate) fn a_failed_test_names_the_type_of_an_opaque_value(sandbox: &dyn Sand
 }
 
 pub(crate) fn a_run_whose_tests_never_call_the_program_is_uncalled(sandbox: &dyn Sandbox) {
+    let unused = "class TestF:\n    def test(self): f(1)";
     for (prelude, tests, end) in [
-        (
-            "",
-            &["pass", "class TestF:\n    def test(self): f(1)"][..],
-            End::Uncalled,
-        ),
+        ("", &["pass", unused][..], End::Uncalled),
         ("def test(): f(1)", &["pass"], End::Uncalled),
         ("", &["pass", "f(1)"], End::Completed),
         ("x = f(1)", &["assert x == 1"], End::Completed),
@@ -295,52 +254,28 @@ def f(n=0):
     global seen
     seen += 1
     return [seen, 'tests' in sys.modules, Cheat() if n else 0]";
-    let run = judge(
-        sandbox,
-        source,
-        "",
-        &[
-            "assert f() == [1, False, 0]",
-            "assert f() == [2, False, 0]",
-            "assert f(1)[2] == 1",
-            "assert f(1)[2] is None",
-            "x = f(1)[2]\nassert x == x",
-        ],
-    );
+    let tests = [
+        "assert f() == [1, False, 0]",
+        "assert f() == [2, False, 0]",
+        "assert f(1)[2] == 1",
+        "assert f(1)[2] is None",
+        "x = f(1)[2]\nassert x == x",
+    ];
+    let run = judge(sandbox, source, "", &tests);
     assert_eq!(passed(&run), [true, true, false, false, false], "{run:?}");
 }
 
 pub(crate) fn a_program_that_stops_ends_the_run_with_the_tests_so_far(sandbox: &dyn Sandbox) {
-    let run = judge(
-        sandbox,
-        "import os\ndef f(n):\n    if n: os._exit(0)",
-        "",
-        &["f(0)", "f(1)", "f(0)"],
-    );
-    assert_eq!(
-        (passed(&run), &run.end),
-        (
-            vec![true],
-            &End::Died("the program left with exit status 0".to_owned())
-        )
-    );
-    let run = judge(
-        sandbox,
-        "def f(n):\n    while n: pass",
-        "",
-        &["f(0)", "f(1)"],
-    );
+    let exits = "import os\ndef f(n):\n    if n: os._exit(0)";
+    let run = judge(sandbox, exits, "", &["f(0)", "f(1)", "f(0)"]);
+    let died = End::Died("the program left with exit status 0".to_owned());
+    assert_eq!((passed(&run), run.end), (vec![true], died));
+    let loops = "def f(n):\n    while n: pass";
+    let run = judge(sandbox, loops, "", &["f(0)", "f(1)"]);
     assert_eq!((passed(&run), timed_out(&run.end)), (vec![true], true));
-    let run = judge(
-        sandbox,
-        "import _host\ndef f(n): _host.call(b'V[7, null]')",
-        "",
-        &["assert f(0) == 7", "pass"],
-    );
-    assert_eq!(
-        (passed(&run), matches!(run.end, End::Died(_))),
-        (vec![], true)
-    );
+    let forges = "import _host\ndef f(n): _host.call(b'V[7, null]')";
+    let run = judge(sandbox, forges, "", &["assert f(0) == 7", "pass"]);
+    assert!(run.calls.is_empty() && matches!(run.end, End::Died(_)));
     let run = judge(sandbox, "def f(:", "", &["f()"]);
     assert!(matches!(&run.end, End::Unloadable { kind, .. } if kind == "SyntaxError"));
     assert_eq!(run.calls, []);
@@ -365,14 +300,12 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
         "a prelude that fails after a call may fail because of the program: {called:?}"
     );
     // The program's own results may be unsendable, and values that a test derives from them.
+    let nested = "x = []\nfor _ in range(f(1)): x = [x]\nf(x)";
     for (program, test) in [
         ("def f(x=0): return object()", "f(f())"),
         ("def f(x): return 0xD800", "f(chr(f(1)))"),
         ("def f(x): return 'lambda: 0'", "f(eval(f(1)))"),
-        (
-            "def f(x): return 99",
-            "x = []\nfor _ in range(f(1)): x = [x]\nf(x)",
-        ),
+        ("def f(x): return 99", nested),
     ] {
         let run = judge(sandbox, program, "", &[test]);
         assert!(

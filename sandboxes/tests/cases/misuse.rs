@@ -2,7 +2,7 @@
 
 use sandboxes::{Call, End, Limits, Run, Sandbox, SandboxError};
 
-use super::{result, run, try_run};
+use super::{result, returned, run, try_run};
 
 fn kind(end: &End) -> &str {
     match end {
@@ -40,20 +40,18 @@ def f(n):
     if n == 3: 1 / 0
     return n";
     let run = run(sandbox, source, &["[0]", "[1]", "[2]", "[3]", "[4]", "[]"]);
-    let raised = |kind: &str, message: &str| Call::Raised {
+    let raised = |(kind, message): (&str, &str)| Call::Raised {
         kind: kind.to_owned(),
         message: message.to_owned(),
     };
-    assert_eq!(
-        run.calls[..4],
-        [
-            raised("E", "own"),
-            raised("SystemExit", "bye"),
-            raised("KeyError", "k, 1"),
-            raised("ZeroDivisionError", "division by zero")
-        ]
-    );
-    assert_eq!(run.calls[4], Call::Returned("4".to_owned()));
+    let expected = [
+        ("E", "own"),
+        ("SystemExit", "bye"),
+        ("KeyError", "k, 1"),
+        ("ZeroDivisionError", "division by zero"),
+    ];
+    assert_eq!(run.calls[..4], expected.map(raised));
+    assert_eq!(run.calls[4], returned("4"));
     assert!(
         matches!(&run.calls[5], Call::Raised { kind, message } if kind == "TypeError" && message.contains("missing 1 required"))
     );
@@ -61,16 +59,10 @@ def f(n):
 
 pub(crate) fn a_program_that_exits_the_process_keeps_its_answers(sandbox: &dyn Sandbox) {
     for status in ["0", "1"] {
-        let run = run(
-            sandbox,
-            &format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n"),
-            &["[0]", "[1]", "[0]"],
-        );
-        assert_eq!(run.calls, [Call::Returned("0".to_owned())]);
-        assert_eq!(
-            run.end,
-            End::Died(format!("the program left with exit status {status}"))
-        );
+        let source = format!("import os\ndef f(n):\n    if n: os._exit({status})\n    return n");
+        let run = run(sandbox, &source, &["[0]", "[1]", "[0]"]);
+        let died = End::Died(format!("the program left with exit status {status}"));
+        assert_eq!((run.calls, run.end), (vec![returned("0")], died));
     }
     let run = run(sandbox, "import os\nos.abort()", &["[0]"]);
     assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
@@ -86,51 +78,38 @@ sys.modules.clear()
 def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
     let expected = r#"[{"$set":[1]},{"$tuple":[1.5,{"a":{"$bytes":"eA=="}}]},{"$int":"1180591620717411303424"}]"#;
     let run = run(sandbox, source, &[r#"[{"$set":[1]}]"#]);
-    assert_eq!(
-        (run.calls, run.end),
-        (vec![Call::Returned(expected.to_owned())], End::Completed)
-    );
+    assert_eq!(run.calls, [returned(expected)]);
+    assert_eq!(run.end, End::Completed);
 }
 
 pub(crate) fn tiny_interpreter_limits_affect_only_the_program(sandbox: &dyn Sandbox) {
-    assert_eq!(
-        result(
-            sandbox,
-            "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]"
-        ),
-        "[[[[[[[true]]]]]],40]"
-    );
+    let source = "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]";
+    assert_eq!(result(sandbox, source), "[[[[[[[true]]]]]],40]");
 }
 
 /// Runs two calls of a program that makes requests of its own.
 fn forge(sandbox: &dyn Sandbox, body: &str) -> Run {
-    run(
-        sandbox,
-        &format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n"),
-        &["[1]", "[2]"],
-    )
+    let source = format!("import _host, os\nask = _host.call\ndef f(n):\n    {body}\n    return n");
+    run(sandbox, &source, &["[1]", "[2]"])
 }
 
 pub(crate) fn forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_run(
     sandbox: &dyn Sandbox,
 ) {
+    let both = "ask(b'V7'); ask(b'N'); ask(b'V8'); ";
+    let (complete, further) = (
+        format!("{both}ask(b'N'); os._exit(0)"),
+        format!("{both}ask(b'V9')"),
+    );
     for (body, values, completes) in [
         ("ask(b'V7')", &["7"][..], false),
         ("ask(b'Mi' + bytes([7, 0, 0, 0]))", &["7"], false),
-        (
-            "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'N'); os._exit(0)",
-            &["7", "8"],
-            true,
-        ),
-        (
-            "ask(b'V7'); ask(b'N'); ask(b'V8'); ask(b'V9')",
-            &["7", "8"],
-            false,
-        ),
+        (&complete, &["7", "8"], true),
+        (&further, &["7", "8"], false),
     ] {
         let run = forge(sandbox, body);
-        let expected = values.iter().map(|value| Call::Returned((*value).into()));
-        assert_eq!(run.calls, expected.collect::<Vec<_>>(), "{body}");
+        let expected: Vec<Call> = values.iter().copied().map(returned).collect();
+        assert_eq!(run.calls, expected, "{body}");
         let out_of_turn = "the program broke the protocol: a request out of turn";
         let end = match completes {
             true => End::Completed,

@@ -112,6 +112,11 @@ pub(crate) fn run_within(
     try_run(sandbox, source, calls, limits).unwrap()
 }
 
+/// A call that returned this value.
+pub(crate) fn returned(value: impl Into<String>) -> Call {
+    Call::Returned(value.into())
+}
+
 /// As [`run_within`], but there may be no run.
 pub(crate) fn try_run(
     sandbox: &dyn Sandbox,

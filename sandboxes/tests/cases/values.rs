@@ -2,7 +2,7 @@
 
 use sandboxes::{Call, End, Sandbox};
 
-use super::{changed, result, run, run_within};
+use super::{changed, result, returned, run, run_within};
 
 pub(crate) fn every_kind_of_value_goes_in_and_comes_out_unchanged(sandbox: &dyn Sandbox) {
     let values = [
@@ -41,7 +41,7 @@ pub(crate) fn every_kind_of_value_goes_in_and_comes_out_unchanged(sandbox: &dyn 
     let run = run(sandbox, "def f(x): return x", &calls);
     assert_eq!(run.end, End::Completed);
     for (value, call) in values.iter().zip(run.calls) {
-        assert_eq!(call, Call::Returned((*value).to_owned()));
+        assert_eq!(call, returned(*value));
     }
 }
 
@@ -88,23 +88,10 @@ class Own(metaclass=Meta):
 def f(): return [object(), re.match('a', 'a'), (i for i in []), f, int, Own(), range(3), fractions.Fraction(1, 2), '\ud800', ['\udfff']]
 ";
     let opaque = |name: &str| format!(r#"{{"$opaque":"{name}"}}"#);
-    let names = [
-        "object",
-        "Match",
-        "generator",
-        "function",
-        "type",
-        "Own",
-        "range",
-        "Fraction",
-        "str with lone surrogates",
-    ];
-    let surrogates = format!("[{}]", opaque("str with lone surrogates"));
-    let expected: Vec<String> = names
-        .iter()
-        .map(|name| opaque(name))
-        .chain([surrogates])
-        .collect();
+    let names = "object,Match,generator,function,type,Own,range,Fraction";
+    let mut expected: Vec<String> = names.split(',').map(opaque).collect();
+    let surrogates = opaque("str with lone surrogates");
+    expected.extend([surrogates.clone(), format!("[{surrogates}]")]);
     assert_eq!(result(sandbox, source), format!("[{}]", expected.join(",")));
 }
 
@@ -114,18 +101,10 @@ pub(crate) fn a_value_nested_too_deeply_or_in_itself_is_too_large(sandbox: &dyn 
         "x = []\n    for _ in range(100000): x = [x]",
         "x = {}\n    x['a'] = (x,)",
     ] {
-        let run = run(
-            sandbox,
-            &format!("def f():\n    {body}\n    return x"),
-            &["[]", "[]"],
-        );
-        assert_eq!(
-            (run.calls, run.end),
-            (
-                vec![Call::TooDeepOrLarge, Call::TooDeepOrLarge],
-                End::Completed
-            )
-        );
+        let source = format!("def f():\n    {body}\n    return x");
+        let run = run(sandbox, &source, &["[]", "[]"]);
+        assert_eq!(run.calls, [Call::TooDeepOrLarge, Call::TooDeepOrLarge]);
+        assert_eq!(run.end, End::Completed);
     }
 }
 
@@ -148,14 +127,10 @@ pub(crate) fn a_long_value_becomes_a_digest_and_equal_values_have_equal_digests(
 pub(crate) fn a_number_of_many_digits_comes_back_despite_the_interpreters_own_limit(
     sandbox: &dyn Sandbox,
 ) {
-    assert_eq!(
-        result(sandbox, "def f(): return 10**5000"),
-        format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000))
-    );
-    assert!(
-        result(sandbox, "def f(): return str(10**5000)")
-            .starts_with("ValueError: Exceeds the limit")
-    );
+    let expected = format!(r#"{{"$int":"1{}"}}"#, "0".repeat(5000));
+    assert_eq!(result(sandbox, "def f(): return 10**5000"), expected);
+    let text = result(sandbox, "def f(): return str(10**5000)");
+    assert!(text.starts_with("ValueError: Exceeds the limit"), "{text}");
 }
 
 /// The interpreter's own code writes most values, and the harness writes those that it cannot. Both must give the same text.
@@ -227,18 +202,8 @@ def f(kind, index):
             other => panic!("{other:?}"),
         }
     };
-    for kind in [
-        "tuples",
-        "lists",
-        "quoted tuples",
-        "quoted lists",
-        "mixed",
-        "empty",
-        "numbers",
-        "nested",
-        "odd",
-        "subclass",
-    ] {
+    let kinds = "tuples,lists,quoted tuples,quoted lists,mixed,empty,numbers,nested,odd,subclass";
+    for kind in kinds.split(',') {
         let elements: Vec<String> = (0..).map_while(|index| one(kind, index)).collect();
         assert!(elements.len() > 1);
         let whole = vec![elements.join(","); 1500].join(",");

@@ -65,13 +65,24 @@ fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
         let output = Command::new("docker").args(arguments).output().unwrap();
         String::from_utf8_lossy(&output.stdout).trim() == memory.to_string()
     };
-    Some(
-        listed
-            .lines()
-            .filter(has_memory)
-            .map(str::to_owned)
-            .collect(),
-    )
+    let listed = listed.lines().filter(has_memory);
+    Some(listed.map(str::to_owned).collect())
+}
+
+/// What is `found` once it is as `wanted`.
+fn wait_for<T: std::fmt::Debug>(
+    found: impl Fn() -> Option<T>,
+    wanted: impl Fn(&T) -> bool,
+) -> Option<T> {
+    let patience = Instant::now() + Duration::from_secs(60);
+    loop {
+        let now = found()?;
+        if wanted(&now) {
+            return Some(now);
+        }
+        assert!(Instant::now() < patience, "there are {now:?}");
+        std::thread::sleep(Duration::from_millis(50));
+    }
 }
 
 #[test]
@@ -95,15 +106,10 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
     };
     // All containers once the maximum is reached: each of them is warm or waits for texts.
     let all = || {
-        let patience = Instant::now() + Duration::from_secs(60);
-        loop {
-            let now = containers_with_memory(limits.memory)?;
-            if now.len() == containers {
-                return Some(now);
-            }
-            assert!(Instant::now() < patience, "there are {now:?}");
-            std::thread::sleep(Duration::from_millis(50));
-        }
+        wait_for(
+            || containers_with_memory(limits.memory),
+            |now| now.len() == containers,
+        )
     };
     read("x = 1");
     let Some(before) = all() else { return };
@@ -131,14 +137,8 @@ fn a_closed_sandbox_leaves_no_container() {
     let count = || Some(containers_with_memory(memory)?.len());
     run(&sandbox, "def f(): return 1", &["[]"]);
     // The container that was used is being removed, and another is being created.
-    let patience = Instant::now() + Duration::from_secs(60);
-    loop {
-        let Some(open) = count() else { return };
-        if open > 0 {
-            break;
-        }
-        assert!(Instant::now() < patience, "no container is warm");
-        std::thread::sleep(Duration::from_millis(50));
+    if wait_for(count, |open| *open > 0).is_none() {
+        return;
     }
     drop(sandbox);
     assert_eq!(count(), Some(0));
@@ -162,16 +162,8 @@ fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
     };
     let image = settings().image;
     let create = |owner: &str| {
-        docker(&[
-            "create",
-            "--network",
-            "none",
-            "--label",
-            owner,
-            &image,
-            "sleep",
-            "300",
-        ])
+        let command = ["create", "--network=none", "--label", owner, &image];
+        docker(&[&command[..], &["sleep", "300"]].concat())
     };
     // A process with the second id is alive, but started at another time.
     let (Some(dead), Some(reused), Some(elsewhere)) = (
@@ -187,24 +179,16 @@ fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
     }
     docker(&["start", &elsewhere]).unwrap();
     let second = open(&settings()).unwrap();
-    let list = || docker(&["ps", "--all", "--no-trunc", "--quiet"]).unwrap();
-    let mut all = list();
     // Another test's sandbox may have begun to remove them and not have finished.
-    for _ in 0..60 {
-        if !all.contains(&dead) && !all.contains(&reused) {
-            break;
-        }
-        std::thread::sleep(Duration::from_millis(500));
-        all = list();
-    }
-    assert!(!all.contains(&dead) && !all.contains(&reused), "{all}");
-    assert!(all.contains(&elsewhere), "{all}");
+    let all = wait_for(
+        || docker(&["ps", "--all", "--no-trunc", "--quiet"]),
+        |all| !all.contains(&dead) && !all.contains(&reused),
+    );
+    assert!(all.unwrap().contains(&elsewhere));
     docker(&["rm", "--force", &elsewhere]).unwrap();
     for sandbox in [&living, &second] {
-        assert_eq!(
-            run(sandbox, "def f(): return 1", &["[]"]).end,
-            End::Completed
-        );
+        let run = run(sandbox, "def f(): return 1", &["[]"]);
+        assert_eq!(run.end, End::Completed);
     }
 }
 
@@ -216,13 +200,8 @@ fn containers_that_vanish_while_they_wait_are_replaced() {
     run(&sandbox, "def f(): return 1", &["[]"]);
     let mine = format!("/{}/", std::process::id());
     let format = format!("{{{{.ID}}}} {{{{.Label \"{LABEL}\"}}}}");
-    let Some(listed) = docker(&[
-        "ps",
-        "--filter",
-        &format!("label={LABEL}"),
-        "--format",
-        &format,
-    ]) else {
+    let label = format!("label={LABEL}");
+    let Some(listed) = docker(&["ps", "--filter", &label, "--format", &format]) else {
         return;
     };
     for line in listed.lines().filter(|line| line.contains(&mine)) {

@@ -1,16 +1,12 @@
 //! A program that exhausts a resource ends only its own run, in bounded time, and the next run has all its resources.
 
-use sandboxes::{Call, End, Limits};
+use sandboxes::{End, Limits};
 
 use super::support::shared;
-use crate::cases::{result, run_within};
+use crate::cases::{changed, result, returned, run_within};
 
 fn small_limits() -> Limits {
-    Limits {
-        fuel: 1_000_000_000,
-        memory: 256 << 20,
-        ..Limits::default()
-    }
+    changed(|it| (it.fuel, it.memory) = (1_000_000_000, 256 << 20))
 }
 
 #[test]
@@ -31,23 +27,15 @@ fn a_run_that_the_clock_ends_is_out_of_time_and_keeps_its_answers() {
         let source = format!(
             "import threading, select, os, signal\ndef f(n):\n    if n: return n\n    {body}"
         );
-        let run = run_within(
-            &*sandbox,
-            &source,
-            &["[1]", "[2]", "[0]", "[3]"],
-            &small_limits(),
-        );
+        let calls = ["[1]", "[2]", "[0]", "[3]"];
+        let run = run_within(&*sandbox, &source, &calls, &small_limits());
         assert_eq!(run.end, End::OutOfTime, "{body}");
-        assert_eq!(
-            run.calls,
-            ["1", "2"].map(|value| Call::Returned(value.to_owned())),
-            "{body}"
-        );
+        assert_eq!(run.calls, ["1", "2"].map(returned), "{body}");
     }
 }
 
 #[test]
-fn exhausted_processes_and_files_affect_only_their_run() {
+fn exhausted_processes_and_files_affect_only_their_run_and_further_files_are_refused() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True:\n        try: os.fork()\n        except OSError: pass",
@@ -57,23 +45,10 @@ fn exhausted_processes_and_files_affect_only_their_run() {
         let run = run_within(&*sandbox, &source, &["[]"], &small_limits());
         assert_eq!((run.end, run.calls), (End::OutOfTime, vec![]), "{body}");
     }
-    assert_eq!(
-        result(
-            &*sandbox,
-            "import os\nx = [open('/dev/null') for _ in range(20)]\ndef f(): return len(x)"
-        ),
-        "20"
-    );
-}
-
-#[test]
-fn files_beyond_the_limit_are_refused() {
-    let Some(sandbox) = shared() else { return };
-    assert_eq!(
-        result(
-            &*sandbox,
-            "def f():\n    try: return len([open('/dev/null') for _ in range(1000)])\n    except OSError as error: return error.errno"
-        ),
-        "24"
-    );
+    for (files, expected) in [(20, "20"), (1000, "24")] {
+        let source = format!(
+            "def f():\n    try: return len([open('/dev/null') for _ in range({files})])\n    except OSError as error: return error.errno"
+        );
+        assert_eq!(result(&*sandbox, &source), expected);
+    }
 }

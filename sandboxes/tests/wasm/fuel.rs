@@ -1,9 +1,9 @@
 //! Fuel: equal runs use the same fuel, to the unit.
 
-use sandboxes::{Call, Deferred, End, SandboxError};
+use sandboxes::{Deferred, End, SandboxError};
 
 use super::support::sandbox;
-use crate::cases::{changed, run, run_within, try_run};
+use crate::cases::{changed, returned, run, run_within, try_run};
 
 #[test]
 fn an_endless_loop_uses_its_fuel_to_the_unit() {
@@ -12,11 +12,7 @@ fn an_endless_loop_uses_its_fuel_to_the_unit() {
     for _ in 0..2 {
         let run = run_within(sandbox(), source, &["[0]", "[1]", "[0]"], &limits);
         assert_eq!((run.end, run.fuel), (End::OutOfFuel, limits.fuel));
-        assert_eq!(
-            run.calls,
-            [Call::Returned("1".to_owned())],
-            "earlier answers stay"
-        );
+        assert_eq!(run.calls, [returned("1")], "earlier answers stay");
     }
 }
 
@@ -34,10 +30,7 @@ fn equal_runs_use_equal_fuel() {
 
 #[test]
 fn the_backstop_is_a_failure_of_the_sandbox_not_of_the_program() {
-    let limits = changed(|it| {
-        it.backstop = 0.05;
-        it.fuel = u64::MAX / 2;
-    });
+    let limits = changed(|it| (it.backstop, it.fuel) = (0.05, u64::MAX / 2));
     let source = "def f():\n    while True: pass";
     assert!(matches!(
         try_run(sandbox(), source, &["[]"], &limits),

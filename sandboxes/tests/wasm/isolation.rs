@@ -41,13 +41,8 @@ fn there_are_no_files_processes_or_network() {
 
 #[test]
 fn the_library_beyond_the_warmed_part_can_be_imported() {
-    assert_eq!(
-        result(
-            sandbox(),
-            "def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]"
-        ),
-        "[\"x**2 + 2*x + 1\",0.0]"
-    );
+    let source = "def f():\n    import sympy, colorsys\n    return [str(sympy.expand('(x+1)**2')), colorsys.rgb_to_hsv(1, 0, 0)[0]]";
+    assert_eq!(result(sandbox(), source), "[\"x**2 + 2*x + 1\",0.0]");
 }
 
 #[test]
@@ -132,10 +127,7 @@ fn only_its_owner_can_open_the_folder_of_compiled_modules() {
     use std::os::unix::fs::PermissionsExt;
     let _ = sandbox();
     for (name, mode) in [("", 0o700), ("key", 0o600)] {
-        let found = std::fs::metadata(cache().join("compiled").join(name))
-            .unwrap()
-            .permissions()
-            .mode();
-        assert_eq!(found & 0o777, mode, "{name}");
+        let found = std::fs::metadata(cache().join("compiled").join(name)).unwrap();
+        assert_eq!(found.permissions().mode() & 0o777, mode, "{name}");
     }
 }

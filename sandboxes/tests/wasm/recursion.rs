@@ -59,10 +59,7 @@ fn only_the_recursion_limit_bounds_plain_recursion() {
 
 /// How `f` of a program ends, without and with a raised recursion limit, with a description.
 fn ends(name: &str, source: &str) -> [(Run, String); 2] {
-    let limits = changed(|it| {
-        it.fuel = 5_000_000_000;
-        it.memory = 1 << 30;
-    });
+    let limits = changed(|it| (it.fuel, it.memory) = (5_000_000_000, 1 << 30));
     ["", "import sys\nsys.setrecursionlimit(10**7)\n"].map(|limit| {
         let run = run_within(sandbox(), &format!("{limit}{source}"), &["[]"], &limits);
         let words = format!("{name}: {:?} {:?}", run.end, run.calls.first());

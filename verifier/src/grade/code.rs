@@ -40,10 +40,10 @@ use crate::cache::{ExpectedValueStore, Key};
 use abandonable::Abandonable;
 use canonical::calls_of;
 use compare::Rule;
-use expected_values::{ExpectedValues, ExpectedValuesCache};
+use expected_values::{ExpectedResult, ExpectedValues, ExpectedValuesCache, POLL_INTERVAL};
 use extract::ExtractedProgram;
 use first_pass::FirstPass;
-use program::{Wanted, callable, with_class};
+use program::{callable, with_class};
 use run_tests::{TestResults, ValueCheck};
 use suite::{Suite, Suites};
 use value_mismatch::value_mismatch;
@@ -51,6 +51,7 @@ use value_mismatch::value_mismatch;
 pub use canonical::CanonicalResult;
 pub use expected_values::NoCanonicalResult;
 pub use extract::Extraction;
+pub use program::Wanted;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
 
 /// Changes whenever the same completion may get another verdict.
@@ -71,6 +72,8 @@ pub struct CodeGrader {
     inline: bool,
     /// Whether a completion is a whole program, and not a text that contains one.
     whole_programs: bool,
+    /// Whether what is long, or needs memory that is in use, is deferred.
+    first_pass: bool,
 }
 
 /// How many of a task's tests are run.
@@ -82,17 +85,6 @@ pub enum TestMode {
     All,
 }
 
-/// How a completion is judged.
-#[derive(Clone, Copy)]
-struct Attempt<'a> {
-    sandbox: &'a dyn Sandbox,
-    mode: TestMode,
-    /// The result of the canonical solution, if the caller has it.
-    canonical_result: Option<&'a CanonicalResult>,
-    /// Whether a program that is long, or needs memory that is in use, is deferred.
-    first_pass: bool,
-}
-
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoVerdictYet {
@@ -101,20 +93,6 @@ pub enum NoVerdictYet {
     NotInFirstPass,
     /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
     CanonicalResult(Key),
-}
-
-/// Why judging ends before all tests have run.
-enum EarlyEnd {
-    /// The verdict is known.
-    Verdict(Box<Grading>),
-    /// The result of the canonical solution is missing.
-    CanonicalResult(Key),
-}
-
-impl From<Box<Grading>> for EarlyEnd {
-    fn from(grading: Box<Grading>) -> EarlyEnd {
-        EarlyEnd::Verdict(grading)
-    }
 }
 
 /// `limits` with this amount of fuel, and a backstop far longer than the fuel lasts.
@@ -144,6 +122,7 @@ impl CodeGrader {
             extraction: Extraction::default(),
             inline: false,
             whole_programs: false,
+            first_pass: false,
         }
     }
 
@@ -184,183 +163,157 @@ impl CodeGrader {
         }
     }
 
+    /// This grader for a first pass, which gives up what is long or needs memory that is in use.
+    #[must_use]
+    pub fn for_first_pass(&self) -> CodeGrader {
+        CodeGrader {
+            sandbox: Arc::new(FirstPass(Arc::clone(&self.sandbox))),
+            first_pass: true,
+            ..self.clone()
+        }
+    }
+
     /// The sandbox that programs run in.
     #[must_use]
     pub fn sandbox(&self) -> &dyn Sandbox {
         &*self.sandbox
     }
 
-    /// The limits of a program whose task does not need more fuel.
-    #[must_use]
-    pub fn limits(&self) -> &Limits {
-        &self.limits
-    }
-
-    /// Judges `completion`. Blocks while the program runs, and while the canonical solution runs if its result is missing.
+    /// Judges `completion`, not in a first pass. Blocks while the program runs, and while the canonical solution runs if its result is missing.
     #[must_use]
     pub fn grade(&self, task: &CodeTask, completion: &str, mode: TestMode) -> Grading {
         let mut canonical_result = None;
         loop {
-            match self.grade_with(task, completion, mode, canonical_result.as_ref()) {
+            match self.try_grade(task, completion, mode, canonical_result.as_ref()) {
                 Ok(grading) => return grading,
-                Err(_) => {
-                    let result = self.with_canonical_run(task, |canonical_run| {
-                        self.expected_values.wait_for(canonical_run)
-                    });
-                    canonical_result = Some(CanonicalResult(result));
-                }
+                Err(_) => match self.try_canonical_result(task) {
+                    Ok(result) => canonical_result = Some(result),
+                    // Another thread or process computes it.
+                    Err(_) => std::thread::sleep(POLL_INTERVAL),
+                },
             }
         }
     }
 
-    /// Like [`CodeGrader::grade`], but never runs the canonical solution.
+    /// Like [`CodeGrader::grade`], but never runs the canonical solution, and may be a first pass.
     ///
     /// # Errors
-    /// The key of the canonical solution's result, if that is neither given nor cached.
-    pub fn grade_with(
-        &self,
-        task: &CodeTask,
-        completion: &str,
-        mode: TestMode,
-        canonical_result: Option<&CanonicalResult>,
-    ) -> Result<Grading, Key> {
-        let attempt = Attempt {
-            sandbox: &*self.sandbox,
-            mode,
-            canonical_result,
-            first_pass: false,
-        };
-        self.grade_attempt(attempt, task, completion)
-    }
-
-    /// Like [`CodeGrader::grade_with`], but gives up on a program that is not finished after a first pass.
-    ///
-    /// # Errors
-    /// Why there is no verdict yet.
-    pub fn grade_first_pass(
+    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if a `canonical_result` is given.
+    pub fn try_grade(
         &self,
         task: &CodeTask,
         completion: &str,
         mode: TestMode,
         canonical_result: Option<&CanonicalResult>,
     ) -> Result<Grading, NoVerdictYet> {
-        let attempt = Attempt {
-            sandbox: &FirstPass(&*self.sandbox),
-            mode,
-            canonical_result,
-            first_pass: true,
+        let graded = match self.loadable_program(task, completion) {
+            Ok(source) => self
+                .expected_values(task, canonical_result)?
+                .and_then(|expected| self.run_tests(task, &source, mode, expected)),
+            Err(grading) => Err(grading),
         };
-        match self.grade_attempt(attempt, task, completion) {
-            Ok(grading) if grading.verdict == Verdict::Unavailable && grading.retryable => {
-                Err(NoVerdictYet::NotInFirstPass)
-            }
-            Ok(grading) => Ok(grading),
-            Err(key) => Err(NoVerdictYet::CanonicalResult(key)),
-        }
+        self.settled(graded)
     }
 
-    /// The program that is run for `completion`; `None` if there is none. In a `first_pass`, a completion that takes long to read is deferred.
+    /// The grading, unless this is a first pass and another try may have another one.
+    fn settled(&self, graded: Result<Grading, Box<Grading>>) -> Result<Grading, NoVerdictYet> {
+        let grading = graded.unwrap_or_else(|grading| *grading);
+        if self.first_pass && grading.retryable {
+            return Err(NoVerdictYet::NotInFirstPass);
+        }
+        Ok(grading)
+    }
+
+    /// The program that is run for `completion`; `None` if there is none.
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn program(
-        &self,
-        task: &CodeTask,
-        completion: &str,
-        first_pass: bool,
-    ) -> Result<Option<String>, Stopped> {
-        let extracted = self.in_pass(first_pass, |sandbox| {
-            self.extract_program(sandbox, task, completion)
-        })?;
+    pub fn program(&self, wanted: Wanted<'_>, completion: &str) -> Result<Option<String>, Stopped> {
+        let extracted = self.extract(wanted, completion)?;
         Ok(extracted.map(|extracted| extracted.source))
     }
 
-    /// Does `work` in the sandbox, which defers what is long if this is a `first_pass`.
-    fn in_pass<T>(&self, first_pass: bool, work: impl FnOnce(&dyn Sandbox) -> T) -> T {
-        if first_pass {
-            work(&FirstPass(&*self.sandbox))
-        } else {
-            work(&*self.sandbox)
-        }
-    }
-
-    fn extract_program(
+    fn extract(
         &self,
-        sandbox: &dyn Sandbox,
-        task: &CodeTask,
+        wanted: Wanted<'_>,
         completion: &str,
     ) -> Result<Option<ExtractedProgram>, Stopped> {
         if self.whole_programs {
-            return extract::whole_program(sandbox, completion, &self.limits);
+            return extract::whole_program(self.sandbox(), completion, &self.limits);
         }
-        let wanted = Wanted::from(task);
-        extract::find(sandbox, self.extraction, wanted, completion, &self.limits)
+        extract::find(
+            self.sandbox(),
+            self.extraction,
+            wanted,
+            completion,
+            &self.limits,
+        )
     }
 
-    /// Judges one completion: extracts the program, runs its tests, and computes the verdict.
+    /// The program of a completion.
     ///
     /// # Errors
-    /// The key of the canonical solution's result, if that is neither given nor cached.
-    fn grade_attempt(
+    /// The grading of a completion without a program, or that was not read to its end.
+    fn extracted(
         &self,
-        attempt: Attempt<'_>,
-        task: &CodeTask,
+        wanted: Wanted<'_>,
         completion: &str,
-    ) -> Result<Grading, Key> {
-        match self.extract_program(attempt.sandbox, task, completion) {
-            Ok(Some(extracted)) => match self.try_grade(attempt, task, &extracted) {
-                Ok(grading) => Ok(grading),
-                Err(EarlyEnd::Verdict(grading)) => Ok(*grading),
-                Err(EarlyEnd::CanonicalResult(key)) => Err(key),
-            },
-            Ok(None) => Ok(without_code()),
-            Err(stopped) => Ok(unread(stopped).unwrap_or_else(|error| *failure(&error))),
-        }
+    ) -> Result<ExtractedProgram, Box<Grading>> {
+        self.extract(wanted, completion)
+            .map_err(unread)?
+            .ok_or_else(without_code)
     }
 
-    fn try_grade(
-        &self,
-        attempt: Attempt<'_>,
-        task: &CodeTask,
-        extracted: &ExtractedProgram,
-    ) -> Result<Grading, EarlyEnd> {
+    /// The source of a completion's program, if the parser finds no fault in it.
+    ///
+    /// # Errors
+    /// The grading, if there is no such program, or the task cannot be judged.
+    fn loadable_program(&self, task: &CodeTask, completion: &str) -> Result<String, Box<Grading>> {
+        let ExtractedProgram { source, fault } = self.extracted(Wanted::from(task), completion)?;
         if let Some(reason) = invalid_entry_point_reason(&task.entry_point) {
-            let reason = format!("the task's entry point cannot be defined: {reason}");
-            return Err(Box::new(Grading::unavailable(&reason, false)).into());
+            return Err(bad_task(&format!(
+                "the task's entry point cannot be defined: {reason}"
+            )));
         }
         if task.tests.is_empty() && task.asserts.is_empty() {
-            return Err(Box::new(Grading::unavailable(
+            return Err(bad_task(
                 "the task has neither tests nor asserts, so nothing distinguishes correct programs from incorrect ones",
-                false,
-            ))
-            .into());
+            ));
         }
-        let source = &extracted.source;
-        if let Some(fault) = &extracted.fault {
-            // Computing the expected values, which this verdict does not need, may take minutes.
-            let mut total = task.tests.len();
-            if !task.asserts.is_empty() {
-                total += self.suite(attempt, task)?.tests.len();
-            }
-            return Ok(TestResults::unloadable(total, fault).grading());
+        let Some(fault) = fault else {
+            return Ok(source);
+        };
+        // Computing the expected values, which this verdict does not need, may take minutes.
+        let mut total = task.tests.len();
+        if !task.asserts.is_empty() {
+            total += self.suite(task)?.tests.len();
         }
-        let expected = self.expected_values(attempt, task)?;
-        if attempt.first_pass && first_pass::is_hopeless(expected.fuel) {
-            return Err(failure(&Deferred::Long.into()).into());
+        Err(Box::new(TestResults::unloadable(total, fault).grading()))
+    }
+
+    /// Runs a program on a task's tests and test code.
+    fn run_tests(
+        &self,
+        task: &CodeTask,
+        source: &str,
+        mode: TestMode,
+        expected: Arc<ExpectedValues>,
+    ) -> Result<Grading, Box<Grading>> {
+        if self.first_pass && first_pass::is_hopeless(expected.fuel) {
+            return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);
         let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, canonical));
         let mut results = TestResults::default();
         if !task.tests.is_empty() {
-            results = self.run_calls(attempt, task, source, expected, &limits)?;
+            results = self.run_calls(task, source, mode, expected, &limits)?;
         }
         if !task.asserts.is_empty() {
-            results = match attempt.mode {
-                TestMode::UntilFailure if results.failure.is_some() => {
-                    results.append_not_run(self.suite(attempt, task)?.tests.len())
-                }
-                _ => results.append(self.run_test_code(attempt, task, source, &limits)?),
-            };
+            if mode == TestMode::UntilFailure && results.failure.is_some() {
+                results.total += self.suite(task)?.tests.len();
+            } else {
+                results = results.append(self.run_test_code(task, source, mode, &limits)?);
+            }
         }
         let mut grading = results.grading();
         if grading.passed == Some(0)
@@ -374,12 +327,12 @@ impl CodeGrader {
     /// Runs the program on the tests' inputs, and compares the values that it returns.
     fn run_calls(
         &self,
-        attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
+        mode: TestMode,
         expected: Arc<ExpectedValues>,
         limits: &Limits,
-    ) -> Result<TestResults, Box<Grading>> {
+    ) -> Result<TestResults, SandboxError> {
         let calls: Arc<[String]> = calls_of(task).into();
         let check: ValueCheck = {
             let calls = Arc::clone(&calls);
@@ -398,30 +351,28 @@ impl CodeGrader {
                 program,
                 calls: &calls[start..],
             };
-            attempt.sandbox.run(&Request {
+            self.sandbox.run(&Request {
                 watch,
                 ..Request::new(work, limits)
             })
         };
-        TestResults::run(calls.len(), limits, attempt.mode, run, &check)
-            .map_err(|error| failure(&error))
+        TestResults::run(calls.len(), limits, mode, run, &check)
     }
 
-    fn suite(&self, attempt: Attempt<'_>, task: &CodeTask) -> Result<Arc<Suite>, Box<Grading>> {
+    fn suite(&self, task: &CodeTask) -> Result<Arc<Suite>, SandboxError> {
         self.suites
-            .of(attempt.sandbox, &with_class(task), &self.limits)
-            .map_err(|error| failure(&error))
+            .of(self.sandbox(), &with_class(task), &self.limits)
     }
 
     /// Runs the test code in a separate instance, which calls the program's instance.
     fn run_test_code(
         &self,
-        attempt: Attempt<'_>,
         task: &CodeTask,
         source: &str,
+        mode: TestMode,
         limits: &Limits,
     ) -> Result<TestResults, Box<Grading>> {
-        let suite = self.suite(attempt, task)?;
+        let suite = self.suite(task)?;
         let (source, entry_point) = callable(&task.entry_point, source);
         let mut stopped = Vec::new();
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
@@ -442,7 +393,7 @@ impl CodeGrader {
                 prelude: &suite.prelude,
                 tests: &tests,
             };
-            let mut run = attempt.sandbox.run(&Request {
+            let mut run = self.sandbox.run(&Request {
                 watch,
                 ..Request::new(work, limits)
             })?;
@@ -451,9 +402,7 @@ impl CodeGrader {
             Ok(run)
         };
         let any_value: ValueCheck = Arc::new(|_, _| None);
-        let mut results =
-            TestResults::run(suite.tests.len(), limits, attempt.mode, run, &any_value)
-                .map_err(|error| failure(&error))?;
+        let mut results = TestResults::run(suite.tests.len(), limits, mode, run, &any_value)?;
         if results.uncalled && results.failure.is_none() {
             let name = &task.entry_point;
             let call = format!(".{name}(");
@@ -461,10 +410,9 @@ impl CodeGrader {
                 true => format!("; write a method as `Class().{name}`"),
                 false => String::new(),
             };
-            let reason = format!(
+            return Err(bad_task(&format!(
                 "the task's test code never calls `{name}`, so any program would pass; correct the task{remedy}"
-            );
-            return Err(Box::new(Grading::unavailable(&reason, false)));
+            )));
         }
         if let Some((_, detail)) = &mut results.failure
             && let Some(index) = detail.get("test").and_then(Json::as_u64)
@@ -474,7 +422,10 @@ impl CodeGrader {
             if let Some(raised) = detail.get("raised").and_then(Json::as_str)
                 && !suite.depends_on_program(index)
             {
-                return Err(test_error(name, raised));
+                return Err(bad_task(&format!(
+                    "the task's own test code fails whatever the program does (`{}` raises {raised}); correct the task",
+                    excerpt(name)
+                )));
             }
             detail["assert"] = json!(excerpt(name));
         }
@@ -482,96 +433,92 @@ impl CodeGrader {
     }
 
     /// The expected values: from the canonical solution if the task has one, else from its tests.
+    ///
+    /// # Errors
+    /// The canonical solution's result is neither given nor cached.
     fn expected_values(
         &self,
-        attempt: Attempt<'_>,
         task: &CodeTask,
-    ) -> Result<Arc<ExpectedValues>, EarlyEnd> {
-        if task.canonical.is_some() {
-            let result = match attempt.canonical_result {
-                Some(CanonicalResult(result)) => result.clone(),
-                None => self.with_canonical_run(task, |canonical_run| {
-                    let key = canonical_run.key();
-                    self.expected_values
-                        .cached(&key)
-                        .ok_or(EarlyEnd::CanonicalResult(key))
-                })?,
-            };
-            let expected = result
-                .map_err(|none| Box::new(Grading::unavailable(&none.reason, none.retryable)))?;
-            return Ok(check_encodable(expected, task.compare)?);
-        }
-        let values: Option<Vec<String>> = task
-            .tests
-            .iter()
-            .map(|test| test.expected.as_ref().map(Value::to_json_text))
-            .collect();
-        match values {
-            Some(values) => Ok(check_encodable(
-                Arc::new(ExpectedValues { values, fuel: 0 }),
-                task.compare,
-            )?),
-            None => Err(Box::new(Grading::unavailable(
-                "the task has a test without an expected value, and no canonical solution to compute it; leave the task out",
-                false,
-            ))
-            .into()),
-        }
+        canonical_result: Option<&CanonicalResult>,
+    ) -> Result<ExpectedResult, NoVerdictYet> {
+        let expected = match canonical_result {
+            _ if task.canonical.is_none() => recorded_values(task),
+            Some(CanonicalResult(result)) => result.clone(),
+            None => {
+                let key = self.canonical_key(task);
+                let cached = self.expected_values.cached(&key);
+                cached.ok_or(NoVerdictYet::CanonicalResult(key))?
+            }
+        };
+        Ok(expected.and_then(|expected| check_encodable(expected, task.compare)))
     }
 }
 
+/// The expected values that a task's tests have.
+fn recorded_values(task: &CodeTask) -> ExpectedResult {
+    let recorded = task.tests.iter();
+    let values: Option<_> = recorded
+        .map(|test| test.expected.as_ref().map(Value::to_json_text))
+        .collect();
+    let values = values.ok_or_else(|| {
+        bad_task(
+            "the task has a test without an expected value, and no canonical solution to compute it; leave the task out",
+        )
+    })?;
+    Ok(Arc::new(ExpectedValues { values, fuel: 0 }))
+}
+
 /// The grading of a completion without a program.
-fn without_code() -> Grading {
-    Grading::new(
+fn without_code() -> Box<Grading> {
+    Box::new(Grading::new(
         Verdict::Malformed,
         json!({ "reason": "the completion holds no code" }),
-    )
+    ))
 }
 
 /// The grading of a completion that was not read to its end. The clock or the machine's memory may allow it another time.
-fn unread(stopped: Stopped) -> Result<Grading, SandboxError> {
+fn unread(stopped: Stopped) -> Box<Grading> {
     let (verdict, reason) = match stopped {
         Stopped::OutOfTime => (Verdict::Timeout, "the completion takes too long to read"),
         Stopped::OutOfMemory => (
             Verdict::Memory,
             "the machine had no memory to read the completion",
         ),
-        Stopped::Failed(error) => return Err(error),
+        Stopped::Failed(error) => return error.into(),
     };
-    Ok(Grading {
+    Box::new(Grading {
         deterministic: false,
         ..Grading::new(verdict, json!({ "reason": reason }))
     })
 }
 
-/// The `unavailable` grading for a failure of the sandbox.
-fn failure(error: &SandboxError) -> Box<Grading> {
-    Box::new(Grading::unavailable(
-        &error.to_string(),
-        matches!(error, SandboxError::Deferred(_)),
-    ))
+/// A failure of the sandbox says nothing about the program.
+impl From<SandboxError> for Box<Grading> {
+    fn from(error: SandboxError) -> Box<Grading> {
+        let retryable = matches!(error, SandboxError::Deferred(_));
+        Box::new(Grading::unavailable(&error.to_string(), retryable))
+    }
+}
+
+/// The `unavailable` grading for an error in the task.
+fn bad_task(reason: &str) -> Box<Grading> {
+    Box::new(Grading::unavailable(reason, false))
 }
 
 /// Returns the expected values, or an `unavailable` grading if one of them has no encoding: such a value equals nothing, not even itself, so no program could pass.
-fn check_encodable(
-    expected: Arc<ExpectedValues>,
-    compare: Compare,
-) -> Result<Arc<ExpectedValues>, Box<Grading>> {
+fn check_encodable(expected: Arc<ExpectedValues>, compare: Compare) -> ExpectedResult {
     if matches!(compare, Compare::NotNone | Compare::Root) {
         return Ok(expected);
     }
-    let opaque = expected
-        .values
-        .iter()
-        .enumerate()
-        .find_map(|(test, value)| Some((test, without_encoding(value)?)));
-    if let Some((test, kind)) = opaque {
-        let reason = format!(
+    let mut values = expected.values.iter().enumerate();
+    if let Some((test, kind)) =
+        values.find_map(|(test, value)| Some((test, without_encoding(value)?)))
+    {
+        return Err(bad_task(&format!(
             "test {test} of the task expects a value of type {}, which has no encoding, so that no program could pass; have the task's solution return built-in types (such as \
              str(x) or list(x)), or test it by `asserts`",
             excerpt(kind)
-        );
-        return Err(Box::new(Grading::unavailable(&reason, false)));
+        )));
     }
     Ok(expected)
 }
@@ -581,17 +528,6 @@ fn without_encoding(value: &str) -> Option<&str> {
     // Inside a string, the quotes would be escaped by backslashes.
     let (_, kind) = value.split_once("{\"$opaque\":\"")?;
     kind.split('"').next()
-}
-
-/// The `unavailable` grading for a test that raises without depending on the program.
-fn test_error(name: &str, raised: &str) -> Box<Grading> {
-    Box::new(Grading::unavailable(
-        &format!(
-            "the task's own test code fails whatever the program does (`{}` raises {raised}); correct the task",
-            excerpt(name)
-        ),
-        false,
-    ))
 }
 
 #[cfg(test)]

@@ -13,7 +13,6 @@ mod settings;
 mod snippet;
 mod statement;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use datasets::LeanTask;
@@ -26,11 +25,10 @@ use verifier_api::Verdict;
 
 use self::kernel_runner::{CheckFailure, KernelExit, KernelRunner};
 pub use self::kernel_runner::{Kernels, serve as serve_kernel};
-use self::proof::{NothingToCompile, Task};
 use self::scan::Refused;
 pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
 pub use self::snippet::NO_JAIL;
-use self::statement::{NoStatement, StatementModule, Statements};
+use self::statement::{StatementModule, Statements};
 use super::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
@@ -65,68 +63,50 @@ pub struct LeanGrader {
 }
 
 impl LeanGrader {
-    /// A grader from these parts, without an operator's checker. `folders` have the compiled modules that headers import. The kernel runs in this process, which is for
-    /// tests; [`LeanGrader::open`] gives it separate processes.
+    /// A grader for tests, which trusts `headers`. It finds no libraries, and the kernel runs in this process. [`LeanGrader::open`] gives it separate processes.
     #[must_use]
-    pub fn new(
-        lean: Arc<dyn Lean>,
-        axioms: Axioms,
-        headers: Vec<String>,
-        folders: Vec<PathBuf>,
-        identity: sandboxes::Identity,
-    ) -> Self {
+    pub fn new(lean: Arc<dyn Lean>, headers: Vec<String>) -> Self {
         Self {
             lean,
             second_checker: None,
-            axioms,
+            axioms: Axioms::Followed,
             headers,
-            kernel_runner: KernelRunner::in_process(folders),
+            kernel_runner: KernelRunner::in_process(Vec::new()),
             statements: Statements::default(),
             jailed: false,
-            identity,
+            identity: sandboxes::Identity {
+                backend: "lean".to_owned(),
+                interpreter: String::new(),
+                digest: String::new(),
+            },
         }
     }
 
     /// Judges a completion. Blocks while Lean works.
     #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
+        self.try_grade(task, completion)
+            .unwrap_or_else(|grading| *grading)
+    }
+
+    fn try_grade(&self, task: &LeanTask, completion: &str) -> Result<Grading, Box<Grading>> {
         if task.header.len() + task.statement.len() > MAX_TEXT_BYTES {
-            return bad_task(&format!(
+            return Err(bad_task(&format!(
                 "its header and statement have more than {MAX_TEXT_BYTES} bytes together"
-            ));
+            )));
         }
         let header = task.header.trim_end();
-        let checked = if self.trusts_header(header) {
-            Ok(header.to_owned())
-        } else {
-            scan::check_header(header)
-        };
-        let header = match &checked {
-            Ok(header) => header.trim_end(),
-            Err(Refused { word, why }) => {
-                return bad_task(&format!(
+        let header = match self.trusts_header(header) {
+            true => header.to_owned(),
+            false => scan::check_header(header).map_err(|Refused { word, why }| {
+                bad_task(&format!(
                     "the header holds `{word}`: {why}; an operator may list it in `lean.headers`"
-                ));
-            }
+                ))
+            })?,
         };
-        let statement = Task {
-            header,
-            statement: &task.statement,
-        };
-        let sources = match proof::sources(statement, completion) {
-            Ok(sources) => sources,
-            Err(NothingToCompile::BadTask(reason)) => return bad_task(&reason),
-            Err(NothingToCompile::NoProof(reason)) => {
-                return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
-            }
-            Err(NothingToCompile::Refused(Refused { word, why })) => {
-                return incorrect(&format!("the proof holds `{}`: {why}", excerpt(&word)));
-            }
-        };
-        let statement_module = match self.compiled_statement(header, &sources) {
-            Ok(module) => module,
-            Err(grading) => return *grading,
-        };
+        let header = header.trim_end();
+        let sources = proof::sources(header, &task.statement, completion)?;
+        let statement_module = self.compiled_statement(header, &sources)?;
         let compile = || {
             let compiled = self.lean.compile(header, &sources.proof)?;
             // It may have been stopped, or a busy machine may have kept its output.
@@ -136,9 +116,11 @@ impl LeanGrader {
             }
             Ok(compiled)
         };
-        self.grade_run(header, &sources.statement, compile, |compiled| {
-            self.judge_compiled(&statement_module, header, &sources, &compiled)
-        })
+        Ok(
+            self.grade_run(header, &sources.statement, compile, |compiled| {
+                self.judge_compiled(&statement_module, header, &sources, &compiled)
+            }),
+        )
     }
 
     /// Whether the operator lists a header, so that it is not checked.
@@ -165,16 +147,8 @@ impl LeanGrader {
                 axioms: self.axioms,
             })
         };
-        let module = self
-            .statements
-            .compile(self.lean.as_ref(), open, header, statement);
-        module.map_err(|why| {
-            Box::new(match why {
-                NoStatement::Refused(reason) => bad_task(&reason),
-                NoStatement::NoAnswer(error) => no_answer(&error),
-                NoStatement::NoKernel(reason) => Grading::unavailable(&reason, true),
-            })
-        })
+        self.statements
+            .compile(self.lean.as_ref(), open, header, statement)
     }
 
     /// The grading of a proof from a run of Lean or of a checker on it. The machine may have had no memory for two runs. So an error in the header or a crash is the proof's
@@ -329,8 +303,9 @@ impl LeanGrader {
     }
 }
 
-fn incorrect(reason: &str) -> Grading {
-    Grading::new(Verdict::Incorrect, json!({ "reason": reason }))
+fn incorrect(reason: &str) -> Box<Grading> {
+    let detail = json!({ "reason": reason });
+    Box::new(Grading::new(Verdict::Incorrect, detail))
 }
 
 /// The grading of a proof on which Lean or a checker gave no answer, although it works on the statement.
@@ -348,7 +323,7 @@ fn grading_without_answer(error: &LeanError) -> Grading {
         | LeanError::Header(_)
         | LeanError::Crashed(_)
         | LeanError::Output(_) => stopped(Verdict::Incorrect),
-        LeanError::Missing(_) => no_answer(error),
+        LeanError::Missing(_) => *no_answer(error),
     }
 }
 
@@ -362,14 +337,14 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
         )
     };
     match failure {
-        CheckFailure::Task(reason) => bad_task(&reason),
+        CheckFailure::Task(reason) => *bad_task(&reason),
         CheckFailure::Unavailable(reason) => Grading::unavailable(&reason, true),
-        CheckFailure::Failed => incorrect(KERNEL_FAILED),
+        CheckFailure::Failed => *incorrect(KERNEL_FAILED),
         CheckFailure::Ended(KernelExit::Crashed(why)) => {
             tracing::warn!("{KERNEL_FAILED} ({why})");
             Grading {
                 deterministic: false,
-                ..incorrect(KERNEL_FAILED)
+                ..*incorrect(KERNEL_FAILED)
             }
         }
         CheckFailure::Ended(KernelExit::Late(seconds)) => limit_exceeded(
@@ -397,17 +372,15 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
 }
 
 /// The `unavailable` grading for an error in the task.
-fn bad_task(reason: &str) -> Grading {
-    Grading::unavailable(
-        &format!("no proof of this task can be judged here: {reason}"),
-        false,
-    )
+fn bad_task(reason: &str) -> Box<Grading> {
+    let reason = format!("no proof of this task can be judged here: {reason}");
+    Box::new(Grading::unavailable(&reason, false))
 }
 
 /// The `unavailable` grading if Lean gave no answer about a statement without a proof.
-fn no_answer(error: &LeanError) -> Grading {
+fn no_answer(error: &LeanError) -> Box<Grading> {
     let retryable = !matches!(error, LeanError::Missing(_));
-    Grading::unavailable(&error.to_string(), retryable)
+    Box::new(Grading::unavailable(&error.to_string(), retryable))
 }
 
 /// Errors and warnings, with their lines in the proof.

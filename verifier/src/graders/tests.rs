@@ -12,45 +12,6 @@ fn graders(code: Extraction) -> Graders {
 }
 
 #[test]
-fn the_keys_of_other_verdicts_are_those_from_before_there_were_stdio_tests() {
-    let dataset = datasets::open("starter-code", None).unwrap();
-    let function = RegisteredTask::from(dataset.train[0].clone());
-    let math = RegisteredTask::from(TaskSpec::Math(MathTask {
-        answer: "2".to_owned(),
-    }));
-    let graders = graders(Extraction::Program);
-    let limits = Limits::default();
-    let by_hand = KeyWriter::new()
-        .field("verdict-1")
-        .field("code")
-        .field(code::VERSION)
-        .field("program")
-        .field("")
-        .field("")
-        .field(limits.fuel.to_le_bytes())
-        .field(limits.memory.to_le_bytes())
-        .field((limits.output as u64).to_le_bytes())
-        .field((limits.value as u64).to_le_bytes())
-        .field([0])
-        .field(function.content.0)
-        .field("p")
-        .field("x = 1")
-        .finish();
-    let key = |task| graders.key(task, "p", "x = 1", TestMode::UntilFailure);
-    assert_eq!(key(&function), by_hand);
-    let by_hand = KeyWriter::new()
-        .field("verdict-1")
-        .field("math")
-        .field(math::VERSION)
-        .field(graders.settings.math.name())
-        .field(math.content.0)
-        .field("p")
-        .field("x = 1")
-        .finish();
-    assert_eq!(key(&math), by_hand);
-}
-
-#[test]
 fn everything_that_decides_on_a_program_with_stdio_tests_changes_its_key() {
     let program = |stdout: &str| {
         RegisteredTask::from(TaskSpec::Program(ProgramTask {

@@ -16,6 +16,7 @@ use super::request::JudgeItem;
 use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoVerdictYet};
+use crate::graders::Attempt;
 use crate::pool::{ClientId, Full, Job, Lane, Reservation};
 
 /// The keys that are being judged, each with the requests that wait for its verdict.
@@ -101,22 +102,19 @@ pub(super) struct JudgeJob {
 impl JudgeJob {
     fn grade(&self) -> Result<Grading, NoVerdictYet> {
         let JudgeJob { service, item, .. } = self;
-        let (task, prompt) = (&item.task, &item.prompt);
-        let completion = &item.completion;
-        let (mode, given) = (item.test_mode, self.canonical_result.as_ref());
         let abandoned = {
             let (service, key) = (Arc::clone(service), self.key);
             Abandoned::new(move || !service.in_flight.is_waited_for(&key))
         };
-        if self.deferred {
-            let graded = service
-                .graders
-                .grade(task, prompt, completion, mode, given, &abandoned);
-            return graded.map_err(NoVerdictYet::CanonicalResult);
-        }
+        let attempt = Attempt {
+            mode: item.test_mode,
+            canonical_result: self.canonical_result.as_ref(),
+            first_pass: !self.deferred,
+            abandoned: &abandoned,
+        };
         service
             .graders
-            .grade_first_pass(task, prompt, completion, mode, given, &abandoned)
+            .grade(&item.task, &item.prompt, &item.completion, attempt)
     }
 }
 

@@ -18,9 +18,8 @@ use axum::http::{HeaderMap, Request, StatusCode, header};
 use datasets::{Dataset, MathTask, Task, TaskSpec};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use kernel::Axioms;
 use sandboxes::lean::Lean;
-use sandboxes::{Call, Identity, Limits, Sandbox};
+use sandboxes::{Call, Limits, Sandbox};
 use serde_json::{Value as Json, json};
 use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
@@ -185,12 +184,7 @@ fn changed(body: &Json, change: &str) -> Json {
 
 /// The grader of a Lean without libraries.
 fn grader_of(lean: Arc<dyn Lean>) -> LeanGrader {
-    let identity = Identity {
-        backend: "lean".to_owned(),
-        interpreter: String::new(),
-        digest: String::new(),
-    };
-    LeanGrader::new(lean, Axioms::Followed, Vec::new(), Vec::new(), identity)
+    LeanGrader::new(lean, Vec::new())
 }
 
 fn item(id: &str, task: &Json, completion: &str) -> Json {

@@ -14,24 +14,25 @@ fn conversation(calls: &[&str]) -> Candidate {
     Candidate::calling(PROGRAM, &calls, None, &limits)
 }
 
+/// Has the host answer these requests, and returns the last answer.
+fn answers(talk: &mut Candidate, requests: &[&str]) -> Result<Vec<u8>, Broken> {
+    let answer = |_, request: &&str| talk.answer(request.as_bytes());
+    requests.iter().try_fold(Vec::new(), answer)
+}
+
 #[test]
 fn calls_are_answered_once_each_and_in_order() {
     let mut talk = conversation(&["[1]", "[2]"]);
-    for (request, answer) in [("L", "[1]"), ("V10", "[2]"), ("V20", "")] {
-        if request == "L" {
-            talk.answer(b"J").unwrap();
-        }
-        talk.answer(request.as_bytes()).unwrap();
-        assert_eq!(talk.answer(b"N").unwrap(), answer.as_bytes());
+    for (requests, answer) in [
+        (&["J", "L", "N"][..], "[1]"),
+        (&["V10", "N"], "[2]"),
+        (&["V20", "N"], ""),
+    ] {
+        assert_eq!(answers(&mut talk, requests), Ok(answer.into()));
     }
     assert!(talk.completed());
-    assert_eq!(
-        talk.take_results(),
-        [
-            Call::Returned("10".to_owned()),
-            Call::Returned("20".to_owned())
-        ]
-    );
+    let results = ["10", "20"].map(|value| Call::Returned(value.to_owned()));
+    assert_eq!(talk.take_results(), results);
 }
 
 #[test]
@@ -49,13 +50,9 @@ fn a_request_out_of_turn_stops_the_guest() {
     ] {
         let mut talk = conversation(&["[]"]);
         let (last, before) = requests.split_last().unwrap();
-        for request in before {
-            talk.answer(request.as_bytes()).unwrap();
-        }
-        assert!(
-            matches!(talk.answer(last.as_bytes()), Err(Broken::Protocol(_))),
-            "{requests:?}"
-        );
+        answers(&mut talk, before).unwrap();
+        let refused = talk.answer(last.as_bytes());
+        assert!(matches!(refused, Err(Broken::Protocol(_))), "{requests:?}");
     }
 }
 
@@ -92,9 +89,7 @@ fn a_value_begun_as_text_cannot_continue_in_binary_form() {
 fn a_serving_conversation_takes_no_binary_form() {
     for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
         let mut talk = Candidate::serving(PROGRAM, &Limits::default());
-        for request in [b"J", b"L", b"N"] {
-            talk.answer(request).unwrap();
-        }
+        answers(&mut talk, &["J", "L", "N"]).unwrap();
         talk.expect("[[],{}]".to_owned()).unwrap();
         talk.answer(b"N").unwrap();
         assert_eq!(
@@ -153,41 +148,33 @@ fn a_value_that_is_not_json_of_bounded_depth_is_refused() {
 #[test]
 fn a_long_value_has_the_same_digest_however_it_is_cut_into_pieces() {
     let long = format!("\"{}\"", "x".repeat(40));
-    let digest = |pieces: &[&str]| {
+    let results = |pieces: &[&str]| {
         let mut talk = conversation(&["[]"]);
-        for request in ["J", "L", "N"].iter().chain(pieces) {
-            talk.answer(request.as_bytes()).unwrap();
-        }
+        answers(&mut talk, &[&["J", "L", "N"], pieces].concat()).unwrap();
         talk.take_results()
     };
-    let whole = digest(&[&format!("V{long}")]);
-    assert_eq!(
-        whole,
-        digest(&[
-            &format!("P{}", &long[..5]),
-            &format!("P{}", &long[5..30]),
-            &format!("V{}", &long[30..])
-        ])
-    );
-    let expected = format!(
-        "{{\"$digest\":\"42 bytes, BLAKE3 {}\"}}",
-        blake3::hash(long.as_bytes())
-    );
-    assert_eq!(whole, [Call::Returned(expected)]);
-    assert_eq!(
-        digest(&["P[1,", "V2]"]),
-        [Call::Returned("[1,2]".to_owned())]
-    );
+    let hash = blake3::hash(long.as_bytes());
+    let digest = format!("{{\"$digest\":\"42 bytes, BLAKE3 {hash}\"}}");
+    let (one, two, three) = (&long[..5], &long[5..30], &long[30..]);
+    for (pieces, expected) in [
+        (vec![format!("V{long}")], &digest[..]),
+        (
+            vec![format!("P{one}"), format!("P{two}"), format!("V{three}")],
+            &digest,
+        ),
+        (vec!["P[1,".to_owned(), "V2]".to_owned()], "[1,2]"),
+    ] {
+        let pieces: Vec<&str> = pieces.iter().map(String::as_str).collect();
+        assert_eq!(results(&pieces), [Call::Returned(expected.to_owned())]);
+    }
 }
 
 #[test]
 fn values_beyond_the_limit_for_the_whole_run_become_digests() {
     let mut talk = conversation(&["[]"; 200]);
-    talk.answer(b"J").unwrap();
-    talk.answer(b"L").unwrap();
+    answers(&mut talk, &["J", "L"]).unwrap();
     for _ in 0..200 {
-        talk.answer(b"N").unwrap();
-        talk.answer(b"V\"xxxxxx\"").unwrap();
+        answers(&mut talk, &["N", "V\"xxxxxx\""]).unwrap();
     }
     let results = talk.take_results();
     let whole = results

@@ -3,8 +3,8 @@
 use wasmtime::Caller;
 
 use super::errno::{self, Errno};
+use crate::protocol::Broken;
 use crate::wasm::store_data::StoreData;
-use crate::wasm::termination::Termination;
 
 /// A guest's memory and its store's data, borrowed for one call.
 pub(super) struct View<'a> {
@@ -16,9 +16,10 @@ impl<'a> View<'a> {
     /// # Errors
     /// A trap, if the module has not exported a memory.
     pub(super) fn of(caller: &'a mut Caller<'_, StoreData>) -> wasmtime::Result<View<'a>> {
-        let memory = caller.data().memory.ok_or(Termination::Protocol(
-            "a host call before the memory was known",
-        ))?;
+        let memory = caller
+            .data()
+            .memory
+            .ok_or(Broken::Protocol("a host call before the memory was known"))?;
         let (bytes, data) = memory.data_and_store_mut(caller);
         Ok(View { bytes, data })
     }
@@ -61,12 +62,22 @@ impl<'a> View<'a> {
         self.write(at, &value.to_le_bytes())
     }
 
+    /// The bytes that the element `index` of an array of `iovec`s names, and the store's data.
+    pub(super) fn buffer(
+        &mut self,
+        array: i32,
+        index: i32,
+    ) -> Result<(&mut [u8], &mut StoreData), Errno> {
+        let (at, length) = self.iovec(array, index)?;
+        self.target(at, length)
+    }
+
     /// The element `index` of an array of `iovec`s: address and length.
     pub(super) fn iovec(&self, array: i32, index: i32) -> Result<(i32, i32), Errno> {
         let entry = self.slice(array.wrapping_add(index.wrapping_mul(8)), 8)?;
-        let word = |at: usize| {
-            i32::from_le_bytes([entry[at], entry[at + 1], entry[at + 2], entry[at + 3]])
-        };
-        Ok((word(0), word(4)))
+        match entry.as_chunks() {
+            ([at, length], []) => Ok((i32::from_le_bytes(*at), i32::from_le_bytes(*length))),
+            _ => Err(errno::FAULT),
+        }
     }
 }

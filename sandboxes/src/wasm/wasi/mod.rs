@@ -16,10 +16,13 @@ use super::fuel::charge;
 use super::store_data::StoreData;
 
 pub(super) use self::files::Files;
-pub(super) use self::virtual_devices::{Clock, Input, Output, Random};
+pub(super) use self::virtual_devices::{Clock, Output, random};
 
 /// The guest that calls an import.
 type GuestCaller<'a> = Caller<'a, StoreData>;
+
+/// What an import returns: an error number, or 0, to the guest; or a trap.
+type Answer = wasmtime::Result<i32>;
 
 const MODULE: &str = "wasi_snapshot_preview1";
 const ARGUMENTS: [&[u8]; 1] = [b"python\0"];
@@ -33,7 +36,7 @@ const CALL_PRICE: u64 = 1_000;
 fn with(
     mut caller: GuestCaller<'_>,
     body: impl FnOnce(&mut View<'_>) -> Result<(), Errno>,
-) -> wasmtime::Result<i32> {
+) -> Answer {
     charge(&mut caller, CALL_PRICE)?;
     Ok(code(body(&mut View::of(&mut caller)?)))
 }
@@ -51,32 +54,25 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
         ("args_get", "args_sizes_get", &ARGUMENTS[..]),
         ("environ_get", "environ_sizes_get", &ENVIRONMENT[..]),
     ] {
-        linker.func_wrap(
-            MODULE,
-            get,
-            move |caller: GuestCaller<'_>, pointers: i32, text: i32| {
-                with(caller, |view| {
-                    let (mut pointers, mut text) = (pointers, text);
-                    for item in list {
-                        view.write_u32(pointers, text as u32)?;
-                        view.write(text, item)?;
-                        pointers = pointers.wrapping_add(4);
-                        text = text.wrapping_add(item.len() as i32);
-                    }
-                    Ok(())
-                })
-            },
-        )?;
-        linker.func_wrap(
-            MODULE,
-            sizes,
-            move |caller: GuestCaller<'_>, count: i32, bytes: i32| {
-                with(caller, |view| {
-                    view.write_u32(count, list.len() as u32)?;
-                    view.write_u32(bytes, list.iter().map(|item| item.len() as u32).sum())
-                })
-            },
-        )?;
+        let get_all = move |caller: GuestCaller<'_>, mut pointers: i32, mut text: i32| {
+            with(caller, |view| {
+                for item in list {
+                    view.write_u32(pointers, text as u32)?;
+                    view.write(text, item)?;
+                    pointers = pointers.wrapping_add(4);
+                    text = text.wrapping_add(item.len() as i32);
+                }
+                Ok(())
+            })
+        };
+        let get_sizes = move |caller: GuestCaller<'_>, count: i32, bytes: i32| {
+            with(caller, |view| {
+                view.write_u32(count, list.len() as u32)?;
+                view.write_u32(bytes, list.iter().map(|item| item.len() as u32).sum())
+            })
+        };
+        linker.func_wrap(MODULE, get, get_all)?;
+        linker.func_wrap(MODULE, sizes, get_sizes)?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use wasmtime::Linker;
 use super::errno::{self, Errno};
 use super::memory::View;
 use super::virtual_devices::Clock;
-use super::{GuestCaller, MODULE, with};
+use super::{Answer, GuestCaller, MODULE, with};
 use crate::wasm::fuel::{charge, used};
 use crate::wasm::store_data::StoreData;
 use crate::wasm::termination::Termination;
@@ -17,71 +17,69 @@ const RANDOM_BYTE_PRICE: u64 = 16;
 const SUBSCRIPTIONS: i32 = 64;
 
 pub(super) fn define(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
-    linker.func_wrap(
-        MODULE,
-        "clock_res_get",
-        |caller: GuestCaller<'_>, _clock: i32, at: i32| {
-            with(caller, |view| view.write_u64(at, 1_000))
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "clock_time_get",
-        |mut caller: GuestCaller<'_>, clock: i32, _precision: i64, at: i32| {
-            let work = used(&mut caller);
-            with(caller, |view| {
-                let elapsed = view.data.clock.elapsed(work);
-                let now = match clock {
-                    0 => Clock::calendar(elapsed),
-                    1..=3 => elapsed,
-                    _ => return Err(errno::INVAL),
-                };
-                view.write_u64(at, now)
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "poll_oneoff",
-        |mut caller: GuestCaller<'_>, subscriptions: i32, events: i32, count: i32, ready: i32| {
-            let work = used(&mut caller);
-            with(caller, |view| {
-                poll(view, work, subscriptions, events, count, ready)
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "random_get",
-        |mut caller: GuestCaller<'_>, at: i32, length: i32| {
-            let bytes = u64::from(length as u32);
-            charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
-            with(caller, |view| {
-                let (bytes, data) = view.target(at, length)?;
-                data.random.fill(bytes);
-                Ok(())
-            })
-        },
-    )?;
-    linker.func_wrap(
-        MODULE,
-        "proc_exit",
-        |_: GuestCaller<'_>, status: i32| -> wasmtime::Result<()> {
-            Err(Termination::Exit(status).into())
-        },
-    )?;
+    linker.func_wrap(MODULE, "clock_res_get", clock_res_get)?;
+    linker.func_wrap(MODULE, "clock_time_get", clock_time_get)?;
+    linker.func_wrap(MODULE, "poll_oneoff", poll_oneoff)?;
+    linker.func_wrap(MODULE, "random_get", random_get)?;
+    linker.func_wrap(MODULE, "proc_exit", proc_exit)?;
     Ok(())
 }
 
+fn clock_res_get(caller: GuestCaller<'_>, _clock: i32, at: i32) -> Answer {
+    with(caller, |view| view.write_u64(at, 1_000))
+}
+
+fn clock_time_get(mut caller: GuestCaller<'_>, clock: i32, _precision: i64, at: i32) -> Answer {
+    let work = used(&mut caller);
+    with(caller, |view| {
+        let elapsed = view.data.clock.elapsed(work);
+        let now = match clock {
+            0 => Clock::calendar(elapsed),
+            1..=3 => elapsed,
+            _ => return Err(errno::INVAL),
+        };
+        view.write_u64(at, now)
+    })
+}
+
+fn random_get(mut caller: GuestCaller<'_>, at: i32, length: i32) -> Answer {
+    let bytes = u64::from(length as u32);
+    charge(&mut caller, RANDOM_BYTE_PRICE.saturating_mul(bytes))?;
+    with(caller, |view| {
+        let (bytes, data) = view.target(at, length)?;
+        data.random.fill(bytes);
+        Ok(())
+    })
+}
+
+fn proc_exit(_: GuestCaller<'_>, status: i32) -> wasmtime::Result<()> {
+    Err(Termination::Exit(status).into())
+}
+
 /// Sleeping takes no real time: the virtual clock jumps to the earliest event, and every subscription is reported as ready.
-fn poll(
+fn poll_oneoff(
+    mut caller: GuestCaller<'_>,
+    subscriptions: i32,
+    events: i32,
+    count: i32,
+    ready: i32,
+) -> Answer {
+    let work = used(&mut caller);
+    with(caller, |view| {
+        let wait = wait(view, work, subscriptions, events, count)?;
+        view.data.clock.skip(wait);
+        view.write_u32(ready, count as u32)
+    })
+}
+
+/// Writes an event for each subscription, and returns the nanoseconds until the earliest.
+fn wait(
     view: &mut View<'_>,
     work: u64,
     subscriptions: i32,
     events: i32,
     count: i32,
-    ready: i32,
-) -> Result<(), Errno> {
+) -> Result<u64, Errno> {
     if !(1..=SUBSCRIPTIONS).contains(&count) {
         return Err(errno::INVAL);
     }
@@ -97,17 +95,12 @@ fn poll(
         if kind == 0 {
             let absolute = entry[40] & 1 == 1;
             let now = view.data.clock.elapsed(work);
-            let now = if entry[16] == 0 {
-                Clock::calendar(now)
-            } else {
-                now
+            let now = match entry[16] {
+                0 => Clock::calendar(now),
+                _ => now,
             };
-            let timeout = number(3);
-            wait = wait.min(if absolute {
-                timeout.saturating_sub(now)
-            } else {
-                timeout
-            });
+            let passed = if absolute { now } else { 0 };
+            wait = wait.min(number(3).saturating_sub(passed));
         } else {
             wait = 0;
         }
@@ -116,6 +109,5 @@ fn poll(
         event[10] = kind;
         view.write(events.wrapping_add(index * 32), &event)?;
     }
-    view.data.clock.skip(wait);
-    view.write_u32(ready, count as u32)
+    Ok(wait)
 }

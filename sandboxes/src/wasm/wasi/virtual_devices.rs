@@ -33,62 +33,17 @@ impl Clock {
     }
 }
 
-/// The same sequence of bytes in every run.
-pub(in crate::wasm) struct Random {
-    stream: blake3::OutputReader,
-}
-
-impl Random {
-    pub(in crate::wasm) fn new() -> Random {
-        Random {
-            stream: blake3::Hasher::new_derive_key("rapid sandboxes wasm random 1").finalize_xof(),
-        }
-    }
-
-    pub(super) fn fill(&mut self, bytes: &mut [u8]) {
-        self.stream.fill(bytes);
-    }
-}
-
-/// Bytes to be read once, from the first on. By default there are none.
-#[derive(Default)]
-pub(in crate::wasm) struct Input {
-    bytes: Vec<u8>,
-    position: usize,
-}
-
-impl Input {
-    pub(in crate::wasm) fn new(bytes: &[u8]) -> Input {
-        Input {
-            bytes: bytes.to_owned(),
-            position: 0,
-        }
-    }
-
-    /// Fills the beginning of `target`, and returns how much of it; 0 at the end.
-    pub(super) fn read(&mut self, target: &mut [u8]) -> usize {
-        let left = &self.bytes[self.position..];
-        let count = left.len().min(target.len());
-        target[..count].copy_from_slice(&left[..count]);
-        self.position += count;
-        count
-    }
-}
-
-/// What happens to bytes beyond an output's limit.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum Beyond {
-    /// They are dropped, and the guest does not notice.
-    Dropped,
-    /// The guest's write fails.
-    Refused,
+/// The same sequence of random bytes in every run.
+pub(in crate::wasm) fn random() -> blake3::OutputReader {
+    blake3::Hasher::new_derive_key("rapid sandboxes wasm random 1").finalize_xof()
 }
 
 /// Stores the first bytes written.
 pub(in crate::wasm) struct Output {
     bytes: Vec<u8>,
     limit: usize,
-    beyond: Beyond,
+    /// Whether a write beyond the limit fails. Otherwise the rest is dropped, and the guest does not notice.
+    refuses: bool,
     /// Whether more than the limit was written.
     exceeded: bool,
 }
@@ -98,7 +53,7 @@ impl Output {
         Output {
             bytes: Vec::new(),
             limit,
-            beyond: Beyond::Dropped,
+            refuses: false,
             exceeded: false,
         }
     }
@@ -106,7 +61,7 @@ impl Output {
     /// An output that refuses what is beyond its limit.
     pub(in crate::wasm) fn refusing(limit: usize) -> Output {
         Output {
-            beyond: Beyond::Refused,
+            refuses: true,
             ..Output::new(limit)
         }
     }
@@ -116,9 +71,9 @@ impl Output {
         self.bytes
             .extend_from_slice(&bytes[..bytes.len().min(room)]);
         self.exceeded |= bytes.len() > room;
-        match self.beyond {
-            Beyond::Refused if self.exceeded => Err(errno::FBIG),
-            Beyond::Refused | Beyond::Dropped => Ok(()),
+        match self.refuses && self.exceeded {
+            true => Err(errno::FBIG),
+            false => Ok(()),
         }
     }
 

@@ -1,13 +1,20 @@
-//! Runs a task's canonical solution, whose results are the expected values.
+//! Runs a task's canonical solution, in the same sandbox as other programs, also on the task's test code. The values that it returns are the expected values.
+
+use std::sync::Arc;
 
 use datasets::{CodeTask, Value};
-use sandboxes::Sandbox;
-use serde_json::Value as Json;
+use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, SandboxError, Work};
 
-use super::expected_values::{
-    CanonicalRun, ExpectedResult, NoCanonicalResult, NoExpectedValues, solution_limits,
-};
-use super::{Attempt, CodeGrader, TestMode};
+use super::expected_values::{ExpectedResult, ExpectedValues, NoCanonicalResult};
+use super::program::callable;
+use super::{CodeGrader, TestMode, with_fuel};
+use crate::cache::{Key, KeyWriter};
+use crate::grade::{Grading, excerpt};
+
+/// Fuel for a canonical solution of a data set's task: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
+const SOLUTION_FUEL: u64 = 2_000_000_000_000;
+/// Fuel for a canonical solution of an inline task, in multiples of an ordinary program's: anyone may send one that loops, and others wait meanwhile.
+const INLINE_SOLUTION_FUEL: u64 = 4;
 
 /// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
 #[derive(Clone)]
@@ -18,7 +25,8 @@ impl CanonicalResult {
     #[must_use]
     pub fn failure(&self) -> Option<(&str, bool)> {
         let none = self.0.as_ref().err()?;
-        Some((&none.reason, none.retryable))
+        let reason = none.detail["reason"].as_str().unwrap_or_default();
+        Some((reason, none.retryable))
     }
 }
 
@@ -29,85 +37,138 @@ impl CodeGrader {
         task.canonical.is_some() && !(task.tests.is_empty() && task.asserts.is_empty())
     }
 
-    /// The result of `task`'s canonical solution, from the cache or by a run here. In a `first_pass`, a long run is given up.
+    /// The result of `task`'s canonical solution, from the cache or by a run here. In a first pass, a long run is given up.
     ///
     /// # Errors
     /// [`NoCanonicalResult`].
     pub fn try_canonical_result(
         &self,
         task: &CodeTask,
-        first_pass: bool,
     ) -> Result<CanonicalResult, NoCanonicalResult> {
-        self.with_canonical_run(task, |canonical_run| {
-            self.expected_values.try_get(canonical_run, first_pass)
-        })
-        .map(CanonicalResult)
+        let run = || self.run_canonical_solution(task);
+        self.expected_values
+            .get_or_run(self.canonical_key(task), self.inline, run)
+            .map(CanonicalResult)
     }
 
     /// Whether the result of `task`'s canonical solution is cached, in memory or on disk.
     #[must_use]
     pub fn has_canonical_result(&self, task: &CodeTask) -> bool {
-        self.with_canonical_run(task, |canonical_run| {
-            self.expected_values.cached(&canonical_run.key())
-        })
-        .is_some()
+        let cached = self.expected_values.cached(&self.canonical_key(task));
+        cached.is_some()
     }
 
-    pub(super) fn with_canonical_run<T>(
-        &self,
-        task: &CodeTask,
-        work: impl FnOnce(&CanonicalRun<'_>) -> T,
-    ) -> T {
-        let solution = task.canonical.as_deref().unwrap_or_default();
-        work(&CanonicalRun {
-            sandbox: &*self.sandbox,
-            task,
-            solution,
+    pub(super) fn canonical_key(&self, task: &CodeTask) -> Key {
+        let identity = self.sandbox.identity();
+        let key = KeyWriter::new()
+            .field("expected-1")
+            .field(&identity.backend)
+            .field(&identity.digest)
+            .field(self.limits.memory.to_le_bytes())
+            .field((self.limits.value as u64).to_le_bytes())
+            .field(canonical_solution(task))
+            .field(&task.entry_point)
+            .fields(calls_of(task).iter());
+        // With less fuel, it may have another result.
+        let key = match self.inline {
+            true => key.field("inline"),
+            false => key,
+        };
+        if task.asserts.is_empty() {
+            return key.finish();
+        }
+        key.field(super::VERSION)
+            .fields(task.imports.iter())
+            .fields(task.asserts.iter())
+            .finish()
+    }
+
+    /// Runs the canonical solution on the calls, then on the task's own test code.
+    fn run_canonical_solution(&self, task: &CodeTask) -> Result<ExpectedResult, NoCanonicalResult> {
+        let mut expected = ExpectedValues::default();
+        if !task.tests.is_empty() {
+            let run = match self.run_canonical_calls(task) {
+                Ok(run) => run,
+                Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
+                    return Err(NoCanonicalResult::NotInFirstPass);
+                }
+                // Someone may have begun to wait again.
+                Err(SandboxError::Deferred(Deferred::Abandoned)) => {
+                    return Err(NoCanonicalResult::Elsewhere);
+                }
+                Err(error) => return Ok(Err(error.into())),
+            };
+            expected = match expected_values_of(run, task.tests.len()) {
+                Ok(expected) => expected,
+                Err(none) => return Ok(Err(none)),
+            };
+        }
+        match self.check_own_tests(task) {
+            Err(none) if none.retryable && self.first_pass => {
+                Err(NoCanonicalResult::NotInFirstPass)
+            }
+            Err(none) => Ok(Err(none)),
+            Ok(fuel) => {
+                expected.fuel = expected.fuel.saturating_add(fuel);
+                Ok(Ok(Arc::new(expected)))
+            }
+        }
+    }
+
+    fn run_canonical_calls(&self, task: &CodeTask) -> Result<Run, SandboxError> {
+        let (source, entry_point) = callable(&task.entry_point, canonical_solution(task));
+        let program = Program {
+            source: &source,
+            entry_point,
+        };
+        let work = Work::Calls {
+            program,
             calls: &calls_of(task),
-            check: &|sandbox| self.check_own_tests(sandbox, task, solution),
-            limits: &self.limits,
-            inline: self.inline,
-        })
+        };
+        let limits = self.solution_limits();
+        let request = Request::new(work, &limits);
+        // A suspended machine looks like a program that waits, which a canonical solution does not do on purpose. So it gets a second run.
+        match self.sandbox.run(&request) {
+            Ok(run) if run.end == End::OutOfTime => self.sandbox.run(&request),
+            result => result,
+        }
     }
 
     /// Runs the canonical solution on the task's own test code, as far as it has any, and returns the fuel used.
-    fn check_own_tests(
-        &self,
-        sandbox: &dyn Sandbox,
-        task: &CodeTask,
-        solution: &str,
-    ) -> Result<u64, NoExpectedValues> {
+    fn check_own_tests(&self, task: &CodeTask) -> Result<u64, Box<Grading>> {
         if task.asserts.is_empty() {
             return Ok(0);
         }
-        let attempt = Attempt {
-            sandbox,
-            mode: TestMode::UntilFailure,
-            canonical_result: None,
-            first_pass: false,
-        };
-        let limits = solution_limits(&self.limits, self.inline);
-        let text = |detail: &Json, name: &str| detail[name].as_str().map(str::to_owned);
-        let results = self
-            .run_test_code(attempt, task, solution, &limits)
-            .map_err(|grading| NoExpectedValues {
-                reason: text(&grading.detail, "reason").unwrap_or_default(),
-                retryable: grading.retryable,
-            })?;
+        let (solution, limits) = (canonical_solution(task), self.solution_limits());
+        let results = self.run_test_code(task, solution, TestMode::UntilFailure, &limits)?;
         let Some((_, detail)) = &results.failure else {
             return Ok(results.fuel);
         };
-        let what = text(detail, "raised").or_else(|| text(detail, "reason"));
-        Err(NoExpectedValues {
-            reason: format!(
-                "the task's canonical solution does not pass the task's own test code here (`{}`: {}). The task cannot be judged; correct it, or leave it out",
-                text(detail, "assert").unwrap_or_default(),
-                what.unwrap_or_default()
-            ),
-            // A clock may decide otherwise another time.
-            retryable: results.nondeterministic,
-        })
+        let text = |name: &str| detail[name].as_str();
+        let what = text("raised").or_else(|| text("reason"));
+        let reason = format!(
+            "the task's canonical solution does not pass the task's own test code here (`{}`: {}). The task cannot be judged; correct it, or leave it out",
+            text("assert").unwrap_or_default(),
+            what.unwrap_or_default()
+        );
+        // A clock may decide otherwise another time.
+        Err(Box::new(Grading::unavailable(
+            &reason,
+            results.nondeterministic,
+        )))
     }
+
+    fn solution_limits(&self) -> Limits {
+        let fuel = match self.inline {
+            true => self.limits.fuel.saturating_mul(INLINE_SOLUTION_FUEL),
+            false => self.limits.fuel.max(SOLUTION_FUEL),
+        };
+        with_fuel(self.limits, fuel)
+    }
+}
+
+fn canonical_solution(task: &CodeTask) -> &str {
+    task.canonical.as_deref().unwrap_or_default()
 }
 
 /// The encoded arguments of each of the task's tests.
@@ -119,4 +180,53 @@ pub(super) fn calls_of(task: &CodeTask) -> Vec<String> {
             format!("[{}]", args.join(","))
         })
         .collect()
+}
+
+/// The values that a run of the canonical solution returned.
+fn expected_values_of(run: Run, calls: usize) -> Result<ExpectedValues, Box<Grading>> {
+    let retryable = run.end == End::MachineOutOfMemory;
+    let wrong = |what: String| {
+        let reason = format!(
+            "the task's canonical solution gives no expected value in this sandbox: {what}. The task cannot be judged; leave it out"
+        );
+        Box::new(Grading::unavailable(&reason, retryable))
+    };
+    let problem = match run.end {
+        End::Completed | End::Uncalled | End::Watched if run.calls.len() == calls => None,
+        End::Completed | End::Uncalled | End::Watched => {
+            let answered = run.calls.len();
+            Some(format!("{answered} of {calls} calls were answered"))
+        }
+        End::Unloadable { kind, message } => Some(format!("{kind}: {}", excerpt(&message))),
+        End::OutOfFuel => Some("it ran out of fuel".to_owned()),
+        End::OutOfTime => Some("it ran out of time".to_owned()),
+        End::OutOfMemory => Some("it ran out of memory".to_owned()),
+        End::MachineOutOfMemory => Some("the machine ran out of memory".to_owned()),
+        End::Exited { status, .. } => Some(format!("it exited with status {status}")),
+        End::TooMuchOutput => Some("it wrote too much".to_owned()),
+        End::Died(how) => Some(format!("it died ({})", excerpt(&how))),
+    };
+    if let Some(problem) = problem {
+        return Err(wrong(problem));
+    }
+    let value = |(index, call)| match call {
+        Call::Returned(value) => Ok(value),
+        Call::Raised { kind, message } => Err(wrong(format!(
+            "call {index} raised {kind}: {}",
+            excerpt(&message)
+        ))),
+        // A value that is only long comes as a digest.
+        Call::TooDeepOrLarge => Err(wrong(format!(
+            "call {index} returned a value that is nested too deeply, or that refers to itself"
+        ))),
+    };
+    Ok(ExpectedValues {
+        values: run
+            .calls
+            .into_iter()
+            .enumerate()
+            .map(value)
+            .collect::<Result<_, _>>()?,
+        fuel: run.fuel,
+    })
 }

@@ -123,28 +123,20 @@ mod tests {
     fn an_object_equals_nothing_and_a_list_in_a_set_of_json_may_be_a_tuple() {
         let object = Value::Opaque("Match".to_owned());
         let pairs = Value::parse_json(r#"{"$set": [[1, 2], [3, 4]]}"#).unwrap();
+        let (set, list) = ("{(3, 4), (1, 2)}", "[[3, 4], (1, 2), [3, 4]]");
         for (compare, expected, got, passes) in [
             (Compare::NotNone, &Value::Bool(true), &object, true),
             (Compare::Equal, &object, &object, false),
-            (Compare::Equal, &pairs, &python("{(3, 4), (1, 2)}"), true),
-            (
-                Compare::Set,
-                &pairs,
-                &python("[[3, 4], (1, 2), [3, 4]]"),
-                true,
-            ),
+            (Compare::Equal, &pairs, &python(set), true),
+            (Compare::Set, &pairs, &python(list), true),
         ] {
-            let (atol, from_json) = (0.0, true);
             let rule = Rule {
                 compare,
-                atol,
-                from_json,
+                atol: 0.0,
+                from_json: true,
             };
-            assert_eq!(
-                rule.passes(&[], expected, got),
-                passes,
-                "{expected:?} and {got:?}"
-            );
+            let is = rule.passes(&[], expected, got);
+            assert_eq!(is, passes, "{expected:?} and {got:?}");
         }
     }
 }

@@ -63,46 +63,43 @@ fn real(value: &Value) -> Option<f64> {
 mod tests {
     use super::*;
 
-    fn python(text: &str) -> Vec<Value> {
-        match Value::parse_python(text).unwrap() {
-            Value::List(items) => items,
-            other => vec![other],
-        }
-    }
-
     fn value(text: &str) -> Value {
         Value::parse_python(text).unwrap()
     }
 
     #[test]
-    fn the_second_argument_may_be_the_height_of_the_pyramid() {
-        // 3² + 2·3·√(1.5² + 4²) = 34.63…
-        assert!(pyramid_surface(&python("[3, 4]"), &value("35"), 0.0));
-        assert!(pyramid_surface(&python("[3, 4]"), &value("35.0"), 0.0));
-        for got in ["33", "34.63", "'35'", "None", "nan"] {
-            assert!(
-                !pyramid_surface(&python("[3, 4]"), &value(got), 0.0),
-                "{got}"
-            );
-        }
-    }
-
-    #[test]
-    fn digits_are_padded_to_one_length() {
-        assert!(digit_distance(&python("[123, 9]"), &value("9")));
-        assert!(!digit_distance(&python("[123, 9]"), &value("8")));
-        assert!(!digit_distance(&python("[-1, 9]"), &value("8")));
-        assert!(!digit_distance(&python("[1.0, 9]"), &value("8")));
-    }
-
-    #[test]
-    fn any_number_at_which_the_polynomial_is_almost_zero_is_a_root() {
-        let cubic = vec![Value::List(python("[-6, 11, -6, 1]"))];
-        for got in ["1", "2.0", "3.000001"] {
-            assert!(root(&cubic, &value(got), 1e-4), "{got}");
-        }
-        for got in ["1.1", "nan", "inf", "complex(1, 0)", "[1]", "None", "1e308"] {
-            assert!(!root(&cubic, &value(got), 1e-4), "{got}");
+    fn each_rule_accepts_what_it_says_and_nothing_else() {
+        // The second argument may be the height of the pyramid: 3² + 2·3·√(1.5² + 4²) = 34.63…
+        let pyramid = |args: &[Value], got: &Value| pyramid_surface(args, got, 0.0);
+        let root = |args: &[Value], got: &Value| root(args, got, 1e-4);
+        type Rule<'a> = &'a dyn Fn(&[Value], &Value) -> bool;
+        let cubic = "[[-6, 11, -6, 1]]";
+        for (rule, args, passing, failing) in [
+            (
+                &pyramid as Rule<'_>,
+                "[3, 4]",
+                "35 35.0",
+                "33 34.63 '35' None nan",
+            ),
+            // Digits are padded to one length.
+            (&digit_distance, "[123, 9]", "9", "8"),
+            (&digit_distance, "[-1, 9]", "", "8"),
+            (&digit_distance, "[1.0, 9]", "", "8"),
+            (
+                &root,
+                cubic,
+                "1 2.0 3.000001",
+                "1.1 nan inf complex(1,0) [1] None 1e308",
+            ),
+        ] {
+            let Value::List(args) = value(args) else {
+                panic!("{args}");
+            };
+            for (texts, passes) in [(passing, true), (failing, false)] {
+                for got in texts.split_whitespace() {
+                    assert_eq!(rule(&args, &value(got)), passes, "{args:?} {got}");
+                }
+            }
         }
     }
 }

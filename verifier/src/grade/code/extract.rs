@@ -14,7 +14,7 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::settings::choice;
-use sandboxes::outline::{self, Fault, Outline, Stopped, Text};
+use sandboxes::outline::{self, Fault, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
 use self::choose::ParsedText;
@@ -76,8 +76,7 @@ fn last_block(
         .entry_point
         .is_some_and(|name| program::is_whole(code, name));
     let source = program::assemble(wanted, code, fenced, whole).into_owned();
-    let fault = load_error(sandbox, &source, limits)?;
-    Ok(Some(ExtractedProgram { source, fault }))
+    with_load_error(sandbox, source, limits)
 }
 
 /// The program of a completion that is a whole program; `None` if it is blank.
@@ -92,27 +91,23 @@ pub(super) fn whole_program(
     if source.trim().is_empty() {
         return Ok(None);
     }
-    Ok(Some(ExtractedProgram {
-        source: source.to_owned(),
-        fault: load_error(sandbox, source, limits)?,
-    }))
+    with_load_error(sandbox, source.to_owned(), limits)
 }
 
-/// Why `source` cannot be loaded, by the parser; `None` if the parser finds no error.
-fn load_error(
+/// The program `source`, with the fault that the parser finds in it.
+fn with_load_error(
     sandbox: &dyn Sandbox,
-    source: &str,
+    source: String,
     limits: &Limits,
-) -> Result<Option<Fault>, Stopped> {
+) -> Result<Option<ExtractedProgram>, Stopped> {
     let text = Text {
         header: "",
-        text: source,
+        text: &source,
         loose: false,
     };
-    Ok(match outline::read(sandbox, &[text], limits)?.pop() {
-        Some(Outline::Read { fault, .. }) => fault,
-        Some(Outline::Unread) | None => None,
-    })
+    let outline = outline::read(sandbox, &[text], limits)?.pop();
+    let fault = outline.and_then(|outline| outline.fault);
+    Ok(Some(ExtractedProgram { source, fault }))
 }
 
 /// The rule [`Extraction::Program`].
@@ -129,56 +124,32 @@ fn chosen_program(
         return Ok(None);
     }
     let answer = answer::without_thought(answer::before_next_turn(text));
-    let whole = |text| TextToParse {
-        text,
-        loose: true,
-        fenced: false,
-    };
     // The whole text, the answer in it if that is shorter, and the parts between the answer's fences.
-    let mut texts = vec![whole(text)];
+    let mut texts = vec![Part::whole(text)];
     if answer != text {
-        texts.push(whole(&answer));
+        texts.push(Part::whole(&answer));
     }
     let wholes = texts.len();
     let marks = fences::marks(&answer);
-    let parts = fences::parts(&answer, &marks);
-    texts.extend(parts.iter().map(TextToParse::of));
+    texts.extend(fences::parts(&answer, &marks));
     let parsed = parse(sandbox, wanted, &texts, limits)?;
-    let (wholes, parsed) = parsed.split_at(wholes);
+    let (wholes, parts) = parsed.split_at(wholes);
     let code = wholes.last().map(ParsedText::code).unwrap_or_default();
     let outside = fences::outside_of(&answer, &marks, &code);
     if outside.len() == marks.len() {
-        return Ok(choose::choose(wanted, wholes, &marks, &parts, parsed));
+        return Ok(choose::choose(wanted, wholes, &marks, parts));
     }
     // Some fences are inside strings, which is rare: the parts change.
-    let parts = fences::parts(&answer, &outside);
-    let texts: Vec<_> = parts.iter().map(TextToParse::of).collect();
-    let parsed = parse(sandbox, wanted, &texts, limits)?;
-    Ok(choose::choose(wanted, wholes, &outside, &parts, &parsed))
-}
-
-/// A text to be parsed.
-struct TextToParse<'a> {
-    text: &'a str,
-    loose: bool,
-    fenced: bool,
-}
-
-impl<'a> TextToParse<'a> {
-    fn of(part: &'a Part<'_>) -> TextToParse<'a> {
-        TextToParse {
-            text: &part.text,
-            loose: !part.closed,
-            fenced: part.fenced,
-        }
-    }
+    let texts = fences::parts(&answer, &outside);
+    let parts = parse(sandbox, wanted, &texts, limits)?;
+    Ok(choose::choose(wanted, wholes, &outside, &parts))
 }
 
 /// Parses each text, alone and, if the task has a prefix, after the prefix.
 fn parse<'a>(
     sandbox: &dyn Sandbox,
     wanted: Wanted<'_>,
-    to_parse: &[TextToParse<'a>],
+    parts: &'a [Part<'_>],
     limits: &Limits,
 ) -> Result<Vec<ParsedText<'a>>, Stopped> {
     let prefix = wanted.prefix;
@@ -187,34 +158,28 @@ fn parse<'a>(
         format!("{prefix}{}", program::line_break(prefix, fenced))
     };
     let (outside, inside) = (header(false), header(true));
-    let is_short = |to_parse: &&TextToParse<'_>| to_parse.text.len() <= MAX_TEXT_BYTES;
-    let mut texts = Vec::with_capacity(to_parse.len() * 2);
-    for TextToParse {
-        text,
-        loose,
-        fenced,
-    } in to_parse.iter().filter(is_short)
-    {
-        let (text, loose) = (*text, *loose);
+    let is_short = |part: &&Part<'_>| part.text.len() <= MAX_TEXT_BYTES;
+    let mut texts = Vec::with_capacity(parts.len() * 2);
+    for part in parts.iter().filter(is_short) {
         let text = |header| Text {
             header,
-            text,
-            loose,
+            text: &part.text,
+            loose: !part.closed,
         };
         texts.push(text(""));
         if prefix.is_some() {
-            texts.push(text(if *fenced { &inside } else { &outside }));
+            texts.push(text(if part.fenced { &inside } else { &outside }));
         }
     }
     let mut outlines = outline::read(sandbox, &texts, limits)?.into_iter();
-    let mut next = |to_parse: &TextToParse<'_>| {
-        let outline = is_short(&to_parse).then(|| outlines.next()).flatten();
-        outline.unwrap_or(Outline::Unread)
+    let mut next = |part: &Part<'_>| {
+        let outline = is_short(&part).then(|| outlines.next()).flatten();
+        outline.unwrap_or_default()
     };
-    let parsed = to_parse.iter().map(|to_parse| ParsedText {
-        text: to_parse.text,
-        alone: next(to_parse),
-        after_prefix: prefix.map(|_| next(to_parse)),
+    let parsed = parts.iter().map(|part| ParsedText {
+        part,
+        alone: next(part),
+        after_prefix: prefix.map(|_| next(part)),
     });
     Ok(parsed.collect())
 }

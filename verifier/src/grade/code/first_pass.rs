@@ -1,5 +1,7 @@
 //! The first pass over a program, with little fuel. Most programs finish in it. The others are judged later, by separate threads, so that they delay nothing.
 
+use std::sync::Arc;
+
 use sandboxes::{Deferred, End, Identity, Limits, Patience, Request, Run, Sandbox, SandboxError};
 
 /// Fuel of a first pass: a few tenths of a second in WebAssembly, and one second of processor time in Docker.
@@ -7,9 +9,9 @@ const FUEL: u64 = 2_000_000_000;
 
 /// A sandbox that defers a program ([`Deferred::Long`]) that has not finished after [`FUEL`]. A run that finishes earlier equals a run of the wrapped sandbox, because
 /// fuel is counted the same way whatever the limit.
-pub(super) struct FirstPass<'a>(pub &'a dyn Sandbox);
+pub(super) struct FirstPass(pub Arc<dyn Sandbox>);
 
-impl Sandbox for FirstPass<'_> {
+impl Sandbox for FirstPass {
     fn identity(&self) -> &Identity {
         self.0.identity()
     }

@@ -10,7 +10,7 @@ use datasets::python_name::{line_defines as defines, method};
 
 /// What a completion has to contain.
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Wanted<'a> {
+pub struct Wanted<'a> {
     /// The function that the program defines, or the class of the method; `None` if it only has to run.
     pub entry_point: Option<&'a str>,
     /// The code that the completion continues.
@@ -19,7 +19,7 @@ pub(super) struct Wanted<'a> {
 
 impl Wanted<'_> {
     /// A program that only has to run.
-    pub(super) const PROGRAM: Wanted<'static> = Wanted {
+    pub const PROGRAM: Wanted<'static> = Wanted {
         entry_point: None,
         prefix: None,
     };

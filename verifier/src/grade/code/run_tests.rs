@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandboxes::{Call, End, Limits, Run, SandboxError, Watch, outline};
+use sandboxes::outline::Fault;
+use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
@@ -37,6 +38,14 @@ pub(super) struct TestResults {
 }
 
 impl TestResults {
+    /// None of `total` tests has run.
+    pub(super) fn of(total: usize) -> TestResults {
+        TestResults {
+            total,
+            ..TestResults::default()
+        }
+    }
+
     /// Runs the `total` tests, or as many as `mode` requires. `run(start, limits, watch)` runs the tests from `start` on.
     pub(super) fn run(
         total: usize,
@@ -45,10 +54,7 @@ impl TestResults {
         mut run: impl FnMut(usize, &Limits, Option<&Watch>) -> Result<Run, SandboxError>,
         check: &ValueCheck,
     ) -> Result<TestResults, SandboxError> {
-        let mut results = TestResults {
-            total,
-            ..TestResults::default()
-        };
+        let mut results = TestResults::of(total);
         if mode == TestMode::UntilFailure {
             let (check_watched, passed) = (Arc::clone(check), Arc::new(AtomicUsize::new(0)));
             let count = Arc::clone(&passed);
@@ -96,12 +102,9 @@ impl TestResults {
     }
 
     /// The results of a program that cannot be loaded: none of the `total` tests ran.
-    pub(super) fn unloadable(total: usize, fault: &outline::Fault) -> TestResults {
-        let mut results = TestResults {
-            total,
-            ..TestResults::default()
-        };
-        let (kind, message) = (fault.kind.clone(), fault.message.clone());
+    pub(super) fn unloadable(total: usize, fault: Fault) -> TestResults {
+        let mut results = TestResults::of(total);
+        let Fault { kind, message } = fault;
         results.record_end(&End::Unloadable { kind, message }, 0);
         results
     }
@@ -161,12 +164,6 @@ impl TestResults {
         let detail = json!({ "reason": reason, "test": index });
         self.failure.get_or_insert((verdict, detail));
         !matches!(end, End::Completed | End::Uncalled | End::Watched)
-    }
-
-    /// Appends `tests` tests that were not run.
-    pub(super) fn append_not_run(mut self, tests: usize) -> TestResults {
-        self.total += tests;
-        self
     }
 
     /// Appends the results of later tests.

@@ -5,17 +5,14 @@
 mod compare;
 
 use datasets::ProgramTask;
-use sandboxes::outline::Stopped;
 use sandboxes::{
     Deferred, End, Limits, MAX_STREAM_BYTES, Request, Run, Sandbox, SandboxError, Work,
 };
 use serde_json::json;
 
-use super::extract::{self, ExtractedProgram};
-use super::first_pass::{self, FirstPass};
 use super::program::Wanted;
 use super::run_tests::TestResults;
-use super::{CodeGrader, NoVerdictYet, TestMode, failure, unread, with_fuel, without_code};
+use super::{CodeGrader, NoVerdictYet, TestMode, bad_task, first_pass, with_fuel};
 use crate::grade::{Grading, excerpt};
 
 /// Changes whenever the same program may get another verdict.
@@ -39,73 +36,28 @@ pub struct ProgramRun {
 
 impl CodeGrader {
     /// Judges `completion`. Blocks while the program runs.
-    #[must_use]
-    pub fn grade_program(&self, task: &ProgramTask, completion: &str, mode: TestMode) -> Grading {
-        self.program_grading(task, completion, mode, false)
-            .unwrap_or_else(|error| *failure(&error))
-    }
-
-    /// Like [`CodeGrader::grade_program`], but gives up on a program that is not finished after a first pass.
     ///
     /// # Errors
-    /// [`NoVerdictYet::NotInFirstPass`].
-    pub fn grade_program_first_pass(
+    /// [`NoVerdictYet::NotInFirstPass`] if this is a first pass, and the program is not finished after it.
+    pub fn grade_program(
         &self,
         task: &ProgramTask,
         completion: &str,
         mode: TestMode,
     ) -> Result<Grading, NoVerdictYet> {
-        match self.program_grading(task, completion, mode, true) {
-            Ok(grading) => Ok(grading),
-            Err(SandboxError::Deferred(_)) => Err(NoVerdictYet::NotInFirstPass),
-            Err(error) => Ok(*failure(&error)),
-        }
+        self.settled(self.program_grading(task, completion, mode))
     }
 
-    /// Runs a program. In a `first_pass`, a program that is long or needs memory that is in use is deferred.
+    /// Runs a program.
     ///
     /// # Errors
     /// [`SandboxError`] if there is no run.
-    pub fn run_program(&self, run: &ProgramRun, first_pass: bool) -> Result<Run, SandboxError> {
+    pub fn run_program(&self, run: &ProgramRun) -> Result<Run, SandboxError> {
         let limits = Limits {
             memory: run.memory,
             ..with_fuel(self.limits, run.fuel)
         };
-        self.in_pass(first_pass, |sandbox| {
-            run_once(sandbox, &run.source, &run.stdin, &limits)
-        })
-    }
-
-    /// The program of a completion; `None` if there is none. In a `first_pass`, a completion that takes long to read is deferred.
-    ///
-    /// # Errors
-    /// [`Stopped`].
-    pub fn stdio_program(
-        &self,
-        completion: &str,
-        first_pass: bool,
-    ) -> Result<Option<String>, Stopped> {
-        let extracted = self.in_pass(first_pass, |sandbox| {
-            self.extract_stdio_program(sandbox, completion)
-        })?;
-        Ok(extracted.map(|extracted| extracted.source))
-    }
-
-    fn extract_stdio_program(
-        &self,
-        sandbox: &dyn Sandbox,
-        completion: &str,
-    ) -> Result<Option<ExtractedProgram>, Stopped> {
-        if self.whole_programs {
-            return extract::whole_program(sandbox, completion, &self.limits);
-        }
-        extract::find(
-            sandbox,
-            self.extraction,
-            Wanted::PROGRAM,
-            completion,
-            &self.limits,
-        )
+        run_once(self.sandbox(), &run.source, &run.stdin, &limits)
     }
 
     fn program_grading(
@@ -113,35 +65,23 @@ impl CodeGrader {
         task: &ProgramTask,
         completion: &str,
         mode: TestMode,
-        first_pass: bool,
-    ) -> Result<Grading, SandboxError> {
+    ) -> Result<Grading, Box<Grading>> {
         check(task)?;
-        let first = FirstPass(&*self.sandbox);
-        let sandbox: &dyn Sandbox = if first_pass { &first } else { &*self.sandbox };
-        let extracted = match self.extract_stdio_program(sandbox, completion) {
-            Ok(Some(extracted)) => extracted,
-            Ok(None) => return Ok(without_code()),
-            Err(stopped) => return unread(stopped),
+        let extracted = self.extracted(Wanted::PROGRAM, completion)?;
+        let results = match extracted.fault {
+            Some(fault) => TestResults::unloadable(task.tests.len(), fault),
+            None => self.run_program_tests(task, &extracted.source, mode)?,
         };
-        if let Some(fault) = &extracted.fault {
-            return Ok(TestResults::unloadable(task.tests.len(), fault).grading());
-        }
-        let results = self.run_program_tests(sandbox, task, &extracted.source, mode, first_pass)?;
         Ok(results.grading())
     }
 
     fn run_program_tests(
         &self,
-        sandbox: &dyn Sandbox,
         task: &ProgramTask,
         source: &str,
         mode: TestMode,
-        first_pass: bool,
     ) -> Result<TestResults, SandboxError> {
-        let mut results = TestResults {
-            total: task.tests.len(),
-            ..TestResults::default()
-        };
+        let mut results = TestResults::of(task.tests.len());
         let limit = self.fuel_limit(task.time_limit, None);
         let mut left = limit.saturating_mul(MAX_TESTS_FUEL);
         for (index, test) in task.tests.iter().enumerate() {
@@ -151,7 +91,7 @@ impl CodeGrader {
                 break;
             }
             let limits = with_fuel(self.limits, fuel);
-            let run = run_once(sandbox, source, &test.stdin, &limits)?;
+            let run = run_once(self.sandbox(), source, &test.stdin, &limits)?;
             results.fuel = results.fuel.saturating_add(run.fuel);
             // A program that waited used little fuel but much time.
             let waited = run.end == End::OutOfTime;
@@ -181,7 +121,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if first_pass && first_pass::is_hopeless(results.fuel) {
+            if self.first_pass && first_pass::is_hopeless(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }
@@ -192,22 +132,20 @@ impl CodeGrader {
 /// Checks that some program can pass the task's tests.
 ///
 /// # Errors
-/// [`SandboxError::Unusable`] if none can.
-fn check(task: &ProgramTask) -> Result<(), SandboxError> {
-    let unusable = |reason: String| Err(SandboxError::Unusable(reason));
+/// The `unavailable` grading if none can.
+fn check(task: &ProgramTask) -> Result<(), Box<Grading>> {
     if task.tests.is_empty() {
-        return unusable(
-            "the task has no tests, so nothing distinguishes correct programs from incorrect ones"
-                .to_owned(),
-        );
+        return Err(bad_task(
+            "the task has no tests, so nothing distinguishes correct programs from incorrect ones",
+        ));
     }
     for (index, test) in task.tests.iter().enumerate() {
         for (name, text) in [("stdin", &test.stdin), ("stdout", &test.stdout)] {
             if text.len() > MAX_STREAM_BYTES {
-                return unusable(format!(
+                return Err(bad_task(&format!(
                     "`{name}` of test {index} of the task has {} bytes, and {MAX_STREAM_BYTES} are the most that a program can read or write; leave the test out",
                     text.len()
-                ));
+                )));
             }
         }
     }

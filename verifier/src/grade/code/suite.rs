@@ -8,7 +8,7 @@
 use std::fmt::Write as _;
 use std::sync::Arc;
 
-use datasets::{CodeTask, Value};
+use datasets::CodeTask;
 use sandboxes::protocol::EVENT_LOOP;
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
@@ -199,23 +199,7 @@ fn unreadable(why: &str) -> SandboxError {
 
 /// Decodes the result of `find`: the code to load, and `(statement, name)` of each test.
 fn parse_found_tests(found: &str) -> Option<(String, Vec<(String, String)>)> {
-    let Value::List(parts) = Value::parse_json(found).ok()? else {
-        return None;
-    };
-    let [Value::Str(code), Value::List(tests)] = parts.as_slice() else {
-        return None;
-    };
-    let tests = tests
-        .iter()
-        .map(|test| match test {
-            Value::List(pair) => match pair.as_slice() {
-                [Value::Str(test), Value::Str(name)] => Some((test.clone(), name.clone())),
-                _ => None,
-            },
-            _ => None,
-        })
-        .collect::<Option<_>>()?;
-    Some((code.clone(), tests))
+    serde_json::from_str(found).ok()
 }
 
 #[cfg(test)]

@@ -3,18 +3,12 @@
 //! Nothing follows the proof in its file: the process that runs the proof does not decide whether it proves the requested statement. A kernel decides that, from the
 //! compiled modules of both files.
 
-use super::MAX_TEXT_BYTES;
+use serde_json::json;
+use verifier_api::Verdict;
+
 use super::extract::{ends_in_thought, indented, proof_in, without_header, without_queries};
 use super::scan::{self, Refused};
-
-/// A theorem to be proved.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Task<'a> {
-    /// Imports and options.
-    pub header: &'a str,
-    /// The theorem, up to and including `:= by` or an equivalent (`:=`, `:= sorry`, `:= by sorry`).
-    pub statement: &'a str,
-}
+use super::{Grading, MAX_TEXT_BYTES, bad_task, excerpt, incorrect};
 
 /// The texts that Lean compiles after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -27,51 +21,47 @@ pub(super) struct LeanSources {
     pub proof: String,
 }
 
-/// Why Lean has nothing to compile.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NothingToCompile {
-    /// The completion has no proof.
-    NoProof(String),
-    /// The proof has a word that no proof needs.
-    Refused(Refused),
-    /// The task is not a theorem, or its statement is refused.
-    BadTask(String),
-}
-
-/// The texts that decide whether `completion` proves `task`.
-pub(super) fn sources(task: Task<'_>, completion: &str) -> Result<LeanSources, NothingToCompile> {
-    let bad = |what: &str| NothingToCompile::BadTask(what.to_owned());
-    let hostile = |refused: Refused| {
-        bad(&format!(
-            "the statement holds `{}`: {}",
-            refused.word, refused.why
-        ))
+/// The texts that decide whether `completion` proves the theorem `statement`, which is given up to and including `:= by` or an equivalent (`:=`, `:= sorry`,
+/// `:= by sorry`). `header` has imports and options.
+///
+/// # Errors
+/// The grading, if Lean has nothing to compile: the completion has no proof, the proof has a word that no proof needs, or the task is not a theorem.
+pub(super) fn sources(
+    header: &str,
+    statement: &str,
+    completion: &str,
+) -> Result<LeanSources, Box<Grading>> {
+    let hostile = |Refused { word, why }| bad_task(&format!("the statement holds `{word}`: {why}"));
+    let refused = |Refused { word, why }: Refused| {
+        incorrect(&format!("the proof holds `{}`: {why}", excerpt(&word)))
     };
-    let bare = scan::without_comments(task.statement).map_err(hostile)?;
+    let no_proof = |reason: &str| {
+        let detail = json!({ "reason": reason });
+        Box::new(Grading::new(Verdict::Malformed, detail))
+    };
+    let bare = scan::without_comments(statement).map_err(hostile)?;
     let statement = Statement::read(&bare).ok_or_else(|| {
-        bad("the statement is no `theorem NAME … := by` that a proof could follow")
+        bad_task("the statement is no `theorem NAME … := by` that a proof could follow")
     })?;
     scan::check(&format!("{}{}", statement.name, statement.rest)).map_err(hostile)?;
     let text = proof_in(completion);
     if text.len() > MAX_TEXT_BYTES {
         let reason = format!("the proof has more than {MAX_TEXT_BYTES} bytes");
-        return Err(NothingToCompile::NoProof(reason));
+        return Err(no_proof(&reason));
     }
-    let text = without_queries(&scan::without_comments(text).map_err(NothingToCompile::Refused)?);
+    let text = without_queries(&scan::without_comments(text).map_err(refused)?);
     if text.trim().is_empty() {
-        let why = if ends_in_thought(completion) {
-            "the completion ends within its thought, before any proof"
-        } else {
-            "the completion holds no proof"
-        };
-        return Err(NothingToCompile::NoProof(why.into()));
+        return Err(no_proof(match ends_in_thought(completion) {
+            true => "the completion ends within its thought, before any proof",
+            false => "the completion holds no proof",
+        }));
     }
-    let header = scan::without_comments(task.header).unwrap_or_else(|_| task.header.to_owned());
+    let header = scan::without_comments(header).unwrap_or_else(|_| header.to_owned());
     let text = without_header(&text, &header);
     let proof = if declares(text, statement.theorem_name()) {
         text.trim_end().to_owned() + "\n"
     } else if first_word(text).is_some_and(|word| matches!(word, "theorem" | "lemma")) {
-        return Err(NothingToCompile::NoProof(format!(
+        return Err(no_proof(&format!(
             "the completion declares a theorem, but not `{}`",
             statement.theorem_name()
         )));
@@ -80,7 +70,7 @@ pub(super) fn sources(task: Task<'_>, completion: &str) -> Result<LeanSources, N
         let proof = proof.trim_end();
         format!("theorem {}{} by\n{proof}\n", statement.name, statement.rest)
     };
-    scan::check(&proof).map_err(NothingToCompile::Refused)?;
+    scan::check(&proof).map_err(refused)?;
     Ok(LeanSources {
         theorem: statement.theorem_name().replace(['«', '»'], ""),
         statement: format!("theorem {}{} by\n  sorry\n", statement.name, statement.rest),
@@ -137,17 +127,16 @@ fn first_word(text: &str) -> Option<&str> {
 mod tests {
     use super::*;
 
-    const TASK: Task<'static> = Task {
-        header: "import Mathlib\n\nopen Nat\n",
-        statement: "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n",
-    };
+    const HEADER: &str = "import Mathlib\n\nopen Nat\n";
+    const STATEMENT: &str = "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n";
+    const THEOREM: &str = "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]\n";
 
-    fn sources_of(completion: &str) -> Result<LeanSources, NothingToCompile> {
-        sources(TASK, completion)
-    }
-
-    fn text(completion: &str) -> String {
-        sources_of(completion).unwrap().proof
+    /// The proof for Lean, or the verdict if there is none.
+    fn proof(completion: &str) -> Result<String, Verdict> {
+        let sources = sources(HEADER, STATEMENT, completion);
+        sources
+            .map(|sources| sources.proof)
+            .map_err(|grading| grading.verdict)
     }
 
     #[test]
@@ -158,54 +147,55 @@ mod tests {
             "  rw [h]\n```\nThis is it.",
             "by\n  rw [h]",
         ] {
-            let text = text(completion);
-            assert!(
-                text.contains("theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]\n"),
-                "{completion}: {text}"
-            );
+            assert_eq!(proof(completion).as_deref(), Ok(THEOREM), "{completion}");
         }
     }
 
     #[test]
     fn a_whole_file_may_repeat_the_header() {
-        let whole = "import Mathlib\n\nopen Nat\n\nlemma one : 1 = 1 := rfl\n\ntheorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]";
+        let file = format!("lemma one : 1 = 1 := rfl\n\n{THEOREM}");
+        let whole = format!("{HEADER}\n{file}");
         for completion in [
-            whole.to_owned(),
+            whole.clone(),
             format!("Here:\n```lean4\n{whole}\n```\nDone."),
             format!("```lean\n{whole}"),
         ] {
-            let text = text(&completion);
-            assert!(!text.contains("import Mathlib"), "{text}");
-            assert!(
-                text.contains("lemma one") && text.matches("theorem two").count() == 1,
-                "{text}"
-            );
+            assert_eq!(proof(&completion).as_ref(), Ok(&file), "{completion}");
         }
     }
 
     #[test]
     fn queries_after_the_proof_and_imports_of_the_header_are_left_out() {
-        let theorem = "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  rw [h]\n";
         for case in include_str!("proof_cases.txt").lines().skip(1) {
             let case = case.replace("\\n", "\n").replace("\\r", "\r");
             let (completion, kept) = case.split_once(" => ").unwrap();
-            let found = sources_of(&completion.replace("{}", theorem));
-            match kept {
-                "refused" => assert!(matches!(found, Err(NothingToCompile::Refused(_))), "{case}"),
-                _ => assert_eq!(found.unwrap().proof, kept.replace("{}", theorem), "{case}"),
-            }
+            let expected = match kept {
+                "refused" => Err(Verdict::Incorrect),
+                _ => Ok(kept.replace("{}", THEOREM)),
+            };
+            assert_eq!(
+                proof(&completion.replace("{}", THEOREM)),
+                expected,
+                "{case}"
+            );
         }
     }
 
     #[test]
-    fn the_statement_is_compiled_alone_with_sorry() {
-        let sources = sources_of("rw [h]").unwrap();
-        assert_eq!(sources.theorem, "two");
-        assert_eq!(
-            sources.statement,
-            "theorem two (n : Nat) (h : n = 1) : n + 1 = 2 := by\n  sorry\n"
-        );
-        assert_eq!(sources.statement, sources_of("simp [h]").unwrap().statement);
+    fn the_statement_is_compiled_alone_with_sorry_and_without_comments() {
+        let commented = "-- One.\ntheorem two (n : Nat) /- any -/ : n = n := by -- go on";
+        for (statement, rest) in [
+            (STATEMENT, "(n : Nat) (h : n = 1) : n + 1 = 2"),
+            (commented, "(n : Nat)           : n = n"),
+        ] {
+            for proof in ["rfl", "simp [h]"] {
+                let sources = sources(HEADER, statement, proof).unwrap();
+                assert_eq!(sources.theorem, "two");
+                let theorem = format!("theorem two {rest} := by\n");
+                assert_eq!(sources.statement, format!("{theorem}  sorry\n"));
+                assert_eq!(sources.proof, format!("{theorem}  {proof}\n"));
+            }
+        }
     }
 
     #[test]
@@ -215,57 +205,41 @@ mod tests {
             "/- sorry -/ rw [h] /-- -/",
             "-- theorem two : a draft\nrw [h]",
         ] {
-            let text = text(completion);
+            let text = proof(completion).unwrap();
             assert!(text.contains("rw [h]"), "{text}");
-            for removed in ["--", "/-", "-/", "that", "draft"] {
+            for removed in ["--", "/-", "-/", "that", "draft", "sorry"] {
                 assert!(!text.contains(removed), "{completion}: {text}");
             }
-            assert!(!text.contains("sorry"), "{text}");
-        }
-        let commented = Task {
-            statement: "-- One.\ntheorem two (n : Nat) /- any -/ : n = n := by -- go on",
-            ..TASK
-        };
-        let sources = sources(commented, "rfl").unwrap();
-        for text in [sources.statement, sources.proof] {
-            assert!(!text.contains("any") && !text.contains("go on"), "{text}");
         }
     }
 
     #[test]
     fn the_reason_is_given_if_there_is_no_proof() {
-        let Err(NothingToCompile::NoProof(why)) = sources_of("<think>\nrw [h]") else {
-            panic!("a thought is not a proof")
-        };
-        assert!(why.contains("within its thought"), "{why}");
-        let other = "```lean\ntheorem other : True := trivial\n```";
-        let only_query = "```lean4\n#print axioms two\n```";
-        for completion in [" \n ", "-- a remark", other, only_query] {
-            let found = sources_of(completion);
-            assert!(
-                matches!(found, Err(NothingToCompile::NoProof(_))),
-                "{completion}"
-            );
+        let thought = sources(HEADER, STATEMENT, "<think>\nrw [h]").unwrap_err();
+        assert!(thought.detail.to_string().contains("within its thought"));
+        for (completion, verdict) in [
+            ("<think>\nrw [h]", Verdict::Malformed),
+            (" \n ", Verdict::Malformed),
+            ("-- a remark", Verdict::Malformed),
+            (
+                "```lean\ntheorem other : True := trivial\n```",
+                Verdict::Malformed,
+            ),
+            ("```lean4\n#print axioms two\n```", Verdict::Malformed),
+            ("sorry", Verdict::Incorrect),
+            ("import Foo\nrw [h]", Verdict::Incorrect),
+        ] {
+            assert_eq!(proof(completion), Err(verdict), "{completion}");
         }
-        for completion in ["sorry", "import Foo\nrw [h]"] {
-            let found = sources_of(completion);
-            assert!(
-                matches!(found, Err(NothingToCompile::Refused(_))),
-                "{completion}"
-            );
-        }
+        assert!(proof("exact?").is_ok());
         for statement in [
             "def x := 1",
             "theorem t : 1 = 1",
             "theorem t : (by native_decide : True) := by",
         ] {
-            let task = Task { statement, ..TASK };
-            assert!(
-                matches!(sources(task, "rfl"), Err(NothingToCompile::BadTask(_))),
-                "{statement}"
-            );
+            let grading = sources(HEADER, statement, "rfl").unwrap_err();
+            assert_eq!(grading.verdict, Verdict::Unavailable, "{statement}");
         }
-        assert!(sources_of("exact?").is_ok());
     }
 
     #[test]

@@ -6,7 +6,7 @@ use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, imports,
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use super::{LeanGrader, no_answer};
+use super::{LeanGrader, grading_without_answer, no_answer};
 use crate::grade::Grading;
 
 /// Why no snippet is run without a jail.
@@ -36,24 +36,20 @@ impl LeanGrader {
         }
         let grading = match compiled {
             Ok(compiled) => grading(&compiled),
-            Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => {
-                stopped_by_limit(
+            Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => Grading {
+                // This depends on a clock.
+                deterministic: false,
+                ..stopped(
                     Verdict::Timeout,
                     &format!("Lean timed out after {seconds} seconds"),
                 )
-            }
-            Err(error @ LeanError::Memory(_)) => {
-                stopped_by_limit(Verdict::Memory, &error.to_string())
-            }
-            Err(error @ (LeanError::TooMany(..) | LeanError::Hidden | LeanError::Output(_))) => {
-                stopped_by_limit(Verdict::Incorrect, &error.to_string())
-            }
-            Err(error @ LeanError::Missing(_)) => no_answer(&error),
-            // It is the snippet's fault if Lean works without it.
-            Err(error @ (LeanError::Header(_) | LeanError::Crashed(_))) => {
-                match self.lean.compile("", "") {
-                    Ok(_) => stopped(Verdict::Incorrect, &error.to_string()),
-                    Err(error) => no_answer(&error),
+            },
+            Err(error) => {
+                let may_be_lean = matches!(error, LeanError::Header(_) | LeanError::Crashed(_));
+                // It is the snippet's fault if Lean works without it.
+                match may_be_lean.then(|| self.lean.compile("", "")) {
+                    Some(Err(error)) => *no_answer(&error),
+                    _ => grading_without_answer(&error),
                 }
             }
         };
@@ -66,14 +62,6 @@ impl LeanGrader {
 
 fn stopped(verdict: Verdict, reason: &str) -> Grading {
     Grading::new(verdict, json!({ "reason": reason }))
-}
-
-/// As [`stopped`], by a limit that depends on a clock.
-fn stopped_by_limit(verdict: Verdict, reason: &str) -> Grading {
-    Grading {
-        deterministic: false,
-        ..stopped(verdict, reason)
-    }
 }
 
 /// Whether Lean reports an error up to the end of the snippet's imports. It may have had no memory for what they name.

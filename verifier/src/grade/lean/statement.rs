@@ -8,20 +8,10 @@ use std::time::{Duration, Instant};
 use sandboxes::lean::{Lean, LeanError, with_retry};
 
 use super::kernel_runner::CheckFailure;
+use super::{Grading, bad_task, no_answer};
 
 /// The compiled module of a statement.
 pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
-
-/// Why a statement cannot be judged.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum NoStatement {
-    /// Lean does not accept the statement, has twice not accepted its header, or what it compiled or its library cannot be read.
-    Refused(String),
-    /// Lean gave no answer about the statement; another try may succeed.
-    NoAnswer(LeanError),
-    /// No process of the kernel could open the library; another try may succeed.
-    NoKernel(String),
-}
 
 /// The cached statements. While one is compiled it is locked, so concurrent callers wait for the first.
 pub(super) struct Statements {
@@ -56,10 +46,10 @@ struct HeaderError {
 
 impl HeaderError {
     /// The first may pass, as when many processes read the same library at once.
-    fn reason(&self) -> NoStatement {
+    fn grading(&self) -> Box<Grading> {
         match self.again {
-            false => NoStatement::NoAnswer(self.error.clone()),
-            true => NoStatement::Refused(self.error.to_string()),
+            false => no_answer(&self.error),
+            true => bad_task(&self.error.to_string()),
         }
     }
 }
@@ -82,13 +72,17 @@ fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
 
 impl Statements {
     /// Compiles a statement after its header, or returns the cached module. `open` opens the library that the header imports.
+    ///
+    /// # Errors
+    /// The `unavailable` grading. Another try may succeed unless Lean does not accept the statement, has twice not accepted its header, or what it compiled or its library
+    /// cannot be read.
     pub(super) fn compile(
         &self,
         lean: &dyn Lean,
         open: impl FnOnce(&StatementModule) -> Result<(), CheckFailure>,
         header: &str,
         statement: &str,
-    ) -> Result<StatementModule, NoStatement> {
+    ) -> Result<StatementModule, Box<Grading>> {
         let key = *blake3::hash(format!("{header}\0{statement}").as_bytes()).as_bytes();
         let entry = {
             let mut modules = locked(&self.modules);
@@ -108,30 +102,31 @@ impl Statements {
                 if let Some(last) = header_error.as_ref()
                     && last.since.elapsed() < self.header_delay
                 {
-                    return Err(last.reason());
+                    return Err(last.grading());
                 }
-                compile(lean, header, statement).map_err(|why| match why {
-                    NoStatement::NoAnswer(error @ LeanError::Header(_)) => {
+                compile(lean, header, statement).map_err(|error| match error {
+                    LeanError::Header(_) => {
                         let last = HeaderError {
                             error,
                             since: Instant::now(),
                             again: header_error.is_some(),
                         };
-                        header_error.insert(last).reason()
+                        header_error.insert(last).grading()
                     }
-                    other => other,
+                    other => no_answer(&other),
                 })?
             }
         };
         let statement = match compiled.insert(result) {
             Ok(statement) => statement,
-            Err(objection) => return Err(NoStatement::Refused(objection.clone())),
+            Err(objection) => return Err(bad_task(objection)),
         };
         if !statement.opened {
+            let unavailable = |reason: &str| Box::new(Grading::unavailable(reason, true));
             open(&statement.module).map_err(|failure| match failure {
-                CheckFailure::Task(reason) => NoStatement::Refused(reason),
-                CheckFailure::Unavailable(reason) => NoStatement::NoKernel(reason),
-                other => NoStatement::NoKernel(format!("{other:?}")),
+                CheckFailure::Task(reason) => bad_task(&reason),
+                CheckFailure::Unavailable(reason) => unavailable(&reason),
+                other => unavailable(&format!("{other:?}")),
             })?;
             statement.opened = true;
         }
@@ -144,18 +139,18 @@ fn compile(
     lean: &dyn Lean,
     header: &str,
     statement: &str,
-) -> Result<Result<CompiledStatement, String>, NoStatement> {
+) -> Result<Result<CompiledStatement, String>, LeanError> {
     let (compiled, _) = with_retry(|| lean.compile(header, statement));
-    let compiled = compiled.map_err(NoStatement::NoAnswer)?;
+    let compiled = compiled?;
     if compiled.files.is_empty() {
         return match compiled.messages.body_error() {
             Some(error) => Ok(Err(format!(
                 "Lean does not accept the statement: {}",
                 error.data
             ))),
-            None => Err(NoStatement::NoAnswer(LeanError::Crashed(
+            None => Err(LeanError::Crashed(
                 "it compiled nothing of the statement, and printed no error".to_owned(),
-            ))),
+            )),
         };
     }
     Ok(Ok(CompiledStatement {
@@ -196,10 +191,8 @@ mod tests {
         let (lean, statements) = (Counter::default(), Statements::default());
         let compile = |opened| statements.compile(&lean, |_| opened, "import A", "theorem t");
         let missing = "there is no compiled module A";
-        assert_eq!(
-            compile(Err(CheckFailure::Task(missing.to_owned()))),
-            Err(NoStatement::Refused(missing.to_owned()))
-        );
+        let failed = compile(Err(CheckFailure::Task(missing.to_owned())));
+        assert_eq!(failed, Err(bad_task(missing)));
         let module = Ok(Arc::new(vec![b"module".to_vec()]));
         assert_eq!(compile(Ok(())), module);
         // It stays open.
@@ -219,16 +212,12 @@ mod tests {
         };
         let error = LeanError::Header("failed to read file".to_owned());
         for _ in 0..2 {
-            let error = NoStatement::NoAnswer(error.clone());
-            assert_eq!(compile(&statements), Err(error));
+            assert_eq!(compile(&statements), Err(no_answer(&error)));
         }
         assert_eq!(lean.runs.load(Ordering::SeqCst), 2);
         // It may have been the machine, but hardly twice.
         statements.header_delay = Duration::ZERO;
-        assert_eq!(
-            compile(&statements),
-            Err(NoStatement::Refused(error.to_string()))
-        );
+        assert_eq!(compile(&statements), Err(bad_task(&error.to_string())));
         assert!(compile(&statements).is_ok());
     }
 }

@@ -1,9 +1,9 @@
 use std::ffi::OsString;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use sandboxes::Identity;
 use sandboxes::lean::{Bounds, Jail, Position, Program};
+use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unavailable};
 
 use super::*;
 
@@ -45,12 +45,12 @@ fn module(name: &str) -> Compiled {
     }
 }
 
-/// The output of a Lean that compiles nothing.
-fn refused(messages: Vec<Message>) -> Compiled {
+/// The output of a Lean that reports an error.
+fn refused(line: usize, error: &str) -> Compiled {
     Compiled {
         messages: Messages {
-            header: vec![],
-            body: messages,
+            header: Vec::new(),
+            body: vec![message(Severity::Error, line, error)],
         },
         files: Vec::new(),
     }
@@ -79,19 +79,19 @@ fn grader_with_lean(
         compile: Box::new(compile),
         inputs: Mutex::default(),
     });
-    let identity = Identity {
-        backend: "lean".to_owned(),
-        interpreter: "scripted".to_owned(),
-        digest: String::new(),
-    };
-    let grader = LeanGrader::new(
-        Arc::clone(&lean) as Arc<dyn Lean>,
-        Axioms::Followed,
-        vec![HEADER.to_owned()],
-        Vec::new(),
-        identity,
-    );
+    let shared: Arc<dyn Lean> = Arc::<FakeLean>::clone(&lean);
+    let grader = LeanGrader::new(shared, vec![HEADER.to_owned()]);
     (grader, lean)
+}
+
+/// The verdict, and whether another try may succeed.
+fn retry(grading: &Grading) -> (Verdict, bool) {
+    (grading.verdict, grading.retryable)
+}
+
+/// The verdict, and whether it is deterministic.
+fn decided(grading: &Grading) -> (Verdict, bool) {
+    (grading.verdict, grading.deterministic)
 }
 
 fn task(header: &str) -> LeanTask {
@@ -106,7 +106,7 @@ fn a_proof_that_the_kernel_accepts_is_correct_and_lists_its_axioms() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     for _ in 0..2 {
         let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
-        assert_eq!(grading.verdict, Verdict::Correct);
+        assert_eq!(grading.verdict, Correct);
         assert!(grading.deterministic);
         assert_eq!(
             grading.detail,
@@ -139,15 +139,12 @@ fn lean_messages_do_not_decide_the_verdict() {
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(
             (grading.verdict, grading.detail["reason"].as_str()),
-            (Verdict::Incorrect, Some(why)),
+            (Incorrect, Some(why)),
             "{left}"
         );
     }
-    for files in [
-        vec![],
-        vec![Vec::new()],
-        vec![b"olean".to_vec(), vec![0; 100]],
-    ] {
+    let zeros = vec![b"olean".to_vec(), vec![0; 100]];
+    for files in [vec![], vec![Vec::new()], zeros] {
         let (grader, _) = grader_for_proofs(move |_| {
             Ok(Compiled {
                 files: files.clone(),
@@ -155,51 +152,40 @@ fn lean_messages_do_not_decide_the_verdict() {
             })
         });
         let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(grading.verdict, Verdict::Incorrect, "{}", grading.detail);
+        assert_eq!(grading.verdict, Incorrect, "{}", grading.detail);
     }
 }
 
 #[test]
 fn an_error_of_lean_is_shown_with_its_line() {
     let (grader, _) = grader_for_proofs(|body| {
-        let line = body
-            .lines()
-            .position(|line| line.contains("omega"))
-            .unwrap()
-            + 1;
-        let error = message(Severity::Error, line, "omega could not prove the goal");
-        Ok(refused(vec![error]))
+        let place = body.lines().position(|line| line.contains("omega"));
+        Ok(refused(
+            place.unwrap() + 1,
+            "omega could not prove the goal",
+        ))
     });
-    let grading = grader.grade(&task(HEADER), "intro x\nomega");
-    assert_eq!(
-        (grading.verdict, grading.reward()),
-        (Verdict::Incorrect, Some(0.0))
-    );
-    assert_eq!(
-        grading.detail["line"], 3,
-        "the theorem's own line is the first"
-    );
-    assert_eq!(
-        grading.detail["messages"][0]["text"],
-        "omega could not prove the goal"
-    );
+    let Grading {
+        verdict, detail, ..
+    } = grader.grade(&task(HEADER), "intro x\nomega");
+    assert_eq!(verdict, Incorrect);
+    assert_eq!(detail["line"], 3, "the theorem's own line is the first");
+    let shown = &detail["messages"][0]["text"];
+    assert_eq!(*shown, "omega could not prove the goal");
 }
 
 #[test]
 fn refused_and_malformed_proofs_never_reach_lean() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     for (completion, verdict) in [
-        ("sorry", Verdict::Incorrect),
-        ("#eval 1", Verdict::Incorrect),
-        ("", Verdict::Malformed),
-        ("<think>\nrfl", Verdict::Malformed),
-        ("theorem other : True := trivial", Verdict::Malformed),
+        ("sorry", Incorrect),
+        ("#eval 1", Incorrect),
+        ("", Malformed),
+        ("<think>\nrfl", Malformed),
+        ("theorem other : True := trivial", Malformed),
     ] {
-        assert_eq!(
-            grader.grade(&task(HEADER), completion).verdict,
-            verdict,
-            "{completion}"
-        );
+        let grading = grader.grade(&task(HEADER), completion);
+        assert_eq!(grading.verdict, verdict, "{completion}");
     }
     assert_eq!(lean.inputs.lock().unwrap().len(), 0);
 }
@@ -213,27 +199,20 @@ fn an_unlisted_header_is_checked_like_a_proof() {
         "#eval 1",
     ] {
         let grading = grader.grade(&task(header), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.retryable),
-            (Verdict::Unavailable, false),
-            "{header}"
-        );
+        assert_eq!(retry(&grading), (Unavailable, false), "{header}");
         let reason = grading.detail["reason"].as_str().unwrap();
         assert!(reason.contains("header"), "{header}");
     }
     assert_eq!(lean.inputs.lock().unwrap().len(), 0);
     let grading = grader.grade(&task(&format!("{HEADER}\n")), "rfl");
-    assert_eq!(grading.verdict, Verdict::Correct);
+    assert_eq!(grading.verdict, Correct);
 }
 
 /// Asserts the verdict on a proof that Lean always ends like this, and how often it is tried.
 fn assert_ended(error: LeanError, verdict: Verdict, tries: usize) {
     let (grader, lean) = grader_for_proofs(move |_| Err(error.clone()));
     let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(
-        (grading.verdict, grading.reward(), grading.deterministic),
-        (verdict, Some(0.0), false)
-    );
+    assert_eq!(decided(&grading), (verdict, false));
     let inputs = lean.inputs.lock().unwrap();
     let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
     assert_eq!(proofs.count(), tries);
@@ -242,20 +221,12 @@ fn assert_ended(error: LeanError, verdict: Verdict, tries: usize) {
 #[test]
 fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
     for (error, verdict, tries) in [
-        (LeanError::Timeout(60), Verdict::Timeout, 2),
-        (LeanError::Memory(100), Verdict::Memory, 2),
-        (LeanError::Hidden, Verdict::Incorrect, 2),
+        (LeanError::Timeout(60), Timeout, 2),
+        (LeanError::Memory(100), Memory, 2),
+        (LeanError::Hidden, Incorrect, 2),
         // The machine may have had no memory for two tries within a second, or the proof forged these.
-        (
-            LeanError::Crashed("stack overflow".into()),
-            Verdict::Incorrect,
-            3,
-        ),
-        (
-            LeanError::Header("failed to read file".into()),
-            Verdict::Incorrect,
-            3,
-        ),
+        (LeanError::Crashed("overflow".into()), Incorrect, 3),
+        (LeanError::Header("no file".into()), Incorrect, 3),
     ] {
         assert_ended(error.clone(), verdict, tries);
         let errors = Mutex::new(vec![error; tries - 1]);
@@ -264,11 +235,7 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
             error.map_or(Ok(module("proved")), Err)
         });
         let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.deterministic),
-            (Verdict::Correct, false),
-            "the last try counts"
-        );
+        assert_eq!(decided(&grading), (Correct, false), "the last try counts");
     }
 }
 
@@ -276,9 +243,9 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
 #[test]
 fn a_proof_that_had_its_processor_time_is_not_tried_again() {
     for (error, verdict) in [
-        (LeanError::ProcessorTime(60), Verdict::Timeout),
-        (LeanError::TooMany(64, "processes"), Verdict::Incorrect),
-        (LeanError::Output(64), Verdict::Incorrect),
+        (LeanError::ProcessorTime(60), Timeout),
+        (LeanError::TooMany(64, "processes"), Incorrect),
+        (LeanError::Output(64), Incorrect),
     ] {
         assert_ended(error, verdict, 1);
     }
@@ -286,16 +253,13 @@ fn a_proof_that_had_its_processor_time_is_not_tried_again() {
 
 #[test]
 fn a_proof_of_which_nothing_arrives_is_compiled_again() {
-    let left = Mutex::new(vec![refused(Vec::new())]);
+    let left = Mutex::new(vec![Compiled::default()]);
     let (grader, lean) = grader_for_proofs(move |_| {
         let nothing = left.lock().unwrap().pop();
         Ok(nothing.unwrap_or_else(|| module("proved")))
     });
     let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(
-        (grading.verdict, grading.deterministic),
-        (Verdict::Correct, false)
-    );
+    assert_eq!(decided(&grading), (Correct, false));
     assert_eq!(lean.inputs.lock().unwrap().len(), 3);
 }
 
@@ -304,8 +268,8 @@ fn texts_that_no_model_writes_are_not_read() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     let long = "(".repeat(MAX_TEXT_BYTES + 1);
     for (grading, verdict) in [
-        (grader.grade(&task(HEADER), &long), Verdict::Malformed),
-        (grader.grade(&task(&long), "rfl"), Verdict::Unavailable),
+        (grader.grade(&task(HEADER), &long), Malformed),
+        (grader.grade(&task(&long), "rfl"), Unavailable),
     ] {
         let reason = grading.detail["reason"].as_str().unwrap_or_default();
         assert_eq!(grading.verdict, verdict, "{reason}");
@@ -316,7 +280,7 @@ fn texts_that_no_model_writes_are_not_read() {
 
 #[test]
 fn a_snippet_may_print_a_thousand_messages() {
-    for (count, verdict) in [(1000, Verdict::Correct), (1001, Verdict::Incorrect)] {
+    for (count, verdict) in [(1000, Correct), (1001, Incorrect)] {
         let (grader, _) = grader_with_lean(move |_, _| {
             let mut compiled = module("proved");
             compiled.messages.body = vec![message(Severity::Information, 1, ""); count];
@@ -337,10 +301,10 @@ fn a_checker_that_fails_is_started_again_and_its_failure_is_not_stored() {
     };
     // A Lean program that has no memory ends with 1 too.
     for (script, verdict, deterministic) in [
-        (once("killed", "kill -s KILL $$"), Verdict::Correct, false),
-        (once("failed", "exit 1"), Verdict::Correct, true),
-        ("kill -s KILL $$".to_owned(), Verdict::Incorrect, false),
-        ("exit 1".to_owned(), Verdict::Incorrect, false),
+        (once("killed", "kill -s KILL $$"), Correct, false),
+        (once("failed", "exit 1"), Correct, true),
+        ("kill -s KILL $$".to_owned(), Incorrect, false),
+        ("exit 1".to_owned(), Incorrect, false),
     ] {
         let second_checker = SecondChecker {
             lean: program(),
@@ -358,7 +322,7 @@ fn a_checker_that_fails_is_started_again_and_its_failure_is_not_stored() {
         };
         let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
         assert_eq!(
-            (grading.verdict, grading.deterministic),
+            decided(&grading),
             (verdict, deterministic),
             "{script}: {}",
             grading.detail
@@ -373,7 +337,7 @@ fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
         grader_with_lean(|_, _| Err(LeanError::Header("failed to read file".into())));
     for _ in 0..2 {
         let failed = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(failed.verdict, Verdict::Unavailable);
+        assert_eq!(failed.verdict, Unavailable);
         let reason = failed.detail["reason"].as_str().unwrap();
         assert!(reason.contains("header: failed to read file"), "{reason}");
     }
@@ -384,14 +348,11 @@ fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
 #[test]
 fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
     let code = "import Mathlib\n\nexample : 1 = 1 := rfl";
-    let failed = |line| refused(vec![message(Severity::Error, line, "failed to read file")]);
+    let failed = |line| refused(line, "failed to read file");
     for (line, runs) in [(1, 2), (3, 1)] {
         let (grader, lean) = grader_with_lean(move |_, _| Ok(failed(line)));
         let grading = grader.in_jail().run_snippet(code, 60);
-        assert_eq!(
-            (grading.verdict, grading.deterministic),
-            (Verdict::Incorrect, runs == 1)
-        );
+        assert_eq!(decided(&grading), (Incorrect, runs == 1));
         assert_eq!(lean.inputs.lock().unwrap().len(), runs);
     }
     let first = Mutex::new(Some(failed(1)));
@@ -400,10 +361,7 @@ fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
         Ok(failed.unwrap_or_else(|| module("proved")))
     });
     let grading = grader.in_jail().run_snippet(code, 60);
-    assert_eq!(
-        (grading.verdict, grading.deterministic),
-        (Verdict::Correct, false)
-    );
+    assert_eq!(decided(&grading), (Correct, false));
 }
 
 #[test]
@@ -416,10 +374,7 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
     ] {
         let (grader, _) = grader_with_lean(move |_, _| Err(error.clone()));
         let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.retryable),
-            (Verdict::Unavailable, retryable)
-        );
+        assert_eq!(retry(&grading), (Unavailable, retryable));
     }
     // Lean compiles the statement once, and fails from then on.
     for error in [
@@ -432,49 +387,19 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
             first.ok_or_else(|| error.clone())
         });
         let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.retryable),
-            (Verdict::Unavailable, true)
-        );
+        assert_eq!(retry(&grading), (Unavailable, true));
     }
 }
 
 #[test]
 fn a_statement_that_lean_does_not_accept_is_unavailable() {
-    let (grader, _) = grader_with_lean(|_, _| {
-        let error = message(Severity::Error, 1, "unknown identifier");
-        Ok(refused(vec![error]))
-    });
+    let error = || Ok(refused(1, "unknown identifier"));
+    let (grader, _) = grader_with_lean(move |_, _| error());
     let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(
-        (grading.verdict, grading.retryable),
-        (Verdict::Unavailable, false)
-    );
+    assert_eq!(retry(&grading), (Unavailable, false));
     // The same error in a proof is an error of the proof.
-    let (grader, _) = grader_for_proofs(|_| {
-        Ok(refused(vec![message(
-            Severity::Error,
-            1,
-            "unknown identifier",
-        )]))
-    });
-    let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(grading.verdict, Verdict::Incorrect);
-}
-
-#[test]
-fn without_lean_the_error_has_a_remedy() {
-    let error = LeanGrader::open(&LeanSettings::default(), 1).err().unwrap();
-    assert!(
-        error.contains("sandboxes/lean/README.md") && error.contains("lean.project"),
-        "{error}"
-    );
-    let none = LeanSettings {
-        backend: Backend::None,
-        ..LeanSettings::default()
-    };
-    let error = LeanGrader::open(&none, 1).err().unwrap();
-    assert!(error.contains("lean.backend"), "{error}");
+    let (grader, _) = grader_for_proofs(move |_| error());
+    assert_eq!(grader.grade(&task(HEADER), "rfl").verdict, Incorrect);
 }
 
 #[test]

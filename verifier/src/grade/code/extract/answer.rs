@@ -105,17 +105,12 @@ fn first_tag(text: &str, open: &str, close: &str) -> Option<(usize, bool)> {
         let start = at + line.len() - words.len();
         let end = at + line.trim_end().len();
         at += line.len();
-        let first = [(open, false), (close, true)]
-            .into_iter()
-            .find(|(tag, _)| words.starts_with(tag));
-        let last = [(open, false), (close, true)]
-            .into_iter()
-            .find(|(tag, _)| line.trim_end().ends_with(tag));
-        match (first, last) {
-            (Some((_, closes)), _) => Some((start, closes)),
-            (None, Some((tag, closes))) => Some((end - tag.len(), closes)),
-            (None, None) => None,
-        }
+        let tags = || [(open, false), (close, true)].into_iter();
+        let first = tags().find(|(tag, _)| words.starts_with(tag));
+        let last = tags().find(|(tag, _)| words.trim_end().ends_with(tag));
+        first
+            .map(|(_, closes)| (start, closes))
+            .or_else(|| last.map(|(tag, closes)| (end - tag.len(), closes)))
     })
 }
 

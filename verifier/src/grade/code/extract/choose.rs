@@ -11,7 +11,7 @@ use crate::grade::code::program::{self, Wanted};
 
 /// A text and the parser's outlines of it.
 pub(super) struct ParsedText<'a> {
-    pub text: &'a str,
+    pub part: &'a Part<'a>,
     /// The outline of the text alone.
     pub alone: Outline,
     /// The outline of the text after the task's prefix, if the task has one.
@@ -21,15 +21,19 @@ pub(super) struct ParsedText<'a> {
 impl ParsedText<'_> {
     /// The ranges of lines that are Python.
     pub(super) fn code(&self) -> Vec<Range<usize>> {
-        let outlines = [Some(&self.alone), self.after_prefix.as_ref()];
-        let pieces = outlines
-            .into_iter()
-            .flatten()
-            .flat_map(|outline| match outline {
-                Outline::Read { pieces, .. } => pieces.as_slice(),
-                Outline::Unread => &[],
-            });
-        pieces.map(|piece| piece.lines.clone()).collect()
+        let pieces = self.alone.pieces.iter().chain(self.pieces_after_prefix());
+        pieces.map(Piece::lines).collect()
+    }
+
+    fn pieces_after_prefix(&self) -> &[Piece] {
+        let outline = self.after_prefix.as_ref();
+        outline.map_or(&[], |outline| &outline.pieces)
+    }
+
+    /// Why the text cannot be loaded: after the prefix, if there is one.
+    fn load_error(&self) -> Option<&Fault> {
+        let outline = self.after_prefix.as_ref().unwrap_or(&self.alone);
+        outline.fault.as_ref()
     }
 }
 
@@ -47,10 +51,7 @@ struct Block<'a> {
 
 impl Block<'_> {
     fn defines(&self, name: &str) -> bool {
-        self.continues_prefix
-            || self
-                .alone
-                .is_some_and(|piece| piece.defines.iter().any(|defined| defined == name))
+        self.continues_prefix || self.alone.is_some_and(|piece| defines(piece, name))
     }
 
     /// The names that the block defines or imports.
@@ -66,13 +67,12 @@ impl Block<'_> {
     }
 }
 
-/// Chooses the program of a completion. `wholes` are the outlines of the text with and without its thoughts, and `parsed` those of `parts`.
+/// Chooses the program of a completion. `wholes` are the text with and without its thoughts, and `parts` lie between its `marks`.
 pub(super) fn choose(
     wanted: Wanted<'_>,
     wholes: &[ParsedText<'_>],
     marks: &[Mark],
-    parts: &[Part<'_>],
-    parsed: &[ParsedText<'_>],
+    parts: &[ParsedText<'_>],
 ) -> Option<ExtractedProgram> {
     let blocks = wholes
         .iter()
@@ -81,7 +81,7 @@ pub(super) fn choose(
             if marks.is_empty() {
                 wholes.last().map(unfenced_blocks).unwrap_or_default()
             } else {
-                fenced_text_blocks(marks, parts, parsed)
+                fenced_text_blocks(marks, parts)
             }
         });
     let last = |fits: &dyn Fn(&Block<'_>) -> bool| blocks.iter().rposition(fits);
@@ -96,7 +96,11 @@ pub(super) fn choose(
             .or_else(|| last(&|block| counts(block) && block.alone.is_some())),
     };
     if let Some(chosen) = chosen {
-        return Some(with_dependencies(wanted, &blocks[..=chosen]));
+        return Some(with_dependencies(
+            wanted,
+            &blocks[chosen],
+            &blocks[..chosen],
+        ));
     }
     if let Some(block) = last(&counts).or_else(|| last(&|_| true)) {
         let block = &blocks[block];
@@ -108,26 +112,22 @@ pub(super) fn choose(
     }
     // No block is valid Python: report the error of the whole text, unless it is blank except for its fences.
     let whole = wholes.last()?;
-    if whole.text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
+    let text = &whole.part.text;
+    if text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
         return None;
     }
-    let source = program::assemble(wanted, whole.text, false, false).into_owned();
     Some(ExtractedProgram {
-        source,
-        fault: load_error(whole).cloned(),
+        source: program::assemble(wanted, text, false, false).into_owned(),
+        fault: whole.load_error().cloned(),
     })
 }
 
 /// The single block of a text that is a program as a whole: alone, or after the task's prefix.
 fn whole_as_program<'a>(wanted: Wanted<'_>, whole: &'a ParsedText<'_>) -> Option<Vec<Block<'a>>> {
-    let only_piece = |outline: &'a Outline| match outline {
-        Outline::Read {
-            pieces,
-            fault: None,
-        } => match pieces.as_slice() {
-            [piece] if piece.lines == (0..whole.text.split('\n').count()) => Some(piece),
-            _ => None,
-        },
+    let text = &whole.part.text;
+    let lines = 0..text.split('\n').count();
+    let only_piece = |outline: &'a Outline| match &outline.pieces[..] {
+        [piece] if outline.fault.is_none() && piece.lines() == lines => Some(piece),
         _ => None,
     };
     let alone = only_piece(&whole.alone);
@@ -136,50 +136,39 @@ fn whole_as_program<'a>(wanted: Wanted<'_>, whole: &'a ParsedText<'_>) -> Option
         .as_ref()
         .and_then(only_piece)
         .is_some_and(|piece| piece.continues_header);
-    let defines = alone.is_some_and(|piece| defines_entry_point(wanted, piece));
     // A text that only uses the function is a program, but does not continue a prefix.
-    if alone.is_none() && !continues_prefix || whole.text.trim().is_empty() {
+    if alone.is_none() && !continues_prefix || text.trim().is_empty() {
         return None;
     }
+    let defines = alone.is_some_and(|piece| defines_entry_point(wanted, piece));
     Some(vec![Block {
-        text: whole.text.to_owned(),
+        text: text.to_string(),
         label: Label::None,
         fenced: false,
         alone,
         continues_prefix: continues_prefix && !defines,
-        fault: load_error(whole),
+        fault: whole.load_error(),
     }])
 }
 
-fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
-    wanted
-        .entry_point
-        .is_some_and(|name| piece.defines.iter().any(|defined| defined == name))
+fn defines(piece: &Piece, name: &str) -> bool {
+    piece.defines.iter().any(|defined| defined == name)
 }
 
-/// Why a text cannot be loaded: after the prefix, if there is one.
-fn load_error<'a>(parsed: &'a ParsedText<'_>) -> Option<&'a Fault> {
-    match parsed.after_prefix.as_ref().unwrap_or(&parsed.alone) {
-        Outline::Read { fault, .. } => fault.as_ref(),
-        Outline::Unread => None,
-    }
+fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
+    wanted.entry_point.is_some_and(|name| defines(piece, name))
 }
 
 /// The blocks of a text with fences, in order.
-fn fenced_text_blocks<'a>(
-    marks: &[Mark],
-    parts: &[Part<'_>],
-    parsed: &'a [ParsedText<'_>],
-) -> Vec<Block<'a>> {
-    let part = |place: &dyn Fn(&PartPosition) -> bool| {
-        let index = parts.iter().position(|part| place(&part.place))?;
-        Some((&parts[index], &parsed[index]))
+fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [ParsedText<'_>]) -> Vec<Block<'a>> {
+    let part = |is_place: &dyn Fn(&PartPosition) -> bool| {
+        parts.iter().find(|parsed| is_place(&parsed.part.place))
     };
     let mut blocks = Vec::new();
     let (mut index, mut is_outside) = (0, true);
     while index <= marks.len() {
         let gap = part(&|place| is_outside && *place == PartPosition::Gap(index));
-        let code = gap.is_some_and(|(_, parsed)| {
+        let code = gap.is_some_and(|parsed| {
             let before = blocks.len();
             blocks.extend(unfenced_blocks(parsed));
             blocks.len() > before && ends_in_code(parsed)
@@ -192,29 +181,26 @@ fn fenced_text_blocks<'a>(
         }
         let block =
             part(&|place| matches!(place, PartPosition::Block { mark, .. } if *mark == index));
-        let Some((block, parsed)) = block else {
+        let Some(parsed) = block else {
             // The block is blank.
             let closes = marks.get(index + 1).is_some_and(Mark::is_bare);
             (index, is_outside) = (index + 1 + usize::from(closes), closes);
             continue;
         };
-        let whole = if block.closed {
-            None
-        } else {
-            Some(unfenced_blocks(parsed))
+        // If the text ends inside the block, the last statement may be incomplete.
+        let pieces = match parsed.part.closed {
+            true => Vec::new(),
+            false => unfenced_blocks(parsed),
         };
-        match whole {
-            // The text ends inside the block, so the last statement may be incomplete.
-            Some(pieces) if !pieces.is_empty() => {
-                blocks.extend(pieces.into_iter().map(|piece| Block {
-                    label: mark.label,
-                    fenced: true,
-                    ..piece
-                }));
-            }
-            _ => blocks.push(fenced_block(parsed, mark.label)),
+        if pieces.is_empty() {
+            blocks.push(fenced_block(parsed, mark.label));
         }
-        let PartPosition::Block { next, outside, .. } = block.place else {
+        blocks.extend(pieces.into_iter().map(|piece| Block {
+            label: mark.label,
+            fenced: true,
+            ..piece
+        }));
+        let PartPosition::Block { next, outside, .. } = parsed.part.place else {
             break;
         };
         (index, is_outside) = (next, outside);
@@ -224,46 +210,40 @@ fn fenced_text_blocks<'a>(
 
 /// A block between two fences. It is Python as a whole or not at all.
 fn fenced_block<'a>(parsed: &'a ParsedText<'_>, label: Label) -> Block<'a> {
-    let piece = |outline: &'a Outline| match outline {
-        Outline::Read { pieces, .. } => pieces.first(),
-        Outline::Unread => None,
-    };
     Block {
-        text: parsed.text.to_owned(),
+        text: parsed.part.text.to_string(),
         label,
         fenced: true,
-        alone: piece(&parsed.alone),
+        alone: parsed.alone.pieces.first(),
         continues_prefix: parsed
-            .after_prefix
-            .as_ref()
-            .and_then(piece)
+            .pieces_after_prefix()
+            .first()
             .is_some_and(|piece| piece.continues_header),
-        fault: load_error(parsed),
+        fault: parsed.load_error(),
     }
 }
 
 /// The pieces of Python in a text without fences.
 fn unfenced_blocks<'a>(parsed: &'a ParsedText<'_>) -> Vec<Block<'a>> {
-    let pieces = |outline: Option<&'a Outline>| match outline {
-        Some(Outline::Read { pieces, .. }) => pieces.as_slice(),
-        Some(Outline::Unread) | None => &[],
+    let lines: Vec<&str> = parsed.part.text.split_inclusive('\n').collect();
+    let block = |piece: &'a Piece, alone: bool| {
+        let Range { start, end } = piece.lines();
+        Block {
+            text: lines[start.min(lines.len())..end.min(lines.len())].concat(),
+            label: Label::None,
+            fenced: false,
+            alone: alone.then_some(piece),
+            continues_prefix: !alone,
+            fault: None,
+        }
     };
-    let lines: Vec<&str> = parsed.text.split_inclusive('\n').collect();
-    let block = |piece: &'a Piece, alone: bool| Block {
-        text: lines[piece.lines.start.min(lines.len())..piece.lines.end.min(lines.len())].concat(),
-        label: Label::None,
-        fenced: false,
-        alone: alone.then_some(piece),
-        continues_prefix: !alone,
-        fault: None,
-    };
-    let body = pieces(parsed.after_prefix.as_ref())
+    let body = parsed
+        .pieces_after_prefix()
         .iter()
         .find(|piece| piece.continues_header);
-    let body_end = body.map_or(0, |body| body.lines.end);
-    let alone = pieces(Some(&parsed.alone))
-        .iter()
-        .filter(|piece| piece.lines.start >= body_end);
+    let body_end = body.map_or(0, |body| body.lines().end);
+    let alone = parsed.alone.pieces.iter();
+    let alone = alone.filter(|piece| piece.lines().start >= body_end);
     body.map(|body| block(body, false))
         .into_iter()
         .chain(alone.map(|piece| block(piece, true)))
@@ -273,12 +253,8 @@ fn unfenced_blocks<'a>(parsed: &'a ParsedText<'_>) -> Vec<Block<'a>> {
 /// Whether only blank lines follow the last piece of Python in a text.
 fn ends_in_code(parsed: &ParsedText<'_>) -> bool {
     let ends = parsed.code().into_iter().map(|lines| lines.end);
-    let end = ends.max().unwrap_or(0);
-    parsed
-        .text
-        .split('\n')
-        .skip(end)
-        .all(|line| line.trim().is_empty())
+    let mut after = parsed.part.text.split('\n').skip(ends.max().unwrap_or(0));
+    after.all(|line| line.trim().is_empty())
 }
 
 /// The names that a piece uses without defining them.
@@ -288,43 +264,40 @@ fn uses(piece: Option<&Piece>) -> impl Iterator<Item = &str> {
         .flat_map(|piece| piece.uses.iter().map(String::as_str))
 }
 
-/// The program of the last of `blocks`, together with the earlier blocks that provide names which it uses.
-fn with_dependencies(wanted: Wanted<'_>, blocks: &[Block<'_>]) -> ExtractedProgram {
-    let mut source = String::new();
-    if let Some((chosen, earlier)) = blocks.split_last() {
-        let is_body = chosen.continues_prefix
-            && !chosen
-                .alone
-                .is_some_and(|piece| defines_entry_point(wanted, piece));
-        let mut missing: HashSet<&str> = HashSet::new();
-        missing.extend(uses(chosen.alone.filter(|_| !is_body)));
-        let mut providers = Vec::new();
-        if program::futures_can_move(&chosen.text) {
-            for block in earlier
-                .iter()
-                .rev()
-                .filter(|block| block.label != Label::Other)
-            {
-                if !block.provides().any(|name| missing.contains(name)) {
-                    continue;
-                }
-                block.provides().for_each(|name| _ = missing.remove(name));
-                missing.extend(uses(block.alone));
-                providers.push(block);
+/// The program of the `chosen` block, together with the `earlier` blocks that provide names which it uses.
+fn with_dependencies(
+    wanted: Wanted<'_>,
+    chosen: &Block<'_>,
+    earlier: &[Block<'_>],
+) -> ExtractedProgram {
+    let is_body = chosen.continues_prefix
+        && !chosen
+            .alone
+            .is_some_and(|piece| defines_entry_point(wanted, piece));
+    let mut missing: HashSet<&str> = HashSet::new();
+    missing.extend(uses(chosen.alone.filter(|_| !is_body)));
+    let mut providers = Vec::new();
+    if program::futures_can_move(&chosen.text) {
+        for block in earlier.iter().rev() {
+            if block.label == Label::Other || !block.provides().any(|name| missing.contains(name)) {
+                continue;
             }
+            block.provides().for_each(|name| _ = missing.remove(name));
+            missing.extend(uses(block.alone));
+            providers.push(block);
         }
-        for block in providers.into_iter().rev() {
-            source.push_str(&block.text);
-            if !source.ends_with('\n') {
-                source.push('\n');
-            }
-        }
-        source.push_str(&chosen.text);
-        source = program::assemble(wanted, &source, chosen.fenced, !is_body).into_owned();
-        source = program::futures_first(source);
     }
+    let mut source = String::new();
+    for block in providers.into_iter().rev() {
+        source.push_str(&block.text);
+        if !source.ends_with('\n') {
+            source.push('\n');
+        }
+    }
+    source.push_str(&chosen.text);
+    let source = program::assemble(wanted, &source, chosen.fenced, !is_body).into_owned();
     ExtractedProgram {
-        source,
+        source: program::futures_first(source),
         fault: None,
     }
 }

@@ -57,6 +57,18 @@ pub(super) struct Part<'a> {
     pub closed: bool,
 }
 
+impl<'a> Part<'a> {
+    /// A text as a single part, which no fence encloses.
+    pub(super) fn whole(text: &'a str) -> Part<'a> {
+        Part {
+            text: Cow::Borrowed(text),
+            place: PartPosition::Gap(0),
+            fenced: false,
+            closed: false,
+        }
+    }
+}
+
 /// The position of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartPosition {
@@ -209,10 +221,8 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
             let start = before.map_or(0, |mark| mark.after);
             let end = opener.map_or(text.len(), |mark| mark.start);
             add(Part {
-                text: Cow::Borrowed(&text[start..end.max(start)]),
                 place: PartPosition::Gap(number),
-                fenced: false,
-                closed: false,
+                ..Part::whole(&text[start..end.max(start)])
             });
         }
         let Some(opener) = opener.filter(|mark| mark.label != Label::Markdown) else {

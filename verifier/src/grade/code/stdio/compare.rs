@@ -121,10 +121,8 @@ mod tests {
             ("a b\r\nc\r\n", "a b\nc\n"),
             ("  a", "  a "),
         ] {
-            assert!(
-                same(expected, got) && same(got, expected),
-                "{expected:?} {got:?}"
-            );
+            let both = [same(expected, got), same(got, expected)];
+            assert_eq!(both, [true, true], "{expected:?} {got:?}");
         }
         for (expected, got) in [
             ("1\n2", "1\n\n2"),
@@ -138,10 +136,8 @@ mod tests {
             ("a", "A"),
             ("Yes", "YES"),
         ] {
-            assert!(
-                !same(expected, got) && !same(got, expected),
-                "{expected:?} {got:?}"
-            );
+            let both = [same(expected, got), same(got, expected)];
+            assert_eq!(both, [false, false], "{expected:?} {got:?}");
         }
     }
 
@@ -185,18 +181,15 @@ mod tests {
 
     #[test]
     fn the_first_difference_is_described() {
-        assert_eq!(
-            difference("1\n2\n3", "1\n3\n3").unwrap().detail(),
-            json!({ "line": 2, "expected": "2", "got": "3" })
-        );
-        assert_eq!(
-            difference("1\n2", "1\n").unwrap().detail(),
-            json!({ "line": 2, "expected": "2", "got": null })
-        );
-        assert_eq!(
-            difference("", "1").unwrap().detail(),
-            json!({ "line": 1, "expected": null, "got": "1" })
-        );
+        for (expected, got, detail) in [
+            ("1\n2\n3", "1\n3\n3", json!([2, "2", "3"])),
+            ("1\n2", "1\n", json!([2, "2", null])),
+            ("", "1", json!([1, null, "1"])),
+        ] {
+            let found = difference(expected, got).unwrap().detail();
+            let found = json!([found["line"], found["expected"], found["got"]]);
+            assert_eq!(found, detail);
+        }
     }
 
     proptest! {

@@ -7,88 +7,76 @@ use super::*;
 #[test]
 fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
+    let first_pass = grader.for_first_pass();
     let task = task(Some("right"));
-    let needs =
-        |grader: &CodeGrader| grader.grade_first_pass(&task, "right too", TestMode::All, None);
-    let Err(NoVerdictYet::CanonicalResult(key)) = needs(&grader) else {
+    let needs = |grader: &CodeGrader| grader.try_grade(&task, "right too", TestMode::All, None);
+    let Err(NoVerdictYet::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");
     };
-    assert_eq!(
-        grader.grade_with(&task, "right too", TestMode::All, None),
-        Err(key)
-    );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
-    let canonical_result = grader.try_canonical_result(&task, true).unwrap();
+    assert_eq!(needs(&grader), Err(NoVerdictYet::CanonicalResult(key)));
+    assert_eq!(runs(&sandbox), 0);
+    let canonical_result = first_pass.try_canonical_result(&task).unwrap();
     assert!(canonical_result.failure().is_none());
-    assert_eq!(needs(&grader).unwrap().verdict, Verdict::Correct);
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
+    assert_eq!(needs(&first_pass).unwrap().verdict, Correct);
+    assert_eq!(runs(&sandbox), 2);
 }
 
 #[test]
 fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
     for tests in [Vec::new(), task(None).tests] {
         let (grader, sandbox) = grader(FakeSandbox::doubling());
-        let code_task = |canonical: &str| CodeTask {
-            tests: tests.clone(),
-            asserts: vec!["assert f(1)".to_owned()],
-            ..task(Some(canonical))
-        };
         let graded = |canonical: &str, program: &str| {
-            grader.grade(&code_task(canonical), program, TestMode::All)
+            let task = CodeTask {
+                tests: tests.clone(),
+                canonical: Some(canonical.to_owned()),
+                ..with_asserts(&["assert f(1)"])
+            };
+            grader.grade(&task, program, TestMode::All)
         };
         for program in ["right", "wrong", "right"] {
-            let grading = graded("another function", program);
-            assert_eq!(
-                (grading.verdict, grading.retryable),
-                (Verdict::Unavailable, false)
-            );
-            let reason = grading.detail["reason"].as_str().unwrap();
-            assert!(
-                reason.contains("own test code here (`assert f(1)`: AssertionError: )"),
-                "{reason}"
+            assert_bad_task(
+                &graded("another function", program),
+                "own test code here (`assert f(1)`: AssertionError: )",
             );
         }
         // The test code is read, and the solution runs once on each kind of test.
-        let runs = 2 + usize::from(!tests.is_empty());
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
-        for (program, verdict) in [("right", Verdict::Correct), ("wrong", Verdict::Incorrect)] {
-            assert_eq!(graded("right", program).verdict, verdict);
+        assert_eq!(runs(&sandbox), 2 + usize::from(!tests.is_empty()));
+        for (canonical, program, verdict) in [
+            ("right", "right", Correct),
+            ("right", "wrong", Incorrect),
+            ("another function", "no python", Incorrect),
+        ] {
+            assert_eq!(graded(canonical, program).verdict, verdict);
         }
-        let invalid = graded("another function", "no python");
-        assert_eq!(invalid.verdict, Verdict::Incorrect);
     }
 }
 
 #[test]
 fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
-    let sandbox = Arc::new(FakeSandbox::doubling());
-    let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
     // The memory cache holds nothing.
-    let grader = CodeGrader::new(shared, Limits::default(), 0, None);
-    let task = task(Some("right"));
-    let canonical_result = grader.try_canonical_result(&task, true).unwrap();
+    let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 0, None);
+    let (grader, task) = (grader.for_first_pass(), task(Some("right")));
+    let canonical_result = grader.try_canonical_result(&task).ok();
     for _ in 0..3 {
-        let grading = grader
-            .grade_first_pass(&task, "right too", TestMode::All, Some(&canonical_result))
-            .unwrap();
-        assert_eq!(grading.verdict, Verdict::Correct);
+        let graded = grader.try_grade(&task, "right too", TestMode::All, canonical_result.as_ref());
+        assert_eq!(graded.unwrap().verdict, Correct);
     }
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 4);
+    assert_eq!(runs(&sandbox), 4);
 }
 
 #[test]
 fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
-    let task = task(Some("solution"));
+    let (first_pass, task) = (grader.for_first_pass(), task(Some("solution")));
     assert_eq!(
-        grader.try_canonical_result(&task, true).err(),
+        first_pass.try_canonical_result(&task).err(),
         Some(NoCanonicalResult::NotInFirstPass)
     );
     assert!(!grader.has_canonical_result(&task));
-    assert!(grader.try_canonical_result(&task, false).is_ok());
+    assert!(grader.try_canonical_result(&task).is_ok());
     assert!(grader.has_canonical_result(&task));
-    assert!(grader.try_canonical_result(&task, true).is_ok());
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
+    assert!(first_pass.try_canonical_result(&task).is_ok());
+    assert_eq!(runs(&sandbox), 2);
 }
 
 #[test]
@@ -103,37 +91,28 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         Ok(completed(returned(&["2", "4", "6"])))
     });
     // As in two processes: each has its own memory cache.
-    let grader_over = |sandbox: FakeSandbox| {
-        let sandbox = Arc::new(sandbox);
-        let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
-        let store = Arc::new(ExpectedValueStore::open(folder.path(), 1 << 20).unwrap());
-        let grader = CodeGrader::new(shared, Limits::default(), 1 << 20, Some(store));
-        (grader, sandbox)
-    };
-    let (one, _) = grader_over(slow);
-    let (other, other_runs) = grader_over(needing("solution", 0));
+    let (one, _) = grader_with(slow, 1 << 20, store(&folder));
+    let (other, other_runs) = grader_with(needing("solution", 0), 1 << 20, store(&folder));
     let task = task(Some("solution"));
     std::thread::scope(|scope| {
-        let computed = scope.spawn(|| one.try_canonical_result(&task, false).is_ok());
+        let computed = scope.spawn(|| one.try_canonical_result(&task).is_ok());
         starts.recv().unwrap();
-        assert_eq!(
-            other.try_canonical_result(&task, false).err(),
-            Some(NoCanonicalResult::Elsewhere)
-        );
-        assert_eq!(
-            one.try_canonical_result(&task, false).err(),
-            Some(NoCanonicalResult::Elsewhere)
-        );
+        for grader in [&other, &one] {
+            assert_eq!(
+                grader.try_canonical_result(&task).err(),
+                Some(NoCanonicalResult::Elsewhere)
+            );
+        }
         // An inline task does not use the folder.
+        let inline = other.for_inline();
         assert!(
-            other
-                .for_inline()
-                .try_canonical_result(&self::task(Some("brought")), false)
+            inline
+                .try_canonical_result(&self::task(Some("brought")))
                 .is_ok()
         );
         drop(release);
         assert!(computed.join().unwrap());
     });
-    assert!(other.try_canonical_result(&task, false).is_ok());
-    assert_eq!(other_runs.runs.load(Ordering::SeqCst), 1);
+    assert!(other.try_canonical_result(&task).is_ok());
+    assert_eq!(runs(&other_runs), 1);
 }

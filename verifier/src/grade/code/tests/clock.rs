@@ -5,68 +5,47 @@ use super::*;
 #[test]
 fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
     // Even if a value decided the verdict, the number of passed tests depends on the clock.
-    for (calls, verdict) in [
-        (&["2"][..], Verdict::Timeout),
-        (&["3"][..], Verdict::Incorrect),
+    for (value, end, verdict, deterministic) in [
+        ("2", End::OutOfTime, Timeout, false),
+        ("3", End::OutOfTime, Incorrect, false),
+        ("2", End::OutOfFuel, Timeout, true),
+        ("2", End::MachineOutOfMemory, Memory, false),
     ] {
-        let grading = grading(ended(returned(calls), End::OutOfTime));
-        assert_eq!(
-            (grading.verdict, grading.deterministic, grading.reward()),
-            (verdict, false, Some(0.0))
-        );
+        let grading = grading(ended(returned(&[value]), end));
+        let found = (grading.verdict, grading.deterministic, grading.reward());
+        assert_eq!(found, (verdict, deterministic, Some(0.0)));
     }
-    assert!(grading(ended(returned(&["2"]), End::OutOfFuel)).deterministic);
-    let largest = grading(ended(returned(&["2"]), End::MachineOutOfMemory));
-    assert_eq!(
-        (largest.verdict, largest.deterministic),
-        (Verdict::Memory, false)
-    );
 }
 
 #[test]
 fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    for (text, verdict) in [
-        ("long to read", Verdict::Timeout),
-        ("large to read", Verdict::Memory),
-    ] {
+    for (text, verdict) in [("long to read", Timeout), ("large to read", Memory)] {
         let completion =
             format!("```python\n# {text}\n```\n```python\ndef f(n): return 2 * n\n```");
         let grading = grader.grade(&task(None), &completion, TestMode::UntilFailure);
-        assert_eq!(
-            (grading.verdict, grading.deterministic, grading.reward()),
-            (verdict, false, Some(0.0))
-        );
+        let found = (grading.verdict, grading.deterministic, grading.reward());
+        assert_eq!(found, (verdict, false, Some(0.0)));
     }
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 0);
+    assert_eq!(runs(&sandbox), 0);
 }
 
 #[test]
-fn a_program_that_a_clock_ended_is_not_run_again() {
-    let (grader, sandbox) = grader(FakeSandbox::new(|_, _, _| {
-        Ok(ended(returned(&["2"]), End::OutOfTime))
-    }));
-    let grading = grader.grade(&task(None), "def f(n): ...", TestMode::UntilFailure);
-    assert_eq!(
-        (grading.verdict, grading.deterministic, grading.reward()),
-        (Verdict::Timeout, false, Some(0.0))
-    );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
-}
-
-#[test]
-fn a_canonical_solution_that_a_clock_ended_is_run_again() {
-    let ends = std::sync::atomic::AtomicUsize::new(0);
-    let (grader, _) = grader(FakeSandbox::new(move |source, _, _| {
-        let first = source.contains("solution") && ends.fetch_add(1, Ordering::SeqCst) == 0;
-        Ok(if first {
-            ended(Vec::new(), End::OutOfTime)
-        } else {
-            completed(returned(&["2", "4", "6"]))
-        })
-    }));
-    let grading = grader.grade(&task(Some("solution")), "program", TestMode::UntilFailure);
-    assert_eq!(grading.verdict, Verdict::Correct);
+fn a_canonical_solution_that_a_clock_ended_is_run_again_and_a_program_is_not() {
+    for (word, verdict, expected_runs) in [("solution", Correct, 3), ("program", Timeout, 2)] {
+        let ends = std::sync::atomic::AtomicUsize::new(0);
+        let (grader, sandbox) = grader(FakeSandbox::new(move |source, _, _| {
+            let first = source.contains(word) && ends.fetch_add(1, Ordering::SeqCst) == 0;
+            Ok(match first {
+                true => ended(Vec::new(), End::OutOfTime),
+                false => completed(returned(&["2", "4", "6"])),
+            })
+        }));
+        let grading = grader.grade(&task(Some("solution")), "program", TestMode::UntilFailure);
+        assert_eq!(grading.verdict, verdict);
+        assert_eq!(grading.deterministic, verdict == Correct);
+        assert_eq!(runs(&sandbox), expected_runs);
+    }
 }
 
 #[test]

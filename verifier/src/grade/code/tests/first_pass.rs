@@ -4,32 +4,19 @@ use super::*;
 
 #[test]
 fn a_long_program_gets_no_verdict_in_the_first_pass() {
-    let heavy = "def f(n): heavy";
-    for (fuel, expected) in [
-        (1_000_000_000, Ok(Verdict::Correct)),
-        (5_000_000_000, Err(NoVerdictYet::NotInFirstPass)),
+    let long = Err(NoVerdictYet::NotInFirstPass);
+    for (fuel, first, whole) in [
+        (1_000_000_000, Ok(Correct), Correct),
+        (5_000_000_000, long, Correct),
+        // It runs out of its whole fuel.
+        (u64::MAX, long, Timeout),
     ] {
         let (grader, _) = grader(needing("heavy", fuel));
-        let verdict = grader
-            .grade_first_pass(&task(None), heavy, TestMode::All, None)
-            .map(|grading| grading.verdict);
-        assert_eq!(verdict, expected);
-        assert_eq!(
-            grader.grade(&task(None), heavy, TestMode::All).verdict,
-            Verdict::Correct
-        );
+        let (task, heavy, mode) = (task(None), "def f(n): heavy", TestMode::All);
+        let graded = grader.for_first_pass().try_grade(&task, heavy, mode, None);
+        assert_eq!(graded.map(|grading| grading.verdict), first);
+        assert_eq!(grader.grade(&task, heavy, mode).verdict, whole);
     }
-    // A program that runs out of its whole fuel limit gets a verdict.
-    let (grader, _) = grader(needing("heavy", u64::MAX));
-    assert!(
-        grader
-            .grade_first_pass(&task(None), heavy, TestMode::All, None)
-            .is_err()
-    );
-    assert_eq!(
-        grader.grade(&task(None), heavy, TestMode::All).verdict,
-        Verdict::Timeout
-    );
 }
 
 #[test]
@@ -40,15 +27,13 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
             ..completed(returned(&["2", "4", "6"]))
         })
     }));
-    let task = task(Some("solution"));
-    let right = grader.grade(&task, "program", TestMode::UntilFailure);
-    assert_eq!(right.verdict, Verdict::Correct);
-    let runs = sandbox.runs.load(Ordering::SeqCst);
+    let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
+    assert_eq!(grader.grade(&task, "program", mode).verdict, Correct);
+    let before = runs(&sandbox);
+    let first_pass = grader.for_first_pass();
     assert_eq!(
-        grader
-            .grade_first_pass(&task, "another", TestMode::UntilFailure, None)
-            .unwrap_err(),
-        NoVerdictYet::NotInFirstPass
+        first_pass.try_grade(&task, "another", mode, None),
+        Err(NoVerdictYet::NotInFirstPass)
     );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+    assert_eq!(runs(&sandbox), before);
 }

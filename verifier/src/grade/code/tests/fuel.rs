@@ -44,15 +44,15 @@ fn fuel_depends_on_the_canonical_solution_and_the_time_limit() {
             ..task(solution.map(|_| "solution"))
         };
         let grading = grader.grade(&task, "program", TestMode::All);
-        assert_eq!(grading.verdict, Verdict::Correct);
+        assert_eq!(grading.verdict, Correct);
         if solution.is_none() {
             let (stdin, stdout) = (String::new(), "2".to_owned());
             let program = ProgramTask {
                 tests: vec![ProgramTest { stdin, stdout }],
                 time_limit,
             };
-            let grading = grader.grade_program(&program, "program", TestMode::All);
-            assert_eq!(grading.verdict, Verdict::Correct);
+            let graded = grader.grade_program(&program, "program", TestMode::All);
+            assert_eq!(graded.unwrap().verdict, Correct);
         }
     }
 }

@@ -6,9 +6,9 @@ use super::*;
 fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
     // The last is the fuel of task 599 of MBPP+.
     for (fuel, inline) in [
-        (80_000_000_000, Verdict::Correct),
-        (80_000_000_001, Verdict::Unavailable),
-        (698_000_000_000, Verdict::Unavailable),
+        (80_000_000_000, Correct),
+        (80_000_000_001, Unavailable),
+        (698_000_000_000, Unavailable),
     ] {
         let (grader_for_data_sets, _) = grader(needing("slow", fuel));
         let verdict = |grader: &CodeGrader| {
@@ -17,7 +17,7 @@ fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
         };
         assert_eq!(verdict(&grader_for_data_sets.for_inline()), inline);
         // The failure of the inline task is not that of the data set's.
-        assert_eq!(verdict(&grader_for_data_sets), Verdict::Correct);
+        assert_eq!(verdict(&grader_for_data_sets), Correct);
     }
 }
 
@@ -29,16 +29,11 @@ fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
     for program in ["one", "two", "three"] {
         for grader in [&inline, &grader_for_data_sets] {
             let grading = grader.grade(&task, program, TestMode::All);
-            assert_eq!(
-                (grading.verdict, grading.reward(), grading.retryable),
-                (Verdict::Unavailable, None, false)
-            );
-            let reason = grading.detail["reason"].as_str().unwrap();
-            assert!(reason.contains("ran out of fuel"), "{reason}");
+            assert_bad_task(&grading, "ran out of fuel");
         }
     }
     // Once as an inline task, and once as a data set's.
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), 2);
+    assert_eq!(runs(&sandbox), 2);
 }
 
 #[test]
@@ -46,27 +41,21 @@ fn a_deferred_canonical_solution_is_run_again_for_the_next_sample() {
     let (grader, sandbox) = grader(FakeSandbox::new(|_, _, _| {
         Err(Deferred::Failed("busy".to_owned()).into())
     }));
-    for runs in 1..3 {
+    for expected_runs in 1..3 {
         let grading = grader.grade(&task(Some("solution")), "program", TestMode::All);
         assert!(grading.retryable);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+        assert_eq!(runs(&sandbox), expected_runs);
     }
 }
 
 #[test]
 fn the_expected_values_of_an_inline_task_are_not_stored_on_disk() {
     let folder = tempfile::tempdir().unwrap();
-    let store = Arc::new(ExpectedValueStore::open(folder.path(), 1 << 20).unwrap());
-    let sandbox = Arc::new(FakeSandbox::new(|_, _, _| {
-        Ok(completed(returned(&["2", "4", "6"])))
-    }));
-    let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
     // The memory cache holds nothing.
-    let grader_for_data_sets =
-        CodeGrader::new(shared, Limits::default(), 0, Some(Arc::clone(&store)));
+    let (grader_for_data_sets, sandbox) = grader_with(needing("solution", 0), 0, store(&folder));
     let inline = grader_for_data_sets.for_inline();
     let task = task(Some("solution"));
-    let mut runs = 0;
+    let mut all = 0;
     // One run of the program, and one of the canonical solution if its values are not cached.
     for (grader, more) in [
         (&inline, 2),
@@ -75,8 +64,8 @@ fn the_expected_values_of_an_inline_task_are_not_stored_on_disk() {
         (&grader_for_data_sets, 1),
     ] {
         let grading = grader.grade(&task, "program", TestMode::All);
-        assert_eq!(grading.verdict, Verdict::Correct);
-        runs += more;
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+        assert_eq!(grading.verdict, Correct);
+        all += more;
+        assert_eq!(runs(&sandbox), all);
     }
 }

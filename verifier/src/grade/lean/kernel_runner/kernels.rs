@@ -1,11 +1,13 @@
 //! The pool of processes that check proofs: one for each proof that is checked at a time. A process is reused for the next proof, and replaced if it misbehaves.
 
 use std::path::PathBuf;
-use std::sync::{Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use futures::executor::block_on;
 use kernel::{AXIOMS, Axioms, Budget, Error};
-use sandboxes::lean::{Allowance, EndCause, HelperCommand, HelperProcess, Jail};
+use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
+use tokio::sync::Semaphore;
 
 use super::child::EXIT_NO_MEMORY;
 use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
@@ -13,8 +15,6 @@ use super::{CheckFailure, CheckResult, KernelExit, Statement};
 
 /// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;
-/// Wall-clock limit as a multiple of the processor-time limit, for a machine that does other things too.
-const CLOCK_FACTOR: u32 = 5;
 /// SIGKILL, with which the system ends a process if it is out of memory.
 const SIGKILL: i32 = 9;
 /// The beginning of the runtime's message after a failed allocation.
@@ -26,17 +26,9 @@ pub struct Kernels {
     memory_mib: u64,
     /// Time limit for starting a process or opening a library, in seconds.
     start_seconds: u64,
-    /// Maximum number of processes that work at a time.
-    max_processes: usize,
-    idle: Mutex<Idle>,
-    returned: Condvar,
-}
-
-#[derive(Default)]
-struct Idle {
-    kernels: Vec<Kernel>,
-    /// Number of permits in use.
-    busy: usize,
+    /// A permit for each process that may work at a time.
+    permits: Semaphore,
+    idle: Mutex<Vec<Kernel>>,
 }
 
 impl Kernels {
@@ -69,14 +61,13 @@ impl Kernels {
             },
             memory_mib,
             start_seconds,
-            max_processes: max_processes.max(1),
+            permits: Semaphore::new(max_processes.max(1)),
             idle: Mutex::default(),
-            returned: Condvar::new(),
         }
     }
 
     pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), CheckFailure> {
-        let _permit = self.acquire_permit();
+        let _permit = block_on(self.permits.acquire());
         let kernel = self.kernel_for(statement, true)?;
         self.put_back(kernel);
         Ok(())
@@ -88,7 +79,7 @@ impl Kernels {
             return (Err(CheckFailure::Proof(Error::Unreadable(why))), true);
         }
         let files: Vec<&[u8]> = files.iter().map(Vec::as_slice).collect();
-        let _permit = self.acquire_permit();
+        let _permit = block_on(self.permits.acquire());
         let mut ended = KernelExit::Crashed(String::new());
         for attempt in 0..2 {
             let mut kernel = match self.kernel_for(statement, attempt == 0) {
@@ -123,7 +114,12 @@ impl Kernels {
 
     /// A process that has opened the statement's library: a new one, or an idle one if `reuse`.
     fn kernel_for(&self, statement: Statement<'_>, reuse: bool) -> Result<Kernel, CheckFailure> {
-        let ask = RequestKind::statement(statement.axioms, Budget::default());
+        let Budget { steps, terms } = Budget::default();
+        let ask = RequestKind::Statement {
+            followed: statement.axioms == Axioms::Followed,
+            steps,
+            terms,
+        };
         let mut files = vec![statement.theorem.as_bytes()];
         files.extend(statement.module.iter().map(Vec::as_slice));
         if files.iter().any(|file| file.len() > MAX_FILE) {
@@ -134,7 +130,7 @@ impl Kernels {
         // An idle process may have ended meanwhile. At most two new ones are started.
         let mut started = 0;
         while started < 2 {
-            let idle = reuse.then(|| self.locked().kernels.pop()).flatten();
+            let idle = reuse.then(|| self.locked().pop()).flatten();
             let mut kernel = match idle {
                 Some(kernel) if kernel.process.is_alive() => kernel,
                 Some(_) => continue,
@@ -215,32 +211,12 @@ impl Kernels {
         }
     }
 
-    /// Waits for a permit to run a process.
-    fn acquire_permit(&self) -> Permit<'_> {
-        let mut idle = self
-            .returned
-            .wait_while(self.locked(), |idle| idle.busy >= self.max_processes)
-            .unwrap_or_else(PoisonError::into_inner);
-        idle.busy += 1;
-        Permit(self)
-    }
-
     fn put_back(&self, kernel: Kernel) {
-        self.locked().kernels.push(kernel);
+        self.locked().push(kernel);
     }
 
-    fn locked(&self) -> MutexGuard<'_, Idle> {
+    fn locked(&self) -> MutexGuard<'_, Vec<Kernel>> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
-/// A permit to run one process, until it is dropped.
-struct Permit<'a>(&'a Kernels);
-
-impl Drop for Permit<'_> {
-    fn drop(&mut self) {
-        self.0.locked().busy -= 1;
-        self.0.returned.notify_one();
     }
 }
 
@@ -254,13 +230,13 @@ impl Kernel {
     /// Sends a request and returns the response. `None` if there is no response in time, or it is malformed; the process is then not used again.
     fn request(&mut self, ask: RequestKind, files: &[&[u8]], seconds: u64) -> Option<ResponseKind> {
         self.number += 1;
-        self.process.allow(Some(allowance(seconds)));
+        self.process.allow(Some(Duration::from_secs(seconds)));
         wire::write_request(&mut self.process, self.number, ask, files).ok()?;
         self.read_response(seconds)
     }
 
     fn read_response(&mut self, seconds: u64) -> Option<ResponseKind> {
-        self.process.allow(Some(allowance(seconds)));
+        self.process.allow(Some(Duration::from_secs(seconds)));
         let response = wire::read_response(&mut self.process, self.number).ok()?;
         self.process.allow(None);
         Some(response)
@@ -291,13 +267,5 @@ fn are_allowed(used: Option<&[String]>, axioms: Axioms) -> bool {
         (Some(used), Axioms::Followed) => used.iter().all(|axiom| AXIOMS.contains(&axiom.as_str())),
         (used, Axioms::Named) => used.is_none(),
         (None, Axioms::Followed) => false,
-    }
-}
-
-fn allowance(seconds: u64) -> Allowance {
-    let processor = Duration::from_secs(seconds);
-    Allowance {
-        processor,
-        clock: processor * CLOCK_FACTOR,
     }
 }

@@ -4,7 +4,6 @@
 
 use std::io::{self, Read, Write};
 
-use kernel::Budget;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 
@@ -35,17 +34,6 @@ pub(super) enum RequestKind {
     Alone,
     /// Checks whether the files, a compiled module, prove the statement.
     Proof,
-}
-
-impl RequestKind {
-    /// A [`RequestKind::Statement`] request with these settings.
-    pub(super) fn statement(axioms: kernel::Axioms, budget: Budget) -> Self {
-        RequestKind::Statement {
-            followed: axioms == kernel::Axioms::Followed,
-            steps: budget.steps,
-            terms: budget.terms,
-        }
-    }
 }
 
 /// The head of a request, before its files.
@@ -213,7 +201,11 @@ mod tests {
     #[test]
     fn requests_and_responses_are_read_as_they_were_written() {
         let mut bytes = Vec::new();
-        let kind = RequestKind::statement(kernel::Axioms::Named, Budget::default());
+        let kind = RequestKind::Statement {
+            followed: false,
+            steps: 1,
+            terms: 2,
+        };
         write_request(&mut bytes, 7, kind, &[b"swap", b"", b"olean"]).unwrap();
         write_request(&mut bytes, 8, RequestKind::Proof, &[]).unwrap();
         let mut from = &bytes[..];

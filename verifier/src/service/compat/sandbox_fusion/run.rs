@@ -111,8 +111,11 @@ async fn attempt(
     let program = Arc::clone(program);
     queued(service, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
-        let grader = grader.until(abandoned);
-        let run = grader.run_program(&program, first_pass)?;
+        let mut grader = grader.until(abandoned);
+        if first_pass {
+            grader = grader.for_first_pass();
+        }
+        let run = grader.run_program(&program)?;
         Ok((run, started.elapsed()))
     })
     .await
