@@ -8,7 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use redb::{
     Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
@@ -242,24 +242,13 @@ fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb:
 fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Write>) {
     let mut failed = false;
     while let Ok(first) = queue.recv() {
-        let until = Instant::now() + GATHER;
-        let mut batch = Vec::new();
-        let mut flushes = Vec::new();
-        let mut next = Some(first);
-        while let Some(write) = next {
+        std::thread::sleep(GATHER);
+        let (mut batch, mut flushes) = (Vec::new(), Vec::new());
+        for write in std::iter::once(first).chain(queue.try_iter().take(MAX_BATCH)) {
             match write {
                 Write::Entry(key, bytes) => batch.push((key, bytes)),
-                Write::Flush(done) => {
-                    flushes.push(done);
-                    break;
-                }
+                Write::Flush(done) => flushes.push(done),
             }
-            next = if batch.len() < MAX_BATCH {
-                let left = until.saturating_duration_since(Instant::now());
-                queue.recv_timeout(left).ok()
-            } else {
-                None
-            };
         }
         if !failed && let Err(error) = write_batch(database, bytes, &batch) {
             failed = true;
