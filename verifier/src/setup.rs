@@ -11,7 +11,7 @@ use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
 use crate::cache::{ExpectedValueStore, VerdictDb};
-use crate::config::{Config, Listen, SandboxKind};
+use crate::config::{Config, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
@@ -73,12 +73,12 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
     let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
     if let Some(address) = addresses.iter().find(reachable) {
         if token.is_none() {
-            let address = match listen {
-                Listen::Address(_) => String::new(),
-                Listen::Name { .. } => format!(" ({address})"),
+            let looked_up = match address.to_string() {
+                same if same == listen.to_string() => String::new(),
+                other => format!(" ({other})"),
             };
             return Err(refused(format!(
-                "refusing to listen on {listen}{address}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
+                "refusing to listen on {listen}{looked_up}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
             )));
         }
         if config.lean.runs_without_jail() {
@@ -116,7 +116,12 @@ pub fn with_registry(
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
-        allowed_hosts: allowed_hosts(config),
+        // A service without a token answers to these names, and to that in `listen`.
+        allowed_hosts: [
+            &config.allowed_hosts[..],
+            &[config.listen.host().to_owned()],
+        ]
+        .concat(),
         compat: CompatSettings {
             hold: Duration::from_secs(config.compat.hold_seconds),
             nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
@@ -137,15 +142,6 @@ pub fn with_registry(
     };
     let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
     Ok((service, sandbox(config)))
-}
-
-/// The names of this machine that a service without a token answers to, besides localhost.
-fn allowed_hosts(config: &Config) -> Vec<String> {
-    let own = match &config.listen {
-        Listen::Name { host, .. } => Some(host.clone()),
-        Listen::Address(_) => None,
-    };
-    config.allowed_hosts.iter().cloned().chain(own).collect()
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.
@@ -179,16 +175,12 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
 #[must_use]
 pub fn open_disk_stores(config: &Config) -> DiskStores {
     let path = cache_dir(config).join("verdicts.redb");
-    let opened =
-        (config.cache.disk).then(|| VerdictDb::open_within(&path, config.cache.disk_bytes / 2));
-    let verdicts = opened.and_then(|opened| {
-        opened
-            .inspect_err(|error| tracing::warn!("{error}"))
-            .ok()
-            .map(Arc::new)
-    });
+    let opened = (config.cache.disk)
+        .then(|| VerdictDb::open_within(&path, config.cache.disk_bytes / 2))
+        .transpose()
+        .inspect_err(|error| tracing::warn!("{error}"));
     DiskStores {
-        verdicts,
+        verdicts: opened.ok().flatten().map(Arc::new),
         expected_values: open_expected_values(config),
     }
 }
@@ -196,20 +188,16 @@ pub fn open_disk_stores(config: &Config) -> DiskStores {
 /// Opens the folder of expected values; `None`, with a warning, if it cannot be opened. Unlike the verdict database, several processes may use it at once.
 #[must_use]
 pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> {
-    if !config.cache.disk {
-        return None;
-    }
     let folder = cache_dir(config).join("expected");
-    match ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2) {
-        Ok(store) => Some(Arc::new(store)),
-        Err(error) => {
+    let opened = (config.cache.disk)
+        .then(|| ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2))?
+        .inspect_err(|error| {
             tracing::warn!(
                 "expected values cannot be stored in {} ({error}), and stay in memory only; free some space there, or name a writable folder with --cache-dir",
                 folder.display()
             );
-            None
-        }
-    }
+        });
+    opened.ok().map(Arc::new)
 }
 
 /// The folder of the verdict database, of the expected values and of the warmed interpreter.
