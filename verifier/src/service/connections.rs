@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -25,7 +25,7 @@ use tokio::sync::watch;
 
 use super::body_memory::BodyPermit;
 use super::sender::{Held, Peer};
-use super::sockets::{Paced, Phase, Socket, Sockets};
+use super::sockets::{OpenSocket, Paced, Phase, Sockets};
 use super::{ProblemResponse, Service, app};
 use crate::pool::Full;
 
@@ -74,17 +74,17 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// The complete requests without a response.
 #[derive(Debug, Default)]
 pub(super) struct OpenRequests {
-    count: AtomicUsize,
+    /// Each has a clone.
+    counted: Arc<()>,
     last: AtomicBool,
 }
 
-/// Counts one open request until it is dropped, after its response or when the client disconnects.
-pub(super) struct OpenRequest<'a>(&'a OpenRequests);
+/// An open request, which is dropped after its response or when the client disconnects.
+pub(super) type OpenRequest = Arc<()>;
 
 impl OpenRequests {
-    pub(super) fn begin(&self) -> OpenRequest<'_> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        OpenRequest(self)
+    pub(super) fn begin(&self) -> OpenRequest {
+        Arc::clone(&self.counted)
     }
 
     /// Whether they are the last, because the service is stopping.
@@ -93,13 +93,7 @@ impl OpenRequests {
     }
 
     fn any(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-    }
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
+        Arc::strong_count(&self.counted) > 1
     }
 }
 
@@ -149,20 +143,19 @@ pub(super) async fn serve_with(
             open = open => open,
             () = &mut asked_to_stop => break,
         };
+        let stream = Paced {
+            stream,
+            socket: Arc::clone(&open.socket),
+        };
         let connection = Connection {
             app: app.clone(),
-            sockets: Arc::clone(&sockets),
-            socket: Arc::clone(&open.socket),
+            open,
         };
         let (http, stopping) = (http.clone(), stopping.clone());
         tokio::spawn(async move {
-            let stream = Paced {
-                stream,
-                socket: Arc::clone(&open.socket),
-            };
             tokio::select! {
                 () = connection.serve(&http, stream, stopping, timeouts) => {}
-                () = open.socket.broken() => {}
+                () = connection.open.socket.broken() => {}
             }
         });
     }
@@ -183,8 +176,7 @@ pub(super) async fn serve_with(
 /// What the requests of a connection need.
 struct Connection {
     app: Router,
-    sockets: Arc<Sockets>,
-    socket: Arc<Socket>,
+    open: OpenSocket,
 }
 
 impl Connection {
@@ -205,7 +197,7 @@ impl Connection {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(CONNECTION, close);
                 }
-                self.socket.enter(Phase::Sending);
+                self.open.socket.enter(Phase::Sending);
                 Ok::<_, Infallible>(answer)
             })
         });
@@ -222,7 +214,7 @@ impl Connection {
         }
         let mut stream = connection.into_parts().io.into_inner();
         if stream.shutdown().await.is_ok() && unread.load(Ordering::SeqCst) {
-            self.socket.enter(Phase::Receiving);
+            self.open.socket.enter(Phase::Receiving);
             let mut rest = stream.take(MAX_DISCARDED);
             let _ = tokio::time::timeout(timeouts.linger, copy(&mut rest, &mut sink())).await;
         }
@@ -233,18 +225,21 @@ impl Connection {
         let is_complete = request.body().is_end_stream();
         unread.store(!is_complete, Ordering::SeqCst);
         let is_probe = is_complete && PROBES.contains(&request.uri().path());
+        let OpenSocket {
+            sockets, socket, ..
+        } = &self.open;
         let mut place = None;
         if !is_probe {
-            place = self.sockets.place(&self.socket).await;
+            place = sockets.place(socket).await;
             if place.is_none() {
                 return ProblemResponse::from(NO_PLACE).into_response();
             }
         }
         if is_complete {
-            self.socket.enter(Phase::Answering);
+            socket.enter(Phase::Answering);
         }
         let held = Held::default();
-        request.extensions_mut().insert(self.socket.peer);
+        request.extensions_mut().insert(socket.peer);
         request.extensions_mut().insert(held.clone());
         let app = TowerToHyperService::new(self.app.clone());
         let Ok(answer) = app.call(self.watched(request, unread)).await;
@@ -257,7 +252,7 @@ impl Connection {
 
     /// The request, with a body that sets `unread` to false at its end.
     fn watched(&self, request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Request<Body> {
-        let (unread, socket) = (Arc::clone(unread), Arc::clone(&self.socket));
+        let (unread, socket) = (Arc::clone(unread), Arc::clone(&self.open.socket));
         let end = futures::stream::once(async move {
             unread.store(false, Ordering::SeqCst);
             socket.enter(Phase::Answering);

@@ -7,7 +7,6 @@ mod canonical_queue;
 mod compat;
 mod connections;
 mod decimal;
-mod gzip;
 mod hold;
 mod judge;
 mod openapi;
@@ -188,16 +187,20 @@ impl Service {
         &self.graders
     }
 
-    fn gauges(&self) -> Gauges {
+    fn pools(&self) -> [&Pool; 6] {
         let [canonical_first_pass, canonical_full_runs] = self.canonical_queue.pools();
-        let pools = [
+        [
             &self.math_pool,
             &self.first_pass_pool,
             &self.long_pool,
             &self.proof_pool,
             canonical_first_pass,
             canonical_full_runs,
-        ];
+        ]
+    }
+
+    fn gauges(&self) -> Gauges {
+        let pools = self.pools();
         Gauges {
             queued: pools.iter().map(|pool| pool.load().0).sum::<usize>()
                 + self.canonical_queue.waiting(),

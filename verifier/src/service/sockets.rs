@@ -86,7 +86,7 @@ pub(super) struct Socket {
 
 /// A connection's entry in the table, until it is dropped.
 pub(super) struct OpenSocket {
-    sockets: Arc<Sockets>,
+    pub(super) sockets: Arc<Sockets>,
     number: u64,
     pub(super) socket: Arc<Socket>,
 }

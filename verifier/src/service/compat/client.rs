@@ -57,13 +57,13 @@ impl Client {
     ///
     /// # Errors
     /// If the body cannot be used, and this client's refusal if there is no memory for it.
-    pub(super) async fn read<'s, T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
-        sender: &'s Sender,
+        sender: &Sender,
         body: Body,
         hold: &mut Hold,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
-    ) -> Result<(T, OpenRequest<'s>), ProblemResponse> {
+    ) -> Result<(T, OpenRequest), ProblemResponse> {
         let refused = |problem: ProblemResponse| match problem.is_full() {
             true => (self.refusal)("too many bytes of requests are in flight"),
             false => problem,

@@ -76,11 +76,11 @@ fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
 }
 
 /// Reads a request's body, and returns what `make` makes of it, on the thread that parses.
-async fn read<'s, T: DeserializeOwned, U: Send + 'static>(
-    sender: &'s Sender,
+async fn read<T: DeserializeOwned, U: Send + 'static>(
+    sender: &Sender,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
-) -> Result<(U, OpenRequest<'s>), ProblemResponse> {
+) -> Result<(U, OpenRequest), ProblemResponse> {
     let parse = move |service: &Service, body: &[u8]| {
         let request = serde_json::from_slice(body)
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;

@@ -84,6 +84,7 @@ fn set_lean(service: &Service, lean: Arc<FakeLean>, is_jailed: bool) {
 fn named(name: &str) -> Router {
     let mut settings = settings();
     settings.compat.hold = Duration::from_millis(200);
+    settings.allowed_hosts = vec!["verifier.example".to_owned()];
     settings.token = name.contains("token").then(|| Token::new("secret"));
     let service = service(settings);
     if name.contains("Lean") {

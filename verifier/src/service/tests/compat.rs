@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use super::queue::{Gate, gated_with, slow};
+use super::sandbox_fusion::{RUN_CODE, of_verl};
 use super::*;
 
 const OPENRLHF: &str = "/compat/openrlhf/get_reward";
@@ -59,7 +60,7 @@ async fn verdicts_are_shared_with_the_native_route() {
 }
 
 /// A service whose sandbox fails while `broken` is set.
-fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) {
+pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) {
     let service = service(settings);
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = Arc::clone(&broken);
@@ -119,13 +120,16 @@ async fn an_outage_gives_503_and_no_reward() {
 #[tokio::test]
 async fn a_request_is_held_until_an_outage_is_over() {
     let (app, broken) = breakable(settings());
-    let repaired = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        broken.store(false, Ordering::SeqCst);
-    });
-    let answer = ask(&app, SLIME, &slime("right", &doubles())).await;
-    assert_eq!(answer, (StatusCode::OK, json!(1.0)));
-    repaired.await.unwrap();
+    let held = [
+        asking(&app, SLIME, slime("right", &doubles())),
+        asking(&app, RUN_CODE, of_verl(1.0)),
+    ];
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(held.iter().all(|held| !held.is_finished()));
+    broken.store(false, Ordering::SeqCst);
+    for held in held {
+        assert_eq!(held.await.unwrap().0, StatusCode::OK);
+    }
 }
 
 #[tokio::test]

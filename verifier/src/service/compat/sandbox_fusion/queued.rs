@@ -35,7 +35,7 @@ where
         deferred: false,
     };
     place.submit(Box::new(job));
-    let guard = CancelGuard::new(service);
+    let guard = CancelGuard(service);
     let outcome = answer.await;
     guard.answered();
     drop(waits);

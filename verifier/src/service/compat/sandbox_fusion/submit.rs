@@ -179,20 +179,20 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     }
 }
 
-/// Judges the completion once, and finds its program meanwhile, so that the answer waits in the queue once. If the program cannot be found now, judging goes on: the next
-/// attempt finds the verdict in the cache.
+/// Judges the completion once, and finds its program. If the program cannot be found now, the next attempt finds the verdict in the cache.
 async fn attempt(
     service: &Arc<Service>,
     client: ClientId,
     item: &JudgeItem,
 ) -> Result<EvalResult, Obstacle> {
-    let (judgement, program) = tokio::try_join!(judgement(service, client, item), async {
-        Ok::<_, Obstacle>(program(service, client, item).await)
-    })?;
-    let extracted = program?.unwrap_or_else(|| {
-        let extracted = judgement.detail["extracted"].as_str();
-        extracted.unwrap_or_default().to_owned()
-    });
+    let judgement = judgement(service, client, item).await?;
+    let extracted = match item.task.spec {
+        TaskSpec::Code(_) | TaskSpec::Program(_) => program(service, client, item).await?,
+        TaskSpec::Math(_) | TaskSpec::Lean(_) => {
+            let extracted = judgement.detail["extracted"].as_str();
+            extracted.unwrap_or_default().to_owned()
+        }
+    };
     CLIENT.count(service, metrics::name(judgement.verdict), 1);
     Ok(result(item.id.clone(), extracted, judgement))
 }
@@ -224,25 +224,22 @@ async fn judgement(
     Ok(judgement)
 }
 
-/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none; `None` if the task is not about code.
+/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
 async fn program(
     service: &Arc<Service>,
     client: ClientId,
     item: &JudgeItem,
-) -> Result<Option<String>, Obstacle> {
-    if matches!(item.task.spec, TaskSpec::Math(_) | TaskSpec::Lean(_)) {
-        return Ok(None);
-    }
+) -> Result<String, Obstacle> {
     let (judging, item) = (Arc::clone(service), item.clone());
     let program = queued(service, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
-            Ok(program) => Ok(program),
-            Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(None),
+            Ok(program) => Ok(program.unwrap_or_default()),
+            Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(String::new()),
             Err(Stopped::Failed(error)) => Err(error),
         }
     });
-    Ok(Some(program.await?.unwrap_or_default()))
+    program.await
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
