@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
 
 use crate::running::Serving;
@@ -74,32 +74,6 @@ fn a_usage_error_exits_2() {
 }
 
 #[test]
-fn an_output_path_that_cannot_be_used_is_named_before_any_sample_is_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    let samples = folder.path().join("samples.jsonl");
-    let line = "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n";
-    std::fs::write(&samples, line).unwrap();
-    let place = folder.path().to_str().unwrap();
-    for (out, says) in [
-        (format!("{place}/missing/x.jsonl"), "cannot be written"),
-        (place.to_owned(), "is not a regular file"),
-        (
-            format!("{place}/./samples.jsonl"),
-            "is the file of --samples",
-        ),
-    ] {
-        let samples = samples.display();
-        let (status, stdout, stderr) = run_words(&format!(
-            "score --dataset starter-math --set code.sandbox=none --samples {samples} --out {out}"
-        ));
-        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
-        assert!(stderr.contains(&out) && stderr.contains(says), "{stderr}");
-    }
-    assert_eq!(std::fs::read_dir(place).unwrap().count(), 1);
-    assert_eq!(std::fs::read_to_string(&samples).unwrap(), line);
-}
-
-#[test]
 fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
     let args = ["serve", "--listen", "0.0.0.0:0"];
     let (_, _, stderr) = run(&args);
@@ -131,50 +105,6 @@ fn a_port_in_use_is_reported() {
     let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
     assert_eq!(status, Some(1), "{stderr}");
     assert!(stderr.contains("another program uses the port"), "{stderr}");
-}
-
-#[test]
-fn a_file_of_math_samples_is_scored() {
-    let folder = tempfile::tempdir().unwrap();
-    let tasks = datasets::open("starter-math", None).unwrap().eval;
-    let mut lines = String::new();
-    for (index, task) in tasks.iter().take(4).enumerate() {
-        let datasets::TaskSpec::Math(math) = &task.spec else {
-            panic!("{}", task.id)
-        };
-        for sample in 0..2 {
-            // The first two of the four tasks have one correct sample of two.
-            let answer = if index < 2 && sample == 0 {
-                math.answer.as_str()
-            } else {
-                "\\text{none}"
-            };
-            let line = json!({ "task_id": task.id, "completion": format!("\\boxed{{{answer}}}") });
-            lines += &format!("{line}\n");
-        }
-    }
-    let (samples, out) = (
-        folder.path().join("samples.jsonl"),
-        folder.path().join("judged.jsonl"),
-    );
-    std::fs::write(&samples, lines).unwrap();
-    let (samples, out) = (samples.to_str().unwrap(), out.to_str().unwrap());
-    let score = format!("score --dataset starter-math --set code.sandbox=none --samples {samples}");
-    let (status, stdout, stderr) = run_words(&format!("{score} --k 1,2,4 --json --out {out}"));
-    assert_eq!(status, Some(0), "{stderr}");
-    let found: Json = serde_json::from_str(&stdout).unwrap();
-    let pass_at = |k: &str| &found["pass_at"][k];
-    let means = json!([pass_at("1")["mean"], pass_at("2")["mean"], pass_at("4")]);
-    assert_eq!(means, json!([0.25, 0.5, null]));
-    assert_eq!(found["verdicts"], json!({ "correct": 2, "incorrect": 6 }));
-    let judged = std::fs::read_to_string(out).unwrap();
-    assert_eq!(judged.lines().count(), 8);
-    assert_eq!(judged.matches("\"verdict\":\"correct\"").count(), 2);
-    let (_, table, _) = run_words(&score);
-    assert!(
-        table.contains("Pass@1     25.0%   no interval: 4 tasks, and it takes 20\n"),
-        "{table}"
-    );
 }
 
 /// Starts a service, and returns it with a client.

@@ -11,7 +11,7 @@ use serde::de::DeserializeOwned;
 
 use crate::{
     ClientError, DatasetInfo, Datasets, Id, Item, Judgement, Problem, Readiness, ServiceInfo,
-    StoredVerdict, Verdict, VerifyResponse,
+    Verdict, VerifyResponse,
 };
 
 /// The longest answer that is read, in bytes. A verifier's answer to its largest request is far shorter.
@@ -127,22 +127,6 @@ impl Client {
         match serde_json::from_slice(&answer.body) {
             Ok(readiness) if answer.status == StatusCode::SERVICE_UNAVAILABLE => Ok(readiness),
             _ => answer.parse(url),
-        }
-    }
-
-    /// The verdict that the service's cache holds under `key`, or `None`.
-    ///
-    /// # Errors
-    /// As [`Client::verify`].
-    pub async fn verdict(&self, key: &str) -> Result<Option<StoredVerdict>, ClientError> {
-        match self.ask(&format!("v1/verdicts/{key}")).await {
-            Ok(verdict) => Ok(Some(verdict)),
-            Err(ClientError::Refused { problem, .. })
-                if problem.status == 404 && problem.kind.ends_with("/unknown-key") =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
         }
     }
 

@@ -195,15 +195,6 @@ async fn the_answer_that_a_service_is_not_ready_is_not_an_error() {
     assert!(client(&url).ready().await.unwrap_err().retryable());
 }
 
-#[tokio::test]
-async fn an_unknown_key_has_no_verdict() {
-    let body = r#"{"type":"/problems/unknown-key","title":"","status":404,"detail":""}"#;
-    let (url, _server) = server(http("404 Not Found", "", body)).await;
-    assert_eq!(client(&url).verdict(&"0".repeat(64)).await.unwrap(), None);
-    let (url, _server) = server(http("404 Not Found", "", "no such page")).await;
-    assert!(client(&url).verdict(&"0".repeat(64)).await.is_err());
-}
-
 /// Addresses that are refused at once, each with what the error says and shows of them.
 const BAD_ADDRESSES: &str = r#"
  | http:// is missing

@@ -15,7 +15,8 @@ use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::service::DiskStores;
 use verifier::setup;
 
-use super::{ConfigArgs, prepared_service, print, progress_bar, runtime};
+use super::progress::Progress;
+use super::{ConfigArgs, prepared_service, print, runtime};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -103,13 +104,13 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let service = prepared_service(&config, registry, DiskStores::default())?;
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime = runtime()?;
-    let bar = progress_bar("judging", first.len() + programs.len());
+    let progress = Progress::new(&name, "programs", 0, first.len() + programs.len());
     let judge = |samples: &[Sample]| {
         runtime.block_on(judge_samples(
             &service,
             samples,
             TestMode::UntilFailure,
-            || bar.inc(1),
+            || progress.step(),
         ))
     };
     judge(&first);
@@ -117,7 +118,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let judgements = judge(&programs);
     let seconds = started.elapsed().as_secs_f64();
     let processor = processor_seconds() - processor;
-    bar.finish_and_clear();
+    drop(progress);
     if let Some(unavailable) = judgements
         .iter()
         .find(|judgement| judgement.reward.is_none())

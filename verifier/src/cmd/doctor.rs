@@ -166,23 +166,3 @@ fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_check_is_one_line() {
-        let checks = [
-            Check::new(State::Ok, "cache folder", "/cache"),
-            Check::new(State::Warn, "grader lean", "there is no Lean here"),
-            Check::new(State::Fail, "grader code", "not fetched"),
-        ];
-        let lines = "ok    cache folder  /cache\nwarn  grader lean   there is no Lean here\nFAIL  grader code   not fetched\n";
-        assert_eq!(format_checks(&checks), lines);
-        let json = serde_json::to_value(&checks[2]).unwrap();
-        let expected =
-            serde_json::json!({"state": "fail", "what": "grader code", "found": "not fetched"});
-        assert_eq!(json, expected);
-    }
-}

@@ -12,12 +12,11 @@ pub(crate) mod progress;
 pub(crate) mod score;
 pub(crate) mod serve;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
@@ -141,20 +140,6 @@ pub(crate) fn prepared_service(
     let (service, open) = setup::with_registry(config, None, registry, stores)?;
     service.prepare(prepare::prepare_in_subprocess(config, open));
     Ok(service)
-}
-
-/// A progress bar labelled `what`, shown if stderr is a terminal.
-pub(crate) fn progress_bar(what: &'static str, length: usize) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length as u64), target)
-        .with_style(style)
-        .with_message(what)
 }
 
 #[cfg(test)]

@@ -1,6 +1,5 @@
 //! `rapid-verifier score`.
 
-use std::cell::RefCell;
 use std::fs::OpenOptions;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -10,9 +9,7 @@ use datasets::Dataset;
 use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
-use verifier::score::{
-    Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples, repeated,
-};
+use verifier::score::{Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples};
 use verifier::service::Service;
 use verifier::setup;
 use verifier_api::Judgement;
@@ -112,7 +109,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let samples = read_samples(path, &dataset)?;
-    note_repeated(&samples);
     // Opened before the sandbox is built, which may take a minute.
     let (results, stored) = match &args.out {
         Some(path) => {
@@ -129,7 +125,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         TestMode::UntilFailure
     };
     let scorer = SampleScorer::new(&service, &samples, test_mode);
-    let judgements = judge(&scorer, &samples, results, stored)?;
+    let judgements = judge(&scorer, &name, &samples, results, stored)?;
     let score = Score::new(&name, &judgements, &args.k);
     if args.json {
         print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
@@ -164,10 +160,10 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
         .into());
     }
     let service = service_of(&config, dataset)?;
-    let progress = RefCell::new(Progress::new(0, samples.len()));
-    let audited = Audit::run(&service, &name, &samples, || progress.borrow_mut().step());
+    let progress = Progress::new(&name, "programs", 0, samples.len());
+    let audited = Audit::run(&service, &name, &samples, || progress.step());
     let audit = runtime()?.block_on(audited);
-    progress.into_inner().finish();
+    drop(progress);
     if audit.unavailable.len() == audit.tasks {
         let reason = audit.unavailable.values().next();
         anyhow::bail!(
@@ -187,6 +183,7 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
 /// Judges the samples that `results` does not have yet, and returns all judgements, including the `stored` ones.
 fn judge(
     scorer: &SampleScorer<'_>,
+    name: &str,
     samples: &[Sample],
     mut results: Option<Results>,
     stored: Vec<Judgement>,
@@ -202,7 +199,7 @@ fn judge(
             samples.len()
         ));
     }
-    let mut progress = Progress::new(done, samples.len());
+    let progress = Progress::new(name, "samples", done, samples.len());
     let mut judgements: Vec<Option<Judgement>> = stored.into_iter().map(Some).collect();
     judgements.resize(samples.len(), None);
     let store = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
@@ -210,24 +207,13 @@ fn judge(
             results.put(index, &samples[index], &judgement)?;
         }
         judgements[index] = Some(judgement);
-        progress.step();
         Ok(())
     };
-    let judged = runtime()?.block_on(scorer.judge(unjudged, store));
-    progress.finish();
-    judged?;
+    let judging = scorer.judge(unjudged, || progress.step(), store);
+    runtime()?.block_on(judging)?;
+    drop(progress);
     if let Some(results) = results {
         results.finish()?;
     }
     Ok(judgements.into_iter().flatten().collect())
-}
-
-/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
-fn note_repeated(samples: &[Sample]) {
-    if let Some((count, [first, second])) = repeated(samples) {
-        say(&format!(
-            "note: {count} of the {} samples repeat an earlier one of the same task word for word (the first: sample {second} repeats sample {first}); each counts",
-            samples.len()
-        ));
-    }
 }
