@@ -287,30 +287,12 @@ async fn the_extraction_rules_follow_the_flags_and_are_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
     let mut item = items(3).remove(2);
     item.completion = "so the answer is 2.".to_owned();
+    let flags = "--math-extraction any --code-extraction last-block".split(' ');
     for (flags, verdict, policy) in [
-        (&[][..], Verdict::Malformed, "program"),
-        (
-            &[
-                "--math-extraction",
-                "any",
-                "--code-extraction",
-                "last-block",
-            ],
-            Verdict::Correct,
-            "last-block",
-        ),
-        (
-            &[
-                "--math-extraction",
-                "boxed",
-                "--set",
-                "code.extraction=last-block",
-            ],
-            Verdict::Malformed,
-            "last-block",
-        ),
+        (Vec::new(), Verdict::Malformed, "program"),
+        (flags.collect(), Verdict::Correct, "last-block"),
     ] {
-        let (_serving, client) = serve(home.path(), flags);
+        let (_serving, client) = serve(home.path(), &flags);
         let judged = client.verify(std::slice::from_ref(&item)).await.unwrap();
         assert_eq!(judged[0].verdict, verdict);
         let info = client.info().await.unwrap();

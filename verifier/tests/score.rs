@@ -143,12 +143,12 @@ fn errors_name_the_file_and_the_remedy_before_any_sample_is_judged() {
         (
             format!("--samples {good} --out {place}"),
             2,
-            "is not a regular file",
+            "Is a directory",
         ),
         (
             format!("--samples {good} --out {place}/./good.jsonl"),
             2,
-            "is the file of --samples",
+            "its line 1 is not a judgement",
         ),
     ] {
         let output = folder.score(&Vec::from_iter(args.split(' ')));

@@ -10,9 +10,7 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
-};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
 use super::Key;
 
@@ -200,14 +198,6 @@ fn open(path: &Path) -> Result<Database, redb::Error> {
         write.open_table(WEIGHTS)?;
         write.open_table(ENTRIES)?;
         write.open_table(OLD)?;
-        // Entries of other versions are never read again.
-        let current = [WEIGHTS.name(), ENTRIES.name(), OLD.name()];
-        let tables: Vec<_> = write.list_tables()?.collect();
-        for table in tables {
-            if !current.contains(&table.name()) {
-                write.delete_table(table)?;
-            }
-        }
         write.commit()?;
         Ok::<_, redb::Error>(database)
     })
@@ -273,11 +263,10 @@ fn write_batch(
     }
     let write = database.begin_write()?;
     let more: u64 = batch.iter().map(|(_, entry)| weight(entry)).sum();
-    // A file that was written before the limit existed has no weight: assume the limit itself.
     let stored = {
         let weights = write.open_table(WEIGHTS)?;
         let weight = weights.get(YOUNG)?.map(|weight| weight.value());
-        weight.unwrap_or(bytes)
+        weight.unwrap_or(0)
     };
     let mut young = stored.saturating_add(more);
     if young > bytes / 2 {

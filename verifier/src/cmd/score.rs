@@ -1,7 +1,6 @@
 //! `rapid-verifier score`.
 
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -57,36 +56,6 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Fails if judgements cannot be written to `out`, or if it is one of the files that are `read`. Called before the samples are judged.
-fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
-    let refused = |reason: &str| {
-        let out = out.display();
-        Usage(format!("--out {out} {reason}; name another file"))
-    };
-    let exists = out.canonicalize();
-    if let Ok(place) = &exists {
-        if !place.is_file() {
-            return Err(refused("exists already and is not a regular file"));
-        }
-        let is_out = |path: &Path| path.canonicalize().is_ok_and(|other| other == *place);
-        if let Some((flag, _)) = read.iter().find(|(_, path)| is_out(path)) {
-            return Err(refused(&format!(
-                "is the file of {flag}, which is only read"
-            )));
-        }
-    }
-    let opened = OpenOptions::new().append(true).create(true).open(out);
-    let tried = opened.and_then(|_| match exists {
-        Ok(_) => Ok(()),
-        Err(_) => std::fs::remove_file(out),
-    });
-    tried.map_err(|error| {
-        refused(&format!(
-            "cannot be written ({error}): check that its folder exists and the disk has room"
-        ))
-    })
-}
-
 /// The service that judges its samples.
 fn service_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Service>> {
     let mut registry = Registry::default();
@@ -100,10 +69,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     };
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
-    }
-    if let Some(out) = &args.out {
-        let dataset = Path::new(&args.dataset);
-        check_out(out, &[("--samples", path), ("--dataset", dataset)])?;
     }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;

@@ -27,7 +27,7 @@ pub enum ResultsError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file has other content, or another process is writing it.
+    /// The file cannot be opened, has other content, or is being written by another process.
     #[error("{path} {reason}; {remedy}")]
     Misnamed {
         /// The file.
@@ -78,12 +78,19 @@ impl Results {
             path: path.to_owned(),
             source,
         };
-        let file = OpenOptions::new()
+        let opened = OpenOptions::new()
             .create(true)
             .read(true)
             .append(true)
-            .open(path)
-            .map_err(io)?;
+            .open(path);
+        let file = opened.map_err(|error| ResultsError::Misnamed {
+            path: path.to_owned(),
+            reason: format!("cannot be written ({error})"),
+            remedy: "check that its folder exists, or name another file with --out",
+        })?;
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(ResultsError::other(path, "is not a regular file"));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {

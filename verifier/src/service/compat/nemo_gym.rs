@@ -13,7 +13,7 @@ use axum::body::Body;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::client::{self, Client, Rewarded};
+use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::sender::Sender;
@@ -61,27 +61,20 @@ pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, Prob
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let (fields, mut row) = if sender.service.settings.compat.nemo_gym_failsafe {
-        let judged = CLIENT.judge_or_withhold(&sender, body, "failsafe", parse);
-        let (rewards, row) = judged.await?;
-        let fields = match rewards {
-            Ok(rewards) => reward(&rewards),
-            Err(reason) => failsafe(&reason),
-        };
-        (fields, row)
-    } else {
-        let (rewards, row) = CLIENT.judge(&sender, body, parse).await?;
-        (reward(&rewards), row)
+    let has_failsafe = sender.service.settings.compat.nemo_gym_failsafe;
+    let outcome = if has_failsafe { "failsafe" } else { "withheld" };
+    let judged = CLIENT.judge_or_withhold(&sender, body, outcome, parse);
+    let (rewards, mut row) = judged.await?;
+    let fields = match rewards {
+        Ok(rewards) => json!({ "reward": rewards.first().map(|item| item.reward) }),
+        Err(reason) if has_failsafe => failsafe(&reason),
+        Err(reason) => return Err((CLIENT.refusal)(&reason)),
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
         row.insert(name.clone(), value);
     }
     Ok(Json(row))
-}
-
-fn reward(rewards: &[Rewarded]) -> Value {
-    json!({ "reward": rewards.first().map(|item| item.reward) })
 }
 
 /// What stands for a reward where the operator wants no errors: 0, with the marks by which NeMo Gym and its trainers leave the sample out.

@@ -95,6 +95,52 @@ async fn a_body_with_too_many_values_is_refused_with_the_limit() {
     assert!(text.contains("more than 4194304 numbers"), "{text}");
 }
 
+#[tokio::test]
+async fn long_text_of_a_client_is_shortened_in_its_problem() {
+    let mut roomy = settings();
+    roomy.limits.body_bytes = 1 << 20;
+    let app = app(service(roomy));
+    let long = "long".repeat(10_000);
+    let item = |field: &str, value: Json| {
+        let mut item = json!({ "id": "", "task": "x/1", "completion": "" });
+        item[field] = value;
+        ("/v1/verify", json!({ "items": [item] }))
+    };
+    let code = |field: &str, value: Json| {
+        let mut code = json!({ "kind": "code", "entry_point": "f", "asserts": ["x"] });
+        code[field] = value;
+        item("task", code)
+    };
+    let label = |label: Json| {
+        (
+            "/compat/slime/rm",
+            json!({ "response": "", "label": label }),
+        )
+    };
+    for (path, body) in [
+        item("id", json!(long)),
+        item("task", json!(long)),
+        item("task", json!({ "kind": long })),
+        item(&long, json!(1)),
+        code("entry_point", json!(format!("{long}()"))),
+        code("compare", json!(long)),
+        code("tests", json!([{ "args": [{ (format!("${long}")): [] }] }])),
+        label(json!(format!("{long}/1"))),
+        label(json!(format!("sums/{long}"))),
+        label(json!({ (long.clone()): 1 })),
+        label(json!({ "kind": long })),
+        (
+            "/compat/sandbox-fusion/submit",
+            json!({ "dataset": long, "id": 1, "completion": "" }),
+        ),
+        (&format!("/{long}"), json!({})),
+    ] {
+        let (status, problem) = ask(&app, path, &body).await;
+        let length = problem.to_string().len();
+        assert!(status.is_client_error() && length < 2_000, "{problem}");
+    }
+}
+
 /// The sender of a request to a service.
 async fn sender_to(service: &Arc<Service>) -> sender::Sender {
     let (mut parts, ()) = Request::new(()).into_parts();
