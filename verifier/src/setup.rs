@@ -176,7 +176,7 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
 pub fn open_disk_stores(config: &Config) -> DiskStores {
     let path = cache_dir(config).join("verdicts.redb");
     let opened = (config.cache.disk)
-        .then(|| VerdictDb::open_within(&path, config.cache.disk_bytes / 2))
+        .then(|| VerdictDb::open(&path, config.cache.disk_bytes / 2))
         .transpose()
         .inspect_err(|error| tracing::warn!("{error}"));
     DiskStores {

@@ -94,11 +94,14 @@ mod tests {
         let path = folder.path().join("cache.redb");
         let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
         {
-            let disk = Arc::new(VerdictDb::open(&path).unwrap());
+            let disk = Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap());
             VerdictCache::new(1 << 20, Some(Arc::clone(&disk))).put(key("a"), &grading);
             disk.flush();
         }
-        let cache = VerdictCache::new(1 << 20, Some(Arc::new(VerdictDb::open(&path).unwrap())));
+        let cache = VerdictCache::new(
+            1 << 20,
+            Some(Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap())),
+        );
         assert_eq!(cache.in_memory(&key("a")), None);
         assert_eq!(cache.get(&key("a")), Some(grading.clone()));
         assert_eq!(cache.in_memory(&key("a")), Some(grading));
@@ -108,7 +111,8 @@ mod tests {
     #[test]
     fn a_verdict_that_a_clock_decided_is_cached_in_memory_only() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Arc::new(VerdictDb::open(&folder.path().join("cache.redb")).unwrap());
+        let disk =
+            Arc::new(VerdictDb::open(&folder.path().join("cache.redb"), DISK_BYTES).unwrap());
         let cache = VerdictCache::new(1 << 20, Some(Arc::clone(&disk)));
         let grading = Grading {
             deterministic: false,

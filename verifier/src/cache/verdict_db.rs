@@ -69,20 +69,12 @@ enum Write {
 }
 
 impl VerdictDb {
-    /// Opens or creates the file, with the size limit [`BYTES`]. A file that is corrupt, or not a database, is moved aside with a warning.
+    /// Opens or creates the file, with a size limit of about `bytes`. The least recently read verdicts are dropped first. A file that is corrupt, or not a database, is moved aside
+    /// with a warning. While another process has the file open, this is the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
     ///
     /// # Errors
     /// [`VerdictDbError`] if too many processes use the folder, or the file cannot be opened or created.
-    pub fn open(path: &Path) -> Result<VerdictDb, VerdictDbError> {
-        VerdictDb::open_within(path, BYTES)
-    }
-
-    /// Like [`VerdictDb::open`], with a size limit of about `bytes`. The least recently read verdicts are dropped first. While another process has the file open, this is
-    /// the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
-    ///
-    /// # Errors
-    /// As [`VerdictDb::open`].
-    pub fn open_within(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
+    pub fn open(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let beside = |number| path.with_file_name(format!("{stem}-{number}.redb"));
         std::iter::once(path.to_owned())
@@ -301,7 +293,7 @@ mod tests {
         let path = folder.path().join("cache.redb");
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
         for _ in 0..2 {
-            let disk = VerdictDb::open(&path).unwrap();
+            let disk = VerdictDb::open(&path, BYTES).unwrap();
             assert!(folder.path().join("cache.redb.corrupt-1").exists());
             for n in 0..200 {
                 disk.put(Key([n; 32]), vec![n; 4096]);
@@ -324,7 +316,7 @@ mod tests {
     #[test]
     fn an_entry_is_written_even_while_more_keep_arriving() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = VerdictDb::open(&folder.path().join("cache.redb")).unwrap();
+        let disk = VerdictDb::open(&folder.path().join("cache.redb"), BYTES).unwrap();
         let written = (0..3_000).any(|n| {
             disk.put(numbered(n), b"kept".to_vec());
             std::thread::sleep(GATHER / 4);
@@ -338,7 +330,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         for _ in 0..2 {
-            let disk = VerdictDb::open_within(&path, 1 << 20).unwrap();
+            let disk = VerdictDb::open(&path, 1 << 20).unwrap();
             for n in 0..1_000 {
                 disk.put(numbered(n), vec![7; 16 << 10]);
                 if n % 10 == 9 {
@@ -358,7 +350,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         let key = |at: usize| Key([at as u8; 32]);
-        let open = || VerdictDb::open(&path);
+        let open = || VerdictDb::open(&path, BYTES);
         let held: Vec<VerdictDb> = (0..MAX_FILES).map(|_| open().unwrap()).collect();
         assert!(matches!(open(), Err(VerdictDbError::InUse(_))));
         for (at, cache) in held.iter().enumerate() {
@@ -377,7 +369,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = VerdictDb::open(&file.join("cache.redb"))
+        let error = VerdictDb::open(&file.join("cache.redb"), BYTES)
             .err()
             .unwrap()
             .to_string();

@@ -15,7 +15,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use datasets::{Dataset, MathTask, Task, TaskSpec};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use kernel::Axioms;
@@ -30,6 +29,7 @@ use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::lean::LeanGrader;
 use crate::grade::math;
 use crate::graders::no_sandbox;
+use crate::registry::questions;
 
 /// The settings of a service without a token.
 pub(crate) fn settings() -> ServiceSettings {
@@ -62,19 +62,9 @@ pub(crate) fn settings() -> ServiceSettings {
 }
 
 fn registry() -> Registry {
-    let task = Task {
-        id: "sums/1".to_owned(),
-        question: "How many blorgs are 1 blorg and 1 blorg?".to_owned(),
-        spec: TaskSpec::Math(MathTask {
-            answer: "2".to_owned(),
-        }),
-    };
+    let question = "How many blorgs are 1 blorg and 1 blorg?";
     let mut registry = Registry::default();
-    registry.add(Dataset {
-        name: "sums".to_owned(),
-        train: vec![task],
-        eval: Vec::new(),
-    });
+    registry.add(questions("sums", &[(1, question, "2")]));
     registry
 }
 

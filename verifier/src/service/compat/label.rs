@@ -119,27 +119,16 @@ fn dataset_name(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use datasets::{Dataset, Task};
     use serde_json::{Value as Json, json};
 
     use super::*;
+    use crate::registry::questions;
 
     /// A registry with the data sets `sums` and `x`, each with the task 2, whose answer is 4.
     fn registry() -> Registry {
         let mut registry = Registry::default();
         for name in ["sums", "x"] {
-            let task = Task {
-                id: format!("{name}/2"),
-                question: "2 + 2?".to_owned(),
-                spec: TaskSpec::Math(MathTask {
-                    answer: "4".to_owned(),
-                }),
-            };
-            registry.add(Dataset {
-                name: name.to_owned(),
-                train: vec![task],
-                eval: Vec::new(),
-            });
+            registry.add(questions(name, &[(2, "2 + 2?", "4")]));
         }
         registry
     }

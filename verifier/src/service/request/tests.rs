@@ -2,6 +2,7 @@ use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
+use crate::registry::questions;
 
 const LIMITS: RequestLimits = RequestLimits {
     body_bytes: 1 << 20,
@@ -128,19 +129,10 @@ fn the_values_of_tests_are_parsed_without_loss_and_not_too_deeply() {
 
 #[test]
 fn a_task_has_to_have_the_digest_that_the_client_sends() {
-    let answer = "2".to_owned();
-    let spec = TaskSpec::Math(MathTask { answer });
-    let digest = spec.digest().to_string();
+    let sums = questions("sums", &[(1, "1 + 1?", "2")]);
+    let digest = sums.train[0].spec.digest().to_string();
     let mut registry = Registry::default();
-    registry.add(datasets::Dataset {
-        name: "sums".to_owned(),
-        train: vec![datasets::Task {
-            id: "sums/1".to_owned(),
-            question: "1 + 1?".to_owned(),
-            spec,
-        }],
-        eval: Vec::new(),
-    });
+    registry.add(sums);
     for (sent, same) in [
         (digest.as_str(), true),
         ("", false),

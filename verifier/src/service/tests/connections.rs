@@ -161,7 +161,8 @@ async fn requests_over_the_limit_wait_and_probes_do_not() {
     }
 }
 
-/// Each attack has more connections than the service, and none of them ever times out. The last two do not lag, and keep out only their own address.
+/// Each attack has more connections than the service, and none of them ever times out. A body that is announced and does not come takes no memory. The last two do not lag, and keep out only
+/// their own address.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_lag_keep_nobody_out() {
     let six = ServiceSettings {
@@ -229,44 +230,21 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
     .await;
 }
 
-#[tokio::test]
-async fn bodies_that_are_announced_and_do_not_come_take_no_memory() {
-    let service = service(settings());
-    let served = Served::new(&service, TIMEOUTS).await;
-    let mut clients = Vec::new();
-    for _ in 0..10 {
-        let announced = format!("{HEAD}content-length: 9999\r\n\r\n{{");
-        clients.push(served.client(&announced).await);
-        let chunked = format!("{HEAD}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
-        clients.push(served.client(&chunked).await);
-    }
-    tokio::time::sleep(SHORT).await;
-    let answer = rest_for(&mut served.client(&judging(&json!([]))).await).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     let (service, _) = gated(&Gate::shut());
     let served = Served::new(&service, TIMEOUTS).await;
-    let busy = || {
-        let [first_pass, full_runs] = service.canonical_queue.pools();
-        let pools = [&service.first_pass_pool, first_pass, full_runs];
-        pools.iter().map(|pool| pool.load().1).sum::<usize>()
-    };
+    let busy = || service.gauges().running;
     let mut canonical = doubles();
     canonical["canonical"] = json!("endless");
     for (task, completion) in [(doubles(), "endless"), (canonical, "right")] {
         let items = json!([item("a", &task, completion)]);
         let client = served.client(&judging(&items)).await;
-        let in_state = async |running: usize| {
-            until(|| busy() == running).await;
-        };
-        in_time(in_state(1)).await;
+        in_time(until(|| busy() == 1)).await;
         tokio::time::sleep(SHORT).await;
         assert_eq!(busy(), 1);
         drop(client);
-        in_time(in_state(0)).await;
+        in_time(until(|| busy() == 0)).await;
     }
 }
 
@@ -300,15 +278,13 @@ async fn a_client_with_many_requests_delays_no_other() {
         for n in 0..40 {
             clients.push(served.client(&verify(n)).await);
         }
-        let queued = async |jobs: usize| {
-            until(|| service.first_pass_pool.load().0 >= jobs).await;
-        };
-        in_time(queued(own)).await;
+        let queued = || service.first_pass_pool.load().0;
+        in_time(until(|| queued() >= own)).await;
         tokio::time::sleep(2 * SHORT).await;
-        let own = service.first_pass_pool.load().0;
+        let own = queued();
         assert!(own < 20, "{own}");
         let mut other = served.client_at("127.0.0.2:0", &verify(99)).await;
-        in_time(queued(own + 1)).await;
+        in_time(until(|| queued() > own)).await;
         gate.open();
         let answer = rest_for(&mut other).await;
         assert!(answer.contains("\"correct\""), "{answer}");
