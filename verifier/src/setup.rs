@@ -47,21 +47,15 @@ fn refused(reason: String) -> SetupError {
     }
 }
 
-/// A service with its addresses and the opener of its sandbox.
-pub struct Listening {
-    /// The service, not prepared yet.
-    pub service: Arc<Service>,
-    /// The addresses to try: the service listens on the first that this machine has. Without a token, all of them are loopback addresses: a name is looked up once.
-    pub addresses: Vec<SocketAddr>,
-    /// Opens the sandbox.
-    pub open: OpenSandbox,
-}
-
-/// Creates the service of a configuration. `token` is the environment's; a token file takes precedence over it.
+/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try: it listens on the first that this machine has. Without a token, all of them
+/// are loopback addresses: a name is looked up once. `token` is the environment's; a token file takes precedence over it.
 ///
 /// # Errors
 /// [`SetupError`].
-pub fn service(config: &Config, token: Option<String>) -> Result<Listening, SetupError> {
+pub fn service(
+    config: &Config,
+    token: Option<String>,
+) -> Result<(Arc<Service>, Vec<SocketAddr>, OpenSandbox), SetupError> {
     let token = read_token(config, token)?;
     let listen = &config.listen;
     let addresses = listen.resolve().map_err(|source| SetupError::Refused {
@@ -89,11 +83,7 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
     let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
-    Ok(Listening {
-        service,
-        addresses,
-        open,
-    })
+    Ok((service, addresses, open))
 }
 
 /// Like [`service`], with a registry that is loaded already.

@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use verifier::config::{KEYS, Listen};
 use verifier::service::serve;
-use verifier::setup::{self, Listening};
+use verifier::setup;
 
 use super::{ConfigArgs, prepare, print, runtime};
 
@@ -69,11 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         toml::to_string(&config).unwrap_or_default()
     );
 
-    let Listening {
-        service,
-        addresses,
-        open,
-    } = setup::service(&config, args.token.clone())?;
+    let (service, addresses, open) = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service
         .registry()
         .datasets()

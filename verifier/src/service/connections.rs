@@ -32,9 +32,7 @@ use crate::pool::Full;
 /// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionTimeouts {
-    /// For the head of a connection's first request.
-    pub(super) first: Duration,
-    /// For the head of a later request, including the idle time before it, which hyper does not distinguish.
+    /// For the head of a request, including the idle time before it, which hyper does not distinguish.
     pub(super) head: Duration,
     /// For the rest of a body whose request is answered already, because it is refused.
     pub(super) linger: Duration,
@@ -45,7 +43,6 @@ pub(super) struct ConnectionTimeouts {
 }
 
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
-    first: Duration::from_secs(10),
     // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
     linger: Duration::from_secs(30),
@@ -70,32 +67,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The complete requests without a response.
-#[derive(Debug, Default)]
-pub(super) struct OpenRequests {
-    /// Each has a clone.
-    counted: Arc<()>,
-    last: AtomicBool,
-}
-
-/// An open request, which is dropped after its response or when the client disconnects.
-pub(super) type OpenRequest = Arc<()>;
-
-impl OpenRequests {
-    pub(super) fn begin(&self) -> OpenRequest {
-        Arc::clone(&self.counted)
-    }
-
-    /// Whether they are the last, because the service is stopping.
-    pub(super) fn are_last(&self) -> bool {
-        self.last.load(Ordering::SeqCst)
-    }
-
-    fn any(&self) -> bool {
-        Arc::strong_count(&self.counted) > 1
-    }
-}
 
 /// Serves requests until `asked_to_stop` ends. Requests that are complete by then still get their responses, however long judging takes. Incomplete ones get a few seconds.
 pub async fn serve(
@@ -131,11 +102,7 @@ pub(super) async fn serve_with(
                         Ok((stream, address)) => sockets.arrive(Peer::new(address.ip()), stream),
                         Err(error) => not_accepted(&error).await,
                     },
-                    _ = check.tick() => sockets.break_off_late(|phase| match phase {
-                        Phase::New => Some(timeouts.first),
-                        Phase::Sending => Some(timeouts.unread),
-                        _ => None,
-                    }),
+                    _ = check.tick() => sockets.break_off_unread(timeouts.unread),
                 }
             }
         };
@@ -162,12 +129,12 @@ pub(super) async fn serve_with(
     // From now on, new connections are refused at once.
     drop((listener, stopping));
     let _ = stop.send(());
-    service.open_requests.last.store(true, Ordering::SeqCst);
+    service.stopping.store(true, Ordering::SeqCst);
     tokio::select! {
         () = stop.closed() => {
             tracing::info!("stopped: every request that was begun has its answer");
         }
-        () = none_open(&service.open_requests, timeouts.shutdown_grace) => {
+        () = none_answered(&sockets, timeouts.shutdown_grace) => {
             tracing::info!("stopped: every complete request has its answer; clients did not complete the others");
         }
     }
@@ -292,12 +259,12 @@ async fn not_accepted(error: &std::io::Error) {
     }
 }
 
-/// Returns once no request has been open for `grace`.
-async fn none_open(open: &OpenRequests, grace: Duration) {
+/// Returns once no complete request has waited for its answer for `grace`.
+async fn none_answered(sockets: &Sockets, grace: Duration) {
     let mut since = Instant::now();
     while since.elapsed() < grace {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if open.any() {
+        if sockets.any_answering() {
             since = Instant::now();
         }
     }

@@ -19,6 +19,7 @@ mod sockets;
 mod strangers;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use axum::Router;
 use axum::middleware;
@@ -90,8 +91,8 @@ pub struct Service {
     canonical_queue: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
     body_memory: body_memory::BodyMemory,
-    /// The requests that a stopping service waits for.
-    open_requests: connections::OpenRequests,
+    /// Whether the requests that are open are the last.
+    stopping: AtomicBool,
     metrics: Metrics,
 }
 
@@ -116,7 +117,7 @@ impl Service {
             cache: VerdictCache::new(settings.cache_bytes, stores.verdicts),
             in_flight: judge::InFlight::default(),
             body_memory: body_memory::BodyMemory::new(limits.body_bytes),
-            open_requests: connections::OpenRequests::default(),
+            stopping: AtomicBool::new(false),
             metrics: Metrics::default(),
             settings,
             registry,

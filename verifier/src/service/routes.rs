@@ -56,7 +56,6 @@ pub(super) async fn verify(
     let mut hold = Hold::at_most(Duration::ZERO);
     let body = body::receive(&sender, body, &mut hold).await?;
     let service = &sender.service;
-    let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
         let (mut refused, mut judged) = (Vec::new(), Vec::new());
         for item in request::read(body, &service.registry, &service.settings.limits)? {

@@ -7,8 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -57,7 +56,6 @@ pub(super) struct Sockets {
     open: Mutex<HashMap<u64, Arc<Socket>>>,
     arrived: Mutex<VecDeque<(Peer, TcpStream)>>,
     places: Mutex<Places>,
-    warned: AtomicBool,
 }
 
 /// The places of requests.
@@ -114,7 +112,6 @@ impl Sockets {
                 held: HashMap::new(),
                 waiting: VecDeque::new(),
             }),
-            warned: AtomicBool::new(false),
         })
     }
 
@@ -157,9 +154,8 @@ impl Sockets {
     /// Whether as many sockets as may be wait for their clients.
     fn is_full(&self) -> bool {
         let open = lock(&self.open);
-        let answering = |socket: &&Arc<Socket>| lock(&socket.state).0 == Phase::Answering;
-        open.len() >= self.limit
-            && open.len() - open.values().filter(answering).count() >= self.limit
+        let wait = |socket: &&Arc<Socket>| !socket.is_answering();
+        open.len() >= self.limit && open.values().filter(wait).count() >= self.limit
     }
 
     /// Breaks off a connection that is in such a phase, for one of `peer`: one that lags, of a peer with at least as many; else one that takes long, of a peer with more than twice
@@ -191,14 +187,20 @@ impl Sockets {
         broken_off
     }
 
-    /// Breaks off the connections that have been in such a phase, and have lagged, for as long as `allowed` says.
-    pub(super) fn break_off_late(&self, allowed: impl Fn(Phase) -> Option<Duration>) {
+    /// Breaks off the connections whose clients lag as far as this in reading their answers.
+    pub(super) fn break_off_unread(&self, lag: Duration) {
         let now = Instant::now();
         lock(&self.open).retain(|_, socket| {
             let (phase, pace) = *lock(&socket.state);
-            let late = allowed(phase).is_some_and(|allowed| pace.lag(now) >= allowed);
-            !(late && socket.break_off())
+            !(phase == Phase::Sending && pace.lag(now) >= lag && socket.break_off())
         });
+    }
+
+    /// Whether a complete request waits for its answer.
+    pub(super) fn any_answering(&self) -> bool {
+        lock(&self.open)
+            .values()
+            .any(|socket| socket.is_answering())
     }
 
     /// A place for the request of `socket`. While there is none, clients whose bodies lag lose theirs. `None` if the socket is needed for another.
@@ -215,11 +217,10 @@ impl Sockets {
                 () = socket.refused.notified() => return None,
                 () = tokio::time::sleep(LAG) => {
                     self.break_off(socket.peer, |phase| phase == Phase::Receiving);
-                    if !self.warned.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(
-                            "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
-                        );
-                    }
+                    static WARNED: Once = Once::new();
+                    WARNED.call_once(|| tracing::warn!(
+                        "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
+                    ));
                 }
             }
         }
@@ -277,6 +278,10 @@ impl Socket {
     /// The connection is in this phase from now on.
     pub(super) fn enter(&self, phase: Phase) {
         *lock(&self.state) = (phase, Pace::new(Instant::now()));
+    }
+
+    fn is_answering(&self) -> bool {
+        lock(&self.state).0 == Phase::Answering
     }
 
     /// Returns once the connection shall end.

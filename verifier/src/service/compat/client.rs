@@ -10,7 +10,6 @@ use crate::grade::code::TestMode;
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
-use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
@@ -63,15 +62,13 @@ impl Client {
         body: Body,
         hold: &mut Hold,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
-    ) -> Result<(T, OpenRequest), ProblemResponse> {
+    ) -> Result<T, ProblemResponse> {
         let refused = |problem: ProblemResponse| match problem.is_full() {
             true => (self.refusal)("too many bytes of requests are in flight"),
             false => problem,
         };
         let body = body::receive(sender, body, hold).await.map_err(refused)?;
-        let open = sender.service.open_requests.begin();
-        let parsed = body.parse(parse).await.map_err(refused)?;
-        Ok((parsed, open))
+        body.parse(parse).await.map_err(refused)
     }
 
     /// Receives a body, from which `parse` makes items and what else the answer needs, and judges the items.
@@ -104,7 +101,7 @@ impl Client {
     ) -> Result<(Rewards, T), ProblemResponse> {
         let service = &sender.service;
         let mut hold = self.hold(service);
-        let ((items, rest), _open) = self.read(sender, body, &mut hold, parse).await?;
+        let (items, rest) = self.read(sender, body, &mut hold, parse).await?;
         let count = items.len();
         let rewards = rewards(sender, items, &mut hold).await;
         match &rewards {

@@ -44,7 +44,7 @@ pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, P
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
     let mut hold = CLIENT.hold(&sender.service);
-    let (id, _) = CLIENT.read(&sender, body, &mut hold, id).await?;
+    let id = CLIENT.read(&sender, body, &mut hold, id).await?;
     Ok(Json(match id {
         Some(id) => json!({ ID: id }),
         None => json!({}),
@@ -164,7 +164,7 @@ pub(super) async fn aggregate_metrics(
         Ok(aggregate::metrics(&responses))
     };
     let mut hold = CLIENT.hold(&sender.service);
-    let (metrics, _) = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
+    let metrics = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
     Ok(Json(metrics))
 }
 

@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use super::client::Client;
-use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
@@ -80,7 +79,7 @@ async fn read<T: DeserializeOwned, U: Send + 'static>(
     sender: &Sender,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
-) -> Result<(U, OpenRequest), ProblemResponse> {
+) -> Result<U, ProblemResponse> {
     let parse = move |service: &Service, body: &[u8]| {
         let request = serde_json::from_slice(body)
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;

@@ -38,7 +38,7 @@ pub(in crate::service::compat) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let ((program, until), _open) = read(&sender, body, make).await?;
+    let (program, until) = read(&sender, body, make).await?;
     let service = &sender.service;
     let attempt = || attempt(service, sender.client, &program);
     let (run, time) = answer(service, until, attempt).await?;

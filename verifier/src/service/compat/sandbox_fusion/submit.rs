@@ -38,7 +38,7 @@ pub(in crate::service::compat) async fn submit(
         let until = deadline(arrival, compile, run);
         Ok((item(request, service.registry())?, until))
     };
-    let ((item, until), _open) = read(&sender, body, make).await?;
+    let (item, until) = read(&sender, body, make).await?;
     let service = &sender.service;
     let attempt = || attempt(service, sender.client, &item);
     let result = answer(service, until, attempt).await?;
