@@ -86,6 +86,13 @@ pub struct Full {
     pub retry_after: Duration,
 }
 
+impl Full {
+    /// What has no room now, and may have room at any moment.
+    pub(crate) const NOW: Full = Full {
+        retry_after: Duration::from_secs(1),
+    };
+}
+
 /// Places in the queue for a request's jobs. Dropping it releases the unused places.
 pub struct Reservation {
     shared: Arc<Shared>,

@@ -96,7 +96,14 @@ pub fn with_registry(
     registry: Registry,
     stores: DiskStores,
 ) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
-    let settings = ServiceSettings {
+    let settings = settings(config, token);
+    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
+    Ok((service, sandbox(config)))
+}
+
+/// The settings of a service.
+pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings {
+    ServiceSettings {
         limits: RequestLimits {
             body_bytes: config.limits.body_bytes,
             items: config.limits.items,
@@ -129,9 +136,7 @@ pub fn with_registry(
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
-    };
-    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
-    Ok((service, sandbox(config)))
+    }
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.

@@ -4,13 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
 
-use crate::running::Serving;
+use crate::running::{CommandOutput, Serving};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
@@ -21,22 +21,10 @@ fn verifier(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn run_words(command: &str) -> (Option<i32>, String, String) {
-    run(&Vec::from_iter(command.split(' ')))
-}
-
-fn run(args: &[&str]) -> (Option<i32>, String, String) {
+fn run(args: &str) -> CommandOutput {
     let home = tempfile::tempdir().unwrap();
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = verifier(home.path(), args).output().unwrap();
-    (
-        status.code(),
-        String::from_utf8(stdout).unwrap(),
-        String::from_utf8(stderr).unwrap(),
-    )
+    let args: Vec<&str> = args.split_whitespace().collect();
+    verifier(home.path(), &args).output().unwrap().into()
 }
 
 /// Command lines that are usage errors, each with a part of its message.
@@ -65,34 +53,32 @@ score --dataset starter-math --samples none.jsonl --k 0 | Pass@0
 fn a_usage_error_exits_2() {
     for line in USAGE_ERRORS.trim().lines() {
         let (command, says) = line.split_once(" | ").unwrap();
-        let (status, stdout, stderr) = run_words(command);
-        assert_eq!(status, Some(2), "{command}: {stderr}");
-        assert!(stderr.contains(says), "{command}: {stderr}");
-        assert!(stdout.is_empty(), "{command}: {stdout}");
+        let output = run(command);
+        assert_eq!(output.code, Some(2), "{command}: {}", output.stderr);
+        assert!(output.stderr.contains(says), "{command}: {}", output.stderr);
+        assert!(output.stdout.is_empty(), "{command}: {}", output.stdout);
     }
-    assert_eq!(run(&[]).0, Some(2));
+    assert_eq!(run("").code, Some(2));
 }
 
 #[test]
 fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
-    let args = ["serve", "--listen", "0.0.0.0:0"];
-    let (_, _, stderr) = run(&args);
+    let stderr = run("serve --listen 0.0.0.0:0").stderr;
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    let (_, _, stderr) = run(&[&args[..], &["--log", "debug"]].concat());
+    let stderr = run("serve --listen 0.0.0.0:0 --log debug").stderr;
     assert!(stderr.contains("backstop_seconds = 900.0"), "{stderr}");
 }
 
 #[test]
 fn the_doctor_uses_the_words_of_rapid_doctor() {
-    let args = ["doctor", "--no-disk-cache", "--set", "code.sandbox=none"];
-    let (status, stdout, _) = run(&args);
-    assert_eq!(status, Some(1));
+    let doctor = "doctor --no-disk-cache --set code.sandbox=none";
+    let CommandOutput { code, stdout, .. } = run(doctor);
+    assert_eq!(code, Some(1));
     let state = |what: &str| stdout.lines().find(|line| line.contains(what)).unwrap();
     assert!(state("grader math").starts_with("ok  "), "{stdout}");
     assert!(state("grader lean").starts_with("warn"), "{stdout}");
     assert!(state("grader code").starts_with("FAIL"), "{stdout}");
-    let (_, stdout, _) = run(&[&args[..], &["--json"]].concat());
-    let checks: Json = serde_json::from_str(&stdout).unwrap();
+    let checks: Json = serde_json::from_str(&run(&format!("{doctor} --json")).stdout).unwrap();
     let code = checks.as_array().unwrap().iter();
     let mut code = code.filter(|check| check["what"] == "grader code");
     assert_eq!(code.next().unwrap()["state"], "fail");
@@ -101,10 +87,10 @@ fn the_doctor_uses_the_words_of_rapid_doctor() {
 #[test]
 fn a_port_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
-    assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains("another program uses the port"), "{stderr}");
+    let address = taken.local_addr().unwrap();
+    let output = run(&format!("serve --listen {address} --set code.sandbox=none"));
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(output.stderr.contains("another program uses the port"));
 }
 
 /// Starts a service, and returns it with a client.

@@ -8,15 +8,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value as Json, json};
 
+use crate::running::CommandOutput;
+
 /// A folder for a test's files, and for the cache of the programs that it starts.
 struct Folder(tempfile::TempDir);
-
-/// The output of a command, and its exit code.
-struct CommandOutput {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
 
 impl Folder {
     fn new() -> Folder {
@@ -59,12 +54,7 @@ impl Folder {
         let mut child = self.command(args).spawn().unwrap();
         // The command may refuse its arguments without reading stdin.
         let _ = child.stdin.take().unwrap().write_all(stdin);
-        let output = child.wait_with_output().unwrap();
-        CommandOutput {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        child.wait_with_output().unwrap().into()
     }
 
     fn score(&self, args: &[&str]) -> CommandOutput {

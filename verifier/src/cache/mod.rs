@@ -123,11 +123,4 @@ mod tests {
         assert_eq!(cache.get(&key("a")), Some(grading));
         assert_eq!(disk.get(&key("a")), None);
     }
-
-    #[test]
-    fn an_unavailable_verdict_is_not_cached() {
-        let cache = VerdictCache::new(1 << 20, None);
-        cache.put(key("a"), &Grading::unavailable("busy", true));
-        assert_eq!(cache.get(&key("a")), None);
-    }
 }

@@ -35,24 +35,27 @@ pub(super) struct ReceivedBody {
     bytes: Vec<u8>,
     is_packed: bool,
     permit: BodyPermit,
-    held: Held,
-    service: Arc<Service>,
 }
 
-/// Receives the body of a request from `sender`.
+/// Receives the body of a request from `sender`, and parses it.
 ///
 /// # Errors
-/// If the body is too large, too slow or incomplete, if its coding is unknown, or if there is no memory for it while `hold` lasts.
-pub(super) async fn receive(
+/// If the body is too large, too slow or incomplete, if its coding is unknown, if there is no memory for it while `hold` lasts, and those of `parse`.
+pub(super) async fn read<T: Send + 'static>(
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
-) -> Result<ReceivedBody, ProblemResponse> {
-    receive_within(sender, body, hold, LAG).await
+    parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+) -> Result<T, ProblemResponse> {
+    let received = receive(sender, body, hold, LAG).await?;
+    let (service, held) = (Arc::clone(&sender.service), sender.held.clone());
+    // On a thread that serves no other requests, which a large body would block.
+    let parsed = tokio::task::spawn_blocking(move || received.parse(&service, &held, parse)).await;
+    parsed.map_err(|_| ProblemResponse::unread())?
 }
 
-/// [`receive`] with another lag.
-pub(super) async fn receive_within(
+/// Receives a body from a client that may lag so far.
+pub(super) async fn receive(
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
@@ -88,8 +91,6 @@ pub(super) async fn receive_within(
         is_packed: declared_packed || bytes.starts_with(&GZIP),
         bytes,
         permit,
-        held: sender.held.clone(),
-        service: Arc::clone(service),
     })
 }
 
@@ -108,29 +109,23 @@ async fn with_hold<T>(
 }
 
 impl ReceivedBody {
-    /// Unpacks the body and parses it, on a thread that serves no other requests, which a large body would block. The sender holds its memory from then on.
-    ///
-    /// # Errors
-    /// If the body cannot be unpacked, if there is no memory for its values, and those of `parse`.
-    pub(super) async fn parse<T: Send + 'static>(
+    /// Unpacks the body and parses it. The sender holds its memory from then on.
+    fn parse<T>(
         mut self,
-        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+        service: &Service,
+        held: &Held,
+        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse>,
     ) -> Result<T, ProblemResponse> {
-        let work = move || {
-            if self.is_packed {
-                let limit = self.service.settings.limits.body_bytes;
-                let packed = self.bytes.len();
-                self.bytes = unpacked(&self.bytes[..], packed, limit, &mut self.permit)?;
-                self.permit.shrink(self.bytes.len());
-            }
-            let bytes = loose_json::repaired(self.bytes);
-            self.permit.grow_for_values(&bytes)?;
-            let parsed = parse(&self.service, &bytes)?;
-            self.held.put(self.permit);
-            Ok(parsed)
-        };
-        let parsed = tokio::task::spawn_blocking(work).await;
-        parsed.map_err(|_| ProblemResponse::unread())?
+        if self.is_packed {
+            let (packed, limit) = (self.bytes.len(), service.settings.limits.body_bytes);
+            self.bytes = unpacked(&self.bytes[..], packed, limit, &mut self.permit)?;
+            self.permit.shrink(self.bytes.len());
+        }
+        let bytes = loose_json::repaired(self.bytes);
+        self.permit.grow_for_values(&bytes)?;
+        let parsed = parse(service, &bytes)?;
+        held.put(self.permit);
+        Ok(parsed)
     }
 }
 

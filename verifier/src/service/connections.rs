@@ -54,11 +54,6 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
 /// What is answered without a place among the requests.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What a request is answered for which there is no place.
-const NO_PLACE: Full = Full {
-    retry_after: Duration::from_secs(1),
-};
-
 /// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
 const MAX_DISCARDED: u64 = 256 << 20;
 
@@ -199,7 +194,7 @@ impl Connection {
         if !is_probe {
             place = sockets.place(socket).await;
             if place.is_none() {
-                return ProblemResponse::from(NO_PLACE).into_response();
+                return ProblemResponse::from(Full::NOW).into_response();
             }
         }
         if is_complete {

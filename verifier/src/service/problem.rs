@@ -278,10 +278,6 @@ impl IntoResponse for ProblemResponse {
 }
 
 /// The response if a handler panicked, which the panic itself has written to stderr.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the layer passes it by value"
-)]
 pub(super) fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     ProblemResponse::internal().into_response()
 }

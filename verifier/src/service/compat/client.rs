@@ -67,8 +67,8 @@ impl Client {
             true => (self.refusal)("too many bytes of requests are in flight"),
             false => problem,
         };
-        let body = body::receive(sender, body, hold).await.map_err(refused)?;
-        body.parse(parse).await.map_err(refused)
+        let parsed = body::read(sender, body, hold, parse).await;
+        parsed.map_err(refused)
     }
 
     /// Receives a body, from which `parse` makes items and what else the answer needs, and judges the items.
@@ -133,47 +133,43 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
     }
 }
 
-/// Judges items until all have a reward. The error says why they have none.
+/// Judges items until all have a reward. The error says why they have none. Those that have one already come from the cache.
 async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
-    let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
-    let mut open: Vec<usize> = (0..items.len()).collect();
     let items = Arc::new(items);
-    while !open.is_empty() {
-        let reason = match attempt(sender, &items, &open, hold).await? {
+    loop {
+        let reason = match attempt(sender, &items, hold).await? {
             Err(reason) => reason,
             Ok(judgements) => {
-                let mut reason = String::new();
-                for (place, judgement) in open.iter().zip(judgements) {
-                    match judgement.reward {
-                        Some(reward) => rewards[*place] = Some(Rewarded { reward, judgement }),
-                        None if judgement.retryable => reason = why(&judgement),
-                        None => return Err(why(&judgement)),
-                    }
+                let unjudged = judgements.iter().filter(|one| one.reward.is_none());
+                match unjudged.min_by_key(|one| one.retryable) {
+                    None => return Ok(judgements.into_iter().filter_map(rewarded).collect()),
+                    Some(one) if one.retryable => why(one),
+                    Some(one) => return Err(why(one)),
                 }
-                open.retain(|place| rewards[*place].is_none());
-                reason
             }
         };
-        if !open.is_empty() && !hold.wait(&sender.service).await {
+        if !hold.wait(&sender.service).await {
             return Err(reason);
         }
     }
-    Ok(rewards.into_iter().flatten().collect())
 }
 
-/// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
+fn rewarded(judgement: Judgement) -> Option<Rewarded> {
+    let reward = judgement.reward?;
+    Some(Rewarded { reward, judgement })
+}
+
+/// Judges items once. What takes longer than the client waits goes on for [`REPETITION`].
 async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
-    open: &[usize],
     hold: &Hold,
 ) -> Result<Result<Vec<Judgement>, String>, String> {
-    let (items, open) = (Arc::clone(items), open.to_vec());
-    let items = move || open.into_iter().map(|place| items[place].clone()).collect();
+    let items = Arc::clone(items);
     let mut judging = Box::pin(judge_once(
         Arc::clone(&sender.service),
         sender.client,
-        items,
+        move || items.to_vec(),
     ));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
         return Ok(judged);

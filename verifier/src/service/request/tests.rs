@@ -1,4 +1,3 @@
-use proptest::prelude::*;
 use serde_json::json;
 
 use super::*;
@@ -29,23 +28,6 @@ fn code_of(item: &JudgeItem) -> &CodeTask {
     match &item.task.spec {
         TaskSpec::Code(code) => code,
         other => panic!("{other:?}"),
-    }
-}
-
-#[test]
-fn of_a_worked_solution_the_end_counts_and_numbers_stay_as_they_were_written() {
-    let long = "123456789012345678901234567890";
-    for (given, answer) in [
-        ("\"16 - 3 = 13\\n#### 1,300\"", "1300"),
-        (r#""We add 3+4=7, so it is $\\boxed{7}$.""#, "7"),
-        ("2", "2"),
-        ("-0.50", "-0.50"),
-        (long, long),
-        ("1.5e3", "1500"),
-    ] {
-        let item = with_task(&format!(r#"{{"kind": "math", "answer": {given}}}"#), "");
-        let answer = answer.to_owned();
-        assert_eq!(item.task.spec, TaskSpec::Math(MathTask { answer }));
     }
 }
 
@@ -142,12 +124,5 @@ fn a_task_has_to_have_the_digest_that_the_client_sends() {
         let item = json!({"id": "", "task": "sums/1", "task_digest": sent, "completion": ""});
         let read = only(&item.to_string(), &registry);
         assert_eq!(read.is_ok(), same, "{sent}: {read:?}");
-    }
-}
-
-proptest! {
-    #[test]
-    fn no_body_makes_parsing_panic(body in r#"(\{"items":\[)?(\{|\}|\[|\]|"(id|task|kind|code|tests|args|prompt|completion|\$set)"|:|,|1|null| ){0,40}"#) {
-        let _ = read(body.as_bytes(), &Registry::default(), &LIMITS);
     }
 }

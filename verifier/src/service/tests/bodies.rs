@@ -154,9 +154,8 @@ async fn the_values_of_a_body_count_until_its_response() {
     let zeros = format!("[0{}]", ",0".repeat(999));
     let sender = sender_to(&service).await;
     let mut hold = hold::Hold::at_most(Duration::ZERO);
-    let received = body::receive(&sender, Body::from(zeros), &mut hold);
-    let received = received.await.unwrap();
-    received.parse(|_, _| Ok(())).await.unwrap();
+    let read = body::read(&sender, Body::from(zeros), &mut hold, |_, _| Ok(()));
+    read.await.unwrap();
     // Of 40,000 bytes, 2,000 are the text's and 50,000 the values'.
     assert!(service.body_memory.acquire(0).is_err());
     drop(sender);
@@ -171,7 +170,7 @@ async fn a_body_that_does_not_arrive_is_given_up() {
     let mut hold = hold::Hold::at_most(Duration::ZERO);
     let lag = Duration::from_millis(10);
     let body = Body::from_stream(pieces);
-    let Err(problem) = body::receive_within(&sender, body, &mut hold, lag).await else {
+    let Err(problem) = body::receive(&sender, body, &mut hold, lag).await else {
         panic!("it arrived");
     };
     let status = problem.into_response().status();

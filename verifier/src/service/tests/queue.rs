@@ -104,13 +104,16 @@ impl Lean for HeldLean {
     }
 }
 
+/// Items that take long, whether they occupy their threads, and an item that does not wait for them.
+type Case = (Json, fn(&Service) -> bool, Json);
+
 /// Short work waits for no long work of its kind, and none for work of another kind.
 #[tokio::test(flavor = "multi_thread")]
 async fn an_item_does_not_wait_for_items_that_take_long() {
     let theorem = json!({ "kind": "lean", "header": "", "statement": "theorem t : True := by" });
     let long = |n: usize| item("s", &doubles(), &format!("right long {n}"));
     let proof = |n: usize| item("proof", &theorem, &format!("exact h{n}"));
-    let cases: [(Json, fn(&Service) -> bool, Json); 4] = [
+    let cases: [Case; 4] = [
         (
             slow(0, 10),
             |service| service.first_pass_pool.load() == (8, 2),
