@@ -44,7 +44,14 @@ pub(super) struct Rewarded {
 }
 
 /// The judgements of one request, or why it gets no reward.
-pub(super) type Rewards = Result<Vec<Rewarded>, String>;
+pub(super) type Rewards = Result<Vec<Rewarded>, Withheld>;
+
+/// Why a request gets no reward.
+pub(super) struct Withheld {
+    pub(super) reason: String,
+    /// Whether the request may get one later.
+    pub(super) retryable: bool,
+}
 
 impl Client {
     /// Holds a request for as long as this client waits, and the operator allows.
@@ -86,7 +93,8 @@ impl Client {
         let (rewards, rest) = self
             .judge_or_withhold(sender, body, "withheld", parse)
             .await?;
-        Ok((rewards.map_err(|reason| (self.refusal)(&reason))?, rest))
+        let refused = |withheld: Withheld| (self.refusal)(&withheld.reason);
+        Ok((rewards.map_err(refused)?, rest))
     }
 
     /// [`Client::judge`] for a client that may be told in its own form that there is no reward, which is counted as `outcome`.
@@ -133,23 +141,22 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
     }
 }
 
-/// Judges items until all have a reward. The error says why they have none. Those that have one already come from the cache.
-async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
+/// Judges items until all have a reward. Those that have one already come from the cache.
+pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
     let items = Arc::new(items);
     loop {
-        let reason = match attempt(sender, &items, hold).await? {
-            Err(reason) => reason,
+        let withheld = match attempt(sender, &items, hold).await {
+            Err(withheld) => withheld,
             Ok(judgements) => {
                 let unjudged = judgements.iter().filter(|one| one.reward.is_none());
                 match unjudged.min_by_key(|one| one.retryable) {
                     None => return Ok(judgements.into_iter().filter_map(rewarded).collect()),
-                    Some(one) if one.retryable => why(one),
-                    Some(one) => return Err(why(one)),
+                    Some(one) => why(one),
                 }
             }
         };
-        if !hold.wait(&sender.service).await {
-            return Err(reason);
+        if !withheld.retryable || !hold.wait(&sender.service).await {
+            return Err(withheld);
         }
     }
 }
@@ -164,41 +171,50 @@ async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
     hold: &Hold,
-) -> Result<Result<Vec<Judgement>, String>, String> {
-    let items = Arc::clone(items);
-    let mut judging = Box::pin(judge_once(
-        Arc::clone(&sender.service),
-        sender.client,
-        move || items.to_vec(),
-    ));
+) -> Result<Vec<Judgement>, Withheld> {
+    let service = Arc::clone(&sender.service);
+    let mut judging = Box::pin(judge_once(service, sender.client, Arc::clone(items)));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
-        return Ok(judged);
+        return judged;
     }
     let permit = sender.held.take();
     tokio::spawn(async move {
         let _ = tokio::time::timeout(REPETITION, judging).await;
         drop(permit);
     });
-    Err("judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it".to_owned())
+    Err(later(
+        "judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it",
+    ))
 }
 
-/// Judges items once. The error says why they cannot be judged now.
-pub(super) async fn judge_once(
+/// Judges items once.
+async fn judge_once(
     service: Arc<Service>,
     client: ClientId,
-    items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
-) -> Result<Vec<Judgement>, String> {
+    items: Arc<Vec<JudgeItem>>,
+) -> Result<Vec<Judgement>, Withheld> {
     let keyed = Arc::clone(&service);
     // Computing the keys of large items would block a thread that serves other requests too.
-    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
+    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items.to_vec()))
         .await
-        .map_err(|_| "the service failed; its log says why".to_owned())?;
+        .map_err(|_| later("the service failed; its log says why"))?;
     let judged = judge(&service, client, batch).await;
-    judged.map_err(|_| "the queue is full".to_owned())
+    judged.map_err(|_| later("the queue is full"))
+}
+
+/// No reward now.
+fn later(reason: &str) -> Withheld {
+    Withheld {
+        reason: reason.to_owned(),
+        retryable: true,
+    }
 }
 
 /// Why a judgement has no reward.
-pub(super) fn why(judgement: &Judgement) -> String {
+fn why(judgement: &Judgement) -> Withheld {
     let reason = judgement.detail["reason"].as_str();
-    reason.unwrap_or("the service cannot judge").to_owned()
+    Withheld {
+        reason: reason.unwrap_or("the service cannot judge").to_owned(),
+        retryable: judgement.retryable,
+    }
 }

@@ -67,8 +67,8 @@ pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, Prob
     let (rewards, mut row) = judged.await?;
     let fields = match rewards {
         Ok(rewards) => json!({ "reward": rewards.first().map(|item| item.reward) }),
-        Err(reason) if has_failsafe => failsafe(&reason),
-        Err(reason) => return Err((CLIENT.refusal)(&reason)),
+        Err(withheld) if has_failsafe => failsafe(&withheld.reason),
+        Err(withheld) => return Err((CLIENT.refusal)(&withheld.reason)),
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
