@@ -16,7 +16,7 @@ use verifier::service::DiskStores;
 use verifier::setup;
 
 use super::progress::Progress;
-use super::{ConfigArgs, prepared_service, print, runtime};
+use super::{ConfigArgs, prepared_service, print_result, runtime};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -59,15 +59,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Math => math::measure(args)?,
         What::Code => code(args)?,
     };
-    let mut out = String::new();
-    if args.json {
-        out = serde_json::to_string_pretty(&figures)? + "\n";
-    } else if let Some(figures) = figures.as_object() {
-        for (name, figure) in figures {
-            out += &format!("{name:<24} {figure}\n");
-        }
-    }
-    print(&out)?;
+    print_result(args.json, &figures, || {
+        let figures = figures.as_object().into_iter().flatten();
+        figures
+            .map(|(name, figure)| format!("{name:<24} {figure}\n"))
+            .collect()
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -11,7 +11,7 @@ use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::{ConfigArgs, prepared_service, print};
+use super::{ConfigArgs, prepared_service, print_result};
 
 /// Check this machine, and print how to fix each failed check
 #[derive(Debug, clap::Args)]
@@ -92,12 +92,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         checks.push(state(grader, lean || grader.name != "lean", seconds));
     }
 
-    let text = if args.json {
-        serde_json::to_string_pretty(&checks)? + "\n"
-    } else {
-        format_checks(&checks)
-    };
-    print(&text)?;
+    print_result(args.json, &checks, || format_checks(&checks))?;
     Ok(if checks.iter().any(|check| check.state == State::Fail) {
         ExitCode::FAILURE
     } else {

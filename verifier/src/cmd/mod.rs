@@ -17,6 +17,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use serde::Serialize;
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
@@ -30,6 +31,18 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+/// Prints a result: as JSON, or as text for people.
+pub(crate) fn print_result(
+    as_json: bool,
+    result: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    match as_json {
+        true => print(&(serde_json::to_string_pretty(result)? + "\n")),
+        false => print(&text()),
     }
 }
 

@@ -14,7 +14,7 @@ use verifier::setup;
 use verifier_api::Judgement;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepared_service, print, runtime, say};
+use super::{ConfigArgs, Usage, prepared_service, print_result, runtime, say};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -92,14 +92,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let scorer = SampleScorer::new(&service, &samples, test_mode);
     let judgements = judge(&scorer, &name, &samples, results, stored)?;
     let score = Score::new(&name, &judgements, &args.k);
-    if args.json {
-        print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
-    } else {
-        print(&score.table())?;
-    }
-    // If no sample could be judged, the command fails.
-    let scored = score.samples == 0 || score.masked < score.samples;
-    if !scored {
+    print_result(args.json, &score, || score.table())?;
+    if score.samples > 0 && score.masked == score.samples {
         let reason = judgements
             .iter()
             .find_map(|judgement| judgement.detail["reason"].as_str())
@@ -137,11 +131,7 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
             reason.map_or("", String::as_str)
         );
     }
-    if args.json {
-        print(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
-    } else {
-        print(&audit.table())?;
-    }
+    print_result(args.json, &audit, || audit.table())?;
     Ok(ExitCode::SUCCESS)
 }
 
