@@ -91,13 +91,7 @@ fn deploy_verifier_toml_explains_every_key_with_its_default() {
 }
 
 #[test]
-fn every_listed_choice_is_accepted_and_a_bare_text_is_a_text() {
-    for (path, key) in KEYS.paths() {
-        for name in key.names().unwrap_or_default() {
-            let set = format!("{path}={name}");
-            assert!(load("", &[&set]).is_ok(), "{set}");
-        }
-    }
+fn a_bare_text_is_a_text() {
     let sets = [
         "docker.image=1",
         "code.backstop_seconds=5",

@@ -41,9 +41,7 @@ pub(super) enum Phase {
     Queued,
     /// The rest of its request's body.
     Receiving,
-    /// Its first request.
-    New,
-    /// Another request.
+    /// A request.
     Idle,
     /// Its client, which has not read all of the answer.
     Sending,
@@ -138,7 +136,7 @@ impl Sockets {
         drop(arrived);
         let socket = Arc::new(Socket {
             peer,
-            state: Mutex::new((Phase::New, Pace::new(Instant::now()))),
+            state: Mutex::new((Phase::Idle, Pace::new(Instant::now()))),
             broken: Notify::new(),
             refused: Notify::new(),
         });
@@ -203,10 +201,14 @@ impl Sockets {
             .any(|socket| socket.is_answering())
     }
 
-    /// A place for the request of `socket`. While there is none, clients whose bodies lag lose theirs. `None` if the socket is needed for another.
+    /// A place for the request of `socket`: one that is free, or the next that is of all peers that wait, if its own has the fewest. While there is none, clients whose bodies lag
+    /// lose theirs. `None` if the socket is needed for another.
     pub(super) async fn place(self: &Arc<Self>, socket: &Socket) -> Option<Place> {
         socket.enter(Phase::Queued);
-        let mut place = pin!(self.next_place(socket.peer));
+        let (give, given) = oneshot::channel();
+        lock(&self.places).waiting.push_back((socket.peer, give));
+        self.give_places();
+        let mut place = pin!(given);
         loop {
             tokio::select! {
                 biased;
@@ -224,14 +226,6 @@ impl Sockets {
                 }
             }
         }
-    }
-
-    /// The next place of this peer: one that is free, or the next that is of all peers that wait, if this one has the fewest.
-    fn next_place(self: &Arc<Self>, peer: Peer) -> oneshot::Receiver<Place> {
-        let (give, given) = oneshot::channel();
-        lock(&self.places).waiting.push_back((peer, give));
-        self.give_places();
-        given
     }
 
     fn give_places(self: &Arc<Self>) {
