@@ -16,7 +16,7 @@ use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{CompatSettings, DiskStores, Service, ServiceSettings, Token};
+use crate::service::{DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -119,10 +119,8 @@ pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings
             &[config.listen.host().to_owned()],
         ]
         .concat(),
-        compat: CompatSettings {
-            hold: Duration::from_secs(config.compat.hold_seconds),
-            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
-        },
+        compat_hold: Duration::from_secs(config.compat.hold_seconds),
+        nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,

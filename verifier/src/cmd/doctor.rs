@@ -1,6 +1,7 @@
 //! `rapid-verifier doctor`.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -117,11 +118,9 @@ fn format_checks(checks: &[Check]) -> String {
 
 fn cache(config: &verifier::config::Config) -> Check {
     let dir = setup::cache_dir(config);
-    let tried = std::fs::create_dir_all(&dir).and_then(|()| {
-        let probe = dir.join(format!(".doctor-{}", std::process::id()));
-        let written = std::fs::write(&probe, b"probe");
-        std::fs::remove_file(probe).and(written)
-    });
+    let tried = std::fs::create_dir_all(&dir)
+        .and_then(|()| tempfile::tempfile_in(&dir))
+        .and_then(|mut file| file.write_all(b"probe"));
     match tried {
         Ok(()) => Check::new(State::Ok, "cache folder", dir.display().to_string()),
         // Verdicts are then stored in memory only.

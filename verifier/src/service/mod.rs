@@ -20,6 +20,7 @@ mod strangers;
 
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware;
@@ -35,7 +36,6 @@ use crate::pool::Pool;
 use crate::registry::Registry;
 
 pub use auth::Token;
-pub use compat::CompatSettings;
 pub use connections::serve;
 pub(crate) use judge::no_judgement;
 pub use judge::{Batch, judge};
@@ -58,8 +58,10 @@ pub struct ServiceSettings {
     pub token: Option<Token>,
     /// Without a token, the names to which the service answers besides localhost.
     pub allowed_hosts: Vec<String>,
-    /// The routes of other projects' clients.
-    pub compat: CompatSettings,
+    /// The longest time from a request of another project's client to its answer.
+    pub compat_hold: Duration,
+    /// Whether NeMo Gym gets a masked reward 0 instead of an error.
+    pub nemo_gym_failsafe: bool,
     /// The graders' settings.
     pub graders: GraderSettings,
 }

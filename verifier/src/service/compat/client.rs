@@ -18,15 +18,6 @@ use crate::service::{JudgeItem, ProblemResponse, Service, body};
 /// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
 const REPETITION: Duration = Duration::from_secs(60);
 
-/// The settings of the routes of other projects' clients.
-#[derive(Debug, Clone, Copy)]
-pub struct CompatSettings {
-    /// The longest time from a request to its answer.
-    pub hold: Duration,
-    /// Whether NeMo Gym gets a masked reward 0 instead of an error.
-    pub nemo_gym_failsafe: bool,
-}
-
 /// A client.
 pub(super) struct Client {
     /// Its name in the metrics.
@@ -56,7 +47,7 @@ pub(super) struct Withheld {
 impl Client {
     /// Holds a request for as long as this client waits, and the operator allows.
     pub(super) fn hold(&self, service: &Service) -> Hold {
-        Hold::at_most(self.patience.min(service.settings.compat.hold))
+        Hold::at_most(self.patience.min(service.settings.compat_hold))
     }
 
     /// Receives and parses a body. While there is no memory for it, the request is held.

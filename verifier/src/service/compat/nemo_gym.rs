@@ -61,7 +61,7 @@ pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, Prob
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let has_failsafe = sender.service.settings.compat.nemo_gym_failsafe;
+    let has_failsafe = sender.service.settings.nemo_gym_failsafe;
     let outcome = if has_failsafe { "failsafe" } else { "withheld" };
     let judged = CLIENT.judge_or_withhold(&sender, body, outcome, parse);
     let (rewards, mut row) = judged.await?;

@@ -17,7 +17,7 @@ const NEMO_GYM: &str = "/compat/nemo-gym/verify";
 /// Settings with which a request is held for so long.
 fn holding(hold: Duration) -> ServiceSettings {
     let mut settings = settings();
-    settings.compat.hold = hold;
+    settings.compat_hold = hold;
     settings.limits.body_bytes = 100_000;
     settings
 }
@@ -145,7 +145,7 @@ async fn a_task_that_can_never_be_judged_is_refused_at_once() {
 #[tokio::test]
 async fn the_failsafe_form_is_masked_and_counted() {
     let mut settings = holding(Duration::from_millis(100));
-    settings.compat.nemo_gym_failsafe = true;
+    settings.nemo_gym_failsafe = true;
     let (app, _) = breakable(settings);
     let row = nemo_gym("right", &doubles());
     let (status, answer) = ask(&app, NEMO_GYM, &row).await;
