@@ -1,9 +1,11 @@
 //! Any bytes as the body of Kimina's two routes. [`route`] says what has to hold.
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 mod route;
 
-libfuzzer_sys::fuzz_target!(|body: &[u8]| {
+fuzz_target!(|body: &[u8]| {
     route::answer("/compat/kimina/api/check", body);
     route::answer("/compat/kimina/verify", body);
 });

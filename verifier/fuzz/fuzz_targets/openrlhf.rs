@@ -1,6 +1,10 @@
 //! Any bytes as the body of OpenRLHF's route. [`route`] says what has to hold.
 #![no_main]
 
+use libfuzzer_sys::fuzz_target;
+
 mod route;
 
-libfuzzer_sys::fuzz_target!(|body: &[u8]| route::answer("/compat/openrlhf/get_reward", body));
+fuzz_target!(|body: &[u8]| {
+    route::answer("/compat/openrlhf/get_reward", body);
+});

@@ -139,19 +139,13 @@ impl VerdictDb {
     /// The verdict under `key`. A read error is logged, and counts as a missing verdict.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        match read(&self.database, key) {
-            Ok(Some((entry, old))) => {
-                if old {
-                    self.put(*key, entry.clone());
-                }
-                Some(entry)
-            }
-            Ok(None) => None,
-            Err(error) => {
-                tracing::warn!("reading the cache failed: {error}");
-                None
-            }
+        let found = read(&self.database, key)
+            .inspect_err(|error| tracing::warn!("reading the cache failed: {error}"));
+        let (entry, old) = found.ok()??;
+        if old {
+            self.put(*key, entry.clone());
         }
+        Some(entry)
     }
 
     /// Queues a verdict to be written soon. If the process is killed before, the verdict is computed again later.
