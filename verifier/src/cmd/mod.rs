@@ -99,24 +99,8 @@ impl ConfigArgs {
 
     /// Like [`ConfigArgs::resolve`], with one more flag in the form of `--set`.
     pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
-        let choices = [
-            (
-                "math.extraction",
-                self.math_extraction.map(Extraction::name),
-            ),
-            ("math.policy", self.math_policy.map(Policy::name)),
-            (
-                "code.extraction",
-                self.code_extraction.map(CodeExtraction::name),
-            ),
-        ];
         let mut sets = self.set.clone();
         sets.extend(self.workers.map(|workers| format!("workers={workers}")));
-        sets.extend(
-            choices
-                .iter()
-                .filter_map(|(key, name)| Some(format!("{key}={}", (*name)?))),
-        );
         sets.extend(flag);
         let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
@@ -129,6 +113,10 @@ impl ConfigArgs {
             }
             config.data_dir = Some(dir.clone());
         }
+        let (math, code) = (&mut config.math, &mut config.code);
+        math.extraction = self.math_extraction.unwrap_or(math.extraction);
+        math.policy = self.math_policy.unwrap_or(math.policy);
+        code.extraction = self.code_extraction.unwrap_or(code.extraction);
         config.code.dir = self.sandbox_dir.clone().or(config.code.dir);
         config.cache.dir = self.cache_dir.clone().or(config.cache.dir);
         config.cache.disk &= !self.no_disk_cache;
