@@ -38,7 +38,7 @@ fn submission() -> Json {
 }
 
 #[tokio::test]
-async fn while_there_is_no_sandbox_or_it_fails_requests_are_held_and_then_refused() {
+async fn without_a_working_sandbox_requests_are_held_and_then_refused() {
     let without = service(settings());
     without.prepare(no_sandbox("there is no interpreter".to_owned()));
     let (failing, without) = (breakable(settings()).0, app(without));
