@@ -2,7 +2,6 @@
 
 mod listen;
 
-use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 
 use datasets::did_you_mean::{hint, nearest};
@@ -27,7 +26,7 @@ settings! {
     pub struct Config {
         /// Host and port to listen on. The host is an IP address or a name, such as localhost; port 0 chooses a free port. A token is required if the host has an address
         /// other than loopback. Also --listen.
-        pub listen: Listen = Listen::Address(SocketAddr::from(([127, 0, 0, 1], 8700))),
+        pub listen: Listen,
         /// Folder of data sets, with mbppplus/train.jsonl, math/eval.jsonl and so on. It is searched before the cache folder. Also --data-dir.
         pub data_dir: Option<PathBuf>,
         /// Data sets whose tasks a request can name: names, or paths of .jsonl files, all of which have to exist. If empty, every data set with a name that exists.

@@ -53,36 +53,33 @@ impl Default for Metrics {
     fn default() -> Metrics {
         let mut all = Registry::with_prefix("rapid_verifier");
         let r = &mut all;
+        let new = Count::default;
         Metrics {
-            requests: add(r, "requests", "HTTP requests answered"),
-            judgements: add(r, "judgements", "Items judged"),
+            requests: add(r, "requests", "HTTP requests answered", Family::default()),
+            judgements: add(r, "judgements", "Items judged", Family::default()),
             client_items: add(
                 r,
                 "client_items",
                 "Items of other projects' clients by what the client was told: the verdict, withheld (an error and no reward), failsafe (a reward 0 that is masked), or run (what a program wrote)",
+                Family::default(),
             ),
-            seconds: register(
+            seconds: add(
                 r,
                 "judge_seconds",
                 "Time that judging an item took, without cached items and items that no grader could judge",
                 Family::new_with_constructor(|| Histogram::new(BUCKETS)),
             ),
-            queued: add(r, "queued_items", "Items that wait for a worker"),
-            running: add(r, "running_items", "Items that are being judged"),
-            workers: add(r, "workers", "Worker threads"),
-            ready: add(r, "ready", "1 if /readyz answers 200, otherwise 0"),
+            queued: add(r, "queued_items", "Items that wait for a worker", new()),
+            running: add(r, "running_items", "Items that are being judged", new()),
+            workers: add(r, "workers", "Worker threads", new()),
+            ready: add(r, "ready", "1 if /readyz answers 200, otherwise 0", new()),
             registry: all,
         }
     }
 }
 
-/// Registers a metric and returns it.
-fn add<M: Metric + Clone + Default>(registry: &mut Registry, name: &str, help: &str) -> M {
-    register(registry, name, help, M::default())
-}
-
-/// [`add`] of a metric that has no default. The library appends a full stop to the help, and `_total` to a counter's name.
-fn register<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
+/// Registers a metric and returns it. The library appends a full stop to the help, and `_total` to a counter's name.
+fn add<M: Metric + Clone>(registry: &mut Registry, name: &str, help: &str, metric: M) -> M {
     registry.register(name, help, metric.clone());
     metric
 }

@@ -86,6 +86,13 @@ pub struct Full {
     pub retry_after: Duration,
 }
 
+impl Full {
+    /// What has no room now, and may have room at any moment.
+    pub(crate) const NOW: Full = Full {
+        retry_after: Duration::from_secs(1),
+    };
+}
+
 /// Places in the queue for a request's jobs. Dropping it releases the unused places.
 pub struct Reservation {
     shared: Arc<Shared>,
@@ -358,15 +365,16 @@ fn work(shared: &Shared) {
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::AtomicBool;
-    use std::sync::mpsc;
+    use std::sync::mpsc::{Receiver, Sender, channel};
 
     use super::*;
 
+    /// Notes that it is run; the first one waits until it is released.
     struct Note {
         text: &'static str,
-        to: mpsc::Sender<&'static str>,
+        notes: Arc<Mutex<Vec<&'static str>>>,
         wanted: Arc<AtomicBool>,
-        hold: Option<mpsc::Receiver<()>>,
+        hold: Option<Receiver<()>>,
     }
 
     impl Job for Note {
@@ -379,66 +387,65 @@ mod tests {
                 let _ = hold.recv();
             }
             assert_ne!(self.text, "panic", "on purpose");
-            let _ = self.to.send(self.text);
+            self.notes.lock().unwrap().push(self.text);
         }
     }
 
     struct Bench {
         /// Dropped before the pool, which waits for its worker.
-        release: Option<mpsc::Sender<()>>,
+        release: Sender<()>,
         pool: Pool,
-        to: mpsc::Sender<&'static str>,
-        notes: mpsc::Receiver<&'static str>,
+        notes: Arc<Mutex<Vec<&'static str>>>,
         wanted: Arc<AtomicBool>,
     }
 
     impl Bench {
         /// One worker, busy until it is released.
         fn busy(capacity: usize) -> Bench {
-            let (to, notes) = mpsc::channel();
-            let (release, hold) = mpsc::channel();
+            let (release, hold) = channel();
             let bench = Bench {
-                release: Some(release),
+                release,
                 pool: Pool::new("test", 1, capacity).unwrap(),
-                to,
-                notes,
+                notes: Arc::default(),
                 wanted: Arc::new(AtomicBool::new(true)),
             };
-            let mut first = bench.note("first");
-            first.hold = Some(hold);
-            let mut place = bench.pool.reserve(lane_of(0), 1).unwrap();
-            place.submit(first);
+            let first = Note {
+                hold: Some(hold),
+                ..bench.note("first")
+            };
+            bench.pool.readmit(lane_of(0), Box::new(first));
             while bench.pool.load() != (0, 1) {
                 std::thread::yield_now();
             }
             bench
         }
 
-        fn note(&self, text: &'static str) -> Box<Note> {
-            Box::new(Note {
+        fn note(&self, text: &'static str) -> Note {
+            Note {
                 text,
-                to: self.to.clone(),
+                notes: Arc::clone(&self.notes),
                 wanted: Arc::clone(&self.wanted),
                 hold: None,
-            })
+            }
         }
 
         fn submit(&self, lane: Lane, texts: &[&'static str]) {
             let mut places = self.pool.reserve(lane, texts.len()).unwrap();
-            texts.iter().for_each(|text| places.submit(self.note(text)));
+            for text in texts {
+                places.submit(Box::new(self.note(text)));
+            }
         }
 
         fn has_room(&self, jobs: usize) -> bool {
             self.pool.reserve(lane_of(0), jobs).is_ok()
         }
 
-        fn finish(mut self) -> Vec<&'static str> {
-            self.release = None;
+        fn finish(self) -> Vec<&'static str> {
+            drop(self.release);
             while self.pool.load() != (0, 0) {
                 std::thread::yield_now();
             }
-            drop((self.to, self.pool));
-            self.notes.iter().collect()
+            self.notes.lock().unwrap().clone()
         }
     }
 
@@ -491,7 +498,7 @@ mod tests {
     fn a_full_queue_admits_a_readmitted_job_and_a_request_without_jobs() {
         let (bench, lane) = (Bench::busy(1), lane_of(0));
         bench.submit(lane, &["a1"]);
-        bench.pool.readmit(lane, bench.note("a2"));
+        bench.pool.readmit(lane, Box::new(bench.note("a2")));
         assert!(bench.has_room(0) && !bench.has_room(1));
         assert_eq!(bench.finish(), ["first", "a1", "a2"]);
     }

@@ -209,6 +209,23 @@ impl Registry {
     }
 }
 
+/// A data set for tests, of questions with their numbers and answers.
+#[cfg(test)]
+pub(crate) fn questions(name: &str, questions: &[(usize, &str, &str)]) -> Dataset {
+    let tasks = questions.iter().map(|(number, question, answer)| Task {
+        id: format!("{name}/{number}"),
+        question: (*question).to_owned(),
+        spec: TaskSpec::Math(datasets::MathTask {
+            answer: (*answer).to_owned(),
+        }),
+    });
+    Dataset {
+        name: name.to_owned(),
+        train: tasks.collect(),
+        eval: Vec::new(),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use datasets::{CodeTask, MathTask};

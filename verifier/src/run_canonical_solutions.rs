@@ -1,6 +1,7 @@
 //! Runs the canonical solutions of whole data sets ahead of time, so that their expected values are cached before the first sample is judged.
 
 use std::collections::{HashSet, VecDeque};
+use std::sync::mpsc::{Sender, channel};
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
@@ -10,7 +11,7 @@ use crate::grade::code::{CodeGrader, NoCanonicalResult};
 use crate::graders::Graders;
 use crate::registry::RegisteredTask;
 
-/// Poll interval of a thread for which only solutions are left that other processes are running.
+/// Pause of a thread that has come upon a solution that another process is running.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A task with a canonical solution to run.
@@ -62,7 +63,7 @@ pub fn run(
     graders: &Graders,
     tasks: &[TaskToRun],
     workers: usize,
-    report: impl Fn(usize, Outcome) + Sync,
+    mut report: impl FnMut(usize, Outcome),
 ) {
     let mut left = VecDeque::new();
     for (index, TaskToRun { task, .. }) in tasks.iter().enumerate() {
@@ -74,46 +75,40 @@ pub fn run(
     }
     let left = Mutex::new(left);
     let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
+    let work = |outcomes: Sender<(usize, Outcome)>| loop {
+        // Not in the condition, where the lock would be held meanwhile.
+        let next = lock().pop_front();
+        let Some(index) = next else { return };
+        let outcome = match graders.try_canonical_result(&tasks[index].task, false, None) {
+            Ok(result) => match result.failure() {
+                None => Outcome::Computed,
+                Some((reason, retryable)) => Outcome::Failed {
+                    reason: reason.to_owned(),
+                    retryable,
+                },
+            },
+            Err(NoCanonicalResult::Unavailable) => Outcome::Failed {
+                reason: "code cannot be judged now".to_owned(),
+                retryable: true,
+            },
+            Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::NotInFirstPass) => {
+                lock().push_back(index);
+                std::thread::sleep(POLL_INTERVAL);
+                continue;
+            }
+        };
+        // It is received until all threads have ended.
+        let _ = outcomes.send((index, outcome));
+    };
     std::thread::scope(|scope| {
+        let (sender, outcomes) = channel();
         for _ in 0..workers.max(1) {
-            scope.spawn(|| {
-                // Consecutive solutions that others were running.
-                let mut elsewhere = 0;
-                loop {
-                    let Some(index) = lock().pop_front() else {
-                        return;
-                    };
-                    match graders.try_canonical_result(&tasks[index].task, false, None) {
-                        Ok(result) => {
-                            let outcome = result.failure().map_or(
-                                Outcome::Computed,
-                                |(reason, retryable)| Outcome::Failed {
-                                    reason: reason.to_owned(),
-                                    retryable,
-                                },
-                            );
-                            report(index, outcome);
-                            elsewhere = 0;
-                        }
-                        Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::NotInFirstPass) => {
-                            let mut left = lock();
-                            left.push_back(index);
-                            elsewhere += 1;
-                            if elsewhere >= left.len() {
-                                drop(left);
-                                std::thread::sleep(POLL_INTERVAL);
-                            }
-                        }
-                        Err(NoCanonicalResult::Unavailable) => report(
-                            index,
-                            Outcome::Failed {
-                                reason: "code cannot be judged now".to_owned(),
-                                retryable: true,
-                            },
-                        ),
-                    }
-                }
-            });
+            let (work, sender) = (&work, sender.clone());
+            scope.spawn(move || work(sender));
         }
+        drop(sender);
+        outcomes
+            .into_iter()
+            .for_each(|(index, outcome)| report(index, outcome));
     });
 }

@@ -21,7 +21,7 @@ mod task_lookup;
 
 pub use audit::{Audit, WeakTask};
 pub use results::{Results, ResultsError};
-pub use samples::{Sample, ScoreError, read_samples, repeated};
+pub use samples::{Sample, ScoreError, read_samples};
 
 /// Judges samples with a service.
 pub struct SampleScorer<'a> {
@@ -72,22 +72,27 @@ impl<'a> SampleScorer<'a> {
         })
     }
 
-    /// Judges the samples with these indices, several at a time, and passes each judgement to `done` as it comes. Stops at the first error of `done`.
+    /// Judges the samples with these indices, several at a time. Calls `done` after each, and passes the judgements to `store` in the order of the indices. Stops at its first
+    /// error.
     ///
     /// # Errors
-    /// The error of `done`.
+    /// The error of `store`.
     pub async fn judge<E>(
         &self,
         indices: impl IntoIterator<Item = usize>,
-        mut done: impl FnMut(usize, Judgement) -> Result<(), E>,
+        done: impl Fn(),
+        mut store: impl FnMut(usize, Judgement) -> Result<(), E>,
     ) -> Result<(), E> {
-        // As many as the queue has room for, so that a slow sample delays no other.
-        let concurrent = self.service.limits().queue.max(1);
-        let mut running = futures::stream::iter(indices)
-            .map(|index| async move { (index, self.judge_one(index).await) })
-            .buffer_unordered(concurrent);
-        while let Some((index, judgement)) = running.next().await {
-            done(index, judgement)?;
+        let done = &done;
+        let judging = futures::stream::iter(indices).map(|index| async move {
+            let judgement = self.judge_one(index).await;
+            done();
+            (index, judgement)
+        });
+        // As many as the queue has room for, so that a slow sample delays only those far behind it.
+        let mut judged = judging.buffered(self.service.limits().queue.max(1));
+        while let Some((index, judgement)) = judged.next().await {
+            store(index, judgement)?;
         }
         Ok(())
     }
@@ -149,16 +154,14 @@ pub async fn judge_samples(
     test_mode: TestMode,
     done: impl Fn(),
 ) -> Vec<Judgement> {
-    let mut judgements = BTreeMap::new();
-    let store = |index, judgement| {
-        judgements.insert(index, judgement);
-        done();
+    let mut judgements = Vec::with_capacity(samples.len());
+    let store = |_, judgement| {
+        judgements.push(judgement);
         Ok::<(), std::convert::Infallible>(())
     };
-    let Ok(()) = SampleScorer::new(service, samples, test_mode)
-        .judge(0..samples.len(), store)
-        .await;
-    judgements.into_values().collect()
+    let scorer = SampleScorer::new(service, samples, test_mode);
+    let Ok(()) = scorer.judge(0..samples.len(), done, store).await;
+    judgements
 }
 
 /// The score of a file of samples.

@@ -11,12 +11,12 @@ use sandboxes::docker::{self, DockerSandbox};
 use verifier_api::RequestLimits;
 
 use crate::cache::{ExpectedValueStore, VerdictDb};
-use crate::config::{Config, Listen, SandboxKind};
+use crate::config::{Config, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{CompatSettings, DiskStores, Service, ServiceSettings, Token};
+use crate::service::{DiskStores, Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -47,21 +47,15 @@ fn refused(reason: String) -> SetupError {
     }
 }
 
-/// A service with its addresses and the opener of its sandbox.
-pub struct Listening {
-    /// The service, not prepared yet.
-    pub service: Arc<Service>,
-    /// The addresses to try: the service listens on the first that this machine has. Without a token, all of them are loopback addresses: a name is looked up once.
-    pub addresses: Vec<SocketAddr>,
-    /// Opens the sandbox.
-    pub open: OpenSandbox,
-}
-
-/// Creates the service of a configuration. `token` is the environment's; a token file takes precedence over it.
+/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try: it listens on the first that this machine has. Without a token, all of them
+/// are loopback addresses: a name is looked up once. `token` is the environment's; a token file takes precedence over it.
 ///
 /// # Errors
 /// [`SetupError`].
-pub fn service(config: &Config, token: Option<String>) -> Result<Listening, SetupError> {
+pub fn service(
+    config: &Config,
+    token: Option<String>,
+) -> Result<(Arc<Service>, Vec<SocketAddr>, OpenSandbox), SetupError> {
     let token = read_token(config, token)?;
     let listen = &config.listen;
     let addresses = listen.resolve().map_err(|source| SetupError::Refused {
@@ -73,12 +67,12 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
     let reachable = |address: &&SocketAddr| !address.ip().to_canonical().is_loopback();
     if let Some(address) = addresses.iter().find(reachable) {
         if token.is_none() {
-            let address = match listen {
-                Listen::Address(_) => String::new(),
-                Listen::Name { .. } => format!(" ({address})"),
+            let looked_up = match address.to_string() {
+                same if same == listen.to_string() => String::new(),
+                other => format!(" ({other})"),
             };
             return Err(refused(format!(
-                "refusing to listen on {listen}{address}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
+                "refusing to listen on {listen}{looked_up}, which other machines can reach, without a token: give --token-file FILE, or set RAPID_VERIFIER_TOKEN, or listen on 127.0.0.1"
             )));
         }
         if config.lean.runs_without_jail() {
@@ -89,11 +83,7 @@ pub fn service(config: &Config, token: Option<String>) -> Result<Listening, Setu
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
     let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
-    Ok(Listening {
-        service,
-        addresses,
-        open,
-    })
+    Ok((service, addresses, open))
 }
 
 /// Like [`service`], with a registry that is loaded already.
@@ -106,7 +96,14 @@ pub fn with_registry(
     registry: Registry,
     stores: DiskStores,
 ) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
-    let settings = ServiceSettings {
+    let settings = settings(config, token);
+    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
+    Ok((service, sandbox(config)))
+}
+
+/// The settings of a service.
+pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings {
+    ServiceSettings {
         limits: RequestLimits {
             body_bytes: config.limits.body_bytes,
             items: config.limits.items,
@@ -116,11 +113,14 @@ pub fn with_registry(
         workers: workers(config),
         cache_bytes: config.cache.memory_bytes,
         token,
-        allowed_hosts: allowed_hosts(config),
-        compat: CompatSettings {
-            hold: Duration::from_secs(config.compat.hold_seconds),
-            nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
-        },
+        // A service without a token answers to these names, and to that in `listen`.
+        allowed_hosts: [
+            &config.allowed_hosts[..],
+            &[config.listen.host().to_owned()],
+        ]
+        .concat(),
+        compat_hold: Duration::from_secs(config.compat.hold_seconds),
+        nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
         graders: GraderSettings {
             math: config.math,
             code: config.code.extraction,
@@ -134,18 +134,7 @@ pub fn with_registry(
             expected_bytes: config.cache.expected_bytes,
             require: config.require.clone(),
         },
-    };
-    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
-    Ok((service, sandbox(config)))
-}
-
-/// The names of this machine that a service without a token answers to, besides localhost.
-fn allowed_hosts(config: &Config) -> Vec<String> {
-    let own = match &config.listen {
-        Listen::Name { host, .. } => Some(host.clone()),
-        Listen::Address(_) => None,
-    };
-    config.allowed_hosts.iter().cloned().chain(own).collect()
+    }
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.
@@ -179,16 +168,12 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
 #[must_use]
 pub fn open_disk_stores(config: &Config) -> DiskStores {
     let path = cache_dir(config).join("verdicts.redb");
-    let opened =
-        (config.cache.disk).then(|| VerdictDb::open_within(&path, config.cache.disk_bytes / 2));
-    let verdicts = opened.and_then(|opened| {
-        opened
-            .inspect_err(|error| tracing::warn!("{error}"))
-            .ok()
-            .map(Arc::new)
-    });
+    let opened = (config.cache.disk)
+        .then(|| VerdictDb::open(&path, config.cache.disk_bytes / 2))
+        .transpose()
+        .inspect_err(|error| tracing::warn!("{error}"));
     DiskStores {
-        verdicts,
+        verdicts: opened.ok().flatten().map(Arc::new),
         expected_values: open_expected_values(config),
     }
 }
@@ -196,20 +181,16 @@ pub fn open_disk_stores(config: &Config) -> DiskStores {
 /// Opens the folder of expected values; `None`, with a warning, if it cannot be opened. Unlike the verdict database, several processes may use it at once.
 #[must_use]
 pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> {
-    if !config.cache.disk {
-        return None;
-    }
     let folder = cache_dir(config).join("expected");
-    match ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2) {
-        Ok(store) => Some(Arc::new(store)),
-        Err(error) => {
+    let opened = (config.cache.disk)
+        .then(|| ExpectedValueStore::open(&folder, config.cache.disk_bytes / 2))?
+        .inspect_err(|error| {
             tracing::warn!(
                 "expected values cannot be stored in {} ({error}), and stay in memory only; free some space there, or name a writable folder with --cache-dir",
                 folder.display()
             );
-            None
-        }
-    }
+        });
+    opened.ok().map(Arc::new)
 }
 
 /// The folder of the verdict database, of the expected values and of the warmed interpreter.

@@ -4,13 +4,13 @@ use std::io::{BufRead as _, BufReader, Read as _, Write as _};
 use std::net::TcpStream;
 use std::ops::Range;
 use std::path::Path;
-use std::process::{Command, Output, Stdio};
+use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use serde_json::{Value as Json, json};
+use serde_json::Value as Json;
 use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
 
-use crate::running::Serving;
+use crate::running::{CommandOutput, Serving};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
@@ -21,22 +21,10 @@ fn verifier(home: &Path, args: &[&str]) -> Command {
     command
 }
 
-fn run_words(command: &str) -> (Option<i32>, String, String) {
-    run(&Vec::from_iter(command.split(' ')))
-}
-
-fn run(args: &[&str]) -> (Option<i32>, String, String) {
+fn run(args: &str) -> CommandOutput {
     let home = tempfile::tempdir().unwrap();
-    let Output {
-        status,
-        stdout,
-        stderr,
-    } = verifier(home.path(), args).output().unwrap();
-    (
-        status.code(),
-        String::from_utf8(stdout).unwrap(),
-        String::from_utf8(stderr).unwrap(),
-    )
+    let args: Vec<&str> = args.split_whitespace().collect();
+    verifier(home.path(), &args).output().unwrap().into()
 }
 
 /// Command lines that are usage errors, each with a part of its message.
@@ -65,60 +53,32 @@ score --dataset starter-math --samples none.jsonl --k 0 | Pass@0
 fn a_usage_error_exits_2() {
     for line in USAGE_ERRORS.trim().lines() {
         let (command, says) = line.split_once(" | ").unwrap();
-        let (status, stdout, stderr) = run_words(command);
-        assert_eq!(status, Some(2), "{command}: {stderr}");
-        assert!(stderr.contains(says), "{command}: {stderr}");
-        assert!(stdout.is_empty(), "{command}: {stdout}");
+        let output = run(command);
+        assert_eq!(output.code, Some(2), "{command}: {}", output.stderr);
+        assert!(output.stderr.contains(says), "{command}: {}", output.stderr);
+        assert!(output.stdout.is_empty(), "{command}: {}", output.stdout);
     }
-    assert_eq!(run(&[]).0, Some(2));
-}
-
-#[test]
-fn an_output_path_that_cannot_be_used_is_named_before_any_sample_is_judged() {
-    let folder = tempfile::tempdir().unwrap();
-    let samples = folder.path().join("samples.jsonl");
-    let line = "{\"task_id\": \"starter-math/1\", \"completion\": \"\"}\n";
-    std::fs::write(&samples, line).unwrap();
-    let place = folder.path().to_str().unwrap();
-    for (out, says) in [
-        (format!("{place}/missing/x.jsonl"), "cannot be written"),
-        (place.to_owned(), "is not a regular file"),
-        (
-            format!("{place}/./samples.jsonl"),
-            "is the file of --samples",
-        ),
-    ] {
-        let samples = samples.display();
-        let (status, stdout, stderr) = run_words(&format!(
-            "score --dataset starter-math --set code.sandbox=none --samples {samples} --out {out}"
-        ));
-        assert_eq!((status, stdout.as_str()), (Some(2), ""), "{stderr}");
-        assert!(stderr.contains(&out) && stderr.contains(says), "{stderr}");
-    }
-    assert_eq!(std::fs::read_dir(place).unwrap().count(), 1);
-    assert_eq!(std::fs::read_to_string(&samples).unwrap(), line);
+    assert_eq!(run("").code, Some(2));
 }
 
 #[test]
 fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
-    let args = ["serve", "--listen", "0.0.0.0:0"];
-    let (_, _, stderr) = run(&args);
+    let stderr = run("serve --listen 0.0.0.0:0").stderr;
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
-    let (_, _, stderr) = run(&[&args[..], &["--log", "debug"]].concat());
+    let stderr = run("serve --listen 0.0.0.0:0 --log debug").stderr;
     assert!(stderr.contains("backstop_seconds = 900.0"), "{stderr}");
 }
 
 #[test]
 fn the_doctor_uses_the_words_of_rapid_doctor() {
-    let args = ["doctor", "--no-disk-cache", "--set", "code.sandbox=none"];
-    let (status, stdout, _) = run(&args);
-    assert_eq!(status, Some(1));
+    let doctor = "doctor --no-disk-cache --set code.sandbox=none";
+    let CommandOutput { code, stdout, .. } = run(doctor);
+    assert_eq!(code, Some(1));
     let state = |what: &str| stdout.lines().find(|line| line.contains(what)).unwrap();
     assert!(state("grader math").starts_with("ok  "), "{stdout}");
     assert!(state("grader lean").starts_with("warn"), "{stdout}");
     assert!(state("grader code").starts_with("FAIL"), "{stdout}");
-    let (_, stdout, _) = run(&[&args[..], &["--json"]].concat());
-    let checks: Json = serde_json::from_str(&stdout).unwrap();
+    let checks: Json = serde_json::from_str(&run(&format!("{doctor} --json")).stdout).unwrap();
     let code = checks.as_array().unwrap().iter();
     let mut code = code.filter(|check| check["what"] == "grader code");
     assert_eq!(code.next().unwrap()["state"], "fail");
@@ -127,54 +87,10 @@ fn the_doctor_uses_the_words_of_rapid_doctor() {
 #[test]
 fn a_port_in_use_is_reported() {
     let taken = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let address = taken.local_addr().unwrap().to_string();
-    let (status, _, stderr) = run(&["serve", "--listen", &address, "--set", "code.sandbox=none"]);
-    assert_eq!(status, Some(1), "{stderr}");
-    assert!(stderr.contains("another program uses the port"), "{stderr}");
-}
-
-#[test]
-fn a_file_of_math_samples_is_scored() {
-    let folder = tempfile::tempdir().unwrap();
-    let tasks = datasets::open("starter-math", None).unwrap().eval;
-    let mut lines = String::new();
-    for (index, task) in tasks.iter().take(4).enumerate() {
-        let datasets::TaskSpec::Math(math) = &task.spec else {
-            panic!("{}", task.id)
-        };
-        for sample in 0..2 {
-            // The first two of the four tasks have one correct sample of two.
-            let answer = if index < 2 && sample == 0 {
-                math.answer.as_str()
-            } else {
-                "\\text{none}"
-            };
-            let line = json!({ "task_id": task.id, "completion": format!("\\boxed{{{answer}}}") });
-            lines += &format!("{line}\n");
-        }
-    }
-    let (samples, out) = (
-        folder.path().join("samples.jsonl"),
-        folder.path().join("judged.jsonl"),
-    );
-    std::fs::write(&samples, lines).unwrap();
-    let (samples, out) = (samples.to_str().unwrap(), out.to_str().unwrap());
-    let score = format!("score --dataset starter-math --set code.sandbox=none --samples {samples}");
-    let (status, stdout, stderr) = run_words(&format!("{score} --k 1,2,4 --json --out {out}"));
-    assert_eq!(status, Some(0), "{stderr}");
-    let found: Json = serde_json::from_str(&stdout).unwrap();
-    let pass_at = |k: &str| &found["pass_at"][k];
-    let means = json!([pass_at("1")["mean"], pass_at("2")["mean"], pass_at("4")]);
-    assert_eq!(means, json!([0.25, 0.5, null]));
-    assert_eq!(found["verdicts"], json!({ "correct": 2, "incorrect": 6 }));
-    let judged = std::fs::read_to_string(out).unwrap();
-    assert_eq!(judged.lines().count(), 8);
-    assert_eq!(judged.matches("\"verdict\":\"correct\"").count(), 2);
-    let (_, table, _) = run_words(&score);
-    assert!(
-        table.contains("Pass@1     25.0%   no interval: 4 tasks, and it takes 20\n"),
-        "{table}"
-    );
+    let address = taken.local_addr().unwrap();
+    let output = run(&format!("serve --listen {address} --set code.sandbox=none"));
+    assert_eq!(output.code, Some(1), "{}", output.stderr);
+    assert!(output.stderr.contains("another program uses the port"));
 }
 
 /// Starts a service, and returns it with a client.
@@ -357,30 +273,12 @@ async fn the_extraction_rules_follow_the_flags_and_are_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
     let mut item = items(3).remove(2);
     item.completion = "so the answer is 2.".to_owned();
+    let flags = "--math-extraction any --code-extraction last-block".split(' ');
     for (flags, verdict, policy) in [
-        (&[][..], Verdict::Malformed, "program"),
-        (
-            &[
-                "--math-extraction",
-                "any",
-                "--code-extraction",
-                "last-block",
-            ],
-            Verdict::Correct,
-            "last-block",
-        ),
-        (
-            &[
-                "--math-extraction",
-                "boxed",
-                "--set",
-                "code.extraction=last-block",
-            ],
-            Verdict::Malformed,
-            "last-block",
-        ),
+        (Vec::new(), Verdict::Malformed, "program"),
+        (flags.collect(), Verdict::Correct, "last-block"),
     ] {
-        let (_serving, client) = serve(home.path(), flags);
+        let (_serving, client) = serve(home.path(), &flags);
         let judged = client.verify(std::slice::from_ref(&item)).await.unwrap();
         assert_eq!(judged[0].verdict, verdict);
         let info = client.info().await.unwrap();

@@ -8,15 +8,10 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use serde_json::{Value as Json, json};
 
+use crate::running::CommandOutput;
+
 /// A folder for a test's files, and for the cache of the programs that it starts.
 struct Folder(tempfile::TempDir);
-
-/// The output of a command, and its exit code.
-struct CommandOutput {
-    code: Option<i32>,
-    stdout: String,
-    stderr: String,
-}
 
 impl Folder {
     fn new() -> Folder {
@@ -59,12 +54,7 @@ impl Folder {
         let mut child = self.command(args).spawn().unwrap();
         // The command may refuse its arguments without reading stdin.
         let _ = child.stdin.take().unwrap().write_all(stdin);
-        let output = child.wait_with_output().unwrap();
-        CommandOutput {
-            code: output.status.code(),
-            stdout: String::from_utf8(output.stdout).unwrap(),
-            stderr: String::from_utf8(output.stderr).unwrap(),
-        }
+        child.wait_with_output().unwrap().into()
     }
 
     fn score(&self, args: &[&str]) -> CommandOutput {
@@ -103,33 +93,19 @@ fn gzip(text: &str) -> Vec<u8> {
 fn samples_are_read_from_files_and_pipes_plain_or_gzip() {
     let folder = Folder::new();
     let text = samples(3);
-    let plain = folder.write("samples.jsonl", &text);
-    let packed = folder.write("samples.jsonl.gz", gzip(&text));
-    let misnamed = folder.write("packed.jsonl", gzip(&text));
-    let expected = folder.score(&["--json", "--samples", &plain]);
+    let packed = folder.write("packed.jsonl", gzip(&text));
+    let expected = folder.score(&["--json", "--samples", &packed]);
     assert_eq!(expected.code, Some(0), "{}", expected.stderr);
-    for path in [&packed, &misnamed] {
-        let output = folder.score(&["--json", "--samples", path]);
-        assert_eq!(output.stdout, expected.stdout, "{path}: {}", output.stderr);
-    }
     for stdin in [text.into_bytes(), gzip(&samples(3))] {
         let output = folder.score_from(&stdin, &["--json", "--samples", "-"]);
         assert_eq!(output.stdout, expected.stdout, "{}", output.stderr);
     }
-    let output = folder.score_from(b"", &["--samples", "-"]);
-    assert_eq!(output.code, Some(1));
-    assert!(
-        output
-            .stderr
-            .contains("standard input: it holds no samples"),
-        "{}",
-        output.stderr
-    );
 }
 
 #[test]
-fn errors_name_the_file_and_the_remedy() {
+fn errors_name_the_file_and_the_remedy_before_any_sample_is_judged() {
     let folder = Folder::new();
+    let good = folder.write("good.jsonl", samples(1));
     let empty = folder.write("empty.jsonl", "");
     let other = folder.write(
         "other.jsonl",
@@ -137,6 +113,7 @@ fn errors_name_the_file_and_the_remedy() {
     );
     let cut = folder.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
     let place = folder.0.path().to_str().unwrap();
+    let elsewhere = format!("--dataset mbppplus --data-dir {place}");
     for (args, code, says) in [
         (format!("--samples {empty}"), 1, "it holds no samples"),
         (format!("--samples {other}"), 1, "give --dataset humaneval"),
@@ -144,9 +121,24 @@ fn errors_name_the_file_and_the_remedy() {
         ("--samples none.jsonl".to_owned(), 2, "cannot be read"),
         (format!("--samples {place}"), 2, "holds no programs"),
         (
-            format!("--dataset mbppplus --data-dir {place} --samples {empty}"),
+            format!("{elsewhere} --samples {good}"),
             1,
             "fetch dataset:mbppplus",
+        ),
+        (
+            format!("--samples {good} --out {place}/missing/x.jsonl"),
+            2,
+            "cannot be written",
+        ),
+        (
+            format!("--samples {good} --out {place}"),
+            2,
+            "Is a directory",
+        ),
+        (
+            format!("--samples {good} --out {place}/./good.jsonl"),
+            2,
+            "its line 1 is not a judgement",
         ),
     ] {
         let output = folder.score(&Vec::from_iter(args.split(' ')));
@@ -154,59 +146,38 @@ fn errors_name_the_file_and_the_remedy() {
         assert!(output.stderr.contains(says), "{args}: {}", output.stderr);
         assert!(output.stdout.is_empty(), "{}", output.stdout);
     }
+    assert_eq!(std::fs::read_to_string(good).unwrap(), samples(1));
 }
 
 #[test]
-fn repeated_samples_count_and_are_noted() {
+fn a_file_of_math_samples_is_scored() {
     let folder = Folder::new();
-    let path = folder.write("twice.jsonl", samples(4) + &samples(4));
-    let output = folder.score(&["--json", "--samples", &path]);
-    assert_eq!(output.code, Some(0));
+    let tasks = datasets::open("starter-math", None).unwrap().eval;
+    // The first two of the four tasks have one correct sample of two.
+    let lines = tasks.iter().take(4).enumerate().flat_map(|(index, task)| {
+        let datasets::TaskSpec::Math(math) = &task.spec else {
+            panic!("{}", task.id)
+        };
+        let wrong = "\\text{none}";
+        let first = if index < 2 { &math.answer } else { wrong };
+        [first, wrong].map(|answer| {
+            let completion = format!("\\boxed{{{answer}}}");
+            json!({ "task_id": task.id, "completion": completion }).to_string()
+        })
+    });
+    let path = folder.write("samples.jsonl", Vec::from_iter(lines).join("\n"));
+    let output = folder.score(&["--samples", &path, "--k", "1,2,4", "--json"]);
+    assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let found: Json = serde_json::from_str(&output.stdout).unwrap();
+    let pass_at = |k: &str| &found["pass_at"][k];
+    let means = json!([pass_at("1")["mean"], pass_at("2")["mean"], pass_at("4")]);
+    assert_eq!(means, json!([0.25, 0.5, null]));
+    assert_eq!(found["verdicts"], json!({ "correct": 2, "incorrect": 6 }));
+    let table = folder.score(&["--samples", &path]).stdout;
     assert!(
-        output.stderr.contains("note: 4 of the 8 samples")
-            && output.stderr.contains("sample 5 repeats sample 1"),
-        "{}",
-        output.stderr
+        table.contains("Pass@1     25.0%   no interval: 4 tasks, and it takes 20\n"),
+        "{table}"
     );
-    let score: Json = serde_json::from_str(&output.stdout).unwrap();
-    assert_eq!(score["samples"], 8);
-}
-
-#[test]
-fn samples_with_a_judgement_in_the_file_are_not_judged_again() {
-    let folder = Folder::new();
-    let path = folder.write("samples.jsonl", samples(40));
-    let out = folder.path("judged.jsonl");
-    let args = format!(
-        "--json --no-disk-cache --samples {path} --out {}",
-        out.display()
-    );
-    let args: Vec<&str> = args.split(' ').collect();
-    let whole = folder.score(&args);
-    assert_eq!(whole.code, Some(0), "{}", whole.stderr);
-    let judged = std::fs::read_to_string(&out).unwrap();
-    assert_eq!(judged.lines().count(), 40);
-    // Ten lines stay, of which the second is marked. The next one is cut off.
-    let mut stored: Vec<String> = judged.lines().take(10).map(str::to_owned).collect();
-    let mut marked: Json = serde_json::from_str(&stored[1]).unwrap();
-    marked["elapsed_ms"] = json!(123_456.0);
-    stored[1] = marked.to_string();
-    let torn = stored.join("\n") + "\n" + &judged.lines().nth(10).unwrap()[..20];
-    std::fs::write(&out, torn).unwrap();
-    let again = folder.score(&args);
-    assert_eq!(again.stdout, whole.stdout, "{}", again.stderr);
-    assert!(
-        again.stderr.contains("10 of 40 samples have a verdict"),
-        "{}",
-        again.stderr
-    );
-    let lines = folder.lines("judged.jsonl");
-    assert_eq!(lines[1]["elapsed_ms"], 123_456.0);
-    assert_in_order(&lines, 40);
-    // Only the added sample is judged.
-    folder.write("samples.jsonl", samples(41));
-    assert_eq!(folder.score(&args).code, Some(0));
-    assert_eq!(folder.lines("judged.jsonl").len(), 41);
 }
 
 #[test]

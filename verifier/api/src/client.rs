@@ -6,12 +6,12 @@ use std::time::Duration;
 
 use futures::StreamExt as _;
 use reqwest::header::{ACCEPT, LOCATION, RETRY_AFTER};
-use reqwest::{Method, StatusCode, Url, redirect};
+use reqwest::{StatusCode, Url, redirect};
 use serde::de::DeserializeOwned;
 
 use crate::{
     ClientError, DatasetInfo, Datasets, Id, Item, Judgement, Problem, Readiness, ServiceInfo,
-    StoredVerdict, Verdict, VerifyResponse,
+    Verdict, VerifyResponse,
 };
 
 /// The longest answer that is read, in bytes. A verifier's answer to its largest request is far shorter.
@@ -82,16 +82,9 @@ impl Client {
     /// # Errors
     /// [`ClientError`]. [`ClientError::retryable`] is whether another attempt makes sense.
     pub async fn verify(&self, items: &[Item]) -> Result<Vec<Judgement>, ClientError> {
-        let url = self.route("v1/verify")?;
-        let body = serde_json::to_vec(&Batch { items }).map_err(|error| ClientError::Answer {
-            url: url.clone(),
-            reason: format!("the request cannot be written as JSON ({error})"),
-        })?;
-        let request = self
-            .request(Method::POST, &url, self.verify_timeout)
-            .header(reqwest::header::CONTENT_TYPE, "application/json")
-            .body(body);
-        let answer: VerifyResponse = self.send(&url, request, self.verify_timeout).await?;
+        let answer = self.ask("v1/verify", Some(Batch { items })).await?;
+        let url = answer.url.clone();
+        let answer: VerifyResponse = answer.parse()?;
         match mismatch(items, &answer.results) {
             Some(reason) => Err(ClientError::Answer { url, reason }),
             None => Ok(answer.results),
@@ -103,7 +96,7 @@ impl Client {
     /// # Errors
     /// As [`Client::verify`].
     pub async fn info(&self) -> Result<ServiceInfo, ClientError> {
-        self.ask("v1/info").await
+        self.ask("v1/info", None).await?.parse()
     }
 
     /// The data sets whose tasks can be named in a request.
@@ -111,9 +104,8 @@ impl Client {
     /// # Errors
     /// As [`Client::verify`].
     pub async fn datasets(&self) -> Result<Vec<DatasetInfo>, ClientError> {
-        self.ask::<Datasets>("v1/datasets")
-            .await
-            .map(|answer| answer.datasets)
+        let answer: Datasets = self.ask("v1/datasets", None).await?.parse()?;
+        Ok(answer.datasets)
     }
 
     /// Whether the service is ready, and each grader's state. The answer that it is not ready is not an error.
@@ -121,64 +113,31 @@ impl Client {
     /// # Errors
     /// As [`Client::verify`].
     pub async fn ready(&self) -> Result<Readiness, ClientError> {
-        let url = self.route("readyz")?;
-        let request = self.request(Method::GET, &url, QUESTION_TIMEOUT);
-        let answer = Answer::to(&url, request, QUESTION_TIMEOUT).await?;
+        let answer = self.ask("readyz", None).await?;
         match serde_json::from_slice(&answer.body) {
             Ok(readiness) if answer.status == StatusCode::SERVICE_UNAVAILABLE => Ok(readiness),
-            _ => answer.parse(url),
+            _ => answer.parse(),
         }
     }
 
-    /// The verdict that the service's cache holds under `key`, or `None`.
-    ///
-    /// # Errors
-    /// As [`Client::verify`].
-    pub async fn verdict(&self, key: &str) -> Result<Option<StoredVerdict>, ClientError> {
-        match self.ask(&format!("v1/verdicts/{key}")).await {
-            Ok(verdict) => Ok(Some(verdict)),
-            Err(ClientError::Refused { problem, .. })
-                if problem.status == 404 && problem.kind.ends_with("/unknown-key") =>
-            {
-                Ok(None)
-            }
-            Err(error) => Err(error),
-        }
-    }
-
-    async fn ask<T: DeserializeOwned>(&self, path: &str) -> Result<T, ClientError> {
-        let url = self.route(path)?;
-        let request = self.request(Method::GET, &url, QUESTION_TIMEOUT);
-        self.send(&url, request, QUESTION_TIMEOUT).await
-    }
-
-    fn route(&self, path: &str) -> Result<Url, ClientError> {
-        self.base.join(path).map_err(|error| ClientError::Address {
+    /// The answer to a request: to judge a batch, or else to a question.
+    async fn ask(&self, path: &str, batch: Option<Batch<'_>>) -> Result<Answer, ClientError> {
+        let url = self.base.join(path).map_err(|error| ClientError::Address {
             url: format!("{}{path}", self.base),
             reason: error.to_string(),
-        })
-    }
-
-    fn request(&self, method: Method, url: &Url, timeout: Duration) -> reqwest::RequestBuilder {
-        let request = self
-            .http
-            .request(method, url.clone())
-            .header(ACCEPT, "application/json")
-            .timeout(timeout);
-        match &self.token {
-            Some(token) => request.bearer_auth(token),
-            None => request,
+        })?;
+        let (mut request, timeout) = match batch {
+            Some(batch) => (
+                self.http.post(url.clone()).json(&batch),
+                self.verify_timeout,
+            ),
+            None => (self.http.get(url.clone()), QUESTION_TIMEOUT),
+        };
+        if let Some(token) = &self.token {
+            request = request.bearer_auth(token);
         }
-    }
-
-    async fn send<T: DeserializeOwned>(
-        &self,
-        url: &Url,
-        request: reqwest::RequestBuilder,
-        timeout: Duration,
-    ) -> Result<T, ClientError> {
-        let answer = Answer::to(url, request, timeout).await?;
-        answer.parse(url.clone())
+        let request = request.header(ACCEPT, "application/json").timeout(timeout);
+        Answer::to(url, request, timeout).await
     }
 }
 
@@ -294,6 +253,7 @@ fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
 
 /// An answer that was read.
 struct Answer {
+    url: Url,
     status: StatusCode,
     retry_after: Option<Duration>,
     body: Vec<u8>,
@@ -302,30 +262,29 @@ struct Answer {
 impl Answer {
     /// The answer to a request. Of one with an error status, only the beginning is read, and none if it breaks off: the status alone is enough.
     async fn to(
-        url: &Url,
+        url: Url,
         request: reqwest::RequestBuilder,
         timeout: Duration,
     ) -> Result<Answer, ClientError> {
         let sent = request.send().await;
-        let answer = sent.map_err(|error| broken(url, &error, timeout))?;
+        let answer = sent.map_err(|error| broken(&url, &error, timeout))?;
         let (status, headers) = (answer.status(), answer.headers());
         if let Some(to) = headers.get(LOCATION).filter(|_| status.is_redirection()) {
-            return Err(ClientError::Redirect {
-                url: url.clone(),
-                to: without_secrets(&String::from_utf8_lossy(to.as_bytes())),
-            });
+            let to = without_secrets(&String::from_utf8_lossy(to.as_bytes()));
+            return Err(ClientError::Redirect { url, to });
         }
         let retry_after = headers
             .get(RETRY_AFTER)
             .and_then(|seconds| seconds.to_str().ok()?.trim().parse().ok())
             .map(Duration::from_secs);
         let body = if status.is_success() {
-            read(answer, url, MAX_ANSWER, timeout).await?
+            read(answer, &url, MAX_ANSWER, timeout).await?
         } else {
-            let read = read(answer, url, MAX_PROBLEM, timeout).await;
+            let read = read(answer, &url, MAX_PROBLEM, timeout).await;
             read.unwrap_or_default()
         };
         Ok(Answer {
+            url,
             status,
             retry_after,
             body,
@@ -333,25 +292,24 @@ impl Answer {
     }
 
     /// The value in the body, or the error that the status says.
-    fn parse<T: DeserializeOwned>(self, url: Url) -> Result<T, ClientError> {
-        let status = self.status;
+    fn parse<T: DeserializeOwned>(self) -> Result<T, ClientError> {
+        let Answer {
+            url,
+            status,
+            retry_after,
+            body,
+        } = self;
         if status.is_success() {
-            return serde_json::from_slice(&self.body).map_err(|error| ClientError::Answer {
+            return serde_json::from_slice(&body).map_err(|error| ClientError::Answer {
                 url,
                 reason: error.to_string(),
             });
         }
-        let text = || {
-            String::from_utf8_lossy(&self.body)
-                .chars()
-                .take(500)
-                .collect()
-        };
-        let mut problem: Problem = serde_json::from_slice(&self.body).unwrap_or_else(|_| Problem {
+        let mut problem = serde_json::from_slice(&body).unwrap_or_else(|_| Problem {
             kind: "about:blank".to_owned(),
             title: status.canonical_reason().unwrap_or_default().to_owned(),
             status: 0,
-            detail: text(),
+            detail: String::from_utf8_lossy(&body).chars().take(500).collect(),
             item: None,
             field: None,
         });
@@ -359,7 +317,7 @@ impl Answer {
         Err(ClientError::Refused {
             url,
             problem: Box::new(problem),
-            retry_after: self.retry_after,
+            retry_after,
         })
     }
 }

@@ -1,6 +1,6 @@
 //! Tests of the client against servers that answer, refuse, break off or stay silent.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -82,26 +82,18 @@ fn the_debug_form_of_a_client_has_its_address_and_no_token() {
 async fn a_batch_is_sent_with_the_token_and_its_judgements_are_returned() {
     let results = json!({ "results": [judgement("a")] }).to_string();
     let (url, request) = server(http("200 OK", "", &results)).await;
-    let judged = client(&url).verify(&items()).await.unwrap();
+    let client = client(&format!("{url}/prefix"));
+    let judged = client.verify(&items()).await.unwrap();
     assert_eq!(judged[0].verdict, Verdict::Correct);
     let request = request.await.unwrap();
     for part in [
-        "POST /v1/verify HTTP/1.1\r\n",
+        "POST /prefix/v1/verify HTTP/1.1\r\n",
         "authorization: Bearer secret\r\n",
         "user-agent: rapid-verifier-api/",
         r#"{"items":[{"id":"a","task":{"kind":"math","answer":"2"},"prompt":"1+1","completion":"2"}]}"#,
     ] {
         assert!(request.contains(part), "{part} in {request}");
     }
-}
-
-#[tokio::test]
-async fn a_path_prefix_precedes_the_routes() {
-    let (url, request) = server(http("200 OK", "", r#"{"datasets":[]}"#)).await;
-    let datasets = client(&format!("{url}/verifier")).datasets().await;
-    assert_eq!(datasets.unwrap(), []);
-    let request = request.await.unwrap();
-    assert!(request.starts_with("GET /verifier/v1/datasets "));
 }
 
 #[tokio::test]
@@ -123,12 +115,8 @@ async fn a_status_is_retryable_if_another_attempt_may_succeed_after_the_time_it_
         let error = client(&url).verify(&items()).await.unwrap_err();
         assert_eq!(error.retryable(), retryable, "{status}: {error}");
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
-        let said = if body == full {
-            "the queue is full"
-        } else {
-            page
-        };
-        for part in [&url, &status[..3], said] {
+        let says = ["the queue is full", page][usize::from(body == page)];
+        for part in [&url, &status[..3], says] {
             assert!(error.to_string().contains(part), "{part} in {error}");
         }
     }
@@ -153,17 +141,9 @@ async fn a_connection_that_is_refused_or_breaks_off_is_retryable_and_its_error_n
 #[tokio::test]
 async fn a_silent_server_is_given_up_after_the_timeout() {
     let (url, server) = server(None).await;
-    let started = Instant::now();
-    let error = client(&url)
-        .with_timeout(Duration::from_millis(200))
-        .verify(&items())
-        .await
-        .unwrap_err();
-    assert!(
-        matches!(error, ClientError::Timeout { .. }) && error.retryable(),
-        "{error}"
-    );
-    assert!(started.elapsed() < Duration::from_secs(10));
+    let client = client(&url).with_timeout(Duration::from_millis(200));
+    let error = client.verify(&items()).await.unwrap_err();
+    assert!(matches!(error, ClientError::Timeout { .. }) && error.retryable());
     server.abort();
 }
 
@@ -178,10 +158,7 @@ async fn judgements_that_do_not_belong_to_the_items_are_refused() {
         let body = json!({ "results": results }).to_string();
         let (url, _server) = server(http("200 OK", "", &body)).await;
         let error = client(&url).verify(&items()).await.unwrap_err();
-        assert!(
-            matches!(error, ClientError::Answer { .. }) && !error.retryable(),
-            "{error}"
-        );
+        assert!(matches!(error, ClientError::Answer { .. }) && !error.retryable());
     }
 }
 
@@ -193,15 +170,6 @@ async fn the_answer_that_a_service_is_not_ready_is_not_an_error() {
     assert!(!readiness.ready && readiness.graders[0].reason.is_some());
     let (url, _server) = server(http("503 Service Unavailable", "", "upstream")).await;
     assert!(client(&url).ready().await.unwrap_err().retryable());
-}
-
-#[tokio::test]
-async fn an_unknown_key_has_no_verdict() {
-    let body = r#"{"type":"/problems/unknown-key","title":"","status":404,"detail":""}"#;
-    let (url, _server) = server(http("404 Not Found", "", body)).await;
-    assert_eq!(client(&url).verdict(&"0".repeat(64)).await.unwrap(), None);
-    let (url, _server) = server(http("404 Not Found", "", "no such page")).await;
-    assert!(client(&url).verdict(&"0".repeat(64)).await.is_err());
 }
 
 /// Addresses that are refused at once, each with what the error says and shows of them.

@@ -21,20 +21,14 @@ const USUAL: usize = 4096;
 const REQUESTED_AGAIN: f64 = 0.5;
 
 /// Values by key, with their weights in bytes.
-pub(crate) struct Bounded<V>(Cache<Key, Weighed<V>, ByWeight>);
-
-#[derive(Clone)]
-struct Weighed<V> {
-    value: V,
-    weight: u64,
-}
+pub(crate) struct Bounded<V>(Cache<Key, (V, u64), ByWeight>);
 
 #[derive(Clone)]
 struct ByWeight;
 
-impl<V> Weighter<Key, Weighed<V>> for ByWeight {
-    fn weight(&self, _: &Key, held: &Weighed<V>) -> u64 {
-        held.weight
+impl<V> Weighter<Key, (V, u64)> for ByWeight {
+    fn weight(&self, _: &Key, (_, weight): &(V, u64)) -> u64 {
+        *weight
     }
 }
 
@@ -59,14 +53,14 @@ impl<V: Clone> Bounded<V> {
 
     /// The value under `key`.
     pub(crate) fn get(&self, key: &Key) -> Option<V> {
-        self.0.get(key).map(|held| held.value)
+        self.0.get(key).map(|(value, _)| value)
     }
 
     /// Stores a value whose texts have `bytes` bytes, and evicts others to make room. A value of more than half the bound is not
     /// stored.
     pub(crate) fn put(&self, key: Key, value: V, bytes: usize) {
         let weight = ENTRY.saturating_add(bytes as u64);
-        self.0.insert(key, Weighed { value, weight });
+        self.0.insert(key, (value, weight));
     }
 }
 
@@ -112,7 +106,7 @@ mod tests {
                 if ask {
                     prop_assert!(bounded.get(&key(n)).is_none_or(|held| held == bytes));
                 }
-                let sum: u64 = bounded.0.iter().map(|(_, held)| held.weight).sum();
+                let sum: u64 = bounded.0.iter().map(|(_, (_, weight))| weight).sum();
                 prop_assert_eq!(sum, bounded.0.weight());
                 prop_assert!(sum <= BOUND as u64);
             }

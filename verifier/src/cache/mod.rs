@@ -52,10 +52,6 @@ impl VerdictCache {
         }
         let bytes = self.disk.as_ref()?.get(key)?;
         let grading: Grading = serde_json::from_slice(&bytes).ok()?;
-        // Earlier versions wrote others too.
-        if !grading.deterministic {
-            return None;
-        }
         self.store_in_memory(*key, &grading);
         Some(grading)
     }
@@ -98,11 +94,14 @@ mod tests {
         let path = folder.path().join("cache.redb");
         let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
         {
-            let disk = Arc::new(VerdictDb::open(&path).unwrap());
+            let disk = Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap());
             VerdictCache::new(1 << 20, Some(Arc::clone(&disk))).put(key("a"), &grading);
             disk.flush();
         }
-        let cache = VerdictCache::new(1 << 20, Some(Arc::new(VerdictDb::open(&path).unwrap())));
+        let cache = VerdictCache::new(
+            1 << 20,
+            Some(Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap())),
+        );
         assert_eq!(cache.in_memory(&key("a")), None);
         assert_eq!(cache.get(&key("a")), Some(grading.clone()));
         assert_eq!(cache.in_memory(&key("a")), Some(grading));
@@ -112,27 +111,16 @@ mod tests {
     #[test]
     fn a_verdict_that_a_clock_decided_is_cached_in_memory_only() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = Arc::new(VerdictDb::open(&folder.path().join("cache.redb")).unwrap());
-        let cache = || VerdictCache::new(1 << 20, Some(Arc::clone(&disk)));
+        let disk =
+            Arc::new(VerdictDb::open(&folder.path().join("cache.redb"), DISK_BYTES).unwrap());
+        let cache = VerdictCache::new(1 << 20, Some(Arc::clone(&disk)));
         let grading = Grading {
             deterministic: false,
             ..Grading::new(Verdict::Timeout, json!({}))
         };
-        let first = cache();
-        first.put(key("a"), &grading);
-        first.flush();
-        assert_eq!(first.get(&key("a")), Some(grading.clone()));
+        cache.put(key("a"), &grading);
+        cache.flush();
+        assert_eq!(cache.get(&key("a")), Some(grading));
         assert_eq!(disk.get(&key("a")), None);
-        // An earlier version stored it.
-        disk.put(key("b"), serde_json::to_vec(&grading).unwrap());
-        disk.flush();
-        assert_eq!(cache().get(&key("b")), None);
-    }
-
-    #[test]
-    fn an_unavailable_verdict_is_not_cached() {
-        let cache = VerdictCache::new(1 << 20, None);
-        cache.put(key("a"), &Grading::unavailable("busy", true));
-        assert_eq!(cache.get(&key("a")), None);
     }
 }

@@ -8,11 +8,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
-use redb::{
-    Database, ReadableDatabase as _, ReadableTable as _, TableDefinition, TableHandle as _,
-};
+use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
 
 use super::Key;
 
@@ -71,20 +69,12 @@ enum Write {
 }
 
 impl VerdictDb {
-    /// Opens or creates the file, with the size limit [`BYTES`]. A file that is corrupt, or not a database, is moved aside with a warning.
+    /// Opens or creates the file, with a size limit of about `bytes`. The least recently read verdicts are dropped first. A file that is corrupt, or not a database, is moved aside
+    /// with a warning. While another process has the file open, this is the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
     ///
     /// # Errors
     /// [`VerdictDbError`] if too many processes use the folder, or the file cannot be opened or created.
-    pub fn open(path: &Path) -> Result<VerdictDb, VerdictDbError> {
-        VerdictDb::open_within(path, BYTES)
-    }
-
-    /// Like [`VerdictDb::open`], with a size limit of about `bytes`. The least recently read verdicts are dropped first. While another process has the file open, this is
-    /// the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
-    ///
-    /// # Errors
-    /// As [`VerdictDb::open`].
-    pub fn open_within(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
+    pub fn open(path: &Path, bytes: u64) -> Result<VerdictDb, VerdictDbError> {
         let stem = path.file_stem().unwrap_or_default().to_string_lossy();
         let beside = |number| path.with_file_name(format!("{stem}-{number}.redb"));
         std::iter::once(path.to_owned())
@@ -116,7 +106,7 @@ impl VerdictDb {
                 return Err(unusable(error.to_string()));
             }
             Err(error) => {
-                let aside = unused_path(path);
+                let aside = path.with_extension("corrupt");
                 std::fs::rename(path, &aside).map_err(|failed| {
                     unusable(format!(
                         "it is corrupt ({error}) and cannot be moved aside: {failed}"
@@ -149,19 +139,13 @@ impl VerdictDb {
     /// The verdict under `key`. A read error is logged, and counts as a missing verdict.
     #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
-        match read(&self.database, key) {
-            Ok(Some((entry, old))) => {
-                if old {
-                    self.put(*key, entry.clone());
-                }
-                Some(entry)
-            }
-            Ok(None) => None,
-            Err(error) => {
-                tracing::warn!("reading the cache failed: {error}");
-                None
-            }
+        let found = read(&self.database, key)
+            .inspect_err(|error| tracing::warn!("reading the cache failed: {error}"));
+        let (entry, old) = found.ok()??;
+        if old {
+            self.put(*key, entry.clone());
         }
+        Some(entry)
     }
 
     /// Queues a verdict to be written soon. If the process is killed before, the verdict is computed again later.
@@ -200,14 +184,6 @@ fn open(path: &Path) -> Result<Database, redb::Error> {
         write.open_table(WEIGHTS)?;
         write.open_table(ENTRIES)?;
         write.open_table(OLD)?;
-        // Entries of other versions are never read again.
-        let current = [WEIGHTS.name(), ENTRIES.name(), OLD.name()];
-        let tables: Vec<_> = write.list_tables()?.collect();
-        for table in tables {
-            if !current.contains(&table.name()) {
-                write.delete_table(table)?;
-            }
-        }
         write.commit()?;
         Ok::<_, redb::Error>(database)
     })
@@ -216,14 +192,6 @@ fn open(path: &Path) -> Result<Database, redb::Error> {
             "its structure is invalid".to_owned(),
         ))
     })
-}
-
-fn unused_path(path: &Path) -> PathBuf {
-    let name = path.file_name().unwrap_or_default().to_string_lossy();
-    (1_u64..)
-        .map(|number| path.with_file_name(format!("{name}.corrupt-{number}")))
-        .find(|candidate| !candidate.exists())
-        .unwrap_or_default()
 }
 
 /// The entry, and whether it is in the old table.
@@ -242,24 +210,13 @@ fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb:
 fn write_all(database: &Database, bytes: u64, path: &Path, queue: &Receiver<Write>) {
     let mut failed = false;
     while let Ok(first) = queue.recv() {
-        let until = Instant::now() + GATHER;
-        let mut batch = Vec::new();
-        let mut flushes = Vec::new();
-        let mut next = Some(first);
-        while let Some(write) = next {
+        std::thread::sleep(GATHER);
+        let (mut batch, mut flushes) = (Vec::new(), Vec::new());
+        for write in std::iter::once(first).chain(queue.try_iter().take(MAX_BATCH)) {
             match write {
                 Write::Entry(key, bytes) => batch.push((key, bytes)),
-                Write::Flush(done) => {
-                    flushes.push(done);
-                    break;
-                }
+                Write::Flush(done) => flushes.push(done),
             }
-            next = if batch.len() < MAX_BATCH {
-                let left = until.saturating_duration_since(Instant::now());
-                queue.recv_timeout(left).ok()
-            } else {
-                None
-            };
         }
         if !failed && let Err(error) = write_batch(database, bytes, &batch) {
             failed = true;
@@ -284,11 +241,10 @@ fn write_batch(
     }
     let write = database.begin_write()?;
     let more: u64 = batch.iter().map(|(_, entry)| weight(entry)).sum();
-    // A file that was written before the limit existed has no weight: assume the limit itself.
     let stored = {
         let weights = write.open_table(WEIGHTS)?;
         let weight = weights.get(YOUNG)?.map(|weight| weight.value());
-        weight.unwrap_or(bytes)
+        weight.unwrap_or(0)
     };
     let mut young = stored.saturating_add(more);
     if young > bytes / 2 {
@@ -323,8 +279,8 @@ mod tests {
         let path = folder.path().join("cache.redb");
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
         for _ in 0..2 {
-            let disk = VerdictDb::open(&path).unwrap();
-            assert!(folder.path().join("cache.redb.corrupt-1").exists());
+            let disk = VerdictDb::open(&path, BYTES).unwrap();
+            assert!(folder.path().join("cache.corrupt").exists());
             for n in 0..200 {
                 disk.put(Key([n; 32]), vec![n; 4096]);
             }
@@ -346,7 +302,7 @@ mod tests {
     #[test]
     fn an_entry_is_written_even_while_more_keep_arriving() {
         let folder = tempfile::tempdir().unwrap();
-        let disk = VerdictDb::open(&folder.path().join("cache.redb")).unwrap();
+        let disk = VerdictDb::open(&folder.path().join("cache.redb"), BYTES).unwrap();
         let written = (0..3_000).any(|n| {
             disk.put(numbered(n), b"kept".to_vec());
             std::thread::sleep(GATHER / 4);
@@ -360,7 +316,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         for _ in 0..2 {
-            let disk = VerdictDb::open_within(&path, 1 << 20).unwrap();
+            let disk = VerdictDb::open(&path, 1 << 20).unwrap();
             for n in 0..1_000 {
                 disk.put(numbered(n), vec![7; 16 << 10]);
                 if n % 10 == 9 {
@@ -380,7 +336,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
         let key = |at: usize| Key([at as u8; 32]);
-        let open = || VerdictDb::open(&path);
+        let open = || VerdictDb::open(&path, BYTES);
         let held: Vec<VerdictDb> = (0..MAX_FILES).map(|_| open().unwrap()).collect();
         assert!(matches!(open(), Err(VerdictDbError::InUse(_))));
         for (at, cache) in held.iter().enumerate() {
@@ -399,7 +355,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = VerdictDb::open(&file.join("cache.redb"))
+        let error = VerdictDb::open(&file.join("cache.redb"), BYTES)
             .err()
             .unwrap()
             .to_string();

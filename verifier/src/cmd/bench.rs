@@ -15,7 +15,8 @@ use verifier::score::{Sample, judge_samples, read_samples};
 use verifier::service::DiskStores;
 use verifier::setup;
 
-use super::{ConfigArgs, prepared_service, print, progress_bar, runtime};
+use super::progress::Progress;
+use super::{ConfigArgs, prepared_service, print_result, runtime};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -58,15 +59,12 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         What::Math => math::measure(args)?,
         What::Code => code(args)?,
     };
-    let mut out = String::new();
-    if args.json {
-        out = serde_json::to_string_pretty(&figures)? + "\n";
-    } else if let Some(figures) = figures.as_object() {
-        for (name, figure) in figures {
-            out += &format!("{name:<24} {figure}\n");
-        }
-    }
-    print(&out)?;
+    print_result(args.json, &figures, || {
+        let figures = figures.as_object().into_iter().flatten();
+        figures
+            .map(|(name, figure)| format!("{name:<24} {figure}\n"))
+            .collect()
+    })?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -103,13 +101,13 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let service = prepared_service(&config, registry, DiskStores::default())?;
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime = runtime()?;
-    let bar = progress_bar("judging", first.len() + programs.len());
+    let progress = Progress::new(&name, "programs", 0, first.len() + programs.len());
     let judge = |samples: &[Sample]| {
         runtime.block_on(judge_samples(
             &service,
             samples,
             TestMode::UntilFailure,
-            || bar.inc(1),
+            || progress.step(),
         ))
     };
     judge(&first);
@@ -117,7 +115,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let judgements = judge(&programs);
     let seconds = started.elapsed().as_secs_f64();
     let processor = processor_seconds() - processor;
-    bar.finish_and_clear();
+    drop(progress);
     if let Some(unavailable) = judgements
         .iter()
         .find(|judgement| judgement.reward.is_none())

@@ -1,6 +1,7 @@
 //! `rapid-verifier doctor`.
 
 use std::fmt::Write as _;
+use std::io::Write as _;
 use std::process::ExitCode;
 use std::time::Instant;
 
@@ -11,7 +12,7 @@ use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::{ConfigArgs, prepared_service, print};
+use super::{ConfigArgs, prepared_service, print_result};
 
 /// Check this machine, and print how to fix each failed check
 #[derive(Debug, clap::Args)]
@@ -92,12 +93,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         checks.push(state(grader, lean || grader.name != "lean", seconds));
     }
 
-    let text = if args.json {
-        serde_json::to_string_pretty(&checks)? + "\n"
-    } else {
-        format_checks(&checks)
-    };
-    print(&text)?;
+    print_result(args.json, &checks, || format_checks(&checks))?;
     Ok(if checks.iter().any(|check| check.state == State::Fail) {
         ExitCode::FAILURE
     } else {
@@ -122,11 +118,9 @@ fn format_checks(checks: &[Check]) -> String {
 
 fn cache(config: &verifier::config::Config) -> Check {
     let dir = setup::cache_dir(config);
-    let tried = std::fs::create_dir_all(&dir).and_then(|()| {
-        let probe = dir.join(format!(".doctor-{}", std::process::id()));
-        let written = std::fs::write(&probe, b"probe");
-        std::fs::remove_file(probe).and(written)
-    });
+    let tried = std::fs::create_dir_all(&dir)
+        .and_then(|()| tempfile::tempfile_in(&dir))
+        .and_then(|mut file| file.write_all(b"probe"));
     match tried {
         Ok(()) => Check::new(State::Ok, "cache folder", dir.display().to_string()),
         // Verdicts are then stored in memory only.
@@ -164,25 +158,5 @@ fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
             let state = if needed { State::Fail } else { State::Warn };
             Check::new(state, &what, grader.reason.clone().unwrap_or_default())
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn each_check_is_one_line() {
-        let checks = [
-            Check::new(State::Ok, "cache folder", "/cache"),
-            Check::new(State::Warn, "grader lean", "there is no Lean here"),
-            Check::new(State::Fail, "grader code", "not fetched"),
-        ];
-        let lines = "ok    cache folder  /cache\nwarn  grader lean   there is no Lean here\nFAIL  grader code   not fetched\n";
-        assert_eq!(format_checks(&checks), lines);
-        let json = serde_json::to_value(&checks[2]).unwrap();
-        let expected =
-            serde_json::json!({"state": "fail", "what": "grader code", "found": "not fetched"});
-        assert_eq!(json, expected);
     }
 }

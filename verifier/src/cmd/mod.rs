@@ -12,12 +12,12 @@ pub(crate) mod progress;
 pub(crate) mod score;
 pub(crate) mod serve;
 
-use std::io::{self, IsTerminal as _, Write as _};
+use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+use serde::Serialize;
 use verifier::config::Config;
 use verifier::grade::code::Extraction as CodeExtraction;
 use verifier::grade::math::{Extraction, Policy};
@@ -31,6 +31,18 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
     match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
+    }
+}
+
+/// Prints a result: as JSON, or as text for people.
+pub(crate) fn print_result(
+    as_json: bool,
+    result: &impl Serialize,
+    text: impl FnOnce() -> String,
+) -> anyhow::Result<()> {
+    match as_json {
+        true => print(&(serde_json::to_string_pretty(result)? + "\n")),
+        false => print(&text()),
     }
 }
 
@@ -87,24 +99,8 @@ impl ConfigArgs {
 
     /// Like [`ConfigArgs::resolve`], with one more flag in the form of `--set`.
     pub(crate) fn resolve_with(&self, flag: Option<String>) -> anyhow::Result<Config> {
-        let choices = [
-            (
-                "math.extraction",
-                self.math_extraction.map(Extraction::name),
-            ),
-            ("math.policy", self.math_policy.map(Policy::name)),
-            (
-                "code.extraction",
-                self.code_extraction.map(CodeExtraction::name),
-            ),
-        ];
         let mut sets = self.set.clone();
         sets.extend(self.workers.map(|workers| format!("workers={workers}")));
-        sets.extend(
-            choices
-                .iter()
-                .filter_map(|(key, name)| Some(format!("{key}={}", (*name)?))),
-        );
         sets.extend(flag);
         let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
@@ -117,6 +113,10 @@ impl ConfigArgs {
             }
             config.data_dir = Some(dir.clone());
         }
+        let (math, code) = (&mut config.math, &mut config.code);
+        math.extraction = self.math_extraction.unwrap_or(math.extraction);
+        math.policy = self.math_policy.unwrap_or(math.policy);
+        code.extraction = self.code_extraction.unwrap_or(code.extraction);
         config.code.dir = self.sandbox_dir.clone().or(config.code.dir);
         config.cache.dir = self.cache_dir.clone().or(config.cache.dir);
         config.cache.disk &= !self.no_disk_cache;
@@ -141,20 +141,6 @@ pub(crate) fn prepared_service(
     let (service, open) = setup::with_registry(config, None, registry, stores)?;
     service.prepare(prepare::prepare_in_subprocess(config, open));
     Ok(service)
-}
-
-/// A progress bar labelled `what`, shown if stderr is a terminal.
-pub(crate) fn progress_bar(what: &'static str, length: usize) -> ProgressBar {
-    let target = if io::stderr().is_terminal() {
-        ProgressDrawTarget::stderr()
-    } else {
-        ProgressDrawTarget::hidden()
-    };
-    let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}")
-        .unwrap_or_else(|_| ProgressStyle::default_bar());
-    ProgressBar::with_draw_target(Some(length as u64), target)
-        .with_style(style)
-        .with_message(what)
 }
 
 #[cfg(test)]

@@ -1,10 +1,9 @@
 //! `rapid-verifier prepare`. If the sandbox is not built yet, every command that judges runs this in a subprocess: the compiler leaves 1.6 GB of freed memory behind, which a
 //! service would otherwise occupy for as long as it runs.
 
-use std::io::{BufRead as _, BufReader, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, BufReader, Write as _};
 use std::path::Path;
 use std::process::{Command, ExitCode, Stdio};
-use std::sync::Mutex;
 use std::time::Instant;
 
 use sandboxes::SandboxError;
@@ -16,7 +15,8 @@ use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
 
-use super::{ConfigArgs, Usage, prepared_service, print, progress_bar, say};
+use super::progress::Progress;
+use super::{ConfigArgs, Usage, prepared_service, print, say};
 
 /// Do ahead of time what the first use would wait for: compile the WebAssembly sandbox, which takes a minute or two, or run the canonical solutions of data sets
 #[derive(Debug, clap::Args)]
@@ -90,16 +90,6 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Counts of the outcomes for a data set's canonical solutions.
-#[derive(Default)]
-struct Counts {
-    cached: usize,
-    computed: usize,
-    failed: usize,
-    /// How many of the failed ones may succeed in another run.
-    retryable: usize,
-}
-
 /// Runs the canonical solutions of the data set `name`.
 fn run_solutions(
     graders: &Graders,
@@ -108,36 +98,21 @@ fn run_solutions(
     workers: usize,
 ) -> anyhow::Result<()> {
     let (started, total) = (Instant::now(), tasks.len());
-    let bar = progress_bar("preparing", total);
-    let plain = !std::io::stderr().is_terminal();
-    let counts = Mutex::new(Counts::default());
+    let progress = Progress::new(name, "solutions", 0, total);
+    let (mut cached, mut computed, mut failed, mut failed_for_now) = (0, 0, 0, 0);
     run_canonical_solutions::run(graders, tasks, workers, |index, outcome| {
-        let mut counts = counts
-            .lock()
-            .unwrap_or_else(std::sync::PoisonError::into_inner);
         match outcome {
-            Outcome::Cached => counts.cached += 1,
-            Outcome::Computed => counts.computed += 1,
+            Outcome::Cached => cached += 1,
+            Outcome::Computed => computed += 1,
             Outcome::Failed { reason, retryable } => {
-                counts.failed += 1;
-                counts.retryable += usize::from(retryable);
-                bar.suspend(|| say(&format!("{}: {reason}", tasks[index].id)));
+                failed += 1;
+                failed_for_now += usize::from(retryable);
+                progress.say(&format!("{}: {reason}", tasks[index].id));
             }
         }
-        bar.inc(1);
-        let done = counts.cached + counts.computed + counts.failed;
-        // One line for each tenth, and at most one for each task.
-        if plain && done * 10 / total > (done - 1) * 10 / total {
-            say(&format!("{name}: {done} of {total} solutions"));
-        }
+        progress.step();
     });
-    bar.finish_and_clear();
-    let Counts {
-        cached,
-        computed,
-        failed,
-        retryable,
-    } = counts.into_inner().unwrap_or_default();
+    drop(progress);
     let without = match failed {
         0 => String::new(),
         failed => format!(", {failed} without a result"),
@@ -147,8 +122,8 @@ fn run_solutions(
         started.elapsed().as_secs_f64()
     ))?;
     anyhow::ensure!(
-        retryable == 0,
-        "{retryable} of the solutions of {name} could not be run this time; run the command again"
+        failed_for_now == 0,
+        "{failed_for_now} of the solutions of {name} could not be run this time; run the command again"
     );
     Ok(())
 }

@@ -1,8 +1,6 @@
 //! `rapid-verifier score`.
 
-use std::cell::RefCell;
-use std::fs::OpenOptions;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -10,15 +8,13 @@ use datasets::Dataset;
 use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::registry::Registry;
-use verifier::score::{
-    Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples, repeated,
-};
+use verifier::score::{Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples};
 use verifier::service::Service;
 use verifier::setup;
 use verifier_api::Judgement;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepared_service, print, runtime, say};
+use super::{ConfigArgs, Usage, prepared_service, print_result, runtime, say};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -60,36 +56,6 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
-/// Fails if judgements cannot be written to `out`, or if it is one of the files that are `read`. Called before the samples are judged.
-fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
-    let refused = |reason: &str| {
-        let out = out.display();
-        Usage(format!("--out {out} {reason}; name another file"))
-    };
-    let exists = out.canonicalize();
-    if let Ok(place) = &exists {
-        if !place.is_file() {
-            return Err(refused("exists already and is not a regular file"));
-        }
-        let is_out = |path: &Path| path.canonicalize().is_ok_and(|other| other == *place);
-        if let Some((flag, _)) = read.iter().find(|(_, path)| is_out(path)) {
-            return Err(refused(&format!(
-                "is the file of {flag}, which is only read"
-            )));
-        }
-    }
-    let opened = OpenOptions::new().append(true).create(true).open(out);
-    let tried = opened.and_then(|_| match exists {
-        Ok(_) => Ok(()),
-        Err(_) => std::fs::remove_file(out),
-    });
-    tried.map_err(|error| {
-        refused(&format!(
-            "cannot be written ({error}): check that its folder exists and the disk has room"
-        ))
-    })
-}
-
 /// The service that judges its samples.
 fn service_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Service>> {
     let mut registry = Registry::default();
@@ -104,15 +70,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
-    if let Some(out) = &args.out {
-        let dataset = Path::new(&args.dataset);
-        check_out(out, &[("--samples", path), ("--dataset", dataset)])?;
-    }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let samples = read_samples(path, &dataset)?;
-    note_repeated(&samples);
     // Opened before the sandbox is built, which may take a minute.
     let (results, stored) = match &args.out {
         Some(path) => {
@@ -129,16 +90,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         TestMode::UntilFailure
     };
     let scorer = SampleScorer::new(&service, &samples, test_mode);
-    let judgements = judge(&scorer, &samples, results, stored)?;
+    let judgements = judge(&scorer, &name, &samples, results, stored)?;
     let score = Score::new(&name, &judgements, &args.k);
-    if args.json {
-        print(&(serde_json::to_string_pretty(&score)? + "\n"))?;
-    } else {
-        print(&score.table())?;
-    }
-    // If no sample could be judged, the command fails.
-    let scored = score.samples == 0 || score.masked < score.samples;
-    if !scored {
+    print_result(args.json, &score, || score.table())?;
+    if score.samples > 0 && score.masked == score.samples {
         let reason = judgements
             .iter()
             .find_map(|judgement| judgement.detail["reason"].as_str())
@@ -164,10 +119,10 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
         .into());
     }
     let service = service_of(&config, dataset)?;
-    let progress = RefCell::new(Progress::new(0, samples.len()));
-    let audited = Audit::run(&service, &name, &samples, || progress.borrow_mut().step());
+    let progress = Progress::new(&name, "programs", 0, samples.len());
+    let audited = Audit::run(&service, &name, &samples, || progress.step());
     let audit = runtime()?.block_on(audited);
-    progress.into_inner().finish();
+    drop(progress);
     if audit.unavailable.len() == audit.tasks {
         let reason = audit.unavailable.values().next();
         anyhow::bail!(
@@ -176,17 +131,14 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
             reason.map_or("", String::as_str)
         );
     }
-    if args.json {
-        print(&(serde_json::to_string_pretty(&audit)? + "\n"))?;
-    } else {
-        print(&audit.table())?;
-    }
+    print_result(args.json, &audit, || audit.table())?;
     Ok(ExitCode::SUCCESS)
 }
 
 /// Judges the samples that `results` does not have yet, and returns all judgements, including the `stored` ones.
 fn judge(
     scorer: &SampleScorer<'_>,
+    name: &str,
     samples: &[Sample],
     mut results: Option<Results>,
     stored: Vec<Judgement>,
@@ -202,7 +154,7 @@ fn judge(
             samples.len()
         ));
     }
-    let mut progress = Progress::new(done, samples.len());
+    let progress = Progress::new(name, "samples", done, samples.len());
     let mut judgements: Vec<Option<Judgement>> = stored.into_iter().map(Some).collect();
     judgements.resize(samples.len(), None);
     let store = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
@@ -210,24 +162,13 @@ fn judge(
             results.put(index, &samples[index], &judgement)?;
         }
         judgements[index] = Some(judgement);
-        progress.step();
         Ok(())
     };
-    let judged = runtime()?.block_on(scorer.judge(unjudged, store));
-    progress.finish();
-    judged?;
+    let judging = scorer.judge(unjudged, || progress.step(), store);
+    runtime()?.block_on(judging)?;
+    drop(progress);
     if let Some(results) = results {
         results.finish()?;
     }
     Ok(judgements.into_iter().flatten().collect())
-}
-
-/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
-fn note_repeated(samples: &[Sample]) {
-    if let Some((count, [first, second])) = repeated(samples) {
-        say(&format!(
-            "note: {count} of the {} samples repeat an earlier one of the same task word for word (the first: sample {second} repeats sample {first}); each counts",
-            samples.len()
-        ));
-    }
 }

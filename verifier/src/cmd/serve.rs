@@ -10,7 +10,7 @@ use tokio::net::TcpListener;
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use verifier::config::{KEYS, Listen};
 use verifier::service::serve;
-use verifier::setup::{self, Listening};
+use verifier::setup;
 
 use super::{ConfigArgs, prepare, print, runtime};
 
@@ -69,11 +69,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         toml::to_string(&config).unwrap_or_default()
     );
 
-    let Listening {
-        service,
-        addresses,
-        open,
-    } = setup::service(&config, args.token.clone())?;
+    let (service, addresses, open) = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service
         .registry()
         .datasets()
@@ -91,7 +87,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         let address = listener
             .local_addr()
             .context("the listening address is not known")?;
-        let signals = Signals::listen().context("Ctrl-C and SIGTERM cannot be listened for")?;
+        let signals = handled_signals().context("Ctrl-C and SIGTERM cannot be listened for")?;
         service
             .prepare_in_background(open)
             .context("no thread could be started to prepare the graders")?;
@@ -141,37 +137,30 @@ fn hint(kind: ErrorKind) -> &'static str {
 }
 
 /// Returns at the first Ctrl-C or SIGTERM, or, if `until_stdin_ends`, at the end of stdin. The next signal ends the process without waiting for requests.
-async fn asked_to_stop(mut signals: Signals, until_stdin_ends: bool) {
+async fn asked_to_stop(mut signals: [Signal; 2], until_stdin_ends: bool) {
     tokio::select! {
-        () = signals.next() => {}
+        () = next(&mut signals) => {}
         () = stdin_ended(), if until_stdin_ends => {}
     }
     tokio::spawn(async move {
-        signals.next().await;
+        next(&mut signals).await;
         std::process::exit(130);
     });
     tracing::info!("stopping: requests in flight are finished first; Ctrl-C again ends at once");
 }
 
-/// A handler of Ctrl-C and SIGTERM. From its creation on, the signals no longer end the process, and a signal that arrives before [`Signals::next`] is not lost.
-struct Signals {
-    pressed: Signal,
-    terminated: Signal,
+/// Handlers of Ctrl-C and SIGTERM. From now on, the signals do not end the process, and one that arrives before [`next`] is not lost.
+fn handled_signals() -> std::io::Result<[Signal; 2]> {
+    Ok([
+        signal(SignalKind::interrupt())?,
+        signal(SignalKind::terminate())?,
+    ])
 }
 
-impl Signals {
-    fn listen() -> std::io::Result<Self> {
-        Ok(Self {
-            pressed: signal(SignalKind::interrupt())?,
-            terminated: signal(SignalKind::terminate())?,
-        })
-    }
-
-    async fn next(&mut self) {
-        tokio::select! {
-            _ = self.pressed.recv() => {}
-            _ = self.terminated.recv() => {}
-        }
+async fn next([interrupt, terminate]: &mut [Signal; 2]) {
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
     }
 }
 

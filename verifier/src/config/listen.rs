@@ -8,20 +8,10 @@ use std::str::FromStr;
 use datasets::settings::{Setting, ValueKind};
 use serde::{Deserialize, Serialize};
 
-/// A host and a port.
+/// A host and a port. The host is an IP address, or a name that is looked up when the service starts. Port 0 chooses a free one.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(try_from = "String", into = "String")]
-pub enum Listen {
-    /// An IP address.
-    Address(SocketAddr),
-    /// A host name, which is looked up when the service starts.
-    Name {
-        /// `localhost`, or another host name.
-        host: String,
-        /// The port; 0 chooses a free one.
-        port: u16,
-    },
-}
+#[serde(try_from = "String")]
+pub struct Listen(String);
 
 /// The expected form, for error messages.
 const FORM: &str = "a host and a port, as in 127.0.0.1:8700, [::1]:8700 or localhost:8700";
@@ -36,10 +26,7 @@ impl Listen {
     /// # Errors
     /// If the name cannot be looked up or has no address.
     pub fn resolve(&self) -> io::Result<Vec<SocketAddr>> {
-        let mut addresses: Vec<SocketAddr> = match self {
-            Listen::Address(address) => vec![*address],
-            Listen::Name { host, port } => (host.as_str(), *port).to_socket_addrs()?.collect(),
-        };
+        let mut addresses: Vec<SocketAddr> = self.0.to_socket_addrs()?.collect();
         addresses.sort_by_key(SocketAddr::is_ipv6);
         addresses.dedup();
         if addresses.is_empty() {
@@ -50,29 +37,48 @@ impl Listen {
         }
         Ok(addresses)
     }
+
+    /// The host, without the port.
+    #[must_use]
+    pub fn host(&self) -> &str {
+        self.0.rsplit_once(':').map_or(&self.0, |(host, _)| host)
+    }
+}
+
+impl Default for Listen {
+    fn default() -> Listen {
+        Listen("127.0.0.1:8700".to_owned())
+    }
 }
 
 impl FromStr for Listen {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Listen, String> {
-        if let Ok(address) = text.parse() {
-            return Ok(Listen::Address(address));
+        Listen::try_from(text.to_owned())
+    }
+}
+
+impl TryFrom<String> for Listen {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Listen, String> {
+        let is_named = || {
+            let (host, port) = text.rsplit_once(':')?;
+            // Rust parses `+80` as a number.
+            let is_number = port.bytes().all(|byte| byte.is_ascii_digit());
+            (is_name(host) && is_number).then(|| port.parse::<u16>().ok())?
+        };
+        if text.parse::<SocketAddr>().is_ok() || is_named().is_some() {
+            return Ok(Listen(text));
         }
-        let wrong = || format!("{FORM}, is wanted");
-        let (host, port) = text.rsplit_once(':').ok_or_else(wrong)?;
-        // Rust parses `+80` as a number.
-        let port = Some(port)
-            .filter(|port| port.bytes().all(|byte| byte.is_ascii_digit()))
-            .and_then(|port| port.parse().ok())
-            .ok_or_else(wrong)?;
-        if !is_name(host) {
-            return Err(wrong());
-        }
-        Ok(Listen::Name {
-            host: host.to_owned(),
-            port,
-        })
+        Err(format!("{FORM}, is wanted"))
+    }
+}
+
+impl fmt::Display for Listen {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
     }
 }
 
@@ -93,29 +99,6 @@ fn is_name(host: &str) -> bool {
         && !last.bytes().all(|byte| byte.is_ascii_digit())
 }
 
-impl fmt::Display for Listen {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Listen::Address(address) => address.fmt(f),
-            Listen::Name { host, port } => write!(f, "{host}:{port}"),
-        }
-    }
-}
-
-impl TryFrom<String> for Listen {
-    type Error = String;
-
-    fn try_from(text: String) -> Result<Listen, String> {
-        text.parse()
-    }
-}
-
-impl From<Listen> for String {
-    fn from(listen: Listen) -> String {
-        listen.to_string()
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -132,19 +115,5 @@ mod tests {
             let error = bad.parse::<Listen>().unwrap_err();
             assert!(error.contains("localhost:8700"), "{bad}: {error}");
         }
-    }
-
-    #[test]
-    fn localhost_resolves_to_loopback_and_an_unknown_name_fails() {
-        let addresses = "localhost:8700".parse::<Listen>().unwrap().resolve();
-        let addresses = addresses.unwrap();
-        assert!(
-            addresses
-                .iter()
-                .all(|address| address.ip().is_loopback() && address.port() == 8700)
-        );
-        // RFC 6761: this name never exists.
-        let nobody = "rapid.invalid:1".parse::<Listen>().unwrap();
-        assert!(nobody.resolve().is_err());
     }
 }

@@ -30,12 +30,8 @@ const REFUSED: &str = r#"
 lisen = 1 | did you mean `listen`?
 [limits]\nitem = 1 | did you mean `limits.items`?
 queue = 1 | `queue` is a key of the section [limits]
-[maths]\nextraction = "any" | did you mean the section [math]?
-nothing = 1 | outside the sections there are listen, data_dir,
-nothing = 1 | verifier.toml: there is no key
 nothing = 1 | ; `rapid-verifier serve --help` lists the keys
 --set code.fule=1 | did you mean `code.fuel`?
---set queue=1 | such as --set limits.queue=1
 workers = "two" | `workers`
 require = ["maths"] | did you mean `math`?
 [math]\nextraction = "some" | `math.extraction`
@@ -46,7 +42,6 @@ require = ["maths"] | did you mean `math`?
 [lean]\nproject = "p"\ncommand = ["lean"] | `lean.command`
 [lean]\nbackend = "coq" | `lean.backend`
 listen = "everywhere" | `listen`
-= 1 | verifier.toml
 --set workers=9223372036854775807 | `workers`: 9223372036854775807 is out of its range; give a whole number of at least 0 and at most 1024; 0 stands for the number of cores
 --set cache.disk_bytes=1 | `cache.disk_bytes`: 1 is out of its range; give a whole number of at least
 --set limits.items=0 | `limits.items`: 0 is out of its range; give a whole number of at least
@@ -55,20 +50,11 @@ listen = "everywhere" | `listen`
 --set code.fuel=0 | `code.fuel`: 0 is out of its range; give a whole number of at least
 --set code.memory_bytes=1 | `code.memory_bytes`: 1 is out of its range; give a whole number of at least
 --set lean.seconds=18446744073709551 | `lean.seconds`: 18446744073709551 is out of its range; give a whole number of at least 1 and at most 86400
---set lean.start_seconds=9223372036854775807 | `lean.start_seconds`: 9223372036854775807 is out of its range; give a whole number of at least 1 and at most 86400
 --set lean.memory_mib=17592186044416 | `lean.memory_mib`: 17592186044416 is out of its range; give a whole number of at least 1 and at most 16777216
 --set require=["foo"] | `require`: `foo` is not a grader; the graders are math, code, lean
 --set limits.items=abc | --set limits.items=abc: `limits.items` takes a whole number of at least 1, not "abc"
---set limits.items=-1 | a whole number of at least 1, not -1
---set code.fuel=99999999999999999999 | a whole number of at most 9223372036854775807, not 99999999999999999999
 --set code.sandbox=dockr | `code.sandbox`: this version has no `dockr`; it has wasm, docker, none (did you mean `docker`?)
---set cache.disk=yes | takes true or false
---set datasets=math | takes a list of texts
---set lean.env=x | takes texts by name
---set code.backstop_seconds=long | takes a number
 --set listen=localhost | takes a host and a port
---set workers.x=1 | `workers` takes a whole number
---set limits=3 | `limits` is a section: give one of its keys, such as `limits.body_bytes`
 "#;
 
 #[test]
@@ -105,13 +91,7 @@ fn deploy_verifier_toml_explains_every_key_with_its_default() {
 }
 
 #[test]
-fn every_listed_choice_is_accepted_and_a_bare_text_is_a_text() {
-    for (path, key) in KEYS.paths() {
-        for name in key.names().unwrap_or_default() {
-            let set = format!("{path}={name}");
-            assert!(load("", &[&set]).is_ok(), "{set}");
-        }
-    }
+fn a_bare_text_is_a_text() {
     let sets = [
         "docker.image=1",
         "code.backstop_seconds=5",

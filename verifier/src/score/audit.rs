@@ -16,15 +16,12 @@ use crate::service::Service;
 const CONSTANTS: [&str; 9] = [
     "[]", "0", "''", "{}", "()", "set()", "None", "True", "False",
 ];
-/// A function that empties the arguments that can be emptied.
-const EMPTY_ARGUMENTS: &str = "
-def _rapid_empty(values):
-    for value in values:
+/// Empties the arguments that can be emptied.
+const EMPTY_ARGUMENTS: &str = "for value in [*args, *kwargs.values()]:
         if isinstance(value, bytearray):
             value[:] = b''
         elif hasattr(value, 'clear'):
-            value.clear()
-";
+            value.clear()";
 
 /// When tests that a trivial program passes are weak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -45,8 +42,7 @@ struct TrivialProgram {
     /// How to change tests that it passes.
     remedy: &'static str,
     weak_if: WeakIf,
-    /// What stands before its function.
-    before: &'static str,
+    /// What its function consists of.
     body: String,
 }
 
@@ -58,15 +54,13 @@ impl TrivialProgram {
                     does: format!("returns {value} whatever it is given"),
                     remedy: "expect more than one value",
                     weak_if: WeakIf::All,
-                    before: "",
                     body: format!("return {value}"),
                 },
                 TrivialProgram {
                     does: format!("empties its arguments and returns {value}"),
                     remedy: "compare with a literal or a copy, not with an argument that the program has had",
                     weak_if: WeakIf::More,
-                    before: EMPTY_ARGUMENTS,
-                    body: format!("_rapid_empty([*args, *kwargs.values()])\n    return {value}"),
+                    body: format!("{EMPTY_ARGUMENTS}\n    return {value}"),
                 },
             ]
         });
@@ -74,14 +68,12 @@ impl TrivialProgram {
             does: "returns an object of its own, which is unequal to everything".to_owned(),
             remedy: "compare with `==`, not with `!=` alone",
             weak_if: WeakIf::Any,
-            before: "class _Rapid:\n    pass\n",
-            body: "return _Rapid()".to_owned(),
+            body: "class Rapid:\n        pass\n    return Rapid()".to_owned(),
         };
         let raise = TrivialProgram {
             does: "raises whatever it is given".to_owned(),
             remedy: "let no exception pass for a result",
             weak_if: WeakIf::All,
-            before: "",
             body: "raise ValueError".to_owned(),
         };
         constants.chain([object, raise]).collect()
@@ -89,7 +81,7 @@ impl TrivialProgram {
 
     /// Its source, as a function or a method.
     fn source(&self, entry_point: &str) -> String {
-        let TrivialProgram { before, body, .. } = self;
+        let body = &self.body;
         let (class, name) = match method(entry_point) {
             None => (String::new(), entry_point),
             Some((class, _, name)) => (
@@ -99,7 +91,7 @@ impl TrivialProgram {
                 name,
             ),
         };
-        format!("{before}\ndef {name}(*args, **kwargs):\n    {body}\n{class}")
+        format!("def {name}(*args, **kwargs):\n    {body}\n{class}")
     }
 }
 

@@ -27,7 +27,7 @@ pub enum ResultsError {
         /// The system's error.
         source: io::Error,
     },
-    /// The file has other content, or another process is writing it.
+    /// The file cannot be opened, has other content, or is being written by another process.
     #[error("{path} {reason}; {remedy}")]
     Misnamed {
         /// The file.
@@ -61,8 +61,6 @@ pub struct Results {
     torn: Option<u64>,
     /// Number of lines in the file.
     written: usize,
-    /// Lines that wait for the lines before them.
-    waiting: BTreeMap<usize, String>,
     /// New lines that are to replace lines in the file.
     replaced: BTreeMap<usize, String>,
 }
@@ -80,12 +78,19 @@ impl Results {
             path: path.to_owned(),
             source,
         };
-        let file = OpenOptions::new()
+        let opened = OpenOptions::new()
             .create(true)
             .read(true)
             .append(true)
-            .open(path)
-            .map_err(io)?;
+            .open(path);
+        let file = opened.map_err(|error| ResultsError::Misnamed {
+            path: path.to_owned(),
+            reason: format!("cannot be written ({error})"),
+            remedy: "check that its folder exists, or name another file with --out",
+        })?;
+        if !file.metadata().map_err(io)?.is_file() {
+            return Err(ResultsError::other(path, "is not a regular file"));
+        }
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
@@ -135,13 +140,13 @@ impl Results {
             file,
             torn,
             written: stored.len(),
-            waiting: BTreeMap::new(),
             replaced: BTreeMap::new(),
         };
         Ok((results, stored))
     }
 
-    /// Writes the judgement of the sample with this index. It is in the file, and not in a buffer of this process, as soon as all judgements before it are.
+    /// Writes the judgement of the sample with this index: the first without a line, or one whose line [`Results::finish`] replaces. A new line is in the file, and not in a buffer
+    /// of this process.
     ///
     /// # Errors
     /// [`ResultsError::Io`].
@@ -160,12 +165,9 @@ impl Results {
             self.replaced.insert(index, line);
             return Ok(());
         }
-        self.waiting.insert(index, line);
-        while let Some(line) = self.waiting.remove(&self.written) {
-            let written = self.file.write_all(line.as_bytes());
-            written.map_err(|source| self.io(source))?;
-            self.written += 1;
-        }
+        let written = self.file.write_all(line.as_bytes());
+        written.map_err(|source| self.io(source))?;
+        self.written += 1;
         Ok(())
     }
 
@@ -301,33 +303,8 @@ mod tests {
             .unwrap();
     }
 
-    /// The tasks of the lines of a file.
-    fn tasks(path: &Path) -> Vec<String> {
-        let text = std::fs::read_to_string(path).unwrap();
-        let lines = text.lines().map(serde_json::from_str::<Json>);
-        lines
-            .map(|line| line.unwrap()["task"].as_str().unwrap().to_owned())
-            .collect()
-    }
-
     fn rewards(stored: &[Judgement]) -> Vec<Option<f64>> {
         stored.iter().map(|judgement| judgement.reward).collect()
-    }
-
-    #[test]
-    fn lines_are_in_the_samples_order_and_written_at_once() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("judged.jsonl");
-        let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
-        assert!(stored.is_empty());
-        put(&mut results, 2, Some(1.0));
-        assert_eq!(tasks(&path), [""; 0]);
-        put(&mut results, 0, Some(1.0));
-        assert_eq!(tasks(&path), ["sums/0"]);
-        put(&mut results, 1, Some(1.0));
-        assert_eq!(tasks(&path), ["sums/0", "sums/1", "sums/2"]);
-        let text = std::fs::read_to_string(&path).unwrap();
-        assert!(text.contains("\"completion\":\"0\"") && text.contains("\"solution\":\"1\""));
     }
 
     #[test]
@@ -372,10 +349,8 @@ mod tests {
             let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
             assert_eq!(rewards(&stored), [Some(1.0), None]);
             assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
-            put(&mut results, 3, Some(0.0));
-            put(&mut results, 2, Some(0.0));
             // The sample without a verdict gets one.
-            put(&mut results, 1, Some(0.0));
+            (1..4).for_each(|number| put(&mut results, number, Some(0.0)));
             results.finish().unwrap();
             let (_, stored) = Results::open(&path, &samples(4)).unwrap();
             assert_eq!(

@@ -1,6 +1,6 @@
 //! Reads samples: JSON Lines from a file or a pipe, plain or gzip, or EvalPlus's folder of programs.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::{Path, PathBuf};
@@ -80,22 +80,6 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
         Ok(file) => lines(&place, file, &lookup),
         Err(source) => Err(ScoreError::Io { place, source }),
     }
-}
-
-/// The number of samples that repeat an earlier sample of the same task exactly, and the numbers, from 1, of the first such pair.
-#[must_use]
-pub fn repeated(samples: &[Sample]) -> Option<(usize, [usize; 2])> {
-    let mut first_of: HashMap<(&str, &str), usize> = HashMap::new();
-    let mut repeated: Option<(usize, [usize; 2])> = None;
-    for (index, sample) in samples.iter().enumerate() {
-        let first = *first_of
-            .entry((&sample.task, &sample.completion))
-            .or_insert(index);
-        if first < index {
-            repeated.get_or_insert((0, [first + 1, index + 1])).0 += 1;
-        }
-    }
-    repeated
 }
 
 fn lines(

@@ -82,23 +82,11 @@ fn meant(prefix: &str) -> Option<&'static str> {
 
 #[cfg(test)]
 mod tests {
-    use datasets::{MathTask, Task};
-
     use super::*;
+    use crate::registry::questions;
 
     fn dataset(name: &str) -> Dataset {
-        let task = |number: usize| Task {
-            id: format!("{name}/{number}"),
-            question: "?".to_owned(),
-            spec: TaskSpec::Math(MathTask {
-                answer: "1".to_owned(),
-            }),
-        };
-        Dataset {
-            name: name.to_owned(),
-            train: vec![task(2)],
-            eval: vec![task(3), task(123)],
-        }
+        questions(name, &[2, 3, 123].map(|number| (number, "?", "1")))
     }
 
     #[test]

@@ -1,5 +1,9 @@
 //! Receives request bodies within the limits of size, time and memory, and unpacks them.
+//!
+//! tower-http has layers that limit and unpack bodies. They know no pace and no memory of all bodies together, they limit only the unpacked size, and they unpack on the threads
+//! that serve other requests, which a body that takes long to unpack would block.
 
+use std::io::Read;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -7,10 +11,10 @@ use axum::body::Body;
 use axum::http::{HeaderMap, header};
 use datasets::jsonl::GZIP;
 use datasets::loose_json;
+use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 
 use super::body_memory::BodyPermit;
-use super::gzip::{self, Coding};
 use super::hold::Hold;
 use super::pace::Pace;
 use super::sender::{Held, Sender};
@@ -23,29 +27,35 @@ const TIMEOUT: Duration = Duration::from_secs(120);
 /// How far a client may lag that sends a body.
 const LAG: Duration = Duration::from_secs(10);
 
+/// Bytes that are unpacked at a time, before memory is reserved for them.
+const CHUNK: usize = 64 << 10;
+
 /// A complete body, as it was sent.
 pub(super) struct ReceivedBody {
     bytes: Vec<u8>,
-    coding: Coding,
+    is_packed: bool,
     permit: BodyPermit,
-    held: Held,
-    service: Arc<Service>,
 }
 
-/// Receives the body of a request from `sender`.
+/// Receives the body of a request from `sender`, and parses it.
 ///
 /// # Errors
-/// If the body is too large, too slow or incomplete, if its coding is unknown, or if there is no memory for it while `hold` lasts.
-pub(super) async fn receive(
+/// If the body is too large, too slow or incomplete, if its coding is unknown, if there is no memory for it while `hold` lasts, and those of `parse`.
+pub(super) async fn read<T: Send + 'static>(
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
-) -> Result<ReceivedBody, ProblemResponse> {
-    receive_within(sender, body, hold, LAG).await
+    parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+) -> Result<T, ProblemResponse> {
+    let received = receive(sender, body, hold, LAG).await?;
+    let (service, held) = (Arc::clone(&sender.service), sender.held.clone());
+    // On a thread that serves no other requests, which a large body would block.
+    let parsed = tokio::task::spawn_blocking(move || received.parse(&service, &held, parse)).await;
+    parsed.map_err(|_| ProblemResponse::unread())?
 }
 
-/// [`receive`] with another lag.
-pub(super) async fn receive_within(
+/// Receives a body from a client that may lag so far.
+pub(super) async fn receive(
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
@@ -53,7 +63,7 @@ pub(super) async fn receive_within(
 ) -> Result<ReceivedBody, ProblemResponse> {
     let service = &sender.service;
     let limit = service.settings.limits.body_bytes;
-    let coding = gzip::coding(&sender.headers)?;
+    let declared_packed = is_declared_packed(&sender.headers)?;
     check_length(&sender.headers, limit)?;
     let mut permit = with_hold(service, hold, || service.body_memory.acquire(0)).await?;
     let mut bytes = Vec::new();
@@ -77,11 +87,10 @@ pub(super) async fn receive_within(
         bytes.extend_from_slice(&piece);
     }
     Ok(ReceivedBody {
+        // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
+        is_packed: declared_packed || bytes.starts_with(&GZIP),
         bytes,
-        coding,
         permit,
-        held: sender.held.clone(),
-        service: Arc::clone(service),
     })
 }
 
@@ -100,41 +109,23 @@ async fn with_hold<T>(
 }
 
 impl ReceivedBody {
-    /// Unpacks the body and parses it, on a thread that serves no other requests, which a large body would block. The sender holds its memory from then on.
-    ///
-    /// # Errors
-    /// If the body cannot be unpacked, if there is no memory for its values, and those of `parse`.
-    pub(super) async fn parse<T: Send + 'static>(
-        self,
-        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
+    /// Unpacks the body and parses it. The sender holds its memory from then on.
+    fn parse<T>(
+        mut self,
+        service: &Service,
+        held: &Held,
+        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse>,
     ) -> Result<T, ProblemResponse> {
-        let ReceivedBody {
-            bytes,
-            coding,
-            mut permit,
-            held,
-            service,
-        } = self;
-        tokio::task::spawn_blocking(move || {
-            let bytes = match coding {
-                // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
-                Coding::Plain if !bytes.starts_with(&GZIP) => bytes,
-                Coding::Plain | Coding::Gzip => {
-                    let limit = service.settings.limits.body_bytes;
-                    let unpacked = gzip::unpacked(&bytes[..], bytes.len(), limit, &mut permit)?;
-                    drop(bytes);
-                    permit.shrink(unpacked.len());
-                    unpacked
-                }
-            };
-            let bytes = loose_json::repaired(bytes);
-            permit.grow_for_values(&bytes)?;
-            let parsed = parse(&service, &bytes)?;
-            held.put(permit);
-            Ok(parsed)
-        })
-        .await
-        .map_err(|_| ProblemResponse::unread())?
+        if self.is_packed {
+            let (packed, limit) = (self.bytes.len(), service.settings.limits.body_bytes);
+            self.bytes = unpacked(&self.bytes[..], packed, limit, &mut self.permit)?;
+            self.permit.shrink(self.bytes.len());
+        }
+        let bytes = loose_json::repaired(self.bytes);
+        self.permit.grow_for_values(&bytes)?;
+        let parsed = parse(service, &bytes)?;
+        held.put(self.permit);
+        Ok(parsed)
     }
 }
 
@@ -147,5 +138,78 @@ fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), ProblemResponse
     match announced {
         Some(length) if length > limit => Err(ProblemResponse::too_large(limit)),
         _ => Ok(()),
+    }
+}
+
+/// Whether a request declares that its body is packed.
+fn is_declared_packed(headers: &HeaderMap) -> Result<bool, ProblemResponse> {
+    let given: Vec<_> = headers.get_all(header::CONTENT_ENCODING).iter().collect();
+    let coding = match given[..] {
+        [] => return Ok(false),
+        [coding] => String::from_utf8_lossy(coding.as_bytes()),
+        _ => return Err(ProblemResponse::unknown_coding("several of them")),
+    };
+    match coding.trim().to_ascii_lowercase().as_str() {
+        "" | "identity" => Ok(false),
+        // RFC 9110, 8.4.1.3.
+        "gzip" | "x-gzip" => Ok(true),
+        _ => Err(ProblemResponse::unknown_coding(&coding)),
+    }
+}
+
+/// Unpacks a body of `packed` bytes, up to `limit` bytes. `permit` is grown to cover both.
+fn unpacked(
+    body: impl Read,
+    packed: usize,
+    limit: usize,
+    permit: &mut BodyPermit,
+) -> Result<Vec<u8>, ProblemResponse> {
+    let mut all = Vec::new();
+    let mut decoder = MultiGzDecoder::new(body);
+    let mut piece = vec![0; CHUNK.min(limit.saturating_add(1))];
+    loop {
+        let length = decoder
+            .read(&mut piece)
+            .map_err(|error| ProblemResponse::not_gzip(&error))?;
+        if length == 0 {
+            return Ok(all);
+        }
+        if all.len() + length > limit {
+            return Err(ProblemResponse::too_large(limit));
+        }
+        permit.grow(packed + all.len() + length)?;
+        all.extend_from_slice(&piece[..length]);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use axum::response::IntoResponse as _;
+
+    use super::super::body_memory::BodyMemory;
+    use super::super::tests::gzip;
+    use super::*;
+
+    #[test]
+    fn unpacking_a_bomb_stops_at_the_limit() {
+        let bomb = gzip(&vec![0; 100 << 20]);
+        let mut permit = BodyMemory::new(1 << 20).acquire(bomb.len()).unwrap();
+        let mut rest = &bomb[..];
+        let problem = unpacked(&mut rest, bomb.len(), 1 << 20, &mut permit).unwrap_err();
+        assert_eq!(problem.into_response().status().as_u16(), 413);
+        assert!(rest.len() > bomb.len() / 2, "{}", rest.len());
+    }
+
+    #[test]
+    fn an_unpacked_body_counts_in_addition_to_the_other_bodies() {
+        let limit = 1 << 20;
+        let bodies = BodyMemory::new(limit);
+        let body = gzip(&vec![0; limit]);
+        let others: Vec<BodyPermit> = (0..3).map(|_| bodies.acquire(limit).unwrap()).collect();
+        let mut permit = bodies.acquire(body.len()).unwrap();
+        let problem = unpacked(&body[..], body.len(), limit, &mut permit).unwrap_err();
+        assert_eq!(problem.into_response().status().as_u16(), 429);
+        drop(others);
+        assert!(unpacked(&body[..], body.len(), limit, &mut permit).is_ok());
     }
 }

@@ -4,7 +4,6 @@
 //! 200 bytes once it is parsed. So the values of a body count in addition to its bytes.
 
 use std::sync::Arc;
-use std::time::Duration;
 
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
@@ -25,10 +24,6 @@ const RESERVE: u32 = 8;
 const MAX_LARGE_BODIES: usize = 4;
 /// Bytes of one unit of the semaphore.
 const UNIT: usize = 1 << 10;
-/// There is no room.
-const FULL: Full = Full {
-    retry_after: Duration::from_secs(1),
-};
 
 /// The memory for request bodies.
 pub(super) struct BodyMemory {
@@ -63,7 +58,7 @@ impl BodyMemory {
         let requested = u32::try_from(units(bytes)).unwrap_or(u32::MAX);
         let held = Arc::clone(&self.room)
             .try_acquire_many_owned(requested.min(self.all))
-            .map_err(|_| FULL)?;
+            .map_err(|_| Full::NOW)?;
         Ok(BodyPermit {
             held,
             all: self.all,
@@ -83,10 +78,10 @@ impl BodyPermit {
         let free = self.held.semaphore().available_permits() as u32;
         let is_alone = held + free >= self.all;
         if requested > self.all / SHORT && !is_alone && free < lacking + self.all / RESERVE {
-            return Err(FULL);
+            return Err(Full::NOW);
         }
         let more = Arc::clone(self.held.semaphore()).try_acquire_many_owned(lacking);
-        self.held.merge(more.map_err(|_| FULL)?);
+        self.held.merge(more.map_err(|_| Full::NOW)?);
         Ok(())
     }
 

@@ -5,7 +5,6 @@
 //! never wait for long ones. If another process that shares the cache folder runs the solution, its result is polled for.
 
 use std::collections::HashMap;
-use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
@@ -24,8 +23,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(10);
 /// The canonical solutions to be run, and the samples that wait for each.
 pub(super) struct CanonicalQueue {
     waiting: Mutex<HashMap<Key, Vec<JudgeJob>>>,
-    /// Total number of waiting samples.
-    count: AtomicUsize,
     /// Threads that run a solution to its end.
     full_runs: Pool,
     /// A thread that gives up long solutions.
@@ -37,7 +34,6 @@ impl CanonicalQueue {
     pub(super) fn new(workers: usize, samples: usize) -> std::io::Result<CanonicalQueue> {
         Ok(CanonicalQueue {
             waiting: Mutex::default(),
-            count: AtomicUsize::new(0),
             full_runs: Pool::new("solution", workers, samples)?,
             first_pass: Pool::new("solution-first", 1, samples)?,
         })
@@ -53,7 +49,7 @@ impl CanonicalQueue {
 
     /// Number of waiting samples.
     pub(super) fn waiting(&self) -> usize {
-        self.count.load(Ordering::Relaxed)
+        self.lock().values().map(Vec::len).sum()
     }
 
     /// Number of waiting samples of a client.
@@ -63,25 +59,16 @@ impl CanonicalQueue {
         jobs.filter(|job| job.lane.client == client).count()
     }
 
-    /// Drops the queued solutions that nobody waits for.
-    pub(super) fn sweep(&self) {
-        self.full_runs.sweep();
-        self.first_pass.sweep();
-    }
-
     /// Parks a sample. True if it is the first for its key.
     fn add(&self, key: Key, job: JudgeJob) -> bool {
         let mut waiting = self.lock();
         let jobs = waiting.entry(key).or_default();
         jobs.push(job);
-        self.count.fetch_add(1, Ordering::Relaxed);
         jobs.len() == 1
     }
 
     fn take(&self, key: &Key) -> Vec<JudgeJob> {
-        let jobs = self.lock().remove(key).unwrap_or_default();
-        self.count.fetch_sub(jobs.len(), Ordering::Relaxed);
-        jobs
+        self.lock().remove(key).unwrap_or_default()
     }
 
     /// Whether any sample under `key` is still wanted. Drops those that are not.
@@ -90,9 +77,7 @@ impl CanonicalQueue {
         let Some(jobs) = waiting.get_mut(key) else {
             return false;
         };
-        let before = jobs.len();
         jobs.retain_mut(Job::wanted);
-        self.count.fetch_sub(before - jobs.len(), Ordering::Relaxed);
         if jobs.is_empty() {
             waiting.remove(key);
             return false;

@@ -5,7 +5,7 @@ use std::future::poll_fn;
 use std::io::ErrorKind;
 use std::pin::pin;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use axum::Router;
@@ -25,16 +25,14 @@ use tokio::sync::watch;
 
 use super::body_memory::BodyPermit;
 use super::sender::{Held, Peer};
-use super::sockets::{Paced, Phase, Socket, Sockets};
+use super::sockets::{OpenSocket, Paced, Phase, Sockets};
 use super::{ProblemResponse, Service, app};
 use crate::pool::Full;
 
 /// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionTimeouts {
-    /// For the head of a connection's first request.
-    pub(super) first: Duration,
-    /// For the head of a later request, including the idle time before it, which hyper does not distinguish.
+    /// For the head of a request, including the idle time before it, which hyper does not distinguish.
     pub(super) head: Duration,
     /// For the rest of a body whose request is answered already, because it is refused.
     pub(super) linger: Duration,
@@ -45,7 +43,6 @@ pub(super) struct ConnectionTimeouts {
 }
 
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
-    first: Duration::from_secs(10),
     // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
     linger: Duration::from_secs(30),
@@ -57,11 +54,6 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
 /// What is answered without a place among the requests.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// What a request is answered for which there is no place.
-const NO_PLACE: Full = Full {
-    retry_after: Duration::from_secs(1),
-};
-
 /// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
 const MAX_DISCARDED: u64 = 256 << 20;
 
@@ -70,38 +62,6 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The complete requests without a response.
-#[derive(Debug, Default)]
-pub(super) struct OpenRequests {
-    count: AtomicUsize,
-    last: AtomicBool,
-}
-
-/// Counts one open request until it is dropped, after its response or when the client disconnects.
-pub(super) struct OpenRequest<'a>(&'a OpenRequests);
-
-impl OpenRequests {
-    pub(super) fn begin(&self) -> OpenRequest<'_> {
-        self.count.fetch_add(1, Ordering::SeqCst);
-        OpenRequest(self)
-    }
-
-    /// Whether they are the last, because the service is stopping.
-    pub(super) fn are_last(&self) -> bool {
-        self.last.load(Ordering::SeqCst)
-    }
-
-    fn any(&self) -> bool {
-        self.count.load(Ordering::SeqCst) > 0
-    }
-}
-
-impl Drop for OpenRequest<'_> {
-    fn drop(&mut self) {
-        self.0.count.fetch_sub(1, Ordering::SeqCst);
-    }
-}
 
 /// Serves requests until `asked_to_stop` ends. Requests that are complete by then still get their responses, however long judging takes. Incomplete ones get a few seconds.
 pub async fn serve(
@@ -137,11 +97,7 @@ pub(super) async fn serve_with(
                         Ok((stream, address)) => sockets.arrive(Peer::new(address.ip()), stream),
                         Err(error) => not_accepted(&error).await,
                     },
-                    _ = check.tick() => sockets.break_off_late(|phase| match phase {
-                        Phase::New => Some(timeouts.first),
-                        Phase::Sending => Some(timeouts.unread),
-                        _ => None,
-                    }),
+                    _ = check.tick() => sockets.break_off_unread(timeouts.unread),
                 }
             }
         };
@@ -149,32 +105,31 @@ pub(super) async fn serve_with(
             open = open => open,
             () = &mut asked_to_stop => break,
         };
+        let stream = Paced {
+            stream,
+            socket: Arc::clone(&open.socket),
+        };
         let connection = Connection {
             app: app.clone(),
-            sockets: Arc::clone(&sockets),
-            socket: Arc::clone(&open.socket),
+            open,
         };
         let (http, stopping) = (http.clone(), stopping.clone());
         tokio::spawn(async move {
-            let stream = Paced {
-                stream,
-                socket: Arc::clone(&open.socket),
-            };
             tokio::select! {
                 () = connection.serve(&http, stream, stopping, timeouts) => {}
-                () = open.socket.broken() => {}
+                () = connection.open.socket.broken() => {}
             }
         });
     }
     // From now on, new connections are refused at once.
     drop((listener, stopping));
     let _ = stop.send(());
-    service.open_requests.last.store(true, Ordering::SeqCst);
+    service.stopping.store(true, Ordering::SeqCst);
     tokio::select! {
         () = stop.closed() => {
             tracing::info!("stopped: every request that was begun has its answer");
         }
-        () = none_open(&service.open_requests, timeouts.shutdown_grace) => {
+        () = none_answered(&sockets, timeouts.shutdown_grace) => {
             tracing::info!("stopped: every complete request has its answer; clients did not complete the others");
         }
     }
@@ -183,8 +138,7 @@ pub(super) async fn serve_with(
 /// What the requests of a connection need.
 struct Connection {
     app: Router,
-    sockets: Arc<Sockets>,
-    socket: Arc<Socket>,
+    open: OpenSocket,
 }
 
 impl Connection {
@@ -205,7 +159,7 @@ impl Connection {
                     let close = HeaderValue::from_static("close");
                     answer.headers_mut().insert(CONNECTION, close);
                 }
-                self.socket.enter(Phase::Sending);
+                self.open.socket.enter(Phase::Sending);
                 Ok::<_, Infallible>(answer)
             })
         });
@@ -222,7 +176,7 @@ impl Connection {
         }
         let mut stream = connection.into_parts().io.into_inner();
         if stream.shutdown().await.is_ok() && unread.load(Ordering::SeqCst) {
-            self.socket.enter(Phase::Receiving);
+            self.open.socket.enter(Phase::Receiving);
             let mut rest = stream.take(MAX_DISCARDED);
             let _ = tokio::time::timeout(timeouts.linger, copy(&mut rest, &mut sink())).await;
         }
@@ -233,18 +187,21 @@ impl Connection {
         let is_complete = request.body().is_end_stream();
         unread.store(!is_complete, Ordering::SeqCst);
         let is_probe = is_complete && PROBES.contains(&request.uri().path());
+        let OpenSocket {
+            sockets, socket, ..
+        } = &self.open;
         let mut place = None;
         if !is_probe {
-            place = self.sockets.place(&self.socket).await;
+            place = sockets.place(socket).await;
             if place.is_none() {
-                return ProblemResponse::from(NO_PLACE).into_response();
+                return ProblemResponse::from(Full::NOW).into_response();
             }
         }
         if is_complete {
-            self.socket.enter(Phase::Answering);
+            socket.enter(Phase::Answering);
         }
         let held = Held::default();
-        request.extensions_mut().insert(self.socket.peer);
+        request.extensions_mut().insert(socket.peer);
         request.extensions_mut().insert(held.clone());
         let app = TowerToHyperService::new(self.app.clone());
         let Ok(answer) = app.call(self.watched(request, unread)).await;
@@ -257,7 +214,7 @@ impl Connection {
 
     /// The request, with a body that sets `unread` to false at its end.
     fn watched(&self, request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Request<Body> {
-        let (unread, socket) = (Arc::clone(unread), Arc::clone(&self.socket));
+        let (unread, socket) = (Arc::clone(unread), Arc::clone(&self.open.socket));
         let end = futures::stream::once(async move {
             unread.store(false, Ordering::SeqCst);
             socket.enter(Phase::Answering);
@@ -297,12 +254,12 @@ async fn not_accepted(error: &std::io::Error) {
     }
 }
 
-/// Returns once no request has been open for `grace`.
-async fn none_open(open: &OpenRequests, grace: Duration) {
+/// Returns once no complete request has waited for its answer for `grace`.
+async fn none_answered(sockets: &Sockets, grace: Duration) {
     let mut since = Instant::now();
     while since.elapsed() < grace {
         tokio::time::sleep(POLL_INTERVAL).await;
-        if open.any() {
+        if sockets.any_answering() {
             since = Instant::now();
         }
     }

@@ -1,5 +1,6 @@
 //! Holds a request that cannot be answered now, for clients that give up after a few attempts.
 
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use tokio::time::Instant;
@@ -39,7 +40,7 @@ impl Hold {
 
     /// Waits a little before another attempt. False if the time is over then, and at once if the service is stopping.
     pub(super) async fn wait(&mut self, service: &Service) -> bool {
-        if service.open_requests.are_last() {
+        if service.stopping.load(Ordering::SeqCst) {
             return false;
         }
         tokio::time::sleep_until(self.end.min(Instant::now() + self.pause)).await;

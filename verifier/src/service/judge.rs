@@ -1,13 +1,13 @@
 //! Judges items: from the cache, else through the queue. Equal items that are in flight at once are judged once.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 use std::time::{Duration, Instant};
 
 use datasets::TaskSpec;
 use sandboxes::Abandoned;
 use serde_json::Value as Json;
-use tokio::sync::oneshot;
+use tokio::sync::watch;
 use verifier_api::{Id, Judgement, Verdict};
 
 use super::Service;
@@ -19,9 +19,13 @@ use crate::grade::code::{CanonicalResult, NoVerdictYet};
 use crate::graders::Attempt;
 use crate::pool::{ClientId, Full, Job, Lane, Reservation};
 
-/// The keys that are being judged, each with the requests that wait for its verdict.
+/// The keys that are being judged. The job that judges one owns its channel, so that the requests that wait for it notice if the job is dropped.
 #[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<Key, Vec<oneshot::Sender<ItemResult>>>>);
+pub(super) struct InFlight(Mutex<HashMap<Key, Weak<Waiters>>>);
+
+/// Passes a key's result to the requests that wait for it.
+type Waiters = watch::Sender<Option<ItemResult>>;
+type Waiter = watch::Receiver<Option<ItemResult>>;
 
 /// The result for an item, and whether it came from the cache.
 #[derive(Debug, Clone)]
@@ -33,52 +37,34 @@ struct ItemResult {
 }
 
 impl InFlight {
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<Key, Vec<oneshot::Sender<ItemResult>>>> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Waiters>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a waiter for the verdict under `key`. True if it is the first, so that the item must be queued.
-    fn join(&self, key: Key) -> (oneshot::Receiver<ItemResult>, bool) {
-        let (sender, receiver) = oneshot::channel();
-        let mut waiting = self.lock();
-        let waiters = waiting.entry(key).or_default();
-        let first = waiters.is_empty();
-        waiters.push(sender);
-        (receiver, first)
+    /// Registers a waiter for the verdict under `key`. If it is the first, returns the key's channel too, and the item must be queued.
+    fn join(&self, key: Key) -> (Waiter, Option<Arc<Waiters>>) {
+        let mut keys = self.lock();
+        if let Some(waiters) = keys.get(&key).and_then(Weak::upgrade) {
+            return (waiters.subscribe(), None);
+        }
+        let waiters = Arc::new(Waiters::new(None));
+        keys.insert(key, Arc::downgrade(&waiters));
+        (waiters.subscribe(), Some(waiters))
     }
 
     /// Whether a request still waits for `key`. If none does, the key is removed.
-    fn wanted(&self, key: &Key) -> bool {
-        let mut waiting = self.lock();
-        let Some(waiters) = waiting.get_mut(key) else {
-            return false;
-        };
-        waiters.retain(|waiter| !waiter.is_closed());
-        if waiters.is_empty() {
-            waiting.remove(key);
-            return false;
+    fn wanted(&self, key: &Key, waiters: &Waiters) -> bool {
+        let mut keys = self.lock();
+        let wanted = !waiters.is_closed();
+        if !wanted {
+            keys.remove(key);
         }
-        true
+        wanted
     }
 
-    /// Whether a request still waits for `key`.
-    fn is_waited_for(&self, key: &Key) -> bool {
-        let waiting = self.lock();
-        let waiters = waiting.get(key);
-        waiters.is_some_and(|waiters| waiters.iter().any(|waiter| !waiter.is_closed()))
-    }
-
-    fn finish(&self, key: &Key, result: &ItemResult) {
-        let waiters = self.lock().remove(key).unwrap_or_default();
-        let cacheable = result.grading.reward().is_some();
-        for (index, waiter) in waiters.into_iter().enumerate() {
-            let cached = result.cached || (cacheable && index > 0);
-            // Sending fails if the waiter has gone, which does not matter.
-            let _ = waiter.send(ItemResult {
-                cached,
-                ..result.clone()
-            });
-        }
+    fn finish(&self, key: &Key, waiters: &Waiters, result: ItemResult) {
+        self.lock().remove(key);
+        waiters.send_replace(Some(result));
     }
 }
 
@@ -95,17 +81,14 @@ pub(super) struct JudgeJob {
     deferred: bool,
     /// Time that workers have spent on it.
     worker_time: Duration,
-    /// Whether the key was released. Another job may have it then, so it is not removed on drop.
-    released: bool,
+    waiters: Arc<Waiters>,
 }
 
 impl JudgeJob {
     fn grade(&self) -> Result<Grading, NoVerdictYet> {
         let JudgeJob { service, item, .. } = self;
-        let abandoned = {
-            let (service, key) = (Arc::clone(service), self.key);
-            Abandoned::new(move || !service.in_flight.is_waited_for(&key))
-        };
+        let waiters = Arc::clone(&self.waiters);
+        let abandoned = Abandoned::new(move || waiters.is_closed());
         let attempt = Attempt {
             mode: item.test_mode,
             canonical_result: self.canonical_result.as_ref(),
@@ -120,9 +103,7 @@ impl JudgeJob {
 
 impl Job for JudgeJob {
     fn wanted(&mut self) -> bool {
-        let wanted = self.service.in_flight.wanted(&self.key);
-        self.released = !wanted;
-        wanted
+        self.service.in_flight.wanted(&self.key, &self.waiters)
     }
 
     fn run(mut self: Box<Self>) {
@@ -162,50 +143,24 @@ impl Job for JudgeJob {
             cached,
             seconds: Some(self.worker_time.as_secs_f64()),
         };
-        self.service.in_flight.finish(&self.key, &result);
-        self.released = true;
-    }
-}
-
-impl Drop for JudgeJob {
-    fn drop(&mut self) {
-        if !self.released {
-            // It panicked, or the service stops. Removing the waiters closes their channels.
-            self.service.in_flight.lock().remove(&self.key);
-        }
+        let in_flight = &self.service.in_flight;
+        in_flight.finish(&self.key, &self.waiters, result);
     }
 }
 
 /// Removes a request's queued jobs if its future is dropped before the end.
-pub(super) struct CancelGuard<'a> {
-    service: &'a Service,
-    answered: bool,
-}
+pub(super) struct CancelGuard<'a>(pub(super) &'a Service);
 
-impl<'a> CancelGuard<'a> {
-    /// Watches over the jobs that a request has queued, or is about to queue.
-    pub(super) fn new(service: &'a Service) -> Self {
-        Self {
-            service,
-            answered: false,
-        }
-    }
-
+impl CancelGuard<'_> {
     /// The request has all its answers, so none of its jobs is left.
-    pub(super) fn answered(mut self) {
-        self.answered = true;
+    pub(super) fn answered(self) {
+        std::mem::forget(self);
     }
 }
 
 impl Drop for CancelGuard<'_> {
     fn drop(&mut self) {
-        if !self.answered {
-            self.service.math_pool.sweep();
-            self.service.first_pass_pool.sweep();
-            self.service.long_pool.sweep();
-            self.service.proof_pool.sweep();
-            self.service.canonical_queue.sweep();
-        }
+        self.0.pools().iter().for_each(|pool| pool.sweep());
     }
 }
 
@@ -280,7 +235,7 @@ pub async fn judge(
         (parked.waiting(), parked.waiting_of(client)),
     )?;
 
-    let guard = CancelGuard::new(service);
+    let guard = CancelGuard(service);
     let Batch { items, started } = batch;
     let mut pending = Vec::with_capacity(items.len());
     for (item, key, ready) in items {
@@ -298,17 +253,9 @@ pub async fn judge(
 
     let mut judgements = Vec::with_capacity(pending.len());
     for (id, grader, key, result) in pending {
-        let lost = |_| ItemResult {
-            grading: Grading::unavailable(
-                "the item was not judged: its grader failed, or the server is stopping",
-                true,
-            ),
-            cached: false,
-            seconds: None,
-        };
         let result = match result {
             Ok(result) => result,
-            Err(queued) => queued.await.unwrap_or_else(lost),
+            Err(queued) => queued.result().await,
         };
         let seconds = if result.cached {
             started.elapsed().as_secs_f64()
@@ -327,14 +274,34 @@ pub async fn judge(
     Ok(judgements)
 }
 
-fn enqueue(
-    service: &Arc<Service>,
-    places: &mut Reservation,
-    item: JudgeItem,
-    key: Key,
-) -> oneshot::Receiver<ItemResult> {
-    let (receiver, first) = service.in_flight.join(key);
-    if first {
+/// An item that is being judged.
+struct Queued {
+    waiter: Waiter,
+    /// Whether it is judged for an equal item.
+    shared: bool,
+}
+
+impl Queued {
+    async fn result(mut self) -> ItemResult {
+        let found = self.waiter.wait_for(Option::is_some).await;
+        let found = found.ok().and_then(|result| result.clone());
+        let mut result = found.unwrap_or_else(|| ItemResult {
+            grading: Grading::unavailable(
+                "the item was not judged: its grader failed, or the server is stopping",
+                true,
+            ),
+            cached: false,
+            seconds: None,
+        });
+        result.cached |= self.shared && result.grading.reward().is_some();
+        result
+    }
+}
+
+fn enqueue(service: &Arc<Service>, places: &mut Reservation, item: JudgeItem, key: Key) -> Queued {
+    let (waiter, first) = service.in_flight.join(key);
+    let shared = first.is_none();
+    if let Some(waiters) = first {
         places.submit(Box::new(JudgeJob {
             service: Arc::clone(service),
             item,
@@ -343,10 +310,10 @@ fn enqueue(
             canonical_result: None,
             deferred: false,
             worker_time: Duration::ZERO,
-            released: false,
+            waiters,
         }));
     }
-    receiver
+    Queued { waiter, shared }
 }
 
 fn judgement(id: Id, key: Key, result: ItemResult, seconds: f64) -> Judgement {

@@ -7,7 +7,6 @@ mod canonical_queue;
 mod compat;
 mod connections;
 mod decimal;
-mod gzip;
 mod hold;
 mod judge;
 mod openapi;
@@ -20,6 +19,8 @@ mod sockets;
 mod strangers;
 
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use axum::Router;
 use axum::middleware;
@@ -35,7 +36,6 @@ use crate::pool::Pool;
 use crate::registry::Registry;
 
 pub use auth::Token;
-pub use compat::CompatSettings;
 pub use connections::serve;
 pub(crate) use judge::no_judgement;
 pub use judge::{Batch, judge};
@@ -58,8 +58,10 @@ pub struct ServiceSettings {
     pub token: Option<Token>,
     /// Without a token, the names to which the service answers besides localhost.
     pub allowed_hosts: Vec<String>,
-    /// The routes of other projects' clients.
-    pub compat: CompatSettings,
+    /// The longest time from a request of another project's client to its answer.
+    pub compat_hold: Duration,
+    /// Whether NeMo Gym gets a masked reward 0 instead of an error.
+    pub nemo_gym_failsafe: bool,
     /// The graders' settings.
     pub graders: GraderSettings,
 }
@@ -91,8 +93,8 @@ pub struct Service {
     canonical_queue: canonical_queue::CanonicalQueue,
     in_flight: judge::InFlight,
     body_memory: body_memory::BodyMemory,
-    /// The requests that a stopping service waits for.
-    open_requests: connections::OpenRequests,
+    /// Whether the requests that are open are the last.
+    stopping: AtomicBool,
     metrics: Metrics,
 }
 
@@ -117,7 +119,7 @@ impl Service {
             cache: VerdictCache::new(settings.cache_bytes, stores.verdicts),
             in_flight: judge::InFlight::default(),
             body_memory: body_memory::BodyMemory::new(limits.body_bytes),
-            open_requests: connections::OpenRequests::default(),
+            stopping: AtomicBool::new(false),
             metrics: Metrics::default(),
             settings,
             registry,
@@ -188,16 +190,20 @@ impl Service {
         &self.graders
     }
 
-    fn gauges(&self) -> Gauges {
+    fn pools(&self) -> [&Pool; 6] {
         let [canonical_first_pass, canonical_full_runs] = self.canonical_queue.pools();
-        let pools = [
+        [
             &self.math_pool,
             &self.first_pass_pool,
             &self.long_pool,
             &self.proof_pool,
             canonical_first_pass,
             canonical_full_runs,
-        ];
+        ]
+    }
+
+    fn gauges(&self) -> Gauges {
+        let pools = self.pools();
         Gauges {
             queued: pools.iter().map(|pool| pool.load().0).sum::<usize>()
                 + self.canonical_queue.waiting(),

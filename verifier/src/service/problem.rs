@@ -5,7 +5,6 @@
 use std::any::Any;
 use std::time::Duration;
 
-use axum::body::Body;
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
 use datasets::loose_json;
@@ -278,38 +277,7 @@ impl IntoResponse for ProblemResponse {
     }
 }
 
-/// The response if a handler panicked.
-#[expect(
-    clippy::needless_pass_by_value,
-    reason = "the layer passes it by value"
-)]
-pub(super) fn panicked(panic: Box<dyn Any + Send + 'static>) -> axum::http::Response<Body> {
-    let what = panic
-        .downcast_ref::<&str>()
-        .copied()
-        .or_else(|| panic.downcast_ref::<String>().map(String::as_str))
-        .unwrap_or("no message");
-    tracing::error!("a request handler panicked: {what}");
+/// The response if a handler panicked, which the panic itself has written to stderr.
+pub(super) fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     ProblemResponse::internal().into_response()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn a_problem_shortens_what_the_client_sent() {
-        let long = "long".repeat(10_000);
-        let variant = serde_json::from_str::<verifier_api::Compare>(&format!("\"{long}\""));
-        for answer in [
-            ProblemResponse::bad(Some(1), &long, "there is no such field"),
-            ProblemResponse::bad_field(&long, "it is missing"),
-            ProblemResponse::bad_body(b"", &variant.unwrap_err()),
-            ProblemResponse::unknown_route(&long, None),
-            ProblemResponse::wrong_method(&long, &long),
-        ] {
-            let document = serde_json::to_string(answer.problem()).unwrap();
-            assert!(document.len() < 1_000, "{document}");
-        }
-    }
 }

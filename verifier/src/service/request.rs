@@ -425,14 +425,21 @@ impl<'a> Fields<'a> {
         self.remove(name).filter(|json| json.get() != "null")
     }
 
-    /// The value of a field, which is of the `expected` kind.
-    fn read<T: Deserialize<'a>>(
-        &self,
+    /// A field, which is of the `expected` kind.
+    fn need<T: Deserialize<'a>>(&mut self, name: &str, expected: &str) -> Result<T, FieldError> {
+        let json = self.take(name)?;
+        of_kind(json).ok_or_else(|| self.wrong(name, expected, json))
+    }
+
+    /// An optional field, which is of the `expected` kind.
+    fn get<T: Deserialize<'a>>(
+        &mut self,
         name: &str,
         expected: &str,
-        json: &'a RawValue,
-    ) -> Result<T, FieldError> {
-        of_kind(json).ok_or_else(|| self.wrong(name, expected, json))
+    ) -> Result<Option<T>, FieldError> {
+        let json = self.optional(name);
+        json.map(|json| of_kind(json).ok_or_else(|| self.wrong(name, expected, json)))
+            .transpose()
     }
 
     pub(super) fn id(&mut self, name: &str) -> Result<Id, FieldError> {
@@ -441,32 +448,29 @@ impl<'a> Fields<'a> {
     }
 
     pub(super) fn string(&mut self, name: &str) -> Result<String, FieldError> {
-        let json = self.take(name)?;
-        self.read(name, "a string", json)
+        self.need(name, "a string")
     }
 
     pub(super) fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
-        let json = self.optional(name);
-        json.map(|json| self.read(name, "a string", json))
-            .transpose()
+        self.get(name, "a string")
     }
 
     pub(super) fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
-        let json = self.take(name)?;
-        self.read(name, "an array", json)
+        self.need(name, "an array")
     }
 
     fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
-        let json = self.optional(name);
-        json.map_or(Ok(Vec::new()), |json| self.read(name, "an array", json))
+        Ok(self.get(name, "an array")?.unwrap_or_default())
     }
 
     /// An optional list of Python texts.
     fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
         let texts = self.list(name)?.into_iter().enumerate();
-        texts
-            .map(|(at, text)| self.read(&format!("{name}[{at}]"), "a string of Python", text))
-            .collect()
+        let text = |(at, text): (usize, &RawValue)| {
+            of_kind(text)
+                .ok_or_else(|| self.wrong(&format!("{name}[{at}]"), "a string of Python", text))
+        };
+        texts.map(text).collect()
     }
 
     /// All fields that are not parsed yet, by name.

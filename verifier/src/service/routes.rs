@@ -54,9 +54,6 @@ pub(super) async fn verify(
         ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
     })?;
     let mut hold = Hold::at_most(Duration::ZERO);
-    let body = body::receive(&sender, body, &mut hold).await?;
-    let service = &sender.service;
-    let _open = service.open_requests.begin();
     let parse = move |service: &Service, body: &[u8]| {
         let (mut refused, mut judged) = (Vec::new(), Vec::new());
         for item in request::read(body, &service.registry, &service.settings.limits)? {
@@ -74,8 +71,9 @@ pub(super) async fn verify(
         }
         Ok((refused, Batch::new(service, judged)))
     };
-    let (refused, batch) = body.parse(parse).await?;
-    let mut judged = judge(service, sender.client, batch).await?.into_iter();
+    let (refused, batch) = body::read(&sender, body, &mut hold, parse).await?;
+    let judged = judge(&sender.service, sender.client, batch).await?;
+    let mut judged = judged.into_iter();
     let results = refused
         .into_iter()
         .filter_map(|refusal| refusal.or_else(|| judged.next()))

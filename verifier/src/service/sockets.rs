@@ -7,8 +7,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -42,9 +41,7 @@ pub(super) enum Phase {
     Queued,
     /// The rest of its request's body.
     Receiving,
-    /// Its first request.
-    New,
-    /// Another request.
+    /// A request.
     Idle,
     /// Its client, which has not read all of the answer.
     Sending,
@@ -57,7 +54,6 @@ pub(super) struct Sockets {
     open: Mutex<HashMap<u64, Arc<Socket>>>,
     arrived: Mutex<VecDeque<(Peer, TcpStream)>>,
     places: Mutex<Places>,
-    warned: AtomicBool,
 }
 
 /// The places of requests.
@@ -86,7 +82,7 @@ pub(super) struct Socket {
 
 /// A connection's entry in the table, until it is dropped.
 pub(super) struct OpenSocket {
-    sockets: Arc<Sockets>,
+    pub(super) sockets: Arc<Sockets>,
     number: u64,
     pub(super) socket: Arc<Socket>,
 }
@@ -114,7 +110,6 @@ impl Sockets {
                 held: HashMap::new(),
                 waiting: VecDeque::new(),
             }),
-            warned: AtomicBool::new(false),
         })
     }
 
@@ -141,7 +136,7 @@ impl Sockets {
         drop(arrived);
         let socket = Arc::new(Socket {
             peer,
-            state: Mutex::new((Phase::New, Pace::new(Instant::now()))),
+            state: Mutex::new((Phase::Idle, Pace::new(Instant::now()))),
             broken: Notify::new(),
             refused: Notify::new(),
         });
@@ -157,9 +152,8 @@ impl Sockets {
     /// Whether as many sockets as may be wait for their clients.
     fn is_full(&self) -> bool {
         let open = lock(&self.open);
-        let answering = |socket: &&Arc<Socket>| lock(&socket.state).0 == Phase::Answering;
-        open.len() >= self.limit
-            && open.len() - open.values().filter(answering).count() >= self.limit
+        let wait = |socket: &&Arc<Socket>| !socket.is_answering();
+        open.len() >= self.limit && open.values().filter(wait).count() >= self.limit
     }
 
     /// Breaks off a connection that is in such a phase, for one of `peer`: one that lags, of a peer with at least as many; else one that takes long, of a peer with more than twice
@@ -191,20 +185,30 @@ impl Sockets {
         broken_off
     }
 
-    /// Breaks off the connections that have been in such a phase, and have lagged, for as long as `allowed` says.
-    pub(super) fn break_off_late(&self, allowed: impl Fn(Phase) -> Option<Duration>) {
+    /// Breaks off the connections whose clients lag as far as this in reading their answers.
+    pub(super) fn break_off_unread(&self, lag: Duration) {
         let now = Instant::now();
         lock(&self.open).retain(|_, socket| {
             let (phase, pace) = *lock(&socket.state);
-            let late = allowed(phase).is_some_and(|allowed| pace.lag(now) >= allowed);
-            !(late && socket.break_off())
+            !(phase == Phase::Sending && pace.lag(now) >= lag && socket.break_off())
         });
     }
 
-    /// A place for the request of `socket`. While there is none, clients whose bodies lag lose theirs. `None` if the socket is needed for another.
+    /// Whether a complete request waits for its answer.
+    pub(super) fn any_answering(&self) -> bool {
+        lock(&self.open)
+            .values()
+            .any(|socket| socket.is_answering())
+    }
+
+    /// A place for the request of `socket`: one that is free, or the next that is of all peers that wait, if its own has the fewest. While there is none, clients whose bodies lag
+    /// lose theirs. `None` if the socket is needed for another.
     pub(super) async fn place(self: &Arc<Self>, socket: &Socket) -> Option<Place> {
         socket.enter(Phase::Queued);
-        let mut place = pin!(self.next_place(socket.peer));
+        let (give, given) = oneshot::channel();
+        lock(&self.places).waiting.push_back((socket.peer, give));
+        self.give_places();
+        let mut place = pin!(given);
         loop {
             tokio::select! {
                 biased;
@@ -215,22 +219,13 @@ impl Sockets {
                 () = socket.refused.notified() => return None,
                 () = tokio::time::sleep(LAG) => {
                     self.break_off(socket.peer, |phase| phase == Phase::Receiving);
-                    if !self.warned.swap(true, Ordering::Relaxed) {
-                        tracing::warn!(
-                            "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
-                        );
-                    }
+                    static WARNED: Once = Once::new();
+                    WARNED.call_once(|| tracing::warn!(
+                        "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
+                    ));
                 }
             }
         }
-    }
-
-    /// The next place of this peer: one that is free, or the next that is of all peers that wait, if this one has the fewest.
-    fn next_place(self: &Arc<Self>, peer: Peer) -> oneshot::Receiver<Place> {
-        let (give, given) = oneshot::channel();
-        lock(&self.places).waiting.push_back((peer, give));
-        self.give_places();
-        given
     }
 
     fn give_places(self: &Arc<Self>) {
@@ -277,6 +272,10 @@ impl Socket {
     /// The connection is in this phase from now on.
     pub(super) fn enter(&self, phase: Phase) {
         *lock(&self.state) = (phase, Pace::new(Instant::now()));
+    }
+
+    fn is_answering(&self) -> bool {
+        lock(&self.state).0 == Phase::Answering
     }
 
     /// Returns once the connection shall end.

@@ -15,7 +15,6 @@ use std::time::Duration;
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::{HeaderMap, Request, StatusCode, header};
-use datasets::{Dataset, MathTask, Task, TaskSpec};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use sandboxes::lean::Lean;
@@ -25,55 +24,28 @@ use tokio::task::JoinHandle;
 use tower::ServiceExt as _;
 
 use super::*;
+use crate::config::{Config, SandboxKind};
 use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::lean::LeanGrader;
-use crate::grade::math;
 use crate::graders::no_sandbox;
+use crate::registry::questions;
+use crate::setup;
 
-/// The settings of a service without a token.
+/// The settings of a service without a token and without a sandbox of its own.
 pub(crate) fn settings() -> ServiceSettings {
-    ServiceSettings {
-        limits: RequestLimits {
-            body_bytes: 10_000,
-            items: 20,
-            queue: 20,
-        },
-        connections: 100,
-        workers: 2,
-        cache_bytes: 1 << 20,
-        token: None,
-        allowed_hosts: Vec::new(),
-        compat: CompatSettings {
-            hold: Duration::from_secs(10),
-            nemo_gym_failsafe: false,
-        },
-        graders: GraderSettings {
-            lean: crate::grade::lean::LeanSettings::default(),
-            workers: 1,
-            math: math::MathSettings::default(),
-            code: crate::grade::code::Extraction::default(),
-            limits: Limits::default(),
-            memory_pool: None,
-            expected_bytes: 1 << 20,
-            require: Vec::new(),
-        },
-    }
+    let mut config = Config::default();
+    (config.workers, config.code.sandbox) = (2, SandboxKind::None);
+    let limits = &mut config.limits;
+    (limits.body_bytes, limits.items, limits.queue) = (10_000, 20, 20);
+    (config.cache.memory_bytes, config.cache.expected_bytes) = (1 << 20, 1 << 20);
+    config.compat.hold_seconds = 10;
+    setup::settings(&config, None)
 }
 
 fn registry() -> Registry {
-    let task = Task {
-        id: "sums/1".to_owned(),
-        question: "How many blorgs are 1 blorg and 1 blorg?".to_owned(),
-        spec: TaskSpec::Math(MathTask {
-            answer: "2".to_owned(),
-        }),
-    };
+    let question = "How many blorgs are 1 blorg and 1 blorg?";
     let mut registry = Registry::default();
-    registry.add(Dataset {
-        name: "sums".to_owned(),
-        train: vec![task],
-        eval: Vec::new(),
-    });
+    registry.add(questions("sums", &[(1, question, "2")]));
     registry
 }
 

@@ -2,7 +2,7 @@
 
 use std::io::{BufRead as _, BufReader};
 use std::path::Path;
-use std::process::{Child, Command, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::time::{Duration, Instant};
 
 use datasets::fetch::{ArtifactKind, locate};
@@ -39,6 +39,23 @@ pub(crate) fn docker() -> bool {
     assert!(!required, "{stdout}");
     eprintln!("SKIPPED: {}", why.unwrap_or(&stdout));
     false
+}
+
+/// What a command has printed, and its exit code.
+pub(crate) struct CommandOutput {
+    pub(crate) code: Option<i32>,
+    pub(crate) stdout: String,
+    pub(crate) stderr: String,
+}
+
+impl From<Output> for CommandOutput {
+    fn from(output: Output) -> CommandOutput {
+        CommandOutput {
+            code: output.status.code(),
+            stdout: String::from_utf8(output.stdout).unwrap(),
+            stderr: String::from_utf8(output.stderr).unwrap(),
+        }
+    }
 }
 
 /// A service's process, which ends with the test.

@@ -163,17 +163,6 @@ fn a_folder_of_programs_is_read_by_task_and_number() {
     );
 }
 
-#[test]
-fn repeated_samples_are_counted_and_the_first_pair_is_named() {
-    let (a, b) = (sample("t/1", "a", false), sample("t/1", "b", false));
-    assert_eq!(
-        repeated(&[a.clone(), b.clone(), sample("t/2", "a", false)]),
-        None
-    );
-    let all = [a.clone(), b.clone(), b, a];
-    assert_eq!(repeated(&all), Some((2, [2, 3])));
-}
-
 proptest! {
     #[test]
     fn no_line_makes_reading_panic(line in r#"(\{|\}|\[|\]|"(task_id|task|id|completion|solution|prompt|\\ud800)"|:|,|2|null| ){0,20}"#) {

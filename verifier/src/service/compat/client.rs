@@ -10,7 +10,6 @@ use crate::grade::code::TestMode;
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
-use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
@@ -18,15 +17,6 @@ use crate::service::{JudgeItem, ProblemResponse, Service, body};
 
 /// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
 const REPETITION: Duration = Duration::from_secs(60);
-
-/// The settings of the routes of other projects' clients.
-#[derive(Debug, Clone, Copy)]
-pub struct CompatSettings {
-    /// The longest time from a request to its answer.
-    pub hold: Duration,
-    /// Whether NeMo Gym gets a masked reward 0 instead of an error.
-    pub nemo_gym_failsafe: bool,
-}
 
 /// A client.
 pub(super) struct Client {
@@ -45,33 +35,38 @@ pub(super) struct Rewarded {
 }
 
 /// The judgements of one request, or why it gets no reward.
-pub(super) type Rewards = Result<Vec<Rewarded>, String>;
+pub(super) type Rewards = Result<Vec<Rewarded>, Withheld>;
+
+/// Why a request gets no reward.
+pub(super) struct Withheld {
+    pub(super) reason: String,
+    /// Whether the request may get one later.
+    pub(super) retryable: bool,
+}
 
 impl Client {
     /// Holds a request for as long as this client waits, and the operator allows.
     pub(super) fn hold(&self, service: &Service) -> Hold {
-        Hold::at_most(self.patience.min(service.settings.compat.hold))
+        Hold::at_most(self.patience.min(service.settings.compat_hold))
     }
 
     /// Receives and parses a body. While there is no memory for it, the request is held.
     ///
     /// # Errors
     /// If the body cannot be used, and this client's refusal if there is no memory for it.
-    pub(super) async fn read<'s, T: Send + 'static>(
+    pub(super) async fn read<T: Send + 'static>(
         &self,
-        sender: &'s Sender,
+        sender: &Sender,
         body: Body,
         hold: &mut Hold,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
-    ) -> Result<(T, OpenRequest<'s>), ProblemResponse> {
+    ) -> Result<T, ProblemResponse> {
         let refused = |problem: ProblemResponse| match problem.is_full() {
             true => (self.refusal)("too many bytes of requests are in flight"),
             false => problem,
         };
-        let body = body::receive(sender, body, hold).await.map_err(refused)?;
-        let open = sender.service.open_requests.begin();
-        let parsed = body.parse(parse).await.map_err(refused)?;
-        Ok((parsed, open))
+        let parsed = body::read(sender, body, hold, parse).await;
+        parsed.map_err(refused)
     }
 
     /// Receives a body, from which `parse` makes items and what else the answer needs, and judges the items.
@@ -89,7 +84,8 @@ impl Client {
         let (rewards, rest) = self
             .judge_or_withhold(sender, body, "withheld", parse)
             .await?;
-        Ok((rewards.map_err(|reason| (self.refusal)(&reason))?, rest))
+        let refused = |withheld: Withheld| (self.refusal)(&withheld.reason);
+        Ok((rewards.map_err(refused)?, rest))
     }
 
     /// [`Client::judge`] for a client that may be told in its own form that there is no reward, which is counted as `outcome`.
@@ -104,7 +100,7 @@ impl Client {
     ) -> Result<(Rewards, T), ProblemResponse> {
         let service = &sender.service;
         let mut hold = self.hold(service);
-        let ((items, rest), _open) = self.read(sender, body, &mut hold, parse).await?;
+        let (items, rest) = self.read(sender, body, &mut hold, parse).await?;
         let count = items.len();
         let rewards = rewards(sender, items, &mut hold).await;
         match &rewards {
@@ -136,76 +132,80 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
     }
 }
 
-/// Judges items until all have a reward. The error says why they have none.
-async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
-    let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
-    let mut open: Vec<usize> = (0..items.len()).collect();
+/// Judges items until all have a reward. Those that have one already come from the cache.
+pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
     let items = Arc::new(items);
-    while !open.is_empty() {
-        let reason = match attempt(sender, &items, &open, hold).await? {
-            Err(reason) => reason,
+    loop {
+        let withheld = match attempt(sender, &items, hold).await {
+            Err(withheld) => withheld,
             Ok(judgements) => {
-                let mut reason = String::new();
-                for (place, judgement) in open.iter().zip(judgements) {
-                    match judgement.reward {
-                        Some(reward) => rewards[*place] = Some(Rewarded { reward, judgement }),
-                        None if judgement.retryable => reason = why(&judgement),
-                        None => return Err(why(&judgement)),
-                    }
+                let unjudged = judgements.iter().filter(|one| one.reward.is_none());
+                match unjudged.min_by_key(|one| one.retryable) {
+                    None => return Ok(judgements.into_iter().filter_map(rewarded).collect()),
+                    Some(one) => why(one),
                 }
-                open.retain(|place| rewards[*place].is_none());
-                reason
             }
         };
-        if !open.is_empty() && !hold.wait(&sender.service).await {
-            return Err(reason);
+        if !withheld.retryable || !hold.wait(&sender.service).await {
+            return Err(withheld);
         }
     }
-    Ok(rewards.into_iter().flatten().collect())
 }
 
-/// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
+fn rewarded(judgement: Judgement) -> Option<Rewarded> {
+    let reward = judgement.reward?;
+    Some(Rewarded { reward, judgement })
+}
+
+/// Judges items once. What takes longer than the client waits goes on for [`REPETITION`].
 async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
-    open: &[usize],
     hold: &Hold,
-) -> Result<Result<Vec<Judgement>, String>, String> {
-    let (items, open) = (Arc::clone(items), open.to_vec());
-    let items = move || open.into_iter().map(|place| items[place].clone()).collect();
-    let mut judging = Box::pin(judge_once(
-        Arc::clone(&sender.service),
-        sender.client,
-        items,
-    ));
+) -> Result<Vec<Judgement>, Withheld> {
+    let service = Arc::clone(&sender.service);
+    let mut judging = Box::pin(judge_once(service, sender.client, Arc::clone(items)));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
-        return Ok(judged);
+        return judged;
     }
     let permit = sender.held.take();
     tokio::spawn(async move {
         let _ = tokio::time::timeout(REPETITION, judging).await;
         drop(permit);
     });
-    Err("judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it".to_owned())
+    Err(later(
+        "judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it",
+    ))
 }
 
-/// Judges items once. The error says why they cannot be judged now.
-pub(super) async fn judge_once(
+/// Judges items once.
+async fn judge_once(
     service: Arc<Service>,
     client: ClientId,
-    items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
-) -> Result<Vec<Judgement>, String> {
+    items: Arc<Vec<JudgeItem>>,
+) -> Result<Vec<Judgement>, Withheld> {
     let keyed = Arc::clone(&service);
     // Computing the keys of large items would block a thread that serves other requests too.
-    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
+    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items.to_vec()))
         .await
-        .map_err(|_| "the service failed; its log says why".to_owned())?;
+        .map_err(|_| later("the service failed; its log says why"))?;
     let judged = judge(&service, client, batch).await;
-    judged.map_err(|_| "the queue is full".to_owned())
+    judged.map_err(|_| later("the queue is full"))
+}
+
+/// No reward now.
+fn later(reason: &str) -> Withheld {
+    Withheld {
+        reason: reason.to_owned(),
+        retryable: true,
+    }
 }
 
 /// Why a judgement has no reward.
-pub(super) fn why(judgement: &Judgement) -> String {
+fn why(judgement: &Judgement) -> Withheld {
     let reason = judgement.detail["reason"].as_str();
-    reason.unwrap_or("the service cannot judge").to_owned()
+    Withheld {
+        reason: reason.unwrap_or("the service cannot judge").to_owned(),
+        retryable: judgement.retryable,
+    }
 }

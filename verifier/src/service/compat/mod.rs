@@ -20,7 +20,6 @@ use axum::routing::{get, post};
 
 use super::Service;
 
-pub use client::CompatSettings;
 pub(super) use sandbox_fusion::wire as sandbox_fusion_wire;
 
 /// The routes.

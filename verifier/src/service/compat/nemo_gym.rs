@@ -13,7 +13,7 @@ use axum::body::Body;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
-use super::client::{self, Client, Rewarded};
+use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::sender::Sender;
@@ -44,7 +44,7 @@ pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, P
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
     let mut hold = CLIENT.hold(&sender.service);
-    let (id, _) = CLIENT.read(&sender, body, &mut hold, id).await?;
+    let id = CLIENT.read(&sender, body, &mut hold, id).await?;
     Ok(Json(match id {
         Some(id) => json!({ ID: id }),
         None => json!({}),
@@ -61,27 +61,20 @@ pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, Prob
         let (item, row) = item_and_row(service, body)?;
         Ok((vec![item], row))
     };
-    let (fields, mut row) = if sender.service.settings.compat.nemo_gym_failsafe {
-        let judged = CLIENT.judge_or_withhold(&sender, body, "failsafe", parse);
-        let (rewards, row) = judged.await?;
-        let fields = match rewards {
-            Ok(rewards) => reward(&rewards),
-            Err(reason) => failsafe(&reason),
-        };
-        (fields, row)
-    } else {
-        let (rewards, row) = CLIENT.judge(&sender, body, parse).await?;
-        (reward(&rewards), row)
+    let has_failsafe = sender.service.settings.nemo_gym_failsafe;
+    let outcome = if has_failsafe { "failsafe" } else { "withheld" };
+    let judged = CLIENT.judge_or_withhold(&sender, body, outcome, parse);
+    let (rewards, mut row) = judged.await?;
+    let fields = match rewards {
+        Ok(rewards) => json!({ "reward": rewards.first().map(|item| item.reward) }),
+        Err(withheld) if has_failsafe => failsafe(&withheld.reason),
+        Err(withheld) => return Err((CLIENT.refusal)(&withheld.reason)),
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
         row.insert(name.clone(), value);
     }
     Ok(Json(row))
-}
-
-fn reward(rewards: &[Rewarded]) -> Value {
-    json!({ "reward": rewards.first().map(|item| item.reward) })
 }
 
 /// What stands for a reward where the operator wants no errors: 0, with the marks by which NeMo Gym and its trainers leave the sample out.
@@ -171,7 +164,7 @@ pub(super) async fn aggregate_metrics(
         Ok(aggregate::metrics(&responses))
     };
     let mut hold = CLIENT.hold(&sender.service);
-    let (metrics, _) = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
+    let metrics = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
     Ok(Json(metrics))
 }
 

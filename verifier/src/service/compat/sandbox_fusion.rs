@@ -15,7 +15,6 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use super::client::Client;
-use crate::service::connections::OpenRequest;
 use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
@@ -76,11 +75,11 @@ fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
 }
 
 /// Reads a request's body, and returns what `make` makes of it, on the thread that parses.
-async fn read<'s, T: DeserializeOwned, U: Send + 'static>(
-    sender: &'s Sender,
+async fn read<T: DeserializeOwned, U: Send + 'static>(
+    sender: &Sender,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
-) -> Result<(U, OpenRequest<'s>), ProblemResponse> {
+) -> Result<U, ProblemResponse> {
     let parse = move |service: &Service, body: &[u8]| {
         let request = serde_json::from_slice(body)
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;
@@ -90,45 +89,33 @@ async fn read<'s, T: DeserializeOwned, U: Send + 'static>(
     CLIENT.read(sender, body, &mut hold, parse).await
 }
 
-/// Why an attempt to answer a request has failed.
-enum Obstacle {
-    /// Another attempt may succeed. The text says what is missing.
-    Wait(String),
-    /// The request itself is wrong.
-    Refused(ProblemResponse),
-}
-
-impl From<ProblemResponse> for Obstacle {
-    fn from(problem: ProblemResponse) -> Obstacle {
-        Obstacle::Refused(problem)
-    }
-}
-
-/// Attempts to answer until that succeeds, or the client is about to give up.
+/// Attempts to answer until that succeeds, or the client is about to give up. The error of an attempt says what is missing.
 ///
 /// # Errors
-/// The problem document of a wrong request, or a 504.
+/// A 504.
 async fn answer<T, F>(
     service: &Service,
-    deadline: Instant,
+    hold: &mut Hold,
     attempt: impl Fn() -> F,
 ) -> Result<T, ProblemResponse>
 where
-    F: Future<Output = Result<T, Obstacle>>,
+    F: Future<Output = Result<T, String>>,
 {
-    let mut hold = Hold::until(deadline);
     let mut missing = "the service is busy".to_owned();
     loop {
-        match timeout_at(deadline, attempt()).await {
+        match timeout_at(hold.end(), attempt()).await {
             Ok(Ok(answer)) => return Ok(answer),
-            Ok(Err(Obstacle::Refused(problem))) => return Err(problem),
-            Ok(Err(Obstacle::Wait(reason))) => missing = reason,
-            Err(_) => break,
+            Ok(Err(reason)) => missing = reason,
+            Err(_) => {}
         }
         if !hold.wait(service).await {
-            break;
+            return Err(refusal(service, &missing));
         }
     }
+}
+
+/// The answer to a request that cannot be answered in time, which is counted.
+fn refusal(service: &Service, missing: &str) -> ProblemResponse {
     CLIENT.count(service, "withheld", 1);
-    Err((CLIENT.refusal)(&missing))
+    (CLIENT.refusal)(missing)
 }

@@ -83,7 +83,8 @@ fn set_lean(service: &Service, lean: Arc<FakeLean>, is_jailed: bool) {
 /// The service that the table means.
 fn named(name: &str) -> Router {
     let mut settings = settings();
-    settings.compat.hold = Duration::from_millis(200);
+    settings.compat_hold = Duration::from_millis(200);
+    settings.allowed_hosts = vec!["verifier.example".to_owned()];
     settings.token = name.contains("token").then(|| Token::new("secret"));
     let service = service(settings);
     if name.contains("Lean") {

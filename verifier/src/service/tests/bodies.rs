@@ -22,6 +22,12 @@ async fn a_body_is_read_alike_however_it_was_written() {
         ("identity", plain.clone().into_bytes()),
         ("identity", marked.clone().into_bytes()),
         ("gzip", gzip(marked.as_bytes())),
+        (
+            "gzip",
+            [&plain[..9], "", &plain[9..]]
+                .map(|part| gzip(part.as_bytes()))
+                .concat(),
+        ),
         ("x-gzip", gzip(marked.as_bytes())),
         ("GZip", gzip(plain.as_bytes())),
         ("identity", gzip(plain.as_bytes())),
@@ -89,6 +95,52 @@ async fn a_body_with_too_many_values_is_refused_with_the_limit() {
     assert!(text.contains("more than 4194304 numbers"), "{text}");
 }
 
+#[tokio::test]
+async fn long_text_of_a_client_is_shortened_in_its_problem() {
+    let mut roomy = settings();
+    roomy.limits.body_bytes = 1 << 20;
+    let app = app(service(roomy));
+    let long = "long".repeat(10_000);
+    let item = |field: &str, value: Json| {
+        let mut item = json!({ "id": "", "task": "x/1", "completion": "" });
+        item[field] = value;
+        ("/v1/verify", json!({ "items": [item] }))
+    };
+    let code = |field: &str, value: Json| {
+        let mut code = json!({ "kind": "code", "entry_point": "f", "asserts": ["x"] });
+        code[field] = value;
+        item("task", code)
+    };
+    let label = |label: Json| {
+        (
+            "/compat/slime/rm",
+            json!({ "response": "", "label": label }),
+        )
+    };
+    for (path, body) in [
+        item("id", json!(long)),
+        item("task", json!(long)),
+        item("task", json!({ "kind": long })),
+        item(&long, json!(1)),
+        code("entry_point", json!(format!("{long}()"))),
+        code("compare", json!(long)),
+        code("tests", json!([{ "args": [{ (format!("${long}")): [] }] }])),
+        label(json!(format!("{long}/1"))),
+        label(json!(format!("sums/{long}"))),
+        label(json!({ (long.clone()): 1 })),
+        label(json!({ "kind": long })),
+        (
+            "/compat/sandbox-fusion/submit",
+            json!({ "dataset": long, "id": 1, "completion": "" }),
+        ),
+        (&format!("/{long}"), json!({})),
+    ] {
+        let (status, problem) = ask(&app, path, &body).await;
+        let length = problem.to_string().len();
+        assert!(status.is_client_error() && length < 2_000, "{problem}");
+    }
+}
+
 /// The sender of a request to a service.
 async fn sender_to(service: &Arc<Service>) -> sender::Sender {
     let (mut parts, ()) = Request::new(()).into_parts();
@@ -102,9 +154,8 @@ async fn the_values_of_a_body_count_until_its_response() {
     let zeros = format!("[0{}]", ",0".repeat(999));
     let sender = sender_to(&service).await;
     let mut hold = hold::Hold::at_most(Duration::ZERO);
-    let received = body::receive(&sender, Body::from(zeros), &mut hold);
-    let received = received.await.unwrap();
-    received.parse(|_, _| Ok(())).await.unwrap();
+    let read = body::read(&sender, Body::from(zeros), &mut hold, |_, _| Ok(()));
+    read.await.unwrap();
     // Of 40,000 bytes, 2,000 are the text's and 50,000 the values'.
     assert!(service.body_memory.acquire(0).is_err());
     drop(sender);
@@ -119,7 +170,7 @@ async fn a_body_that_does_not_arrive_is_given_up() {
     let mut hold = hold::Hold::at_most(Duration::ZERO);
     let lag = Duration::from_millis(10);
     let body = Body::from_stream(pieces);
-    let Err(problem) = body::receive_within(&sender, body, &mut hold, lag).await else {
+    let Err(problem) = body::receive(&sender, body, &mut hold, lag).await else {
         panic!("it arrived");
     };
     let status = problem.into_response().status();

@@ -4,7 +4,7 @@ use super::queue::{Gate, gated};
 use super::*;
 
 /// A task with the canonical solution `source`.
-fn task_with_solution(source: &str) -> Json {
+pub(super) fn task_with_solution(source: &str) -> Json {
     json!({ "kind": "code", "entry_point": "f", "canonical": source, "tests": [{ "args": [1] }, { "args": [3] }] })
 }
 
@@ -15,7 +15,7 @@ fn samples(task: &Json, count: usize) -> Json {
 }
 
 /// A sample each of `count` tasks, whose solutions differ in the number after `source`.
-fn tasks_with_solutions(source: &str, count: usize) -> Json {
+pub(super) fn tasks_with_solutions(source: &str, count: usize) -> Json {
     (0..count)
         .map(|n| {
             let task = task_with_solution(&format!("{source} {n}"));
@@ -43,23 +43,6 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let (_, body) = first.await.unwrap();
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_short_canonical_solution_does_not_wait_for_long_ones() {
-    let gate = Gate::shut();
-    let (service, _) = gated(&gate);
-    let app = app(Arc::clone(&service));
-    let long = verifying(&app, &tasks_with_solutions("right long", 4));
-    // Two run, and two were given up in a first pass.
-    let [first_pass, full_runs] = service.canonical_queue.pools();
-    until(|| full_runs.load() == (2, 2) && first_pass.load() == (0, 0)).await;
-    let (_, body) = verify(&app, &samples(&task_with_solution("right soon"), 2)).await;
-    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 2]));
-    assert!(!long.is_finished());
-    gate.open();
-    let (_, body) = long.await.unwrap();
-    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 4]));
 }
 
 #[tokio::test(flavor = "multi_thread")]

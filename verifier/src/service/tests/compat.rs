@@ -7,6 +7,7 @@ use proptest::prelude::*;
 use tokio::runtime::Runtime;
 
 use super::queue::{Gate, gated_with, slow};
+use super::sandbox_fusion::{RUN_CODE, of_verl};
 use super::*;
 
 const OPENRLHF: &str = "/compat/openrlhf/get_reward";
@@ -16,7 +17,7 @@ const NEMO_GYM: &str = "/compat/nemo-gym/verify";
 /// Settings with which a request is held for so long.
 fn holding(hold: Duration) -> ServiceSettings {
     let mut settings = settings();
-    settings.compat.hold = hold;
+    settings.compat_hold = hold;
     settings.limits.body_bytes = 100_000;
     settings
 }
@@ -59,7 +60,7 @@ async fn verdicts_are_shared_with_the_native_route() {
 }
 
 /// A service whose sandbox fails while `broken` is set.
-fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) {
+pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) {
     let service = service(settings);
     let broken = Arc::new(AtomicBool::new(false));
     let is_broken = Arc::clone(&broken);
@@ -119,13 +120,16 @@ async fn an_outage_gives_503_and_no_reward() {
 #[tokio::test]
 async fn a_request_is_held_until_an_outage_is_over() {
     let (app, broken) = breakable(settings());
-    let repaired = tokio::spawn(async move {
-        tokio::time::sleep(Duration::from_millis(300)).await;
-        broken.store(false, Ordering::SeqCst);
-    });
-    let answer = ask(&app, SLIME, &slime("right", &doubles())).await;
-    assert_eq!(answer, (StatusCode::OK, json!(1.0)));
-    repaired.await.unwrap();
+    let held = [
+        asking(&app, SLIME, slime("right", &doubles())),
+        asking(&app, RUN_CODE, of_verl(1.0)),
+    ];
+    tokio::time::sleep(Duration::from_millis(300)).await;
+    assert!(held.iter().all(|held| !held.is_finished()));
+    broken.store(false, Ordering::SeqCst);
+    for held in held {
+        assert_eq!(held.await.unwrap().0, StatusCode::OK);
+    }
 }
 
 #[tokio::test]
@@ -141,7 +145,7 @@ async fn a_task_that_can_never_be_judged_is_refused_at_once() {
 #[tokio::test]
 async fn the_failsafe_form_is_masked_and_counted() {
     let mut settings = holding(Duration::from_millis(100));
-    settings.compat.nemo_gym_failsafe = true;
+    settings.nemo_gym_failsafe = true;
     let (app, _) = breakable(settings);
     let row = nemo_gym("right", &doubles());
     let (status, answer) = ask(&app, NEMO_GYM, &row).await;

@@ -9,7 +9,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::queue::{Gate, gated, gated_with, slow};
+use super::queue::{Gate, gated, slow};
 use super::*;
 use crate::service::connections::{ConnectionTimeouts, serve_with};
 
@@ -17,7 +17,6 @@ use crate::service::connections::{ConnectionTimeouts, serve_with};
 const LONG: Duration = Duration::from_secs(60);
 const SHORT: Duration = Duration::from_millis(100);
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
-    first: LONG,
     head: LONG,
     linger: LONG,
     unread: LONG,
@@ -118,50 +117,20 @@ async fn an_incomplete_request_does_not_keep_a_service_from_stopping() {
 
 #[tokio::test]
 async fn a_client_that_does_not_complete_a_head_is_disconnected() {
-    for (first, head) in [(SHORT, LONG), (LONG, SHORT)] {
-        let timeouts = ConnectionTimeouts {
-            first,
-            head,
-            ..TIMEOUTS
-        };
-        let served = Served::new(&service(settings()), timeouts).await;
-        for half in ["", "POST /v1/ver"] {
-            let mut client = served.client(half).await;
-            // The connection may be closed or reset.
-            let _ = in_time(client.read_to_end(&mut Vec::new())).await;
-        }
-    }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn requests_over_the_limit_wait_and_probes_do_not() {
-    let gate = Gate::shut();
-    let one = ServiceSettings {
-        connections: 1,
-        ..settings()
+    let timeouts = ConnectionTimeouts {
+        head: SHORT,
+        ..TIMEOUTS
     };
-    let (service, _) = gated_with(one, &gate);
-    let served = Served::new(&service, TIMEOUTS).await;
-    // Eight requests for each connection.
-    let mut clients = Vec::new();
-    for n in 0..9 {
-        clients.push(served.client(&judging(&slow(n, 1))).await);
-    }
-    until(|| service.first_pass_pool.load() == (6, 2)).await;
-    tokio::time::sleep(2 * SHORT).await;
-    assert_eq!(service.first_pass_pool.load(), (6, 2));
-    for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
-        let answer = rest_for(&mut served.client(&closing(probe, "")).await).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-    }
-    gate.open();
-    for client in &mut clients {
-        let answer = rest_for(client).await;
-        assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+    let served = Served::new(&service(settings()), timeouts).await;
+    for half in ["", "POST /v1/ver"] {
+        let mut client = served.client(half).await;
+        // The connection may be closed or reset.
+        let _ = in_time(client.read_to_end(&mut Vec::new())).await;
     }
 }
 
-/// Each attack has more connections than the service, and none of them ever times out. The last two do not lag, and keep out only their own address.
+/// Each attack has more connections than the service, and none of them ever times out. A body that is announced and does not come takes no memory. The last two do not lag, and keep out only
+/// their own address.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_lag_keep_nobody_out() {
     let six = ServiceSettings {
@@ -229,48 +198,25 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
     .await;
 }
 
-#[tokio::test]
-async fn bodies_that_are_announced_and_do_not_come_take_no_memory() {
-    let service = service(settings());
-    let served = Served::new(&service, TIMEOUTS).await;
-    let mut clients = Vec::new();
-    for _ in 0..10 {
-        let announced = format!("{HEAD}content-length: 9999\r\n\r\n{{");
-        clients.push(served.client(&announced).await);
-        let chunked = format!("{HEAD}transfer-encoding: chunked\r\n\r\n1\r\n{{\r\n");
-        clients.push(served.client(&chunked).await);
-    }
-    tokio::time::sleep(SHORT).await;
-    let answer = rest_for(&mut served.client(&judging(&json!([]))).await).await;
-    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     let (service, _) = gated(&Gate::shut());
     let served = Served::new(&service, TIMEOUTS).await;
-    let busy = || {
-        let [first_pass, full_runs] = service.canonical_queue.pools();
-        let pools = [&service.first_pass_pool, first_pass, full_runs];
-        pools.iter().map(|pool| pool.load().1).sum::<usize>()
-    };
+    let busy = || service.gauges().running;
     let mut canonical = doubles();
     canonical["canonical"] = json!("endless");
     for (task, completion) in [(doubles(), "endless"), (canonical, "right")] {
         let items = json!([item("a", &task, completion)]);
         let client = served.client(&judging(&items)).await;
-        let in_state = async |running: usize| {
-            until(|| busy() == running).await;
-        };
-        in_time(in_state(1)).await;
+        in_time(until(|| busy() == 1)).await;
         tokio::time::sleep(SHORT).await;
         assert_eq!(busy(), 1);
         drop(client);
-        in_time(in_state(0)).await;
+        in_time(until(|| busy() == 0)).await;
     }
 }
 
-/// It leaves others a place, and a part of the queue.
+/// It leaves others a place, and a part of the queue, and delays no probe. What has no place waits for one: eight requests have one for each connection.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_many_requests_delays_no_other() {
     for (connections, own) in [(100, 17), (1, 7)] {
@@ -300,21 +246,27 @@ async fn a_client_with_many_requests_delays_no_other() {
         for n in 0..40 {
             clients.push(served.client(&verify(n)).await);
         }
-        let queued = async |jobs: usize| {
-            until(|| service.first_pass_pool.load().0 >= jobs).await;
-        };
-        in_time(queued(own)).await;
+        let queued = || service.first_pass_pool.load().0;
+        in_time(until(|| queued() >= own)).await;
         tokio::time::sleep(2 * SHORT).await;
-        let own = service.first_pass_pool.load().0;
+        let own = queued();
         assert!(own < 20, "{own}");
         let mut other = served.client_at("127.0.0.2:0", &verify(99)).await;
-        in_time(queued(own + 1)).await;
+        in_time(until(|| queued() > own)).await;
+        for probe in ["GET /healthz", "GET /readyz", "GET /metrics"] {
+            let answer = rest_for(&mut served.client(&closing(probe, "")).await).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
         gate.open();
         let answer = rest_for(&mut other).await;
         assert!(answer.contains("\"correct\""), "{answer}");
-        let order = order.lock().unwrap();
+        let order = order.lock().unwrap().clone();
         let turn = order.iter().position(|source| source.contains("slow 99"));
         assert!(turn <= Some(2), "{order:?}");
+        for client in clients.iter_mut().filter(|_| connections == 1) {
+            let answer = rest_for(client).await;
+            assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
+        }
     }
 }
 

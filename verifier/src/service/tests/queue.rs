@@ -4,6 +4,7 @@ use std::sync::{Condvar, Mutex};
 
 use sandboxes::lean::{Compiled, LeanError};
 
+use super::canonical_queue::{task_with_solution, tasks_with_solutions};
 use super::*;
 
 /// A gate at which programs wait until it opens.
@@ -78,24 +79,6 @@ async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_ba
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mathematics_does_not_wait_for_programs() {
-    let gate = Gate::shut();
-    let (service, _) = gated(&gate);
-    let app = app(service);
-    let first = verifying(&app, &slow(0, 10));
-    let (status, body) = tokio::time::timeout(
-        Duration::from_secs(20),
-        verify(&app, &json!([item("a", &json!("sums/1"), r"\boxed{2}")])),
-    )
-    .await
-    .unwrap();
-    assert_eq!(status, StatusCode::OK);
-    assert_eq!(results(&body, "verdict"), json!([["correct"]]));
-    gate.open();
-    first.await.unwrap();
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
@@ -111,25 +94,6 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_short_program_does_not_wait_for_long_ones() {
-    let gate = Gate::shut();
-    let (service, _) = gated(&gate);
-    let app = app(Arc::clone(&service));
-    let long: Json = (0..10)
-        .map(|n| item("s", &doubles(), &format!("right long {n}")))
-        .collect();
-    let first = verifying(&app, &long);
-    until(|| service.long_pool.load() == (8, 2)).await;
-    let (status, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
-    assert_eq!(status, StatusCode::OK);
-    assert_eq!(results(&body, "verdict"), json!([["correct"]]));
-    assert!(!first.is_finished());
-    gate.open();
-    let (_, body) = first.await.unwrap();
-    assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
-}
-
 /// A Lean that waits until the gate opens, and compiles nothing.
 struct HeldLean(Arc<Gate>);
 
@@ -140,23 +104,57 @@ impl Lean for HeldLean {
     }
 }
 
+/// Items that take long, whether they occupy their threads, and an item that does not wait for them.
+type Case = (Json, fn(&Service) -> bool, Json);
+
+/// Short work waits for no long work of its kind, and none for work of another kind.
 #[tokio::test(flavor = "multi_thread")]
-async fn a_long_program_does_not_wait_for_proofs() {
-    let (open, gate) = (Gate::shut(), Gate::shut());
-    open.open();
-    let (service, _) = gated(&open);
-    let lean = HeldLean(Arc::clone(&gate));
-    service.graders.set_lean(grader_of(Arc::new(lean)));
-    let app = app(Arc::clone(&service));
-    let task = json!({ "kind": "lean", "header": "", "statement": "theorem t : True := by" });
-    let proofs: Json = (0..4)
-        .map(|n| item("p", &task, &format!("exact h{n}")))
-        .collect();
-    let first = verifying(&app, &proofs);
-    until(|| service.proof_pool.load() == (2, 2)).await;
-    let (_, body) = verify(&app, &json!([item("a", &doubles(), "right long")])).await;
-    assert_eq!(body["results"][0]["verdict"], "correct");
-    assert!(!first.is_finished());
-    gate.open();
-    assert_eq!(first.await.unwrap().0, StatusCode::OK);
+async fn an_item_does_not_wait_for_items_that_take_long() {
+    let theorem = json!({ "kind": "lean", "header": "", "statement": "theorem t : True := by" });
+    let long = |n: usize| item("s", &doubles(), &format!("right long {n}"));
+    let proof = |n: usize| item("proof", &theorem, &format!("exact h{n}"));
+    let cases: [Case; 4] = [
+        (
+            slow(0, 10),
+            |service| service.first_pass_pool.load() == (8, 2),
+            item("a", &json!("sums/1"), r"\boxed{2}"),
+        ),
+        (
+            (0..10).map(long).collect(),
+            |service| service.long_pool.load() == (8, 2),
+            item("a", &doubles(), "right"),
+        ),
+        (
+            tasks_with_solutions("right long", 4),
+            // Two solutions run, and two were given up in a first pass.
+            |service| {
+                let [first_pass, full_runs] = service.canonical_queue.pools();
+                full_runs.load() == (2, 2) && first_pass.load() == (0, 0)
+            },
+            item("a", &task_with_solution("right soon"), "right"),
+        ),
+        (
+            (0..4).map(proof).collect(),
+            |service| service.proof_pool.load() == (2, 2),
+            long(99),
+        ),
+    ];
+    for (held, is_busy, asked) in cases {
+        let (programs, proofs) = (Gate::shut(), Gate::shut());
+        let (service, _) = gated(&programs);
+        let lean = HeldLean(Arc::clone(&proofs));
+        service.graders.set_lean(grader_of(Arc::new(lean)));
+        let app = app(Arc::clone(&service));
+        let first = verifying(&app, &held);
+        until(|| is_busy(&service)).await;
+        if held[0]["id"] == "proof" {
+            programs.open();
+        }
+        let (_, body) = verify(&app, &json!([asked])).await;
+        assert_eq!(results(&body, "verdict"), json!([["correct"]]), "{held}");
+        assert!(!first.is_finished());
+        programs.open();
+        proofs.open();
+        assert_eq!(first.await.unwrap().0, StatusCode::OK);
+    }
 }

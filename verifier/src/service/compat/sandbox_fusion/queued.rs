@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 use sandboxes::{Abandoned, SandboxError};
 use tokio::sync::oneshot;
 
-use super::Obstacle;
 use crate::pool::{ClientId, Job, Lane};
 use crate::service::Service;
 use crate::service::judge::CancelGuard;
@@ -15,7 +14,7 @@ pub(super) async fn queued<T, W>(
     service: &Arc<Service>,
     client: ClientId,
     work: W,
-) -> Result<T, Obstacle>
+) -> Result<T, String>
 where
     T: Send + 'static,
     W: Fn(bool, &Abandoned) -> Result<T, SandboxError> + Send + 'static,
@@ -23,7 +22,7 @@ where
     let mut place = service
         .first_pass_pool
         .reserve(Lane::new(client), 1)
-        .map_err(|_| Obstacle::Wait("the queue is full".to_owned()))?;
+        .map_err(|_| "the queue is full".to_owned())?;
     let (reply, answer) = oneshot::channel();
     let waits = Arc::new(());
     let job = SandboxJob {
@@ -35,16 +34,13 @@ where
         deferred: false,
     };
     place.submit(Box::new(job));
-    let guard = CancelGuard::new(service);
+    let guard = CancelGuard(service);
     let outcome = answer.await;
     guard.answered();
     drop(waits);
     match outcome {
-        Ok(Ok(done)) => Ok(done),
-        Ok(Err(error)) => Err(Obstacle::Wait(error.to_string())),
-        Err(_) => Err(Obstacle::Wait(
-            "the work in the sandbox was lost".to_owned(),
-        )),
+        Ok(done) => done.map_err(|error| error.to_string()),
+        Err(_) => Err("the work in the sandbox was lost".to_owned()),
     }
 }
 

@@ -6,14 +6,14 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
-use serde_json::Value;
 use tokio::time::Instant;
 
 use super::queued::queued;
 use super::wire::{RunCodeRequest, RunCodeResponse};
-use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
+use super::{CLIENT, answer, check_language, deadline, read, timeout};
 use crate::grade::code::ProgramRun;
 use crate::pool::ClientId;
+use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
@@ -38,10 +38,10 @@ pub(in crate::service::compat) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let ((program, until), _open) = read(&sender, body, make).await?;
+    let (program, until) = read(&sender, body, make).await?;
     let service = &sender.service;
     let attempt = || attempt(service, sender.client, &program);
-    let (run, time) = answer(service, until, attempt).await?;
+    let (run, time) = answer(service, &mut Hold::until(until), attempt).await?;
     CLIENT.count(service, "run", 1);
     Ok(Json(response(run, time)))
 }
@@ -101,12 +101,10 @@ async fn attempt(
     service: &Arc<Service>,
     client: ClientId,
     program: &Arc<ProgramRun>,
-) -> Result<(Run, Duration), Obstacle> {
+) -> Result<(Run, Duration), String> {
     let grader = service.graders.code().map_err(|unavailable| {
-        Obstacle::Wait(match &unavailable.detail["reason"] {
-            Value::String(reason) => reason.clone(),
-            _ => "code cannot be judged now".to_owned(),
-        })
+        let reason = unavailable.detail["reason"].as_str();
+        reason.unwrap_or("code cannot be judged now").to_owned()
     })?;
     let program = Arc::clone(program);
     queued(service, client, move |first_pass, abandoned| {

@@ -13,13 +13,14 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
-use super::super::client::{self, judge_once, why};
+use super::super::client::{self, Withheld, rewards};
 use super::queued::queued;
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
-use super::{CLIENT, Obstacle, answer, check_language, deadline, read, timeout};
+use super::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
+use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{JudgeItem, ProblemResponse, Service, request};
 
@@ -38,11 +39,45 @@ pub(in crate::service::compat) async fn submit(
         let until = deadline(arrival, compile, run);
         Ok((item(request, service.registry())?, until))
     };
-    let ((item, until), _open) = read(&sender, body, make).await?;
-    let service = &sender.service;
-    let attempt = || attempt(service, sender.client, &item);
-    let result = answer(service, until, attempt).await?;
-    Ok(Json(result))
+    let (item, until) = read(&sender, body, make).await?;
+    let (service, mut hold) = (&sender.service, Hold::until(until));
+    let judgement = match rewards(&sender, vec![item.clone()], &mut hold).await {
+        Ok(mut judged) => {
+            judged
+                .pop()
+                .ok_or_else(ProblemResponse::internal)?
+                .judgement
+        }
+        Err(withheld) => return Err(no_reward(service, &item, &withheld, &mut hold).await),
+    };
+    let extracted = match item.task.spec {
+        TaskSpec::Code(_) | TaskSpec::Program(_) => {
+            let attempt = || program(service, sender.client, &item);
+            answer(service, &mut hold, attempt).await?
+        }
+        TaskSpec::Math(_) | TaskSpec::Lean(_) => {
+            let extracted = judgement.detail["extracted"].as_str();
+            extracted.unwrap_or_default().to_owned()
+        }
+    };
+    CLIENT.count(service, metrics::name(judgement.verdict), 1);
+    Ok(Json(result(item.id, extracted, judgement)))
+}
+
+/// What is answered about a completion without a reward: at once if its task can never be judged; else, also while its grader cannot work, when the client is about to give up.
+async fn no_reward(
+    service: &Service,
+    item: &JudgeItem,
+    withheld: &Withheld,
+    hold: &mut Hold,
+) -> ProblemResponse {
+    let unavailable = service.graders.unavailable_grading(&item.task.spec);
+    if unavailable.is_none() && !withheld.retryable {
+        let reason = format!("the task cannot be judged: {}", withheld.reason);
+        return ProblemResponse::bad_field("id", &reason);
+    }
+    while hold.wait(service).await {}
+    refusal(service, &withheld.reason)
 }
 
 /// The completion with its task.
@@ -179,70 +214,22 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     }
 }
 
-/// Judges the completion once, and finds its program meanwhile, so that the answer waits in the queue once. If the program cannot be found now, judging goes on: the next
-/// attempt finds the verdict in the cache.
-async fn attempt(
-    service: &Arc<Service>,
-    client: ClientId,
-    item: &JudgeItem,
-) -> Result<EvalResult, Obstacle> {
-    let (judgement, program) = tokio::try_join!(judgement(service, client, item), async {
-        Ok::<_, Obstacle>(program(service, client, item).await)
-    })?;
-    let extracted = program?.unwrap_or_else(|| {
-        let extracted = judgement.detail["extracted"].as_str();
-        extracted.unwrap_or_default().to_owned()
-    });
-    CLIENT.count(service, metrics::name(judgement.verdict), 1);
-    Ok(result(item.id.clone(), extracted, judgement))
-}
-
-/// The completion's judgement, which has a reward.
-async fn judgement(
-    service: &Arc<Service>,
-    client: ClientId,
-    item: &JudgeItem,
-) -> Result<Judgement, Obstacle> {
-    let judged = item.clone();
-    let judgement = judge_once(Arc::clone(service), client, || vec![judged])
-        .await
-        .map_err(Obstacle::Wait)?
-        .pop()
-        .ok_or_else(|| Obstacle::Wait("the completion was not judged".to_owned()))?;
-    if judgement.reward.is_none() {
-        let reason = why(&judgement);
-        let grader_works = service
-            .graders
-            .unavailable_grading(&item.task.spec)
-            .is_none();
-        if grader_works && !judgement.retryable {
-            let reason = format!("the task cannot be judged: {reason}");
-            return Err(ProblemResponse::bad_field("id", &reason).into());
-        }
-        return Err(Obstacle::Wait(reason));
-    }
-    Ok(judgement)
-}
-
-/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none; `None` if the task is not about code.
+/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
 async fn program(
     service: &Arc<Service>,
     client: ClientId,
     item: &JudgeItem,
-) -> Result<Option<String>, Obstacle> {
-    if matches!(item.task.spec, TaskSpec::Math(_) | TaskSpec::Lean(_)) {
-        return Ok(None);
-    }
+) -> Result<String, String> {
     let (judging, item) = (Arc::clone(service), item.clone());
     let program = queued(service, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
-            Ok(program) => Ok(program),
-            Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(None),
+            Ok(program) => Ok(program.unwrap_or_default()),
+            Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(String::new()),
             Err(Stopped::Failed(error)) => Err(error),
         }
     });
-    Ok(Some(program.await?.unwrap_or_default()))
+    program.await
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
