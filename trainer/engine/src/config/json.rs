@@ -98,11 +98,9 @@ impl ModelConfig {
         config["use_sliding_window"] = json!(self.sliding.is_some());
         config["sliding_window"] = json!(self.sliding.as_ref().map(|sliding| sliding.window));
         // The first sliding-window layer, for readers that do not know `layer_types`.
-        let full = self.sliding.as_ref().map_or(self.num_hidden_layers, |s| {
-            let first = s.layers.iter().position(|slides| *slides);
-            first.unwrap_or(self.num_hidden_layers)
-        });
-        config["max_window_layers"] = json!(full);
+        let sliding = self.sliding.as_ref();
+        let first = sliding.and_then(|s| s.layers.iter().position(|slides| *slides));
+        config["max_window_layers"] = json!(first.unwrap_or(self.num_hidden_layers));
         config["layer_types"] = self.layer_types();
     }
 
@@ -181,7 +179,11 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
         None => hidden_size / num_attention_heads.max(1),
     };
     let rope = Rope::read(object)?;
-    let scalar = object.get("query_pre_attn_scalar");
+    // Other families have none of these numbers.
+    let gemmas = |name: &str| match family {
+        Family::Gemma3 => number(object.get(name), name),
+        _ => Ok(None),
+    };
     let config = ModelConfig {
         family,
         flags: family.flags(),
@@ -198,13 +200,9 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
         rope_theta: rope.theta,
         rope_scaling: rope.scaling,
         sliding: sliding(object, family, num_hidden_layers, rope.sliding_theta)?,
-        query_pre_attn_scalar: match family {
-            Family::Gemma3 => number(scalar, "query_pre_attn_scalar")?,
-            _ => None,
-        }
-        .unwrap_or(head_dim as f32),
-        attn_logit_softcapping: cap(object, family, "attn_logit_softcapping")?,
-        final_logit_softcapping: cap(object, family, "final_logit_softcapping")?,
+        query_pre_attn_scalar: gemmas("query_pre_attn_scalar")?.unwrap_or(head_dim as f32),
+        attn_logit_softcapping: gemmas("attn_logit_softcapping")?,
+        final_logit_softcapping: gemmas("final_logit_softcapping")?,
         tie_word_embeddings: object
             .get("tie_word_embeddings")
             .and_then(Value::as_bool)
@@ -249,14 +247,6 @@ fn reject_variants(object: &Map<String, Value>, family: Family) -> Result<(), St
         }
     }
     reject_quantised(object)
-}
-
-/// Reads a soft cap. Only Gemma's is read; other families have none.
-fn cap(object: &Map<String, Value>, family: Family, name: &str) -> Result<Option<f32>, String> {
-    match family {
-        Family::Gemma3 => number(object.get(name), name),
-        _ => Ok(None),
-    }
 }
 
 /// The layers with a sliding window, and its size.

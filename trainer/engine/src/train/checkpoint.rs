@@ -2,6 +2,7 @@
 //!
 //! Everything is written beside its destination, synchronised to disk, and renamed, so that a destination is complete or does not exist.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tempfile::NamedTempFile;
 use crate::backend::group::{LeaderState, agree, fail};
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
+use crate::file::wrong;
 use crate::model::{Model, TensorKind};
 use crate::text::Text;
 
@@ -62,23 +64,17 @@ pub(crate) fn save_model(
         .map_err(|e| io(&parent, e))?;
     let config = model.config().clone();
     let pretty = |value: &Value| format!("{value:#}\n");
-    let eos = &config.eos_token_ids;
-    let generation = json!({
-        "bos_token_id": config.bos_token_id,
-        "eos_token_id": match eos.as_slice() {
-            [] => Value::Null,
-            [one] => json!(one),
-            several => json!(several),
-        },
-        "pad_token_id": config.pad_token_id,
-    });
-    let mut files = vec![("config.json", pretty(&config.to_json(precision.torch())))];
-    if !text
-        .files()
-        .any(|(name, _)| name == "generation_config.json")
-    {
-        files.push(("generation_config.json", pretty(&generation)));
-    }
+    let json = config.to_json(precision.torch());
+    let special = ["bos_token_id", "eos_token_id", "pad_token_id"];
+    let generation: Value = special
+        .map(|name| (name, json[name].clone()))
+        .into_iter()
+        .collect();
+    // The model's own generation_config.json replaces this one.
+    let mut files = BTreeMap::from([
+        ("config.json", pretty(&json)),
+        ("generation_config.json", pretty(&generation)),
+    ]);
     files.extend(
         text.files()
             .map(|(name, content)| (name, content.to_owned())),
@@ -225,18 +221,12 @@ struct StateFile {
 
 impl StateFile {
     fn open(model: &Model, file: &Path) -> Result<Self, EngineError> {
-        let wrong = |reason: &str| EngineError::Model {
-            path: file.to_owned(),
-            reason: reason.to_owned(),
-        };
+        let wrong = |reason: &str| wrong(file, reason.to_owned());
         let tensors = SafetensorsFile::open(file)?;
-        match tensors.metadata("format") {
-            Some(FORMAT) => {}
-            _ => {
-                return Err(wrong(
-                    "is not a training state of this version; name a file that save_state wrote",
-                ));
-            }
+        if tensors.metadata("format") != Some(FORMAT) {
+            return Err(wrong(
+                "is not a training state of this version; name a file that save_state wrote",
+            ));
         }
         if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
             return Err(wrong(
@@ -300,18 +290,16 @@ struct Item {
 }
 
 fn state_items(model: &Model, moments: bool) -> Vec<Item> {
-    let kinds: &[(&str, TensorKind)] = if moments {
-        &[
-            ("weight", TensorKind::Weight),
-            ("moment1", TensorKind::Moment1),
-            ("moment2", TensorKind::Moment2),
-        ]
-    } else {
-        &[("weight", TensorKind::Weight)]
-    };
+    let kinds = [
+        ("weight", TensorKind::Weight),
+        ("moment1", TensorKind::Moment1),
+        ("moment2", TensorKind::Moment2),
+    ];
+    let stored = if moments { 3 } else { 1 };
     let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
-        kinds.iter().map(move |&(prefix, kind)| Item {
+        let kinds = kinds.into_iter().take(stored);
+        kinds.map(move |(prefix, kind)| Item {
             stored: format!("{prefix}:{name}"),
             name: name.clone(),
             kind,
