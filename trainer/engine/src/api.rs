@@ -54,16 +54,6 @@ pub struct EngineOptions {
     pub ranks: Option<Leader>,
 }
 
-impl EngineOptions {
-    /// The options for all ranks: what depends on the machine is decided by this one.
-    pub(crate) fn same_everywhere(&self) -> Self {
-        Self {
-            kernel: self.kernel.or_else(|| Some(Bf16Kernel::detect())),
-            ..self.clone()
-        }
-    }
-}
-
 /// A prompt and the completions to sample for it.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct GenerateRequest {

@@ -47,7 +47,7 @@ impl Model {
     /// Releases the buffers that only a backward pass needs, for the generation phase. Gradients and moments remain.
     pub fn release_training(&mut self) {
         if let Some(back) = self.back.take() {
-            back.release(self.decoder.backend.as_mut());
+            back.all.release(self.decoder.backend.as_mut());
         }
         if let Some(saved) = self.saved.take() {
             saved.release(self.decoder.backend.as_mut());
@@ -61,7 +61,7 @@ impl Model {
                 return Ok(back);
             }
             self.back = None;
-            back.release(self.decoder.backend.as_mut());
+            back.all.release(self.decoder.backend.as_mut());
         }
         let widths = self.decoder.widths;
         let back = BackwardWorkspace::plan(self.decoder.backend.as_mut(), widths, tokens)?;

@@ -2,7 +2,7 @@
 
 use crate::backend::Buf;
 use crate::model::Model;
-use crate::model::workspace::{BlockActivations, PerDtype, Widths};
+use crate::model::workspace::{BlockActivations, Cutter, PerDtype, Widths};
 
 /// Parts begin on a cache line; in elements.
 const ALIGN: usize = 16;
@@ -93,7 +93,9 @@ impl ActivationPlan {
         let tokens = self.tokens[pack];
         let size = BlockActivations::len(self.widths, tokens);
         let acts = offsets.acts.iter().map(|offset| {
-            offset.map(|offset| BlockActivations::cut(buf.at(offset, size), self.widths, tokens))
+            offset.map(|offset| {
+                BlockActivations::cut(&mut Cutter::of(buf.at(offset, size)), self.widths, tokens)
+            })
         });
         Some(SavedActivations {
             inputs: self.inputs(buf, offsets.inputs, tokens),
@@ -124,7 +126,7 @@ fn stride(widths: Widths, tokens: usize) -> usize {
 
 /// Maximum number of tokens of one of the model's packs: what is set, or else what its device determines.
 pub(super) fn pack_tokens(model: &Model) -> usize {
-    model.pack_tokens().unwrap_or_else(|| {
+    model.pack_tokens.unwrap_or_else(|| {
         default_pack_tokens(
             model.training_defaults().pack_tokens,
             model.decoder.widths,

@@ -18,19 +18,15 @@ use crate::model::Model;
 /// The weights are compared in this many parts, one after each update.
 const COMPARED_PARTS: usize = 16;
 
-/// Completes the numbers of all completions: each rank has computed those of its range, if nothing failed.
+/// Completes the numbers of all completions: each rank has computed those of its range.
 pub(super) fn gather_stats(
     ranks: &dyn group::Group,
-    stats: Result<Vec<TokenStats>, EngineError>,
+    mut stats: Vec<TokenStats>,
     completions: &[Range<usize>],
 ) -> Result<Vec<TokenStats>, EngineError> {
     if ranks.size() == 1 {
-        return stats;
+        return Ok(stats);
     }
-    let mut stats = match stats {
-        Ok(stats) => stats,
-        Err(error) => return Err(group::fail(ranks, error)),
-    };
     let own = &stats[completions[ranks.rank()].clone()];
     let numbers = own.iter().flat_map(|s| s.logp.iter().chain(&s.entropy));
     let numbers: Vec<f32> = numbers.copied().collect();
@@ -308,15 +304,6 @@ mod tests {
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 128, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "tie_word_embeddings": false, "eos_token_id": 256}"#;
-    const ADAMW: AdamW = AdamW {
-        lr: 1e-3,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
-
     /// One rank's part of an update, of which it returns the gradient's norm. The device of rank 1 fails after some reads.
     fn updated(
         ranks: &Arc<dyn group::Group>,
@@ -342,7 +329,7 @@ mod tests {
             Ok(ones.collect())
         });
         counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
-        let updated = step(&mut model, &groups, 1.0, objective, &ADAMW);
+        let updated = step(&mut model, &groups, 1.0, objective, &AdamW::new(1e-3));
         // An error leaves the ranks together, and the model of all of them torn or of none.
         let (rank, torn) = (ranks.rank() as u8, u8::from(model.torn));
         let told = ranks.all_gather(&[rank, torn]).unwrap();

@@ -17,7 +17,7 @@ use crate::backend::{Buf, group};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::backward::GradientTarget;
+use crate::model::backward::{BackwardPass, GradientTarget};
 use crate::model::forward::Keys;
 use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
@@ -151,7 +151,8 @@ pub fn score(
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let packs = 0..mini_batch.packing.packs.len();
     let forward = { packs }.try_for_each(|number| mini_batch.forward(model, number, None));
-    mini_batch.all_stats(model, forward)
+    let ((), stats) = mini_batch.all_stats(model, forward)?;
+    Ok(stats)
 }
 
 /// Maximum number of elements of a gradient that are added at a time, as one row: GPU kernels count a row's elements with 32 bits.
@@ -260,19 +261,15 @@ impl MiniBatch {
         &mut self,
         model: &mut Model,
     ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
-        let plan = self.plan_of(model, 0..self.packing.packs.len());
-        let (buffer, forward) = match model.saved_buffer(plan.len) {
-            Err(error) => (None, Err(error)),
-            Ok(buffer) => {
-                let mut packs = 0..self.packing.packs.len();
-                let forward = packs.try_for_each(|number| {
-                    self.forward(model, number, plan.saved(buffer, number).as_ref())
-                });
-                (Some(buffer), forward)
+        let packs = 0..self.packing.packs.len();
+        let plan = self.plan_of(model, packs.clone());
+        let forward = model.saved_buffer(plan.len).and_then(|buffer| {
+            for number in packs {
+                self.forward(model, number, plan.saved(buffer, number).as_ref())?;
             }
-        };
-        let stats = self.all_stats(model, forward)?;
-        let buffer = buffer.ok_or(EngineError::Stopped)?;
+            Ok(buffer)
+        });
+        let (buffer, stats) = self.all_stats(model, forward)?;
         Ok((plan, buffer, stats))
     }
 
@@ -304,31 +301,31 @@ impl MiniBatch {
                     self.recompute(model, number, &dlogp, gradient)?;
                     continue;
                 }
-                let (saved, complete) = match plan.saved(buffer, number) {
-                    Some(saved) => (saved, true),
-                    None => (plan.recomputed(buffer, number), false),
+                let saved = match plan.saved(buffer, number) {
+                    Some(saved) => saved,
+                    None => {
+                        let saved = plan.recomputed(buffer, number);
+                        self.forward_blocks(model, number, Some(&saved))?;
+                        saved
+                    }
                 };
-                if !complete {
-                    self.forward_blocks(model, number, Some(&saved))?;
-                }
                 self.backward(model, number, &saved, &dlogp, gradient)?;
             }
             Ok(())
         })
     }
 
-    /// The statistics of all completions, those that other ranks have computed included, if the forward passes succeeded.
-    fn all_stats(
+    /// The statistics of all completions, those that other ranks have computed included, if the forward passes of all ranks succeeded; and their result here.
+    fn all_stats<T>(
         &mut self,
         model: &Model,
-        forward: Result<(), EngineError>,
-    ) -> Result<Vec<TokenStats>, EngineError> {
-        let stats = forward.map(|()| std::mem::take(&mut self.stats));
-        exchange::gather_stats(
-            model.sharing.ranks.as_ref(),
-            stats,
-            &self.packing.completions,
-        )
+        forward: Result<T, EngineError>,
+    ) -> Result<(T, Vec<TokenStats>), EngineError> {
+        let ranks = model.sharing.ranks.as_ref();
+        let done = forward.map_err(|error| group::fail(ranks, error))?;
+        let stats = std::mem::take(&mut self.stats);
+        let stats = exchange::gather_stats(ranks, stats, &self.packing.completions)?;
+        Ok((done, stats))
     }
 
     /// Forward pass of a pack with its head. Writes the statistics to `stats`.
@@ -423,6 +420,12 @@ impl MiniBatch {
         let back = model.back(tokens)?;
         let gradient = model.gradient_target(gradient);
         let work = &self.work;
+        let pass = BackwardPass {
+            tokens,
+            work,
+            back: &back,
+            gradient,
+        };
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, tokens)?;
         decoder.rotations(work);
@@ -430,26 +433,15 @@ impl MiniBatch {
         let dx = back.dx.at(0, tokens * width);
         decoder.backend.zero(dx);
         let layers = decoder.layout.blocks.len();
-        decoder.log_probs_backward(
-            work,
-            &back,
-            saved.inputs[layers],
-            &pack.rows,
-            &pack.targets,
-            dlogp,
-            self.temperature,
-            gradient,
-        );
+        let (x, temperature) = (saved.inputs[layers], self.temperature);
+        decoder.log_probs_backward(pass, x, &pack.rows, &pack.targets, dlogp, temperature);
         for layer in (0..layers).rev() {
             let input = saved.inputs[layer];
-            let acts = match saved.acts[layer] {
-                Some(acts) => acts,
-                None => {
-                    decoder.block_inside(layer, tokens, input, &work.acts, Keys::Own, work);
-                    work.acts
-                }
-            };
-            decoder.block_backward(layer, tokens, input, &acts, work, &back, gradient);
+            let acts = saved.acts[layer].unwrap_or_else(|| {
+                decoder.block_inside(layer, tokens, input, &work.acts, Keys::Own, work);
+                work.acts
+            });
+            decoder.block_backward(layer, input, &acts, pass);
         }
         if let GradientTarget::Weights(gradient) = gradient {
             let dtable = decoder.layout.embedding.within(gradient);

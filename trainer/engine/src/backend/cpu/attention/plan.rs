@@ -286,11 +286,7 @@ mod tests {
     }
 
     fn span(q_start: usize, q_len: usize, kv: &[(usize, usize)]) -> Span {
-        Span {
-            q_start,
-            q_len,
-            kv: kv.to_vec().into(),
-        }
+        Span::new(q_start, q_len, kv.to_vec())
     }
 
     #[test]
