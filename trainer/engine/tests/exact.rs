@@ -119,23 +119,13 @@ fn generate(
                 batch.rows.push(s.rows.row(position, &mut free));
             }
             s.rows.ranges(end, joined, &mut kv);
-            batch.spans.push(Span {
-                q_start,
-                q_len: count,
-                kv: kv.into(),
-            });
+            batch.spans.push(Span::new(q_start, count, kv));
             s.computed = end;
             let mut draw = |sample: usize, index: usize| {
                 rows.push(q_start + count - 1);
                 origins.push(sample);
-                draws.push(Draw::new(
-                    Sampling {
-                        temperature: TEMPERATURE,
-                        ..Sampling::default()
-                    },
-                    sample as u64,
-                    index as u64,
-                ));
+                let sampling = Sampling::at(TEMPERATURE);
+                draws.push(Draw::new(sampling, sample as u64, index as u64));
             };
             if prompt.is_some() {
                 draw(number, end);
@@ -241,10 +231,7 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
             GenerateRequest {
                 prompt: prompt.into(),
                 seeds: (0..1 + number % 3).map(|s| 100 * number + s).collect(),
-                sampling: Sampling {
-                    temperature: TEMPERATURE,
-                    ..Sampling::default()
-                },
+                sampling: Sampling::at(TEMPERATURE),
                 max_tokens: 1 + random.below(40),
                 ..GenerateRequest::default()
             }

@@ -1,16 +1,16 @@
-//! Real weights: the engine's likeliest tokens are those of candle, which reads the same files independently.
+//! Gemma 3's real weights: the engine's likeliest tokens are those of candle, whose weights this test reads from the same file independently.
 
 use crate::fetched;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs::File;
-use std::io::{BufReader, Cursor};
+use std::io::BufReader;
 use std::path::Path;
 
-use candle_core::quantized::{GgmlDType, QTensor, gguf_file};
+use candle_core::quantized::gguf_file;
 use candle_core::{DType, Device as CandleDevice, Tensor};
 use candle_nn::{Activation, VarBuilder};
-use candle_transformers::models::{gemma3, quantized_llama};
+use candle_transformers::models::gemma3;
 use engine::{Device, Engine, EngineOptions, GenerateRequest, Sampling};
 
 /// If the two best logits differ by less than this, two correct implementations may order them differently.
@@ -38,114 +38,16 @@ const PROMPTS: [&str; 16] = [
     "水は摂氏百度で沸騰し、零度で凍る。",
 ];
 
-fn open(folder: &Path) -> Engine {
-    let options = EngineOptions {
-        device: Device::Cpu,
-        ..EngineOptions::default()
-    };
-    Engine::open(folder, options).unwrap()
-}
-
-/// The only GGUF file in a model's folder.
-fn gguf(folder: &Path) -> (gguf_file::Content, BufReader<File>) {
-    let mut files = std::fs::read_dir(folder).unwrap();
-    let path = files
-        .find_map(|entry| {
-            let path = entry.unwrap().path();
-            (path.extension()? == "gguf").then_some(path)
-        })
-        .unwrap();
-    let mut reader = BufReader::new(File::open(path).unwrap());
-    (gguf_file::Content::read(&mut reader).unwrap(), reader)
-}
-
-/// Compares the engine's likeliest continuations with candle's logits along them.
-fn compare(engine: &Engine, mut candle: impl FnMut(&Tensor, usize) -> Tensor) {
-    let prompts = PROMPTS.map(|text| {
-        let mut tokens = engine.encode(text, true).unwrap();
-        assert!(tokens.len() >= PROMPT, "{text}: {} tokens", tokens.len());
-        tokens.truncate(PROMPT);
-        tokens
-    });
-    let requests = prompts.clone().map(|prompt| GenerateRequest {
-        prompt: prompt.into(),
-        seeds: vec![0],
-        sampling: Sampling::greedy(),
-        max_tokens: TOKENS,
-        ..GenerateRequest::default()
-    });
-    let completions = engine.generate(requests.to_vec()).into_iter();
-    let ours: BTreeMap<usize, Vec<u32>> = completions
-        .map(|completion| completion.map(|c| (c.request, c.tokens)).unwrap())
-        .collect();
-    assert!(ours.len() == PROMPTS.len() && ours.values().all(|t| t.len() == TOKENS));
-
-    let batch = |columns: Vec<Vec<u32>>| Tensor::new(columns, &CandleDevice::Cpu).unwrap();
-    let mut ties = 0;
-    let mut done = 0;
-    for t in 0..TOKENS {
-        let input = match t {
-            0 => batch(prompts.to_vec()),
-            _ => batch(ours.values().map(|tokens| vec![tokens[t - 1]]).collect()),
-        };
-        let new = input.dim(1).unwrap();
-        let logits = candle(&input, done);
-        done += new;
-        let rows: Vec<Vec<f32>> = logits.to_vec2().unwrap();
-        for (row, (request, tokens)) in rows.iter().zip(&ours) {
-            let best = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
-            let gap = best - row[tokens[t] as usize];
-            assert!(
-                gap <= TIE,
-                "{:?}: token {t} is {}, {gap} below the likeliest",
-                PROMPTS[*request],
-                tokens[t]
-            );
-            ties += usize::from(gap > 0.0);
-        }
-    }
-    println!("{} tokens, {ties} of them ties", TOKENS * PROMPTS.len());
-}
-
-#[test]
-fn smollm2s_likeliest_tokens_match_candles() {
-    let Some(folder) = fetched::smollm2() else {
-        return;
-    };
-    // candle's quantised products round activations. With dequantised blocks it computes in f32.
-    let (content, mut reader) = gguf(&folder);
-    let expanded: Vec<(String, QTensor)> = content
-        .tensor_infos
-        .keys()
-        .map(|name| {
-            let tensor = content.tensor(&mut reader, name, &CandleDevice::Cpu);
-            let values = tensor.unwrap().dequantize(&CandleDevice::Cpu).unwrap();
-            let values = QTensor::quantize(&values, GgmlDType::F32).unwrap();
-            (name.clone(), values)
-        })
-        .collect();
-    let metadata: Vec<_> = content
-        .metadata
-        .iter()
-        .map(|(k, v)| (k.as_str(), v))
-        .collect();
-    let tensors: Vec<_> = expanded.iter().map(|(k, v)| (k.as_str(), v)).collect();
-    let mut file = Cursor::new(Vec::new());
-    gguf_file::write(&mut file, &metadata, &tensors).unwrap();
-    drop(expanded);
-    file.set_position(0);
-    let content = gguf_file::Content::read(&mut file).unwrap();
-    let mut model =
-        quantized_llama::ModelWeights::from_gguf(content, &mut file, &CandleDevice::Cpu).unwrap();
-    compare(&open(&folder), |ids, position| {
-        model.forward(ids, position).unwrap()
-    });
-}
-
 /// candle's Gemma 3 with the file's weights, which this test reads, dequantises and renames. (candle's own GGUF reader uses SiLU instead of Gemma's
 /// activation.)
 fn candles_gemma(folder: &Path) -> gemma3::Model {
-    let (content, mut reader) = gguf(folder);
+    let mut files = std::fs::read_dir(folder).unwrap();
+    let gguf = files.find_map(|entry| {
+        let path = entry.unwrap().path();
+        (path.extension()? == "gguf").then_some(path)
+    });
+    let mut reader = BufReader::new(File::open(gguf.unwrap()).unwrap());
+    let content = gguf_file::Content::read(&mut reader).unwrap();
     let number = |key: &str| content.metadata[&format!("gemma3.{key}")].to_u32().unwrap() as usize;
     let config = gemma3::Config {
         attention_bias: false,
@@ -207,8 +109,54 @@ fn gemma_3s_likeliest_tokens_match_candles() {
     let Some(folder) = fetched::gemma() else {
         return;
     };
-    let mut model = candles_gemma(&folder);
-    compare(&open(&folder), |ids, position| {
-        model.forward(ids, position).unwrap().squeeze(1).unwrap()
+    let options = EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    };
+    let engine = Engine::open(&folder, options).unwrap();
+    let prompts = PROMPTS.map(|text| {
+        let mut tokens = engine.encode(text, true).unwrap();
+        assert!(tokens.len() >= PROMPT, "{text}: {} tokens", tokens.len());
+        tokens.truncate(PROMPT);
+        tokens
     });
+    let requests = prompts.clone().map(|prompt| GenerateRequest {
+        prompt: prompt.into(),
+        seeds: vec![0],
+        sampling: Sampling::greedy(),
+        max_tokens: TOKENS,
+        ..GenerateRequest::default()
+    });
+    let completions = engine.generate(requests.to_vec()).into_iter();
+    let ours: BTreeMap<usize, Vec<u32>> = completions
+        .map(|completion| completion.map(|c| (c.request, c.tokens)).unwrap())
+        .collect();
+    assert!(ours.len() == PROMPTS.len() && ours.values().all(|t| t.len() == TOKENS));
+
+    let batch = |columns: Vec<Vec<u32>>| Tensor::new(columns, &CandleDevice::Cpu).unwrap();
+    let mut candle = candles_gemma(&folder);
+    let mut ties = 0;
+    let mut done = 0;
+    for t in 0..TOKENS {
+        let input = match t {
+            0 => batch(prompts.to_vec()),
+            _ => batch(ours.values().map(|tokens| vec![tokens[t - 1]]).collect()),
+        };
+        let new = input.dim(1).unwrap();
+        let logits = candle.forward(&input, done).unwrap().squeeze(1).unwrap();
+        done += new;
+        let rows: Vec<Vec<f32>> = logits.to_vec2().unwrap();
+        for (row, (request, tokens)) in rows.iter().zip(&ours) {
+            let best = row.iter().copied().fold(f32::NEG_INFINITY, f32::max);
+            let gap = best - row[tokens[t] as usize];
+            assert!(
+                gap <= TIE,
+                "{:?}: token {t} is {}, {gap} below the likeliest",
+                PROMPTS[*request],
+                tokens[t]
+            );
+            ties += usize::from(gap > 0.0);
+        }
+    }
+    println!("{} tokens, {ties} of them ties", TOKENS * PROMPTS.len());
 }

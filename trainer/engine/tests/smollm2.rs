@@ -52,52 +52,6 @@ fn the_model_knows_the_capital_of_france() {
     assert!(!done.text.contains("<|im_end|>"));
 }
 
-#[test]
-fn a_completion_has_min_tokens_tokens_before_its_end_and_the_models_log_probabilities() {
-    let prompt = chat(&ENGINE, "What is the capital of France?");
-    let plain = GenerateRequest {
-        sampling: Sampling::greedy(),
-        ..request(&ENGINE, &prompt, &[0], 60)
-    };
-    let longer = GenerateRequest {
-        min_tokens: 30,
-        ..plain.clone()
-    };
-    let done = generate(&ENGINE, &[plain.clone(), longer]);
-    let (short, long) = (&done[&(0, 0)], &done[&(1, 0)]);
-    let own = short.tokens.len() - 1;
-    assert!(own < 30 && short.finish == Finish::Stop, "{short:?}");
-    assert_eq!(long.tokens[..own], short.tokens[..own]);
-    assert!(!long.tokens[..30].contains(&2), "{long:?}");
-    let group = Group {
-        prompt: plain.prompt,
-        completions: vec![long.tokens.clone()],
-    };
-    let scored = ENGINE.score(vec![group], 1.0).unwrap();
-    assert_eq!(scored[0].logp, long.logp);
-    // Where the end is the likeliest token, another one is unlikely.
-    assert!(long.logp[own] < 0.5f32.ln(), "{long:?}");
-}
-
-#[test]
-fn special_tokens_are_recognised_only_on_request() {
-    assert_eq!(ENGINE.encode("<|im_end|>", true).unwrap(), [2]);
-    let literal = ENGINE.encode("<|im_end|>", false).unwrap();
-    assert!(literal.len() > 1);
-    assert_eq!(ENGINE.decode(&literal).unwrap(), "<|im_end|>");
-    // Tokens that end or begin a turn are left out, and other special tokens are text.
-    assert_eq!(ENGINE.decode(&[1, 2, 0]).unwrap(), "");
-    assert_eq!(ENGINE.decode(&[3]).unwrap(), "<repo_name>");
-}
-
-#[test]
-fn the_chat_template_adds_the_models_own_system_prompt() {
-    assert_eq!(
-        chat(&ENGINE, "Hi"),
-        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-    );
-}
-
 /// Requests whose samples end at different times.
 fn mixed(engine: &Engine) -> Vec<GenerateRequest> {
     let prompts = [

@@ -13,7 +13,7 @@ use engine::backend::{Bf16Kernel, Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
-use engine::model::Model;
+use engine::model::{Model, TensorKind};
 use engine::random::SplitMix;
 use engine::{AdamW, Completion, Engine, GenerateRequest};
 
@@ -161,11 +161,7 @@ pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
         tokens: tokens[from..].to_vec(),
         positions: (from..n).map(|p| p as u32).collect(),
         rows: (row + from..row + n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n - from,
-            kv: vec![(row, n)].into(),
-        }],
+        spans: vec![Span::new(0, n - from, vec![(row, n)])],
     }
 }
 
@@ -289,6 +285,16 @@ impl Case {
         self.dlogp = dlogp(&mut random, &self.groups);
         self
     }
+}
+
+/// A number of every weight, by the weight's name.
+pub(crate) fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
+    let shapes = model.config().tensor_shapes().into_iter();
+    let tensors = shapes.map(|(name, _)| {
+        let values = model.tensor(&name, kind).unwrap();
+        (name, values)
+    });
+    tensors.collect()
 }
 
 /// ‖a − b‖ / ‖b‖.
