@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Bf16Kernel;
-use crate::backend::Dtype;
 use crate::backend::group::Leader;
+use crate::backend::{Bf16Kernel, Dtype};
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;

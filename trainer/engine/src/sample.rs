@@ -153,11 +153,8 @@ pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     } else if sampling.has_cutoff() {
         let candidates = cut_off(&allowed, sampling, weight);
         let total: f64 = candidates.iter().map(|&(_, w)| f64::from(w)).sum();
-        pick(
-            candidates.into_iter(),
-            uniform(draw.seed, draw.index) * total,
-        )
-        .unwrap_or(softmax.best)
+        let target = uniform(draw.seed, draw.index) * total;
+        pick(candidates.into_iter(), target).unwrap_or(softmax.best)
     } else {
         let weights = (0..).zip(allowed.iter().map(|&l| weight(l)));
         let target = uniform(draw.seed, draw.index) * softmax.total;

@@ -4,8 +4,7 @@ use crate::support;
 
 use std::collections::BTreeMap;
 
-use engine::backend::Bf16Kernel;
-use engine::backend::Dtype;
+use engine::backend::{Bf16Kernel, Dtype};
 use engine::batch::Group;
 use engine::config::Family;
 use engine::load::Weights;

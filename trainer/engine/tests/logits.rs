@@ -1,6 +1,6 @@
 //! The forward pass against candle-transformers, and batches that it rejects.
 
-use crate::support;
+use crate::{fetched, support};
 
 use engine::batch::Batch;
 use engine::config::Family;
@@ -35,6 +35,23 @@ fn logits_match_candles() {
                 "{config:?}: {difference} after {n} tokens"
             );
         }
+    }
+}
+
+/// Real weights, and texts that are repeated until they are longer than the window.
+#[test]
+fn gemma_3s_logits_match_candles() {
+    let Some(folder) = fetched::gemma() else {
+        return;
+    };
+    for text in [
+        "The capital of France is a city that many people",
+        "def fibonacci(n):\n    if n < 2:\n        return",
+        "水は摂氏百度で沸騰し、零度で凍る。",
+    ] {
+        let found = parity::with_candle(&folder, text, None).unwrap();
+        let close = found.difference < 1e-3 * found.magnitude;
+        assert!(close && found.same_choice, "{text}: {found:?}");
     }
 }
 

@@ -9,8 +9,7 @@ use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, TensorKind};
 use engine::train::{score, step};
-use engine::{AdamW, StepReport};
-use engine::{Device, Engine, EngineOptions};
+use engine::{AdamW, Device, Engine, EngineOptions, StepReport};
 use support::reference::Reference;
 use support::{Case, Random, config, distance, gather, groups, model};
 

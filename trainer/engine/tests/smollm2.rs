@@ -5,7 +5,9 @@ use crate::support::{ADAMW, answered, generate};
 
 use std::sync::{Arc, LazyLock};
 
-use engine::{Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling};
+use engine::{
+    Device, Dtype, Engine, EngineError, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+};
 
 fn open(dtype: Dtype) -> Engine {
     let options = EngineOptions {
@@ -30,12 +32,8 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
 }
 
 fn chat(engine: &Engine, question: &str) -> String {
-    engine
-        .chat_prompt(
-            &[("user".to_owned(), question.to_owned())],
-            engine::text::today(),
-        )
-        .unwrap()
+    let turn = [("user".to_owned(), question.to_owned())];
+    engine.chat_prompt(&turn, engine::text::today()).unwrap()
 }
 
 #[test]
@@ -86,11 +84,8 @@ fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
             tokens += 1.0;
         }
     }
-    assert!(
-        difference > 0.0 && difference / tokens < 0.1,
-        "{}",
-        difference / tokens
-    );
+    let mean = difference / tokens;
+    assert!(mean > 0.0 && mean < 0.1, "{mean}");
 }
 
 #[test]
@@ -120,35 +115,22 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
 fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
     let good = request(&ENGINE, "Hello", &[0], 4);
     type Fault = fn(&mut GenerateRequest);
-    let faults: [(Fault, &str); 6] = [
-        (|request| request.prompt = Arc::from([]), "no tokens"),
-        (
-            |request| request.prompt = Arc::from([49152]),
-            "vocabulary of 49152",
-        ),
-        (
-            |request| request.prompt = vec![5; 8192].into(),
-            "context of 8192",
-        ),
-        (|request| request.max_tokens = 0, "max_tokens is 0"),
-        (
-            |request| request.min_tokens = 5,
-            "min_tokens is 5, above max_tokens, 4",
-        ),
-        (
-            |request| request.sampling.temperature = f32::NAN,
-            "temperature",
-        ),
+    let faults: [(&str, Fault); 6] = [
+        ("no tokens", |it| it.prompt = Arc::from([])),
+        ("vocabulary of 49152", |it| it.prompt = Arc::from([49152])),
+        ("context of 8192", |it| it.prompt = vec![5; 8192].into()),
+        ("max_tokens is 0", |it| it.max_tokens = 0),
+        ("min_tokens is 5, above", |it| it.min_tokens = 5),
+        ("temperature", |it| it.sampling.temperature = f32::NAN),
     ];
-    for (change, words) in faults {
+    for (words, change) in faults {
         let mut request = good.clone();
         change(&mut request);
-        let replies: Vec<_> = ENGINE
-            .generate(vec![good.clone(), request])
-            .into_iter()
-            .collect();
-        assert_eq!(replies.len(), 1);
-        let error = replies[0].as_ref().unwrap_err().to_string();
+        let replies = ENGINE.generate(vec![good.clone(), request]).into_iter();
+        let [Err(error)] = &replies.collect::<Vec<_>>()[..] else {
+            panic!("{words}: it is served");
+        };
+        let error = error.to_string();
         assert!(
             error.contains(words) && error.contains("request 1"),
             "{error}"
@@ -182,21 +164,10 @@ fn a_panic_in_the_worker_is_reported_to_every_caller() {
         let objective = Box::new(|_: &[_]| panic!("an objective with a bug"));
         std::thread::spawn(move || engine.step(groups, 1.0, objective, ADAMW))
     };
-    assert!(
-        stepper
-            .join()
-            .unwrap()
-            .unwrap_err()
-            .to_string()
-            .contains("stopped")
-    );
+    let stepped = stepper.join().unwrap();
+    assert!(matches!(stepped, Err(EngineError::Stopped)));
     assert!(engine.score(groups, 1.0).is_err());
-    let replies: Vec<_> = engine
-        .generate(vec![request(&engine, "Hello", &[0], 2)])
-        .into_iter()
-        .collect();
-    assert!(matches!(
-        replies.as_slice(),
-        [Err(engine::EngineError::Stopped)]
-    ));
+    let replies = engine.generate(vec![request(&engine, "Hello", &[0], 2)]);
+    let replies: Vec<_> = replies.into_iter().collect();
+    assert!(matches!(replies.as_slice(), [Err(EngineError::Stopped)]));
 }

@@ -139,30 +139,27 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
         }
         object = text;
     }
-    let defaults = json!({
-        "vocab_size": 262_208,
-        "hidden_size": 2304,
-        "intermediate_size": 9216,
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "max_position_embeddings": 131_072,
-        "tie_word_embeddings": true,
-        "rope_theta": 1e6,
-        "rope_local_base_freq": 1e4,
-        "query_pre_attn_scalar": 256,
-        "sliding_window": 4096,
-        "sliding_window_pattern": 6,
-        "bos_token_id": 2,
-        "eos_token_id": 1,
-        "pad_token_id": 0,
-    });
-    if let Value::Object(defaults) = defaults {
-        for (name, value) in defaults {
-            object.entry(name).or_insert(value);
-        }
+    for (name, value) in [
+        ("vocab_size", json!(262_208)),
+        ("hidden_size", json!(2304)),
+        ("intermediate_size", json!(9216)),
+        ("num_hidden_layers", json!(26)),
+        ("num_attention_heads", json!(8)),
+        ("num_key_value_heads", json!(4)),
+        ("head_dim", json!(256)),
+        ("hidden_activation", json!("gelu_pytorch_tanh")),
+        ("max_position_embeddings", json!(131_072)),
+        ("tie_word_embeddings", json!(true)),
+        ("rope_theta", json!(1e6)),
+        ("rope_local_base_freq", json!(1e4)),
+        ("query_pre_attn_scalar", json!(256)),
+        ("sliding_window", json!(4096)),
+        ("sliding_window_pattern", json!(6)),
+        ("bos_token_id", json!(2)),
+        ("eos_token_id", json!(1)),
+        ("pad_token_id", json!(0)),
+    ] {
+        object.entry(name).or_insert(value);
     }
     object
 }

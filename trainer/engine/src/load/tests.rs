@@ -251,23 +251,6 @@ fn invalid_metadata_is_rejected_by_name() {
 }
 
 #[test]
-fn a_padding_token_outside_the_vocabulary_is_ignored() {
-    let files = Files::new();
-    for (id, expected) in [
-        (Value::U32(257), Some(257)),
-        (Value::U32(258), None),
-        (Value::U32(u32::MAX), None),
-        (Value::I32(-1), None),
-    ] {
-        let mut metadata = metadata();
-        metadata.insert("tokenizer.ggml.padding_token_id", id);
-        let file = gguf(&metadata, GgmlDType::F32);
-        let loaded = open(&files.write("model.gguf", file)).unwrap();
-        assert_eq!(loaded.config.pad_token_id, expected);
-    }
-}
-
-#[test]
 fn pre_tokenizers_are_selected_by_name() {
     let files = Files::new();
     let mut metadata = metadata();

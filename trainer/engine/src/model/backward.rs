@@ -44,7 +44,7 @@ impl Decoder {
         self.gate(acts, tokens, work);
         let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
         self.project_backward(back.dgated, dy, work.gated, down, pass);
-        let (inner, activation) = (self.widths.inner, self.activation());
+        let (inner, activation) = (self.widths.inner, self.constants.flags.activation);
         self.backend
             .gate_backward(acts.gate_up, back.dgated, tokens, inner, activation);
         let (x, norm) = (acts.middle, block.mlp_norm);

@@ -46,11 +46,8 @@ impl Decoder {
 
     /// Writes the embeddings of the current batch's tokens into `x`.
     pub(crate) fn embed(&mut self, x: Buf, tokens: usize) {
-        let (table, width) = (
-            self.layout.embedding.within(self.weights),
-            self.widths.hidden,
-        );
-        let scale = self.embedding_scale();
+        let (width, scale) = (self.widths.hidden, self.constants.embedding_scale);
+        let table = self.layout.embedding.within(self.weights);
         self.backend
             .embed(x.at(0, tokens * width), table, width, scale);
     }
@@ -101,25 +98,13 @@ impl Decoder {
             }
             let projected = acts.qkv.rows(0, w.qkv());
             let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(acts.rotated));
-            let (q_size, k_size) = (
-                self.head_norm(tokens, w.heads),
-                self.head_norm(tokens, w.kv_heads),
-            );
-            let b = &mut self.backend;
-            b.rms_norm(
-                acts.rotated,
-                projected,
-                q_norm.within(weights),
-                q_size,
-                false,
-            );
-            b.rms_norm(
-                rotated_keys,
-                projected_keys,
-                k_norm.within(weights),
-                k_size,
-                false,
-            );
+            for (y, x, weight, heads) in [
+                (acts.rotated, projected, q_norm, w.heads),
+                (rotated_keys, projected_keys, k_norm, w.kv_heads),
+            ] {
+                let (weight, norm) = (weight.within(weights), self.head_norm(tokens, heads));
+                self.backend.rms_norm(y, x, weight, norm, false);
+            }
         }
         let rotations = self.layer_rotations(layer, work);
         let heads = w.heads + w.kv_heads;
@@ -186,7 +171,7 @@ impl Decoder {
 
     /// Writes the gated activations into `work.gated`.
     pub(crate) fn gate(&mut self, acts: &BlockActivations, tokens: usize, work: &Workspace) {
-        let (inner, activation) = (self.widths.inner, self.activation());
+        let (inner, activation) = (self.widths.inner, self.constants.flags.activation);
         self.backend
             .gate(work.gated, acts.gate_up, tokens, inner, activation);
     }

@@ -42,7 +42,7 @@ impl Decoder {
         let size = self.head_size(rows);
         let norm = self.layout.norm;
         self.norm_stream(work.picked_normed, x, norm, rows);
-        let cap = self.logit_cap();
+        let cap = self.constants.logit_cap;
         let b = &mut self.backend;
         b.linear(work.logits, work.picked_normed, head, size, false);
         if let Some(cap) = cap {
@@ -63,15 +63,11 @@ impl Decoder {
         for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             self.head(work, x, &rows[chunk.clone()]);
+            let [logp, entropy] =
+                [work.logp, work.entropy].map(|all| all.at(range.start, range.len()));
+            let logits = work.logits.at(0, chunk.len() * vocabulary);
             let b = &mut self.backend;
-            b.log_probs(
-                work.logp.at(range.start, range.len()),
-                work.entropy.at(range.start, range.len()),
-                work.logits.at(0, chunk.len() * vocabulary),
-                vocabulary,
-                &local,
-                temperature,
-            );
+            b.log_probs(logp, entropy, logits, vocabulary, &local, temperature);
         }
         let n = targets.len();
         let (mut logp, mut entropy) = (vec![0.0; n], vec![0.0; n]);
@@ -94,20 +90,14 @@ impl Decoder {
         let BackwardPass { work, back, .. } = pass;
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
-        let cap = self.logit_cap();
+        let cap = self.constants.logit_cap;
         for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             let rows = &rows[chunk];
             self.head(work, x, rows);
             let logits = work.logits.at(0, rows.len() * w.vocabulary);
-            self.backend.log_probs_backward(
-                logits,
-                w.vocabulary,
-                &local,
-                &dlogp[range],
-                temperature,
-                cap,
-            );
+            let (b, dlogp) = (&mut self.backend, &dlogp[range]);
+            b.log_probs_backward(logits, w.vocabulary, &local, dlogp, temperature, cap);
             let size = self.head_size(rows.len());
             let (dpicked_normed, weight) = (back.dpicked_normed, head.within(self.weights));
             if let GradientTarget::Weights(gradient) = pass.gradient {

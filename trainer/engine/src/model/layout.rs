@@ -5,6 +5,7 @@ use std::ops::Range;
 
 use crate::backend::Buf;
 use crate::config::ModelConfig;
+use crate::error::EngineError;
 
 /// Weights begin at multiples of this many elements, a cache line of f32.
 const ALIGN: usize = 16;
@@ -128,10 +129,14 @@ impl TensorLayout {
         region
     }
 
-    /// A tensor's region and shape, by its name.
-    pub(crate) fn tensor(&self, name: &str) -> Option<(Region, &[usize])> {
-        let (region, shape) = self.tensors.get(name)?;
-        Some((*region, shape))
+    /// A tensor's region, by its name.
+    pub(crate) fn region(&self, name: &str) -> Result<Region, EngineError> {
+        let tensor = self.tensors.get(name);
+        tensor.map(|(region, _)| *region).ok_or_else(|| {
+            EngineError::Request(format!(
+                "the model has no weight `{name}`; it belongs to another model"
+            ))
+        })
     }
 
     /// Every tensor by name, with its region and shape.

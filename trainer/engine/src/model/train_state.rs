@@ -129,7 +129,7 @@ impl Model {
         let gradient = self.partial_gradient(0)?;
         let mut piece = Vec::new();
         for (name, _) in self.trained_shapes() {
-            let buf = self.trained_region(&name)?.within(gradient);
+            let buf = self.trained_layout().region(&name)?.within(gradient);
             for start in (0..buf.len()).step_by(PIECE) {
                 piece.resize(PIECE.min(buf.len() - start), 0.0);
                 let part = buf.at(start, piece.len());

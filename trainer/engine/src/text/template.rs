@@ -213,35 +213,26 @@ fn write_json(
     };
     let comma = if indent.is_some() { "," } else { ", " };
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map if value.len() == Some(0) => {
-            let map = value.kind() == ValueKind::Map;
-            out.push_str(if map { "{}" } else { "[]" });
-        }
-        ValueKind::Seq | ValueKind::Iterable => {
-            out.push('[');
-            for (i, item) in value.try_iter()?.enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
-                }
+        kind @ (ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => {
+            let is_map = kind == ValueKind::Map;
+            out.push(if is_map { '{' } else { '[' });
+            let mut empty = true;
+            for item in value.try_iter()? {
+                out.push_str(if empty { "" } else { comma });
+                empty = false;
                 line(out, depth + 1);
-                write_json(out, &item, indent, depth + 1)?;
-            }
-            line(out, depth);
-            out.push(']');
-        }
-        ValueKind::Map => {
-            out.push('{');
-            for (i, key) in value.try_iter()?.enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
+                if is_map {
+                    out.push_str(&serde_json::Value::from(item.to_string()).to_string());
+                    out.push_str(": ");
+                    write_json(out, &value.get_item(&item)?, indent, depth + 1)?;
+                } else {
+                    write_json(out, &item, indent, depth + 1)?;
                 }
-                line(out, depth + 1);
-                out.push_str(&serde_json::Value::from(key.to_string()).to_string());
-                out.push_str(": ");
-                write_json(out, &value.get_item(&key)?, indent, depth + 1)?;
             }
-            line(out, depth);
-            out.push('}');
+            if !empty {
+                line(out, depth);
+            }
+            out.push(if is_map { '}' } else { ']' });
         }
         ValueKind::Undefined | ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),

@@ -35,17 +35,11 @@ pub enum Precision {
 }
 
 impl Precision {
-    fn safetensors(self) -> (&'static str, u64) {
+    /// Its names in safetensors and in torch, and its bytes.
+    fn format(self) -> (&'static str, &'static str, u64) {
         match self {
-            Self::F32 => ("F32", 4),
-            Self::Bf16 => ("BF16", 2),
-        }
-    }
-
-    fn torch(self) -> &'static str {
-        match self {
-            Self::F32 => "float32",
-            Self::Bf16 => "bfloat16",
+            Self::F32 => ("F32", "float32", 4),
+            Self::Bf16 => ("BF16", "bfloat16", 2),
         }
     }
 }
@@ -64,7 +58,7 @@ pub(crate) fn save_model(
         .map_err(|e| io(&parent, e))?;
     let config = model.config().clone();
     let pretty = |value: &Value| format!("{value:#}\n");
-    let json = config.to_json(precision.torch());
+    let json = config.to_json(precision.format().1);
     let special = ["bos_token_id", "eos_token_id", "pad_token_id"];
     let generation: Value = special
         .map(|name| (name, json[name].clone()))
@@ -88,16 +82,14 @@ pub(crate) fn save_model(
             })
             .map_err(|e| io(&folder.join(name), e))?;
     }
-    let weights: Vec<Item> = config
-        .tensor_shapes()
-        .into_iter()
-        .map(|(name, shape)| Item {
-            stored: name.clone(),
-            name,
-            kind: TensorKind::Weight,
-            shape,
-        })
-        .collect();
+    let shapes = config.tensor_shapes().into_iter();
+    let weights = shapes.map(|(name, shape)| Item {
+        stored: name.clone(),
+        name,
+        kind: TensorKind::Weight,
+        shape,
+    });
+    let weights: Vec<Item> = weights.collect();
     let metadata = json!({"format": "pt"});
     let name = "model.safetensors";
     let destination = folder.join(name);
@@ -321,7 +313,7 @@ fn write_tensors(
     digest: Option<&str>,
     mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<File, EngineError> {
-    let (dtype, size) = precision.safetensors();
+    let (dtype, _, size) = precision.format();
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;
     for item in items {

@@ -39,22 +39,21 @@ pub fn step(
 ) -> Result<StepReport, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
-    let sharing = model.sharing.clone();
-    let ranks = sharing.ranks.as_ref();
+    let ranks = model.sharing.ranks.clone();
+    let since = |began: Option<Instant>| began.map_or(Duration::ZERO, |began| began.elapsed());
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
-    let dlogp = exchange::objective(ranks, objective, &stats)?;
+    let dlogp = exchange::objective(ranks.as_ref(), objective, &stats)?;
 
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
-    let mut exchanges = Exchanges::of(ranks);
-    exchanges.begin(model, summed)?;
+    let exchange_began = begin_exchange(model, summed)?;
     let optimiser = model.optimiser()?;
     let norm = exchange::sum_gradients(model, optimiser.gradient)?.sqrt();
-    exchanges.end();
-    let backward = began.elapsed().saturating_sub(exchanges.time);
+    let gradient_exchange = since(exchange_began);
+    let backward = began.elapsed().saturating_sub(gradient_exchange);
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
             "the gradient's norm is {norm}, so the weights were not changed; lower the learning rate, or look at the objective's weights"
@@ -71,10 +70,9 @@ pub fn step(
     model.torn = true;
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
-    let before = exchanges.time;
-    exchanges.begin(model, Ok(()))?;
+    let exchange_began = begin_exchange(model, Ok(()))?;
     exchange::gather_weights(model)?;
-    exchanges.end();
+    let weight_exchange = since(exchange_began);
     model.updates += 1;
     model.torn = false;
     Ok(StepReport {
@@ -82,46 +80,25 @@ pub fn step(
         grad_norm: norm,
         forward,
         backward,
-        optimiser: began.elapsed().saturating_sub(exchanges.time - before),
-        exchange: exchanges.time,
+        optimiser: began.elapsed().saturating_sub(weight_exchange),
+        exchange: gradient_exchange + weight_exchange,
     })
 }
 
-/// The time that ranks spend on exchanges; none in a process alone.
-struct Exchanges<'a> {
-    ranks: &'a dyn group::Group,
-    began: Instant,
-    time: Duration,
-}
-
-impl<'a> Exchanges<'a> {
-    fn of(ranks: &'a dyn group::Group) -> Self {
-        Self {
-            ranks,
-            began: Instant::now(),
-            time: Duration::ZERO,
-        }
+/// Begins an exchange if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the
+/// exchange. Returns when it began; `None` in a process alone, which exchanges nothing.
+fn begin_exchange(
+    model: &mut Model,
+    done: Result<(), EngineError>,
+) -> Result<Option<Instant>, EngineError> {
+    let ranks = model.sharing.ranks.clone();
+    if ranks.size() == 1 {
+        return done.map(|()| None);
     }
-
-    /// Begins if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the exchange.
-    fn begin(
-        &mut self,
-        model: &mut Model,
-        done: Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        if self.ranks.size() == 1 {
-            return done;
-        }
-        let done = done.and_then(|()| model.decoder.backend.synchronise());
-        self.began = Instant::now();
-        group::agree(self.ranks, done.map(|()| Vec::new())).map(drop)
-    }
-
-    fn end(&mut self) {
-        if self.ranks.size() > 1 {
-            self.time += self.began.elapsed();
-        }
-    }
+    let done = done.and_then(|()| model.decoder.backend.synchronise());
+    let began = Instant::now();
+    group::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
+    Ok(Some(began))
 }
 
 /// Rejects what cannot be computed: a temperature that does not divide, or a prompt or completion without tokens.
@@ -338,13 +315,9 @@ impl MiniBatch {
         let _entered = tracing::info_span!("forward").entered();
         let last = self.forward_blocks(model, number, saved)?;
         let pack = &self.packing.packs[number];
-        let (logp, entropy) = model.decoder.log_probs(
-            &self.work,
-            last,
-            &pack.rows,
-            &pack.targets,
-            self.temperature,
-        )?;
+        let (decoder, temperature) = (&mut model.decoder, self.temperature);
+        let (logp, entropy) =
+            decoder.log_probs(&self.work, last, &pack.rows, &pack.targets, temperature)?;
         for (i, (completion, t)) in pack.slots.iter().enumerate() {
             if !logp[i].is_finite() {
                 return Err(EngineError::Numeric(format!(
@@ -445,7 +418,7 @@ impl MiniBatch {
         }
         if let GradientTarget::Weights(gradient) = gradient {
             let dtable = decoder.layout.embedding.within(gradient);
-            let scale = decoder.embedding_scale();
+            let scale = decoder.constants.embedding_scale;
             decoder.backend.embed_backward(dtable, dx, width, scale);
         }
         Ok(())

@@ -122,12 +122,8 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
         let size = shape.iter().product();
         let data = (0..size).map(|_| {
             if name.contains("norm") {
-                let stored = if config.flags.unit_offset_norms {
-                    0.0
-                } else {
-                    1.0
-                };
-                stored + 0.1 * random.normal()
+                let offset = config.flags.unit_offset_norms;
+                (if offset { 0.0 } else { 1.0 }) + 0.1 * random.normal()
             } else if name.ends_with("bias") || name.contains("embed") {
                 0.3 * random.normal()
             } else {
@@ -144,10 +140,8 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
 pub(crate) fn rounded(weights: &Weights) -> Weights {
     let tensors = weights.tensors.iter().map(|(name, tensor)| {
         let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
-        let (shape, data) = (
-            tensor.shape.clone(),
-            tensor.data.iter().map(round).collect(),
-        );
+        let data = tensor.data.iter().map(round).collect();
+        let shape = tensor.shape.clone();
         (name.clone(), Tensor { shape, data })
     });
     let tensors = tensors.collect();

@@ -23,9 +23,8 @@ const STEP: AdamWStep = AdamWStep {
 
 /// A buffer of pseudo-random numbers.
 fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
-    let buf = cpu
-        .allocate(Purpose::Activations, len)
-        .expect("a little memory");
+    let buf = cpu.allocate(Purpose::Activations, len);
+    let buf = buf.expect("a little memory");
     let values: Vec<f32> = (0..len as u32)
         .map(|i| {
             let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
@@ -52,6 +51,23 @@ fn batch() -> Batch {
             Span::new(83, 17, vec![(83, 17)]),
         ],
         ..Batch::text((0..100).collect())
+    }
+}
+
+/// Attention of rows that are queries, keys and values.
+fn attention([heads, kv_heads, head_dim]: [usize; 3], qkv: Buf) -> Attention {
+    let stride = (heads + 2 * kv_heads) * head_dim;
+    let from_head = |head: usize| qkv.rows(head * head_dim, stride);
+    Attention {
+        q: from_head(0),
+        k: from_head(heads),
+        v: from_head(heads + kv_heads),
+        heads,
+        kv_heads,
+        head_dim,
+        scale: 0.3,
+        soft_cap: None,
+        window: None,
     }
 }
 
@@ -99,29 +115,17 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         c.rope_table(table, frequencies);
         c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
         results.push(("rope", bits(c, qkv)));
-        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         let attention = Attention {
-            q: qkv.rows(0, stride),
-            k: qkv.rows(k, stride),
-            v: qkv.rows(v, stride),
-            heads,
-            kv_heads,
-            head_dim,
-            scale: 0.3,
             soft_cap,
             window,
+            ..attention([heads, kv_heads, head_dim], qkv)
         };
+        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         c.attention(y.rows(0, stride), lse, &attention);
         results.push(("attention", bits(c, y)));
-        c.attention_backward(
-            dqkv.rows(0, stride),
-            dqkv.rows(k, stride),
-            dqkv.rows(v, stride),
-            dy.rows(0, stride),
-            y.rows(0, stride),
-            lse,
-            &attention,
-        );
+        let [dq, dk, dv] = [0, k, v].map(|column| dqkv.rows(column, stride));
+        let [dy, y] = [dy, y].map(|x| x.rows(0, stride));
+        c.attention_backward(dq, dk, dv, dy, y, lse, &attention);
         results.push(("attention backward", bits(c, dqkv)));
     }
 
@@ -252,18 +256,7 @@ fn overlapping_gradients_of_attention_are_rejected() {
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
     let lse = filled(c, 100, 5);
-    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
-    let attention = Attention {
-        q,
-        k,
-        v,
-        heads: 1,
-        kv_heads: 1,
-        head_dim: 8,
-        scale: 0.3,
-        soft_cap: None,
-        window: None,
-    };
+    let attention = attention([1, 1, 8], qkv);
     let [dq, dk] = [0, 8].map(|column| dqkv.rows(column, 24));
     let [y, dy] = [y, dy].map(|buf| buf.rows(0, 24));
     c.attention_backward(dq, dk, dk, dy, y, lse, &attention);
