@@ -22,7 +22,6 @@ use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-pub use checkpoint::Precision;
 use device::{DeviceModel, Ledger, Open, Profile};
 pub use follow::{Local, follow};
 use generate::Deliver;
@@ -230,14 +229,7 @@ impl Engine {
 
     /// Writes the model atomically as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder.
     pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        self.save_model_as(folder, Precision::F32)
-    }
-
-    /// Like [`Engine::save_model`], with the weights in the given precision.
-    pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
-        self.run_on_whole(move |model, text| {
-            checkpoint::save_model(model, text, &folder, precision)
-        })
+        self.run_on_whole(move |model, text| checkpoint::save_model(model, text, &folder))
     }
 
     /// Writes weights, moments and the update count bit for bit into one file, atomically.

@@ -44,8 +44,8 @@ impl ModelConfig {
         self.check()
     }
 
-    /// The configuration as `config.json`. `dtype` is the `torch` name of the weights' type.
-    pub fn to_json(&self, dtype: &str) -> Value {
+    /// The configuration as `config.json`, for weights in f32.
+    pub fn to_json(&self) -> Value {
         let (architecture, model_type) = match self.family {
             Family::Llama => ("LlamaForCausalLM", "llama"),
             Family::Qwen2 => ("Qwen2ForCausalLM", "qwen2"),
@@ -79,7 +79,7 @@ impl ModelConfig {
             "attention_dropout": 0.0,
             "initializer_range": 0.02,
             "use_cache": true,
-            "torch_dtype": dtype,
+            "torch_dtype": "float32",
         });
         match self.family {
             Family::Llama => config["mlp_bias"] = json!(false),

@@ -7,15 +7,6 @@ use crate::model::decoder_parts::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BlockActivations, Workspace};
 
-/// Source of a block's keys and values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Keys {
-    /// The batch's own keys and values; row i of the cache is token i.
-    Own,
-    /// One layer of the KV cache, each row the keys and then the values. The batch's are written there first.
-    KvCache(Buf),
-}
-
 impl Decoder {
     /// Makes `batch` the current one, for passes of `tokens` tokens ([`Backend::begin`]).
     ///
@@ -53,6 +44,8 @@ impl Decoder {
     }
 
     /// One block over the current batch: residual stream `input` → `output`. `output` may be the same buffer as `input` and as `acts.middle`.
+    ///
+    /// `cache` is the layer's KV cache, each row the keys and then the values, to which the batch's are written first. Without one, row i is the batch's token i.
     pub(crate) fn block(
         &mut self,
         layer: usize,
@@ -60,10 +53,10 @@ impl Decoder {
         input: Buf,
         output: Buf,
         acts: &BlockActivations,
-        keys: Keys,
+        cache: Option<Buf>,
         work: &Workspace,
     ) {
-        self.block_inside(layer, tokens, input, acts, keys, work);
+        self.block_inside(layer, tokens, input, acts, cache, work);
         match self.layout.blocks[layer].mlp_post_norm {
             Some(norm) => self.add_norm(output, acts.middle, acts.ffn_out, norm, tokens),
             None => {
@@ -81,7 +74,7 @@ impl Decoder {
         tokens: usize,
         input: Buf,
         acts: &BlockActivations,
-        keys: Keys,
+        cache: Option<Buf>,
         work: &Workspace,
     ) {
         let w = self.widths;
@@ -116,7 +109,7 @@ impl Decoder {
             None => b.rope(rotated, rotations, heads, w.head_dim, false),
         }
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
-        if let Keys::KvCache(cache) = keys {
+        if let Some(cache) = cache {
             let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));
             self.backend.store(stored[0], k, w.kv());
             self.backend.store(stored[1], v, w.kv());

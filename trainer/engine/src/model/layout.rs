@@ -7,8 +7,8 @@ use crate::backend::Buf;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 
-/// Weights begin at multiples of this many elements, a cache line of f32.
-const ALIGN: usize = 16;
+/// Weights and the parts of buffers begin at multiples of this many elements, a cache line of f32.
+pub(crate) const ALIGN: usize = 16;
 
 /// A contiguous range of elements of a buffer, such as those of one weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]

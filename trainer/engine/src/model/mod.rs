@@ -17,7 +17,6 @@ use self::adapters::Adapters;
 pub use self::adapters::Lora;
 pub(crate) use self::adapters::adapter_elements;
 use self::decoder_parts::{Constants, Decoder};
-use self::forward::Keys;
 use self::kv_cache::KvCache;
 pub(crate) use self::kv_cache::kv_row_elements;
 use self::layout::{Layout, TensorLayout};
@@ -303,8 +302,8 @@ impl Model {
             ..work.acts
         };
         for layer in 0..self.config.num_hidden_layers {
-            let keys = Keys::KvCache(all.at(layer * layer_len, layer_len));
-            decoder.block(layer, tokens, work.x, work.x, &acts, keys, work);
+            let cache = Some(all.at(layer * layer_len, layer_len));
+            decoder.block(layer, tokens, work.x, work.x, &acts, cache, work);
         }
     }
 }

@@ -6,10 +6,7 @@ use crate::backend::{Backend, Buf, ElementBytes, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::layout::Projection;
-
-/// Parts of a buffer begin at multiples of this many elements, a cache line of f32.
-const ALIGN: usize = 16;
+use crate::model::layout::{ALIGN, Projection};
 
 /// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]

@@ -2,10 +2,9 @@
 
 use crate::backend::Buf;
 use crate::model::Model;
+use crate::model::layout::ALIGN;
 use crate::model::workspace::{BlockActivations, Cutter, PerDtype, Widths};
 
-/// Parts begin on a cache line; in elements.
-const ALIGN: usize = 16;
 /// Packs are not made smaller than this so that their activations can be saved, in tokens.
 const MIN_DEFAULT_PACK: usize = 2048;
 

@@ -24,33 +24,8 @@ const FORMAT: &str = "rapid-state-2";
 /// Name of the state's last tensor: the BLAKE3 digest of all bytes before it.
 const DIGEST: &str = "digest";
 
-/// Number format of a checkpoint's weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// 32 bits: the engine's own values, bit for bit.
-    #[default]
-    F32,
-    /// The nearest bfloat16, half the size.
-    Bf16,
-}
-
-impl Precision {
-    /// Its names in safetensors and in torch, and its bytes.
-    fn format(self) -> (&'static str, &'static str, u64) {
-        match self {
-            Self::F32 => ("F32", "float32", 4),
-            Self::Bf16 => ("BF16", "bfloat16", 2),
-        }
-    }
-}
-
 /// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty. Adapters are merged into the weights.
-pub(crate) fn save_model(
-    model: &mut Model,
-    text: &Text,
-    folder: &Path,
-    precision: Precision,
-) -> Result<(), EngineError> {
+pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Result<(), EngineError> {
     let parent = parent_of(folder)?;
     let temporary = tempfile::Builder::new()
         .prefix(".checkpoint-")
@@ -58,7 +33,7 @@ pub(crate) fn save_model(
         .map_err(|e| io(&parent, e))?;
     let config = model.config().clone();
     let pretty = |value: &Value| format!("{value:#}\n");
-    let json = config.to_json(precision.format().1);
+    let json = config.to_json();
     let special = ["bos_token_id", "eos_token_id", "pad_token_id"];
     let generation: Value = special
         .map(|name| (name, json[name].clone()))
@@ -95,16 +70,7 @@ pub(crate) fn save_model(
     let destination = folder.join(name);
     let file = File::create(temporary.path().join(name)).map_err(|e| io(&destination, e))?;
     let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
-    let file = write_tensors(
-        model,
-        file,
-        &destination,
-        &metadata,
-        &weights,
-        precision,
-        None,
-        merged,
-    )?;
+    let file = write_tensors(model, file, &destination, &metadata, &weights, None, merged)?;
     file.sync_all().map_err(|e| io(&destination, e))?;
     sync_folder(temporary.path())?;
     // A temporary folder is readable only by its owner; a checkpoint gets the usual permissions.
@@ -165,16 +131,7 @@ fn write_state(
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    write_tensors(
-        model,
-        open,
-        file,
-        &metadata,
-        &items,
-        Precision::F32,
-        Some(DIGEST),
-        read,
-    )?;
+    write_tensors(model, open, file, &metadata, &items, Some(DIGEST), read)?;
     Ok(temporary)
 }
 
@@ -309,19 +266,17 @@ fn write_tensors(
     path: &Path,
     metadata: &Value,
     items: &[Item],
-    precision: Precision,
     digest: Option<&str>,
     mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<File, EngineError> {
-    let (dtype, _, size) = precision.format();
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;
     for item in items {
         let elements: usize = item.shape.iter().product();
-        let end = offset + elements as u64 * size;
+        let end = offset + elements as u64 * 4;
         header.insert(
             item.stored.clone(),
-            json!({"dtype": dtype, "shape": item.shape, "data_offsets": [offset, end]}),
+            json!({"dtype": "F32", "shape": item.shape, "data_offsets": [offset, end]}),
         );
         offset = end;
     }
@@ -350,13 +305,7 @@ fn write_tensors(
     for item in items {
         let values = read(model, item)?;
         for chunk in values.chunks(1 << 16) {
-            let bytes: Vec<u8> = match precision {
-                Precision::F32 => chunk.iter().flat_map(|x| x.to_le_bytes()).collect(),
-                Precision::Bf16 => chunk
-                    .iter()
-                    .flat_map(|x| half::bf16::from_f32(*x).to_le_bytes())
-                    .collect(),
-            };
+            let bytes: Vec<u8> = chunk.iter().flat_map(|x| x.to_le_bytes()).collect();
             put(&bytes)?;
         }
     }

@@ -18,7 +18,6 @@ use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::{BackwardPass, GradientTarget};
-use crate::model::forward::Keys;
 use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
@@ -357,7 +356,7 @@ impl MiniBatch {
                     ..work.acts
                 },
             };
-            decoder.block(layer, tokens, input, output, &acts, Keys::Own, work);
+            decoder.block(layer, tokens, input, output, &acts, None, work);
         }
         Ok(stream(layers))
     }
@@ -411,7 +410,7 @@ impl MiniBatch {
         for layer in (0..layers).rev() {
             let input = saved.inputs[layer];
             let acts = saved.acts[layer].unwrap_or_else(|| {
-                decoder.block_inside(layer, tokens, input, &work.acts, Keys::Own, work);
+                decoder.block_inside(layer, tokens, input, &work.acts, None, work);
                 work.acts
             });
             decoder.block_backward(layer, input, &acts, pass);

@@ -204,7 +204,7 @@ fn llama_3s_scaling_is_recovered_from_its_factors() {
 #[test]
 fn the_text_part_of_a_multimodal_model_is_read_under_either_prefix() {
     let config = gemma_config();
-    let mut json = config.to_json("float32");
+    let mut json = config.to_json();
     json["model_type"] = "gemma3_text".into();
     let multimodal = json!({"model_type": "gemma3", "text_config": json, "vision_config": {}, "bos_token_id": 2, "eos_token_id": 1});
     for prefix in ["model.language_model.", "language_model.model."] {
