@@ -438,6 +438,7 @@ impl Model {
         Ok(work)
     }
 
+    /// Releases the buffers of forward passes, if there are any.
     pub(super) fn release_work(&mut self) {
         if let Some(work) = self.work.take() {
             work.all.release(self.decoder.backend.as_mut());

@@ -177,21 +177,21 @@ mod tests {
         rank: 0,
     };
 
-    const WIDTH: PerDtype<usize> = PerDtype {
+    const BYTES: PerDtype<usize> = PerDtype {
         activations: 2,
         sums: 4,
     };
 
     #[test]
     fn a_pack_is_as_long_as_its_activations_fit() {
-        let tokens = |most, budget| default_pack_tokens(most, WIDTHS, 4, budget, WIDTH);
+        let tokens = |most, budget| default_pack_tokens(most, WIDTHS, 4, budget, BYTES);
         assert_eq!(tokens(16_384, u64::MAX), 16_384);
         assert_eq!(tokens(16_384, 0), 2048);
         // On a CPU, memory changes nothing.
         assert_eq!(tokens(2048, 0), 2048);
-        let all = ActivationPlan::new(WIDTHS, 4, &[8192], u64::MAX, WIDTH).len;
-        assert_eq!(tokens(16_384, all.bytes(WIDTH)), 8192);
-        assert_eq!(tokens(16_384, all.bytes(WIDTH) - 1), 4096);
+        let all = ActivationPlan::new(WIDTHS, 4, &[8192], u64::MAX, BYTES).len;
+        assert_eq!(tokens(16_384, all.bytes(BYTES)), 8192);
+        assert_eq!(tokens(16_384, all.bytes(BYTES) - 1), 4096);
     }
 
     #[test]
@@ -199,9 +199,9 @@ mod tests {
         let tokens = [50, 70, 30];
         let mut cases = [0; 2];
         for budget in (0..2_000_000).step_by(10_000) {
-            let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, WIDTH);
-            let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, WIDTH).len;
-            assert!(plan.len.bytes(WIDTH) <= budget.max(minimum.bytes(WIDTH)));
+            let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, BYTES);
+            let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, BYTES).len;
+            assert!(plan.len.bytes(BYTES) <= budget.max(minimum.bytes(BYTES)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
             let buf = PerDtype::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();

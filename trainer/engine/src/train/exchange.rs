@@ -302,6 +302,7 @@ mod tests {
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 128, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "tie_word_embeddings": false, "eos_token_id": 256}"#;
+
     /// One rank's part of an update, of which it returns the gradient's norm. The device of rank 1 fails after some reads.
     fn updated(
         ranks: &Arc<dyn group::Group>,

@@ -40,18 +40,17 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
         ignore_merges: false,
         begins_text: false,
     };
-    let after = |first: Value, use_regex: bool| json!({"type": "Sequence", "pretokenizers": [first, byte_level(use_regex)]});
     let words = |digits: &str| {
         let pattern = json!({"Regex": WORDS.replace("DIGITS", digits)});
         let split =
             json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
-        after(split, false)
+        after(&split, false)
     };
     // llama.cpp's names.
     match name {
         "gpt-2" => Ok(plain),
         "smollm" => Ok(Parts {
-            pre_tokenizer: after(json!({"type": "Digits", "individual_digits": true}), true),
+            pre_tokenizer: after(&json!({"type": "Digits", "individual_digits": true}), true),
             ..plain
         }),
         "llama-bpe" => Ok(Parts {
@@ -69,6 +68,11 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
             "has the pre-tokenizer `{other}`; `gpt-2`, `smollm`, `llama-bpe` and `qwen2` are supported, so take the model as safetensors with its tokenizer.json"
         )),
     }
+}
+
+/// Bytes as characters, after another step.
+fn after(first: &Value, use_regex: bool) -> Value {
+    json!({"type": "Sequence", "pretokenizers": [first, byte_level(use_regex)]})
 }
 
 fn byte_level(use_regex: bool) -> Value {
