@@ -3,9 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::Bf16Kernel;
-use crate::backend::Dtype;
 use crate::backend::group::Leader;
+use crate::backend::{Bf16Kernel, Dtype};
 use crate::batch::TokenStats;
 use crate::model::Lora;
 use crate::sample::Sampling;
@@ -52,16 +51,6 @@ pub struct EngineOptions {
     /// The ranks that compute together with this one; `None` if it is alone.
     #[serde(skip)]
     pub ranks: Option<Leader>,
-}
-
-impl EngineOptions {
-    /// The options for all ranks: what depends on the machine is decided by this one.
-    pub(crate) fn same_everywhere(&self) -> Self {
-        Self {
-            kernel: self.kernel.or_else(|| Some(Bf16Kernel::detect())),
-            ..self.clone()
-        }
-    }
 }
 
 /// A prompt and the completions to sample for it.

@@ -271,18 +271,12 @@ impl ModelConfig {
         within("num_attention_heads", self.num_attention_heads, 1 << 12)?;
         within("num_key_value_heads", self.num_key_value_heads, 1 << 12)?;
         within("head_dim", self.head_dim, 1 << 12)?;
-        within(
-            "max_position_embeddings",
-            self.max_position_embeddings,
-            MAX_POSITIONS,
-        )?;
-        if !self
-            .num_attention_heads
-            .is_multiple_of(self.num_key_value_heads)
-        {
+        let context = self.max_position_embeddings;
+        within("max_position_embeddings", context, MAX_POSITIONS)?;
+        let (heads, kv_heads) = (self.num_attention_heads, self.num_key_value_heads);
+        if !heads.is_multiple_of(kv_heads) {
             return Err(format!(
-                "`num_attention_heads` ({}) is not a multiple of `num_key_value_heads` ({})",
-                self.num_attention_heads, self.num_key_value_heads
+                "`num_attention_heads` ({heads}) is not a multiple of `num_key_value_heads` ({kv_heads})"
             ));
         }
         if !self.head_dim.is_multiple_of(2) {
@@ -323,20 +317,15 @@ impl ModelConfig {
         ] {
             cap.map_or(Ok(()), |cap| positive(name, cap))?;
         }
-        let tokens = self
-            .bos_token_id
-            .iter()
-            .chain(&self.eos_token_ids)
-            .chain(&self.pad_token_id);
-        for &token in tokens {
-            if token as usize >= self.vocab_size {
-                return Err(format!(
-                    "special token {token} lies beyond the vocabulary of {}",
-                    self.vocab_size
-                ));
-            }
+        let tokens = self.bos_token_id.iter().chain(&self.eos_token_ids);
+        let mut tokens = tokens.chain(&self.pad_token_id);
+        match tokens.find(|token| **token as usize >= self.vocab_size) {
+            Some(token) => Err(format!(
+                "special token {token} lies beyond the vocabulary of {}",
+                self.vocab_size
+            )),
+            None => Ok(()),
         }
-        Ok(())
     }
 }
 

@@ -33,4 +33,4 @@ pub use infer::prefix::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;
-pub use worker::{Engine, Local, Precision, follow};
+pub use worker::{Engine, Local, follow};

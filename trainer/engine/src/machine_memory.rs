@@ -51,40 +51,33 @@ fn limit(groups: &str, root: &Path) -> Option<u64> {
 mod tests {
     use super::*;
 
-    fn tree(files: &[(&str, &str)]) -> tempfile::TempDir {
+    #[test]
+    fn the_tightest_limit_of_the_groups_and_their_parents_is_used() {
         let root = tempfile::tempdir().unwrap();
-        for (path, text) in files {
+        for (path, text) in [
+            ("user/job/memory.max", "max\n"),
+            ("user/memory.max", "4096\n"),
+            ("other/memory.max", "1\n"),
+            // Version 1.
+            ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
+            ("memory/job/memory.limit_in_bytes", "8192\n"),
+            ("cpu/job/memory.limit_in_bytes", "1\n"),
+        ] {
             let path = root.path().join(path);
             fs::create_dir_all(path.parent().unwrap()).unwrap();
             fs::write(path, text).unwrap();
         }
-        root
-    }
-
-    #[test]
-    fn the_tightest_limit_of_the_groups_and_their_parents_is_used() {
-        let root = tree(&[
-            ("user/job/memory.max", "max\n"),
-            ("user/memory.max", "4096\n"),
-            ("other/memory.max", "1\n"),
-        ]);
-        assert_eq!(limit("0::/user/job\n", root.path()), Some(4096));
-        assert_eq!(limit("0::/user/job/../nowhere\n", tree(&[]).path()), None);
-    }
-
-    #[test]
-    fn version_1_limits_are_read_from_the_memory_hierarchy() {
-        let root = tree(&[
-            ("memory/memory.limit_in_bytes", "9223372036854771712\n"),
-            ("memory/job/memory.limit_in_bytes", "8192\n"),
-            ("cpu/job/memory.limit_in_bytes", "1\n"),
-        ]);
-        let groups = "4:cpu,cpuacct:/job\n3:hugetlb,memory:/job\n0::/job\n";
-        assert_eq!(limit(groups, root.path()), Some(8192));
-        assert_eq!(
-            limit("3:memory:/docker/3f\n", root.path()),
-            Some(9_223_372_036_854_771_712)
-        );
+        for (groups, expected) in [
+            ("0::/user/job\n", Some(4096)),
+            ("0::/nowhere\n", None),
+            (
+                "4:cpu,cpuacct:/job\n3:hugetlb,memory:/job\n0::/job\n",
+                Some(8192),
+            ),
+            ("3:memory:/docker/3f\n", Some(9_223_372_036_854_771_712)),
+        ] {
+            assert_eq!(limit(groups, root.path()), expected, "{groups}");
+        }
     }
 
     #[test]

@@ -41,12 +41,17 @@ impl Default for Sampling {
 }
 
 impl Sampling {
-    /// Selects the likeliest token each time.
-    pub fn greedy() -> Self {
+    /// A temperature, without cut-offs.
+    pub fn at(temperature: f32) -> Self {
         Self {
-            temperature: 0.0,
+            temperature,
             ..Self::default()
         }
+    }
+
+    /// Selects the likeliest token each time.
+    pub fn greedy() -> Self {
+        Self::at(0.0)
     }
 
     /// Whether a cut-off restricts the tokens that can be sampled.
@@ -148,11 +153,8 @@ pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     } else if sampling.has_cutoff() {
         let candidates = cut_off(&allowed, sampling, weight);
         let total: f64 = candidates.iter().map(|&(_, w)| f64::from(w)).sum();
-        pick(
-            candidates.into_iter(),
-            uniform(draw.seed, draw.index) * total,
-        )
-        .unwrap_or(softmax.best)
+        let target = uniform(draw.seed, draw.index) * total;
+        pick(candidates.into_iter(), target).unwrap_or(softmax.best)
     } else {
         let weights = (0..).zip(allowed.iter().map(|&l| weight(l)));
         let target = uniform(draw.seed, draw.index) * softmax.total;
@@ -374,12 +376,8 @@ mod tests {
     #[test]
     fn frequencies_follow_the_softmax_of_logits_over_temperature() {
         for temperature in [0.5f32, 0.9, 1.0, 2.0] {
-            let sampling = Sampling {
-                temperature,
-                ..Sampling::default()
-            };
             let expected = softmax(&LOGITS, f64::from(temperature));
-            let (statistic, _) = chi_square(&[], &LOGITS, &expected, sampling);
+            let (statistic, _) = chi_square(&[], &LOGITS, &expected, Sampling::at(temperature));
             // 7 degrees of freedom: a random statistic exceeds 24.3 once in 1,000 times.
             assert!(statistic < 24.3, "T {temperature}: {statistic}");
         }
@@ -427,13 +425,9 @@ mod tests {
     #[test]
     fn the_log_probability_of_a_sampled_token_includes_suppressed_ones() {
         for temperature in [0.0, 0.7, 1.0] {
-            let sampling = Sampling {
-                temperature,
-                ..Sampling::default()
-            };
             let at = if temperature == 0.0 { 1.0 } else { temperature };
             let all = softmax(&LOGITS, f64::from(at));
-            let got = sampled_without(&[2], &LOGITS, sampling, 7, 3);
+            let got = sampled_without(&[2], &LOGITS, Sampling::at(temperature), 7, 3);
             let expected = all[got.token as usize].ln();
             assert!((f64::from(got.logp) - expected).abs() < 1e-6, "{got:?}");
         }
@@ -456,22 +450,12 @@ mod tests {
 
     #[test]
     fn temperatures_that_logits_cannot_be_divided_by_are_rejected() {
-        let checked = |temperature| {
-            Sampling {
-                temperature,
-                ..Sampling::default()
-            }
-            .check()
-        };
         for good in [0.0, MIN_TEMPERATURE, 1e-3, 1.0, 1e9] {
-            assert_eq!(checked(good), Ok(()));
+            assert_eq!(Sampling::at(good).check(), Ok(()));
         }
         for bad in [9e-7, 1e-45, -1e-6, -1.0, f32::INFINITY, f32::NAN] {
-            let error = checked(bad).unwrap_err();
-            assert!(
-                error.ends_with("give 0 or a number of at least 1e-6"),
-                "{error}"
-            );
+            let error = Sampling::at(bad).check().unwrap_err();
+            assert!(error.ends_with("at least 1e-6"), "{error}");
         }
     }
 
@@ -499,8 +483,7 @@ mod tests {
             seed: u64,
             index: u64,
         ) {
-            let sampling = Sampling { temperature, ..Sampling::default() };
-            let got = sampled(&logits, sampling, seed, index);
+            let got = sampled(&logits, Sampling::at(temperature), seed, index);
             let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
             let t = f64::from(temperature);
             let total: f64 = logits.iter().map(|&l| ((f64::from(l) - max) / t).exp()).sum();

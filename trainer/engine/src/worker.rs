@@ -13,19 +13,20 @@ use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
 use crate::backend::group::{Alone, LeaderState, Sharing};
-use crate::backend::{Backend, MemoryMeter};
+use crate::backend::{Bf16Kernel, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+use crate::infer::runner::{self, Limits};
 use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-pub use checkpoint::Precision;
-use device::{DeviceModel, Ledger, Profile};
+use device::{DeviceModel, Ledger, Open, Profile};
 pub use follow::{Local, follow};
-use orders::{Led, Order};
-use thread::{Command, Worker};
+use generate::Deliver;
+use orders::{Command, Led, Order};
+use thread::{Opened, Worker};
 
 /// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
 /// thread.
@@ -44,10 +45,8 @@ pub struct Engine {
 
 struct Shared {
     worker: Worker,
-    text: Arc<Text>,
-    stop_tokens: Vec<u32>,
-    info: ModelInfo,
-    device_memory: Option<MemoryMeter>,
+    opened: Opened,
+    limits: Limits,
     /// The model as other ranks know it, if there are any.
     led: Option<Led>,
 }
@@ -56,33 +55,26 @@ impl Engine {
     /// Loads a model and starts its worker. The model is a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one
     /// GGUF file. With other ranks, they open the same path.
     pub fn open(model: &Path, options: EngineOptions) -> Result<Self, EngineError> {
-        let model = model.to_owned();
+        let path = model.to_owned();
+        let load = move || load::open_lazy(&path);
         let Some(leader) = options.ranks.clone() else {
-            return Self::start(move || load::open_lazy(&model), options);
+            return Self::start(options.backend(), load, options);
         };
         let sharing = Sharing::new(leader.ranks.clone(), options.slices.unwrap_or(1))?;
-        let same = options.same_everywhere();
+        // What depends on the machine is decided by this rank.
+        let kernel = options.kernel.or_else(|| Some(Bf16Kernel::detect()));
+        let options = EngineOptions { kernel, ..options };
         let order = Order::Open {
-            model: std::path::absolute(&model).unwrap_or_else(|_| model.clone()),
-            options: same.clone(),
+            model: std::path::absolute(model).unwrap_or_else(|_| model.to_owned()),
+            options: options.clone(),
         };
         let mut turn = order.begin(&leader)?;
-        let number = turn.opened;
-        turn.opened += 1;
         let led = Led {
             leader: leader.clone(),
-            model: number,
+            model: turn.opened,
         };
-        let EngineOptions {
-            device,
-            threads,
-            dtype,
-            kernel,
-            ..
-        } = same;
-        let backend = move || device.open(threads, dtype, kernel);
-        let load = move || load::open_lazy(&model);
-        Self::start_with(backend, load, same, sharing, Some(led))
+        turn.opened += 1;
+        Self::start_with(options.backend(), load, options, sharing, Some(led))
     }
 
     /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
@@ -91,7 +83,8 @@ impl Engine {
         seed: u64,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        Self::start(move || load::random::random(config, seed), options)
+        let load = move || load::random::random(config, seed);
+        Self::start(options.backend(), load, options)
     }
 
     /// Creates a model on a device that computes nothing and counts the work in the ledger; all numbers are 0. The options' device is ignored.
@@ -101,7 +94,7 @@ impl Engine {
         options: EngineOptions,
     ) -> Result<(Self, Ledger), EngineError> {
         let (backend, ledger) = device::counting(device, options.dtype);
-        let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
+        let engine = Self::start(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
     }
 
@@ -111,26 +104,12 @@ impl Engine {
         options: EngineOptions,
     ) -> Result<(Self, Profile), EngineError> {
         let (backend, profile) = options.device.open_profiled(options.dtype)?;
-        let engine = Self::start_on(backend, move || load::random::random(config, 0), options)?;
+        let engine = Self::start(backend, move || load::random::random(config, 0), options)?;
         Ok((engine, profile))
     }
 
     fn start<W: TensorSource>(
-        load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
-        options: EngineOptions,
-    ) -> Result<Self, EngineError> {
-        let EngineOptions {
-            device,
-            threads,
-            dtype,
-            kernel,
-            ..
-        } = options;
-        Self::start_on(move || device.open(threads, dtype, kernel), load, options)
-    }
-
-    fn start_on<W: TensorSource>(
-        backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
+        backend: impl Open,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
@@ -139,30 +118,28 @@ impl Engine {
     }
 
     fn start_with<W: TensorSource>(
-        backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
+        backend: impl Open,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
         sharing: Sharing,
         led: Option<Led>,
     ) -> Result<Self, EngineError> {
+        let limits = thread::limits(&options);
         let (worker, opened) = thread::start(backend, load, options, sharing, led.clone())?;
-        Ok(Self {
-            shared: Arc::new(Shared {
-                worker,
-                text: opened.text,
-                stop_tokens: opened.stop_tokens,
-                info: opened.info,
-                device_memory: opened.device_memory,
-                led,
-            }),
-            base: false,
-        })
+        let shared = Arc::new(Shared {
+            worker,
+            opened,
+            limits,
+            led,
+        });
+        let base = false;
+        Ok(Self { shared, base })
     }
 
     /// The same engine without the model's adapters, as a reference to score against: the model as it was loaded, without a second copy of its weights. `None`
     /// if there are no adapters. It scores and generates, but cannot be trained.
     pub fn base(&self) -> Option<Self> {
-        self.shared.info.adapters.is_some().then(|| Self {
+        self.shared.opened.info.adapters.is_some().then(|| Self {
             shared: Arc::clone(&self.shared),
             base: true,
         })
@@ -175,12 +152,15 @@ impl Engine {
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
         let (stream, receiver) = thread::Stream::new();
-        // If the command cannot be sent, it is dropped, and dropping it sends the error.
-        let _ = self.shared.worker.send(Command::Generate {
-            requests,
-            stream,
-            base: self.base,
+        let (led, limits, base) = (self.shared.led.clone(), self.shared.limits, self.base);
+        let work = Box::new(move |model: &mut Model, text: &Text| {
+            let deliver = &mut |completion| stream.send(completion);
+            let led = led.as_ref();
+            let result = generate_on_all(model, text, &requests, (limits, base), led, deliver);
+            stream.end(result);
         });
+        // If the work cannot be sent, it is dropped, and dropping it sends the error.
+        let _ = self.shared.worker.send(work);
         receiver
     }
 
@@ -190,16 +170,14 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
     ) -> Result<Vec<TokenStats>, EngineError> {
-        let order = move |model, base, groups: &Vec<Group>| Order::Score {
-            model,
-            base,
-            groups: groups.clone(),
-            temperature,
-        };
         let (led, base) = (self.shared.led.clone(), self.base);
         self.run_on_whole(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(led.as_ref(), |number| order(number, base, &groups))?;
+            let _turn = begin(led.as_ref(), || Command::Score {
+                base,
+                groups: groups.clone(),
+                temperature,
+            })?;
             train::score(model, &groups, temperature)
         })
     }
@@ -221,8 +199,7 @@ impl Engine {
         let led = self.shared.led.clone();
         self.run_on_whole(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(led.as_ref(), |model| Order::Step {
-                model,
+            let _turn = begin(led.as_ref(), || Command::Step {
                 groups: groups.clone(),
                 temperature,
                 adamw: adamw.finite(),
@@ -252,21 +229,14 @@ impl Engine {
 
     /// Writes the model atomically as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder.
     pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        self.save_model_as(folder, Precision::F32)
-    }
-
-    /// Like [`Engine::save_model`], with the weights in the given precision.
-    pub fn save_model_as(&self, folder: PathBuf, precision: Precision) -> Result<(), EngineError> {
-        self.run_on_whole(move |model, text| {
-            checkpoint::save_model(model, text, &folder, precision)
-        })
+        self.run_on_whole(move |model, text| checkpoint::save_model(model, text, &folder))
     }
 
     /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let led = self.shared.led.clone();
         self.run_on_whole(move |model, _| {
-            let turn = begin(led.as_ref(), |model| Order::SaveState { model })?;
+            let turn = begin(led.as_ref(), || Command::SaveState)?;
             checkpoint::save_state(model, &file, turn)
         })
     }
@@ -275,8 +245,9 @@ impl Engine {
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let led = self.shared.led.clone();
         self.run_on_worker(move |model, _| {
-            let path = std::path::absolute(&file).unwrap_or_else(|_| file.clone());
-            let _turn = begin(led.as_ref(), |model| Order::LoadState { model, file: path })?;
+            let _turn = begin(led.as_ref(), || Command::LoadState {
+                file: std::path::absolute(&file).unwrap_or_else(|_| file.clone()),
+            })?;
             checkpoint::load_state(model, &file)
         })
     }
@@ -284,12 +255,12 @@ impl Engine {
     /// Token ids of a text. With `special`, the tokenizer's post-processor adds its tokens (a BOS token, if the model has one), and special tokens written in
     /// the text are recognised.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
-        self.shared.text.encode(text, special)
+        self.shared.opened.text.encode(text, special)
     }
 
     /// Text of token ids, without the special tokens that end a text, begin or end a turn, or pad.
     pub fn decode(&self, tokens: &[u32]) -> Result<String, EngineError> {
-        let tokenizer = &self.shared.text.tokenizer;
+        let tokenizer = &self.shared.opened.text.tokenizer;
         tokenizer.decode(tokens).map_err(EngineError::Request)
     }
 
@@ -300,27 +271,27 @@ impl Engine {
         messages: &[(String, String)],
         day: Date,
     ) -> Result<String, EngineError> {
-        self.shared.text.chat_prompt(messages, day)
+        self.shared.opened.text.chat_prompt(messages, day)
     }
 
     /// The model's end-of-text tokens: those of its configuration, its tokenizer's files and its chat template.
     pub fn stop_tokens(&self) -> Vec<u32> {
-        self.shared.stop_tokens.clone()
+        self.shared.opened.stop_tokens.clone()
     }
 
     /// A token as written in the vocabulary.
     pub fn token(&self, id: u32) -> Option<String> {
-        self.shared.text.tokenizer.token(id)
+        self.shared.opened.text.tokenizer.token(id)
     }
 
     /// Facts about the loaded model, for people and for run folders.
     pub fn info(&self) -> &ModelInfo {
-        &self.shared.info
+        &self.shared.opened.info
     }
 
     /// The meter of the memory that the engine takes of a GPU; `None` on a CPU.
     pub fn device_memory(&self) -> Option<MemoryMeter> {
-        self.shared.device_memory.clone()
+        self.shared.opened.device_memory.clone()
     }
 
     /// Like [`Engine::run_on_worker`], but an error if the model is torn.
@@ -342,6 +313,8 @@ impl Engine {
         let (reply, result) = mpsc::sync_channel(1);
         let base = self.base;
         let work = Box::new(move |model: &mut Model, text: &Text| {
+            // Training needs the memory, and its updates make the cached keys stale.
+            model.release_kv();
             let result = if base {
                 model.with_adapters(false, |model| work(model, text))
             } else {
@@ -350,17 +323,39 @@ impl Engine {
             // The send fails only if the caller's thread is gone, and then the reply is not needed.
             let _ = reply.send(result);
         });
-        self.shared.worker.send(Command::Work(work))?;
+        self.shared.worker.send(work)?;
         result.recv().map_err(|_| EngineError::Stopped)?
     }
 }
 
-/// Begins a command of all ranks, if there are several.
+/// Samples the requests on all ranks, and delivers the completions as they finish.
+fn generate_on_all(
+    model: &mut Model,
+    text: &Text,
+    requests: &[GenerateRequest],
+    (limits, base): (Limits, bool),
+    led: Option<&Led>,
+    deliver: Deliver<'_>,
+) -> Result<(), EngineError> {
+    let _entered = tracing::info_span!("generate").entered();
+    // Generating needs the memory.
+    model.release_training();
+    runner::check(requests, model)?;
+    let _turn = begin(led, || Command::Generate {
+        base,
+        requests: requests.to_vec(),
+    })?;
+    model.with_adapters(!base, |model| {
+        generate::generate(model, &text.tokenizer, requests, limits, Some(deliver))
+    })
+}
+
+/// Begins a command to all ranks, if there are several.
 fn begin(
     led: Option<&Led>,
-    order: impl FnOnce(usize) -> Order,
+    command: impl FnOnce() -> Command,
 ) -> Result<Option<MutexGuard<'_, LeaderState>>, EngineError> {
-    led.map(|led| led.begin(order)).transpose()
+    led.map(|led| led.begin(command())).transpose()
 }
 
 #[cfg(test)]
@@ -384,15 +379,7 @@ mod tests {
             let ones = stats.iter().map(|stats| vec![1.0; stats.logp.len()]);
             Ok(ones.collect())
         });
-        let adamw = AdamW {
-            lr: 1e-3,
-            beta1: 0.9,
-            beta2: 0.99,
-            eps: 1e-8,
-            weight_decay: 0.0,
-            clip_norm: 1.0,
-        };
-        engine.step(groups(), 1.0, objective, adamw)
+        engine.step(groups(), 1.0, objective, AdamW::new(1e-3))
     }
 
     #[test]
@@ -402,7 +389,7 @@ mod tests {
         let backend = move || Ok(cuda::open_on(device, Dtype::F32));
         let config = ModelConfig::from_json(CONFIG).unwrap();
         let load = move || load::random::random(config, 7);
-        let engine = Engine::start_on(backend, load, EngineOptions::default()).unwrap();
+        let engine = Engine::start(backend, load, EngineOptions::default()).unwrap();
         let reads = || counters.lock().unwrap().calls["read"];
         let fail_after = |reads| counters.lock().unwrap().failing = reads;
         let state = folder.path().join("state");

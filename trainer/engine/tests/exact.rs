@@ -5,11 +5,10 @@ use crate::support;
 use std::collections::BTreeMap;
 
 use engine::backend::Dtype;
-use engine::batch::{Batch, Group, Span};
+use engine::batch::{Batch, Group, KvRows, Span};
 use engine::config::Family;
 use engine::model::Model;
-use engine::sample::Sampling;
-use engine::sample::{Draw, Sampled};
+use engine::sample::{Draw, Sampled, Sampling};
 use engine::train::score;
 use engine::{Device, Engine, EngineOptions, GenerateRequest};
 use support::{Random, answered, config, every_arithmetic, model_of, weights};
@@ -30,14 +29,13 @@ impl Rows {
         self.0[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Ranges of the first `n` rows, with adjacent ones joined or not.
-    fn ranges(&self, n: usize, joined: bool, ranges: &mut Vec<(usize, usize)>) {
-        let start_len = ranges.len();
+    /// Adds the first `n` rows, with adjacent ranges joined or not.
+    fn add_to(&self, kv: &mut KvRows, n: usize, joined: bool) {
         for (number, block) in self.0.iter().enumerate().take(n.div_ceil(BLOCK)) {
             let rows = BLOCK.min(n - number * BLOCK);
-            match ranges[start_len..].last_mut() {
-                Some((first, len)) if joined && *first + *len == block * BLOCK => *len += rows,
-                _ => ranges.push((block * BLOCK, rows)),
+            match joined && number > 0 {
+                true => kv.append(block * BLOCK, rows),
+                false => kv.push(block * BLOCK, rows),
             }
         }
     }
@@ -102,11 +100,11 @@ fn generate(
             if waits || random.below(3) == 0 {
                 continue;
             }
-            let mut kv = Vec::new();
+            let mut kv = KvRows::default();
             let joined = random.below(2) == 0;
             let before = prompt.map_or(0, |prompt| sequences[prompt].length);
             if let Some(prompt) = prompt {
-                sequences[prompt].rows.ranges(before, joined, &mut kv);
+                sequences[prompt].rows.add_to(&mut kv, before, joined);
             }
             let s = &mut sequences[number];
             let pending = s.tokens.len() - s.computed;
@@ -118,24 +116,14 @@ fn generate(
                 batch.positions.push((before + position) as u32);
                 batch.rows.push(s.rows.row(position, &mut free));
             }
-            s.rows.ranges(end, joined, &mut kv);
-            batch.spans.push(Span {
-                q_start,
-                q_len: count,
-                kv: kv.into(),
-            });
+            s.rows.add_to(&mut kv, end, joined);
+            batch.spans.push(Span::new(q_start, count, kv));
             s.computed = end;
             let mut draw = |sample: usize, index: usize| {
                 rows.push(q_start + count - 1);
                 origins.push(sample);
-                draws.push(Draw::new(
-                    Sampling {
-                        temperature: TEMPERATURE,
-                        ..Sampling::default()
-                    },
-                    sample as u64,
-                    index as u64,
-                ));
+                let sampling = Sampling::at(TEMPERATURE);
+                draws.push(Draw::new(sampling, sample as u64, index as u64));
             };
             if prompt.is_some() {
                 draw(number, end);
@@ -241,10 +229,7 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
             GenerateRequest {
                 prompt: prompt.into(),
                 seeds: (0..1 + number % 3).map(|s| 100 * number + s).collect(),
-                sampling: Sampling {
-                    temperature: TEMPERATURE,
-                    ..Sampling::default()
-                },
+                sampling: Sampling::at(TEMPERATURE),
                 max_tokens: 1 + random.below(40),
                 ..GenerateRequest::default()
             }

@@ -4,8 +4,7 @@ use crate::support;
 
 use std::collections::BTreeMap;
 
-use engine::backend::Bf16Kernel;
-use engine::backend::Dtype;
+use engine::backend::{Bf16Kernel, Dtype};
 use engine::batch::Group;
 use engine::config::Family;
 use engine::load::Weights;
@@ -13,7 +12,7 @@ use engine::model::{Model, TensorKind};
 use engine::train::step;
 use engine::{AdamW, EngineError, StepReport};
 use support::reference::Reference;
-use support::{ADAMW, Case, distance, every_arithmetic, model};
+use support::{ADAMW, Case, distance, every_arithmetic, gather, model};
 
 const TEMPERATURE: f32 = 0.9;
 
@@ -31,17 +30,6 @@ fn attempt(
 
 fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
     attempt(model, groups, TEMPERATURE, Ok(dlogp.to_vec()), &ADAMW).unwrap()
-}
-
-fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
-    let names = model.config().tensor_shapes();
-    names
-        .into_iter()
-        .map(|(name, _)| {
-            let values = model.tensor(&name, kind).unwrap();
-            (name, values)
-        })
-        .collect()
 }
 
 /// The elements of all tensors.

@@ -4,16 +4,14 @@ use crate::support;
 
 use std::collections::BTreeMap;
 
-use engine::backend::Dtype;
 use engine::batch::TokenStats;
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, TensorKind};
 use engine::train::{score, step};
-use engine::{AdamW, StepReport};
-use engine::{Device, Engine, EngineOptions};
+use engine::{AdamW, Device, Engine, EngineOptions, StepReport};
 use support::reference::Reference;
-use support::{Case, Random, config, distance, groups, model_of};
+use support::{Case, Random, config, distance, gather, groups, model};
 
 const TEMPERATURE: f32 = 0.9;
 
@@ -34,7 +32,7 @@ fn case(seed: u64, family: Family) -> Case {
 
 impl Case {
     fn model(&self) -> Model {
-        let mut model = model_of(&self.config, &self.weights, 2, (Dtype::F32, None));
+        let mut model = model(&self.config, &self.weights, 2);
         model.attach(LORA).unwrap();
         model
     }
@@ -74,17 +72,6 @@ impl Case {
     }
 }
 
-fn bits(model: &mut Model) -> BTreeMap<String, Vec<u32>> {
-    let shapes = model.config().tensor_shapes();
-    shapes
-        .into_iter()
-        .map(|(name, _)| {
-            let values = model.tensor(&name, TensorKind::Weight).unwrap();
-            (name, values.iter().map(|x| x.to_bits()).collect())
-        })
-        .collect()
-}
-
 /// `(out × in)` gradients of the parts of a projection, stacked by rows.
 fn stacked(gradients: &BTreeMap<String, Vec<f32>>, layer: &str, adapter: &str) -> Vec<f32> {
     let parts: &[&str] = match adapter {
@@ -102,18 +89,8 @@ fn stacked(gradients: &BTreeMap<String, Vec<f32>>, layer: &str, adapter: &str) -
 fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
     for seed in 300..312 {
         let c = case(seed, Family::ALL[seed as usize % 4]);
-        let mut model = c.trained();
-        let adapters: BTreeMap<String, Vec<f32>> = model
-            .trained_shapes()
-            .into_iter()
-            .map(|(name, _)| {
-                (
-                    name.clone(),
-                    model.tensor(&name, TensorKind::Weight).unwrap(),
-                )
-            })
-            .collect();
-        let merged = c.merged(&mut model);
+        let (mut start, mut model) = (c.trained(), c.trained());
+        let merged = c.merged(&mut start);
         let weight_gradients = Reference::new(&c.config, &merged)
             .unwrap()
             .gradients(&c.groups, f64::from(TEMPERATURE), &c.dlogp)
@@ -127,10 +104,10 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
             let matrix_gradient =
                 stacked(&weight_gradients, &layer.join("."), parts.next().unwrap());
             // W = … + s·B·A, so dA = s·Bᵀ·dW and dB = s·dW·Aᵀ.
-            let (a, b) = (
-                &adapters[&format!("{matrix}.lora_A")],
-                &adapters[&format!("{matrix}.lora_B")],
-            );
+            let [a, b] = ["A", "B"].map(|part| {
+                let name = format!("{matrix}.lora_{part}");
+                start.tensor(&name, TensorKind::Weight).unwrap()
+            });
             let (rank, inputs) = (LORA.rank, a.len() / LORA.rank);
             let outputs = matrix_gradient.len() / inputs;
             let mut expected = vec![0.0f32; shape.iter().product()];
@@ -157,35 +134,19 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
 fn adapters_change_nothing_before_the_first_update_and_weights_never_change() {
     for family in [Family::Qwen2, Family::Gemma3] {
         let c = case(320, family);
-        let mut plain = model_of(&c.config, &c.weights, 2, (Dtype::F32, None));
+        let mut plain = model(&c.config, &c.weights, 2);
         let before = score(&mut plain, &c.groups, TEMPERATURE).unwrap();
-        let weights = bits(&mut plain);
+        let weights = gather(&mut plain, TensorKind::Weight);
         let mut model = c.model();
         assert_eq!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
         for _ in 0..3 {
             c.step(&mut model);
         }
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
-        assert!(bits(&mut model) == weights);
+        assert!(gather(&mut model, TensorKind::Weight) == weights);
         let base_stats = model.with_adapters(false, |model| score(model, &c.groups, TEMPERATURE));
         assert_eq!(base_stats.unwrap(), before);
         assert_ne!(score(&mut model, &c.groups, TEMPERATURE).unwrap(), before);
-    }
-}
-
-#[test]
-fn merged_weights_compute_the_same_function() {
-    for (seed, family) in (330..).zip(Family::ALL) {
-        let c = case(seed, family);
-        let mut model = c.trained();
-        let with = score(&mut model, &c.groups, TEMPERATURE).unwrap();
-        let merged = c.merged(&mut model);
-        let mut model = model_of(&c.config, &merged, 2, (Dtype::F32, None));
-        let without = score(&mut model, &c.groups, TEMPERATURE).unwrap();
-        for (with, without) in with.iter().zip(&without) {
-            let difference = support::largest_difference(&with.logp, &without.logp);
-            assert!(difference < 1e-4, "{family:?}: {difference}");
-        }
     }
 }
 
@@ -213,7 +174,7 @@ fn only_the_adapters_have_gradients_and_moments() {
 #[test]
 fn settings_out_of_range_are_rejected() {
     let c = case(350, Family::Llama);
-    let mut model = model_of(&c.config, &c.weights, 1, (Dtype::F32, None));
+    let mut model = model(&c.config, &c.weights, 1);
     let rejection = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
     assert!(rejection(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));
     let alpha = f32::NAN;

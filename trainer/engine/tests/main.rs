@@ -7,7 +7,6 @@ mod cuda;
 mod cuda_compile;
 #[path = "support/fetched.rs"]
 mod fetched;
-mod greedy;
 mod ledger;
 mod logits;
 #[path = "support/long.rs"]

@@ -7,7 +7,7 @@ use engine::batch::Group;
 use engine::config::Family;
 use engine::model::{Model, TensorKind};
 use engine::train::{sketch, step};
-use support::{ADAMW, Case, Random, distance, model};
+use support::{ADAMW, Case, Random, distance, gather, model};
 
 const TEMPERATURE: f32 = 0.9;
 const SKETCH: CountSketch = CountSketch {
@@ -85,43 +85,17 @@ fn a_sketch_matches_the_gradient_of_a_step() {
 }
 
 #[test]
-fn sketches_are_linear_in_the_gradients_of_log_probabilities() {
-    let case = case(310, Family::Llama);
-    let (a, b) = (dlogp(1, &case.groups), dlogp(2, &case.groups));
-    let sum: Dlogp = a
-        .iter()
-        .zip(&b)
-        .map(|(a, b)| a.iter().zip(b).map(|(a, b)| 2.0 * a - 0.5 * b).collect())
-        .collect();
-    let mut model = model(&case.config, &case.weights, 2);
-    let actual = sketches(&mut model, &case.groups, vec![a, b, sum]);
-    let expected: Vec<f32> = actual[0]
-        .iter()
-        .zip(&actual[1])
-        .map(|(a, b)| 2.0 * a - 0.5 * b)
-        .collect();
-    let difference = distance(&actual[2], &expected);
-    assert!(difference < 1e-5, "{difference}");
-}
-
-#[test]
 fn a_repeated_sketch_has_the_same_bits_and_changes_no_weight() {
     let case = case(320, Family::Llama);
     let mut model = model(&case.config, &case.weights, 2);
-    let weights = |model: &mut Model| -> Vec<Vec<f32>> {
-        let names = model.config().tensor_shapes();
-        let each = names.iter();
-        each.map(|(name, _)| model.tensor(name, TensorKind::Weight).unwrap())
-            .collect()
-    };
-    let before = weights(&mut model);
+    let before = gather(&mut model, TensorKind::Weight);
     let set = dlogp(1, &case.groups);
     let first = sketches(&mut model, &case.groups, vec![set.clone()]);
     let other = gradient_of_one(0, &case.groups);
     let repeated = sketches(&mut model, &case.groups, vec![other, set.clone(), set]);
     assert_eq!(first[0], repeated[1]);
     assert_eq!(first[0], repeated[2]);
-    assert_eq!(before, weights(&mut model));
+    assert_eq!(before, gather(&mut model, TensorKind::Weight));
     assert!(model.updates() == 0 && !model.has_moments());
 }
 
@@ -132,13 +106,8 @@ fn invalid_requests_for_sketches_are_rejected() {
     let mut rejection = |sets: Result<Vec<Dlogp>, String>, size: usize| {
         let projection = CountSketch { size, seed: 0 };
         let objectives = Box::new(move |_: &[_]| sets);
-        let result = sketch(
-            &mut model,
-            &case.groups,
-            TEMPERATURE,
-            objectives,
-            projection,
-        );
+        let groups = &case.groups;
+        let result = sketch(&mut model, groups, TEMPERATURE, objectives, projection);
         result.unwrap_err().to_string()
     };
     assert!(rejection(Err("no".into()), 64).contains("no"));

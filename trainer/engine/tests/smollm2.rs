@@ -5,7 +5,9 @@ use crate::support::{ADAMW, answered, generate};
 
 use std::sync::{Arc, LazyLock};
 
-use engine::{Device, Dtype, Engine, EngineOptions, Finish, GenerateRequest, Group, Sampling};
+use engine::{
+    Device, Dtype, Engine, EngineError, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+};
 
 fn open(dtype: Dtype) -> Engine {
     let options = EngineOptions {
@@ -30,12 +32,8 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
 }
 
 fn chat(engine: &Engine, question: &str) -> String {
-    engine
-        .chat_prompt(
-            &[("user".to_owned(), question.to_owned())],
-            engine::text::today(),
-        )
-        .unwrap()
+    let turn = [("user".to_owned(), question.to_owned())];
+    engine.chat_prompt(&turn, engine::text::today()).unwrap()
 }
 
 #[test]
@@ -50,52 +48,6 @@ fn the_model_knows_the_capital_of_france() {
     assert_eq!(done.finish, Finish::Stop);
     assert_eq!(done.tokens.last(), Some(&2));
     assert!(!done.text.contains("<|im_end|>"));
-}
-
-#[test]
-fn a_completion_has_min_tokens_tokens_before_its_end_and_the_models_log_probabilities() {
-    let prompt = chat(&ENGINE, "What is the capital of France?");
-    let plain = GenerateRequest {
-        sampling: Sampling::greedy(),
-        ..request(&ENGINE, &prompt, &[0], 60)
-    };
-    let longer = GenerateRequest {
-        min_tokens: 30,
-        ..plain.clone()
-    };
-    let done = generate(&ENGINE, &[plain.clone(), longer]);
-    let (short, long) = (&done[&(0, 0)], &done[&(1, 0)]);
-    let own = short.tokens.len() - 1;
-    assert!(own < 30 && short.finish == Finish::Stop, "{short:?}");
-    assert_eq!(long.tokens[..own], short.tokens[..own]);
-    assert!(!long.tokens[..30].contains(&2), "{long:?}");
-    let group = Group {
-        prompt: plain.prompt,
-        completions: vec![long.tokens.clone()],
-    };
-    let scored = ENGINE.score(vec![group], 1.0).unwrap();
-    assert_eq!(scored[0].logp, long.logp);
-    // Where the end is the likeliest token, another one is unlikely.
-    assert!(long.logp[own] < 0.5f32.ln(), "{long:?}");
-}
-
-#[test]
-fn special_tokens_are_recognised_only_on_request() {
-    assert_eq!(ENGINE.encode("<|im_end|>", true).unwrap(), [2]);
-    let literal = ENGINE.encode("<|im_end|>", false).unwrap();
-    assert!(literal.len() > 1);
-    assert_eq!(ENGINE.decode(&literal).unwrap(), "<|im_end|>");
-    // Tokens that end or begin a turn are left out, and other special tokens are text.
-    assert_eq!(ENGINE.decode(&[1, 2, 0]).unwrap(), "");
-    assert_eq!(ENGINE.decode(&[3]).unwrap(), "<repo_name>");
-}
-
-#[test]
-fn the_chat_template_adds_the_models_own_system_prompt() {
-    assert_eq!(
-        chat(&ENGINE, "Hi"),
-        "<|im_start|>system\nYou are a helpful AI assistant named SmolLM, trained by Hugging Face<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n"
-    );
 }
 
 /// Requests whose samples end at different times.
@@ -132,11 +84,8 @@ fn sampling_and_scoring_in_bf16_agree_to_the_bit_and_are_close_to_f32() {
             tokens += 1.0;
         }
     }
-    assert!(
-        difference > 0.0 && difference / tokens < 0.1,
-        "{}",
-        difference / tokens
-    );
+    let mean = difference / tokens;
+    assert!(mean > 0.0 && mean < 0.1, "{mean}");
 }
 
 #[test]
@@ -166,35 +115,22 @@ fn a_stop_string_ends_a_completion_even_across_tokens() {
 fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
     let good = request(&ENGINE, "Hello", &[0], 4);
     type Fault = fn(&mut GenerateRequest);
-    let faults: [(Fault, &str); 6] = [
-        (|request| request.prompt = Arc::from([]), "no tokens"),
-        (
-            |request| request.prompt = Arc::from([49152]),
-            "vocabulary of 49152",
-        ),
-        (
-            |request| request.prompt = vec![5; 8192].into(),
-            "context of 8192",
-        ),
-        (|request| request.max_tokens = 0, "max_tokens is 0"),
-        (
-            |request| request.min_tokens = 5,
-            "min_tokens is 5, above max_tokens, 4",
-        ),
-        (
-            |request| request.sampling.temperature = f32::NAN,
-            "temperature",
-        ),
+    let faults: [(&str, Fault); 6] = [
+        ("no tokens", |it| it.prompt = Arc::from([])),
+        ("vocabulary of 49152", |it| it.prompt = Arc::from([49152])),
+        ("context of 8192", |it| it.prompt = vec![5; 8192].into()),
+        ("max_tokens is 0", |it| it.max_tokens = 0),
+        ("min_tokens is 5, above", |it| it.min_tokens = 5),
+        ("temperature", |it| it.sampling.temperature = f32::NAN),
     ];
-    for (change, words) in faults {
+    for (words, change) in faults {
         let mut request = good.clone();
         change(&mut request);
-        let replies: Vec<_> = ENGINE
-            .generate(vec![good.clone(), request])
-            .into_iter()
-            .collect();
-        assert_eq!(replies.len(), 1);
-        let error = replies[0].as_ref().unwrap_err().to_string();
+        let replies = ENGINE.generate(vec![good.clone(), request]).into_iter();
+        let [Err(error)] = &replies.collect::<Vec<_>>()[..] else {
+            panic!("{words}: it is served");
+        };
+        let error = error.to_string();
         assert!(
             error.contains(words) && error.contains("request 1"),
             "{error}"
@@ -228,21 +164,10 @@ fn a_panic_in_the_worker_is_reported_to_every_caller() {
         let objective = Box::new(|_: &[_]| panic!("an objective with a bug"));
         std::thread::spawn(move || engine.step(groups, 1.0, objective, ADAMW))
     };
-    assert!(
-        stepper
-            .join()
-            .unwrap()
-            .unwrap_err()
-            .to_string()
-            .contains("stopped")
-    );
+    let stepped = stepper.join().unwrap();
+    assert!(matches!(stepped, Err(EngineError::Stopped)));
     assert!(engine.score(groups, 1.0).is_err());
-    let replies: Vec<_> = engine
-        .generate(vec![request(&engine, "Hello", &[0], 2)])
-        .into_iter()
-        .collect();
-    assert!(matches!(
-        replies.as_slice(),
-        [Err(engine::EngineError::Stopped)]
-    ));
+    let replies = engine.generate(vec![request(&engine, "Hello", &[0], 2)]);
+    let replies: Vec<_> = replies.into_iter().collect();
+    assert!(matches!(replies.as_slice(), [Err(EngineError::Stopped)]));
 }

@@ -44,8 +44,8 @@ impl ModelConfig {
         self.check()
     }
 
-    /// The configuration as `config.json`. `dtype` is the `torch` name of the weights' type.
-    pub fn to_json(&self, dtype: &str) -> Value {
+    /// The configuration as `config.json`, for weights in f32.
+    pub fn to_json(&self) -> Value {
         let (architecture, model_type) = match self.family {
             Family::Llama => ("LlamaForCausalLM", "llama"),
             Family::Qwen2 => ("Qwen2ForCausalLM", "qwen2"),
@@ -79,7 +79,7 @@ impl ModelConfig {
             "attention_dropout": 0.0,
             "initializer_range": 0.02,
             "use_cache": true,
-            "torch_dtype": dtype,
+            "torch_dtype": "float32",
         });
         match self.family {
             Family::Llama => config["mlp_bias"] = json!(false),
@@ -98,11 +98,9 @@ impl ModelConfig {
         config["use_sliding_window"] = json!(self.sliding.is_some());
         config["sliding_window"] = json!(self.sliding.as_ref().map(|sliding| sliding.window));
         // The first sliding-window layer, for readers that do not know `layer_types`.
-        let full = self.sliding.as_ref().map_or(self.num_hidden_layers, |s| {
-            let first = s.layers.iter().position(|slides| *slides);
-            first.unwrap_or(self.num_hidden_layers)
-        });
-        config["max_window_layers"] = json!(full);
+        let sliding = self.sliding.as_ref();
+        let first = sliding.and_then(|s| s.layers.iter().position(|slides| *slides));
+        config["max_window_layers"] = json!(first.unwrap_or(self.num_hidden_layers));
         config["layer_types"] = self.layer_types();
     }
 
@@ -141,30 +139,27 @@ fn gemma3_text(mut object: Map<String, Value>) -> Map<String, Value> {
         }
         object = text;
     }
-    let defaults = json!({
-        "vocab_size": 262_208,
-        "hidden_size": 2304,
-        "intermediate_size": 9216,
-        "num_hidden_layers": 26,
-        "num_attention_heads": 8,
-        "num_key_value_heads": 4,
-        "head_dim": 256,
-        "hidden_activation": "gelu_pytorch_tanh",
-        "max_position_embeddings": 131_072,
-        "tie_word_embeddings": true,
-        "rope_theta": 1e6,
-        "rope_local_base_freq": 1e4,
-        "query_pre_attn_scalar": 256,
-        "sliding_window": 4096,
-        "sliding_window_pattern": 6,
-        "bos_token_id": 2,
-        "eos_token_id": 1,
-        "pad_token_id": 0,
-    });
-    if let Value::Object(defaults) = defaults {
-        for (name, value) in defaults {
-            object.entry(name).or_insert(value);
-        }
+    for (name, value) in [
+        ("vocab_size", json!(262_208)),
+        ("hidden_size", json!(2304)),
+        ("intermediate_size", json!(9216)),
+        ("num_hidden_layers", json!(26)),
+        ("num_attention_heads", json!(8)),
+        ("num_key_value_heads", json!(4)),
+        ("head_dim", json!(256)),
+        ("hidden_activation", json!("gelu_pytorch_tanh")),
+        ("max_position_embeddings", json!(131_072)),
+        ("tie_word_embeddings", json!(true)),
+        ("rope_theta", json!(1e6)),
+        ("rope_local_base_freq", json!(1e4)),
+        ("query_pre_attn_scalar", json!(256)),
+        ("sliding_window", json!(4096)),
+        ("sliding_window_pattern", json!(6)),
+        ("bos_token_id", json!(2)),
+        ("eos_token_id", json!(1)),
+        ("pad_token_id", json!(0)),
+    ] {
+        object.entry(name).or_insert(value);
     }
     object
 }
@@ -181,7 +176,11 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
         None => hidden_size / num_attention_heads.max(1),
     };
     let rope = Rope::read(object)?;
-    let scalar = object.get("query_pre_attn_scalar");
+    // Other families have none of these numbers.
+    let gemmas = |name: &str| match family {
+        Family::Gemma3 => number(object.get(name), name),
+        _ => Ok(None),
+    };
     let config = ModelConfig {
         family,
         flags: family.flags(),
@@ -198,13 +197,9 @@ fn read(object: &Map<String, Value>, family: Family) -> Result<ModelConfig, Stri
         rope_theta: rope.theta,
         rope_scaling: rope.scaling,
         sliding: sliding(object, family, num_hidden_layers, rope.sliding_theta)?,
-        query_pre_attn_scalar: match family {
-            Family::Gemma3 => number(scalar, "query_pre_attn_scalar")?,
-            _ => None,
-        }
-        .unwrap_or(head_dim as f32),
-        attn_logit_softcapping: cap(object, family, "attn_logit_softcapping")?,
-        final_logit_softcapping: cap(object, family, "final_logit_softcapping")?,
+        query_pre_attn_scalar: gemmas("query_pre_attn_scalar")?.unwrap_or(head_dim as f32),
+        attn_logit_softcapping: gemmas("attn_logit_softcapping")?,
+        final_logit_softcapping: gemmas("final_logit_softcapping")?,
         tie_word_embeddings: object
             .get("tie_word_embeddings")
             .and_then(Value::as_bool)
@@ -249,14 +244,6 @@ fn reject_variants(object: &Map<String, Value>, family: Family) -> Result<(), St
         }
     }
     reject_quantised(object)
-}
-
-/// Reads a soft cap. Only Gemma's is read; other families have none.
-fn cap(object: &Map<String, Value>, family: Family, name: &str) -> Result<Option<f32>, String> {
-    match family {
-        Family::Gemma3 => number(object.get(name), name),
-        _ => Ok(None),
-    }
 }
 
 /// The layers with a sliding window, and its size.

@@ -84,10 +84,7 @@ pub(crate) struct SafetensorsFile {
 impl SafetensorsFile {
     /// Reads the header, and checks that every tensor lies inside the file and that no two overlap.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
-        let wrong = |reason: String| EngineError::Model {
-            path: path.to_owned(),
-            reason,
-        };
+        let wrong = |reason| super::wrong(path, reason);
         let io = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
         let cut = |size: u64| {
             wrong(format!(
@@ -170,10 +167,7 @@ impl SafetensorsFile {
     }
 
     fn wrong(&self, reason: String) -> EngineError {
-        EngineError::Model {
-            path: self.path.clone(),
-            reason,
-        }
+        super::wrong(&self.path, reason)
     }
 
     /// What reads a tensor's elements, its first byte in the file and number of bytes.

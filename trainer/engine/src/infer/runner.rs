@@ -36,11 +36,8 @@ pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), E
                 "the prompt has no tokens; give it at least one, such as the BOS token".into(),
             );
         }
-        if let Some(token) = request
-            .prompt
-            .iter()
-            .find(|t| **t as usize >= config.vocab_size)
-        {
+        let mut prompt = request.prompt.iter();
+        if let Some(token) = prompt.find(|t| **t as usize >= config.vocab_size) {
             return wrong(format!(
                 "the prompt's token {token} is not in the model's vocabulary of {}; it was encoded with another tokenizer",
                 config.vocab_size
@@ -170,11 +167,8 @@ pub(super) fn lay_out(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]
             }
         };
         rows.add_rows(kv.len() - before, end, &mut kv);
-        batch.spans.push(Span {
-            q_start: batch.rows.len(),
-            q_len: chunk.count,
-            kv,
-        });
+        let start = batch.rows.len();
+        batch.spans.push(Span::new(start, chunk.count, kv));
         for position in chunk.from..end {
             batch.positions.push((before + position) as u32);
             batch.rows.push(rows.row(position));
@@ -228,15 +222,13 @@ fn reserve(
     sequences: &[SequenceGroup],
     limits: Limits,
 ) -> Result<usize, EngineError> {
-    let required = sequences
-        .iter()
-        .map(Scheduler::blocks_needed)
-        .max()
-        .unwrap_or(0);
+    let required = sequences.iter().map(Scheduler::blocks_needed);
+    let required = required.max().unwrap_or(0);
     let blocks = match limits.kv_tokens {
         Some(tokens) => tokens / BLOCK,
         None => {
-            let max_blocks = max_cached_rows(model.memory(), model.kv_row_bytes()) as usize / BLOCK;
+            let memory = model.decoder.backend.memory();
+            let max_blocks = max_cached_rows(memory, model.kv_row_bytes()) as usize / BLOCK;
             usable_blocks(sequences, limits.max_sequences)
                 .min(max_blocks)
                 .max(required)

@@ -63,7 +63,7 @@ impl Scheduler {
         loop {
             let chunks = self.chunks();
             // There are no chunks only if prompts without running samples occupy the blocks.
-            if !chunks.is_empty() || !self.evict_idle_prompt(self.first) {
+            if !chunks.is_empty() || !self.evict_idle_prompt() {
                 return chunks;
             }
         }
@@ -117,11 +117,12 @@ impl Scheduler {
         sample.phase = SampleState::Waiting;
     }
 
-    /// Frees the blocks of the youngest prompt after `first` that no running sample reads.
-    fn evict_idle_prompt(&mut self, first: usize) -> bool {
-        (first + 1..self.sequences.len())
-            .rev()
-            .any(|request| !self.sequences[request].is_running() && self.drop_prompt(request))
+    /// Frees the blocks of the youngest prompt after the first that no running sample reads.
+    fn evict_idle_prompt(&mut self) -> bool {
+        (self.first + 1..self.sequences.len()).rev().any(|request| {
+            let idle = self.sequences[request].running().next().is_none();
+            idle && self.drop_prompt(request)
+        })
     }
 
     /// Frees a prompt's blocks; `false` if it has none.

@@ -98,11 +98,6 @@ impl SequenceGroup {
         samples.filter(|sample| sample.phase == SampleState::Running)
     }
 
-    /// Whether any sample has rows.
-    pub(crate) fn is_running(&self) -> bool {
-        self.running().next().is_some()
-    }
-
     /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.
     pub(crate) fn may_grow(&self, sample: &Sample) -> bool {
         sample.rows.block_count() < blocks_for(self.max_tokens.saturating_sub(1))

@@ -11,7 +11,6 @@ use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
-use crate::sample::Sampling;
 use crate::text::random_model_tokenizer;
 
 /// What a row holds: a sample's token, as request, sample and position; or a prompt's, as the number of its beginning up to that token ([`Beginnings`]).
@@ -43,7 +42,7 @@ fn prompt(common: usize, own: usize, kind: u32) -> Vec<u32> {
 }
 
 /// What a run did.
-#[derive(Debug, PartialEq, Eq)]
+#[derive(Debug, Default, PartialEq, Eq)]
 struct Counts {
     steps: usize,
     /// Prompt tokens that were computed.
@@ -97,32 +96,21 @@ fn run(
             let request = GenerateRequest {
                 prompt: prompt.as_slice().into(),
                 seeds: (0..samples.len()).map(|s| seed(number, s)).collect(),
-                sampling: Sampling::default(),
-                min_tokens: 0,
                 max_tokens: samples.iter().copied().max().unwrap_or(1),
-                stop_tokens: vec![],
-                stop_strings: vec![],
+                ..GenerateRequest::default()
             };
             SequenceGroup::new(&request, 10_000)
         })
         .collect();
-    let blocks = sequences
-        .iter()
-        .map(Scheduler::blocks_needed)
-        .max()
-        .unwrap_or(0)
-        + spare_blocks;
+    let needed = sequences.iter().map(Scheduler::blocks_needed).max();
+    let blocks = needed.unwrap_or(0) + spare_blocks;
     let mut scheduler = Scheduler::new(sequences, blocks, max_sequences, chunk);
     let mut beginnings = Beginnings::default();
     let prompts = requests.iter().map(|(prompt, _)| prompt);
     let labels: Vec<Vec<Label>> = prompts.clone().map(|p| beginnings.labels(p)).collect();
     let all_prompts = prompt_blocks(prompts.map(Vec::as_slice).collect(), requests.len());
     let mut store: BTreeMap<usize, Label> = BTreeMap::new();
-    let mut counts = Counts {
-        steps: 0,
-        prompt_tokens: 0,
-        prompt_blocks: 0,
-    };
+    let mut counts = Counts::default();
     // A step is planned before the tokens of the step before it are known.
     let mut expected: Vec<(usize, usize)> = Vec::new();
     loop {
@@ -242,20 +230,16 @@ proptest! {
 }
 
 #[test]
-fn samples_are_computed_in_parallel_if_blocks_suffice() {
-    let requests = vec![(prompt(20, 0, 0), vec![50; 8]); 4];
-    // One step for the prompts, whose logits give the first tokens, and 49 for the rest.
-    assert_eq!(run(&requests, 1000, 64, 1000).unwrap().steps, 50);
-}
-
-#[test]
-fn a_long_prompt_does_not_delay_running_samples() {
-    // The second prompt takes 10 steps, during which the first request's samples make progress.
-    let requests = vec![
+fn samples_are_computed_in_parallel_and_long_prompts_do_not_delay_them() {
+    let alike = vec![(prompt(20, 0, 0), vec![50; 8]); 4];
+    let delayed = vec![
         (prompt(0, 16, 1), vec![40; 2]),
         (prompt(160, 0, 0), vec![1]),
     ];
-    assert_eq!(run(&requests, 1000, 64, 16).unwrap().steps, 40);
+    // One step for the prompts, whose logits give the first tokens, and 49 for the rest. The long prompt takes 10 steps, during which the samples make progress.
+    for (requests, chunk, steps) in [(alike, 1000, 50), (delayed, 16, 40)] {
+        assert_eq!(run(&requests, 1000, 64, chunk).unwrap().steps, steps);
+    }
 }
 
 #[test]
@@ -274,22 +258,19 @@ fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
 }
 
 #[test]
-fn equal_prompts_share_all_whole_blocks_before_their_last_token() {
-    for (tokens, computed) in [(96, 96 + 2 * 16), (97, 97 + 2)] {
-        let requests = vec![(prompt(tokens, 0, 0), vec![4]); 3];
-        let counts = run(&requests, 1000, 64, 1000).unwrap();
+fn beginnings_are_shared_in_whole_blocks_and_outlive_the_prompt_that_computed_them() {
+    let equal = |tokens| vec![(prompt(tokens, 0, 0), vec![4]); 3];
+    let one_by_one = (0..3).map(|kind| (prompt(64, 16, kind), vec![32]));
+    for (requests, (blocks, sequences), computed) in [
+        // All whole blocks before the last token.
+        (equal(96), (1000, 64), 96 + 2 * 16),
+        (equal(97), (1000, 64), 97 + 2),
+        // The first request is done long before the last prompt is admitted, since blocks are few.
+        (one_by_one.collect(), (2, 1), 64 + 3 * 16),
+    ] {
+        let counts = run(&requests, blocks, sequences, 1000).unwrap();
         assert_eq!(counts.prompt_tokens, computed);
     }
-}
-
-#[test]
-fn a_beginning_outlives_the_prompt_that_computed_it() {
-    // One sequence at a time: the first request is done long before the last prompt is admitted, since blocks are few.
-    let requests: Vec<_> = (0..3)
-        .map(|kind| (prompt(64, 16, kind), vec![32]))
-        .collect();
-    let counts = run(&requests, 2, 1, 1000).unwrap();
-    assert_eq!(counts.prompt_tokens, 64 + 3 * 16);
 }
 
 #[test]
@@ -298,11 +279,10 @@ fn the_first_min_tokens_tokens_cannot_be_stop_tokens() {
     let request = GenerateRequest {
         prompt: [1].into(),
         seeds: vec![5, 6],
-        sampling: Sampling::default(),
         min_tokens: 2,
         max_tokens: 9,
         stop_tokens: vec![3, 4],
-        stop_strings: vec![],
+        ..GenerateRequest::default()
     };
     let mut sequence = SequenceGroup::new(&request, 100);
     for (index, token, suppressed, ended) in [

@@ -87,20 +87,16 @@ impl LazyWeights {
             }
             files.push(file);
         }
-        match shapes.len() {
-            0 => {
-                let config = config.clone();
-                let files = Files::Safetensors { files, locations };
-                Ok((Self { config, files }, warning))
-            }
-            n => Err(wrong(
-                folder,
-                format!(
-                    "{n} weights of the model that config.json describes are missing, the first of them `{}`; the folder is incomplete, so fetch or save it again",
-                    shapes.keys().next().map_or("", String::as_str)
-                ),
-            )),
+        if let Some(first) = shapes.keys().next() {
+            let reason = format!(
+                "{} weights of the model that config.json describes are missing, the first of them `{first}`; the folder is incomplete, so fetch or save it again",
+                shapes.len()
+            );
+            return Err(wrong(folder, reason));
         }
+        let config = config.clone();
+        let files = Files::Safetensors { files, locations };
+        Ok((Self { config, files }, warning))
     }
 }
 

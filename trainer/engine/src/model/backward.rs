@@ -5,6 +5,15 @@ use crate::model::decoder_parts::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 
+/// A backward pass over the current batch: its number of tokens, its buffers, and the gradient that it adds to.
+#[derive(Clone, Copy)]
+pub(crate) struct BackwardPass<'a> {
+    pub(crate) tokens: usize,
+    pub(crate) work: &'a Workspace,
+    pub(crate) back: &'a BackwardWorkspace,
+    pub(crate) gradient: GradientTarget,
+}
+
 impl Decoder {
     /// Gradients of one block over the current batch, with the batch's own keys.
     ///
@@ -13,78 +22,56 @@ impl Decoder {
     pub(crate) fn block_backward(
         &mut self,
         layer: usize,
-        tokens: usize,
         input: Buf,
         acts: &BlockActivations,
-        work: &Workspace,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
+        pass: BackwardPass<'_>,
     ) {
-        self.feed_forward_backward(layer, tokens, acts, work, back, gradient);
-        self.attention_block_backward(layer, tokens, input, acts, work, back, gradient);
+        self.feed_forward_backward(layer, acts, pass);
+        self.attention_block_backward(layer, input, acts, pass);
     }
 
     fn feed_forward_backward(
         &mut self,
         layer: usize,
-        tokens: usize,
         acts: &BlockActivations,
-        work: &Workspace,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
+        pass: BackwardPass<'_>,
     ) {
+        let BackwardPass {
+            tokens, work, back, ..
+        } = pass;
         let block = self.layout.blocks[layer];
-        let inner = self.widths.inner;
-        let dy = self.branch_backward(block.mlp_post_norm, tokens, acts.ffn_out, back, gradient);
+        let dy = self.branch_backward(block.mlp_post_norm, acts.ffn_out, pass);
         self.gate(acts, tokens, work);
         let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
-        self.project_backward(
-            back.dgated,
-            dy,
-            work.gated,
-            down,
-            tokens,
-            work,
-            back,
-            gradient,
-        );
-        let activation = self.activation();
+        self.project_backward(back.dgated, dy, work.gated, down, pass);
+        let (inner, activation) = (self.widths.inner, self.constants.flags.activation);
         self.backend
             .gate_backward(acts.gate_up, back.dgated, tokens, inner, activation);
-        self.norm_stream(work.normed, acts.middle, block.mlp_norm, tokens);
-        let dy = acts.gate_up;
-        self.project_backward(
-            back.dnormed,
-            dy,
-            work.normed,
-            gate_up,
-            tokens,
-            work,
-            back,
-            gradient,
-        );
         let (x, norm) = (acts.middle, block.mlp_norm);
-        self.norm_backward(back.dx, back.dnormed, x, norm, tokens, back, gradient);
+        self.norm_stream(work.normed, x, norm, tokens);
+        self.project_backward(back.dnormed, acts.gate_up, work.normed, gate_up, pass);
+        self.norm_backward(back.dx, back.dnormed, x, norm, pass);
     }
 
     fn attention_block_backward(
         &mut self,
         layer: usize,
-        tokens: usize,
         input: Buf,
         acts: &BlockActivations,
-        work: &Workspace,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
+        pass: BackwardPass<'_>,
     ) {
+        let BackwardPass {
+            tokens,
+            work,
+            back,
+            gradient,
+        } = pass;
         let w = self.widths;
         let block = self.layout.blocks[layer];
         let weights = self.weights;
         let (out, qkv) = ((layer, Projection::Out), (layer, Projection::Qkv));
-        let norm = block.attention_post_norm;
-        let dy = self.branch_backward(norm, tokens, acts.attended, back, gradient);
-        let x = acts.attention;
-        self.project_backward(back.dattention, dy, x, out, tokens, work, back, gradient);
+        let dy = self.branch_backward(block.attention_post_norm, acts.attended, pass);
+        self.project_backward(back.dattention, dy, acts.attention, out, pass);
         let (k, v) = (self.keys(acts.rotated), self.values(acts.qkv));
         let (dk, dv) = (self.keys(back.drotated), self.values(back.dqkv));
         let attention = self.attention(layer, acts.rotated, k, v);
@@ -117,27 +104,19 @@ impl Decoder {
             self.backend.bias_backward(dbias, back.dqkv, tokens);
         }
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
-        let (dy, x) = (back.dqkv, work.normed);
-        self.project_backward(back.dnormed, dy, x, qkv, tokens, work, back, gradient);
-        let norm = block.attention_norm;
-        self.norm_backward(back.dx, back.dnormed, input, norm, tokens, back, gradient);
+        self.project_backward(back.dnormed, back.dqkv, work.normed, qkv, pass);
+        self.norm_backward(back.dx, back.dnormed, input, block.attention_norm, pass);
     }
 
     /// The gradient of the output of a part of a block before the norm that the part may end in. `x` is that norm's input.
-    fn branch_backward(
-        &mut self,
-        norm: Option<Region>,
-        tokens: usize,
-        x: Buf,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
-    ) -> Buf {
+    fn branch_backward(&mut self, norm: Option<Region>, x: Buf, pass: BackwardPass<'_>) -> Buf {
+        let back = pass.back;
         let Some(norm) = norm else {
             return back.dx;
         };
-        let len = tokens * self.widths.hidden;
+        let len = pass.tokens * self.widths.hidden;
         self.backend.zero(back.dbranch.at(0, len));
-        self.norm_backward(back.dbranch, back.dx, x, norm, tokens, back, gradient);
+        self.norm_backward(back.dbranch, back.dx, x, norm, pass);
         back.dbranch
     }
 
@@ -148,15 +127,13 @@ impl Decoder {
         dy: Buf,
         x: Buf,
         weight: Region,
-        tokens: usize,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
+        pass: BackwardPass<'_>,
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
-        let norm = self.norm(tokens);
-        let (dweight, weight) = (gradient.norm(weight, back), weight.within(self.weights));
+        let norm = self.norm(pass.tokens);
+        let dweight = pass.gradient.norm(weight, pass.back);
         self.backend
-            .rms_norm_backward(dx, dweight, dy, x, weight, norm);
+            .rms_norm_backward(dx, dweight, dy, x, weight.within(self.weights), norm);
     }
 
     /// Backward pass of a block's product with `x`: writes `dx`, and adds to the gradient of the matrix or of its adapter.
@@ -166,11 +143,14 @@ impl Decoder {
         dy: Buf,
         x: Buf,
         (layer, which): (usize, Projection),
-        tokens: usize,
-        work: &Workspace,
-        back: &BackwardWorkspace,
-        gradient: GradientTarget,
+        pass: BackwardPass<'_>,
     ) {
+        let BackwardPass {
+            tokens,
+            work,
+            back,
+            gradient,
+        } = pass;
         let size = self.widths.projection(which, tokens);
         let region = self.layout.blocks[layer].matrix(which);
         let weight = region.within(self.weights);

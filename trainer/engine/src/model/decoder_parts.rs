@@ -1,7 +1,7 @@
 //! The decoder's fixed parts: sizes, weights, and the backend that holds them.
 
 use crate::backend::{Attention, Backend, Buf, Linear, Norm, Rows};
-use crate::config::{Activation, Flags, ModelConfig};
+use crate::config::{Flags, ModelConfig};
 use crate::model::adapters::Adapters;
 use crate::model::layout::Layout;
 use crate::model::workspace::{Widths, Workspace};
@@ -24,10 +24,10 @@ pub(crate) struct Decoder {
 pub(crate) struct Constants {
     pub(crate) flags: Flags,
     eps: f32,
-    embedding_scale: f32,
+    pub(crate) embedding_scale: f32,
     score_scale: f32,
     score_cap: Option<f32>,
-    logit_cap: Option<f32>,
+    pub(crate) logit_cap: Option<f32>,
     window: Option<usize>,
     /// For each layer, whether it has a sliding window.
     slides: Vec<bool>,
@@ -87,18 +87,6 @@ impl Decoder {
             eps: self.constants.eps,
             offset: if offset { 1.0 } else { 0.0 },
         }
-    }
-
-    pub(crate) fn activation(&self) -> Activation {
-        self.constants.flags.activation
-    }
-
-    pub(crate) fn embedding_scale(&self) -> f32 {
-        self.constants.embedding_scale
-    }
-
-    pub(crate) fn logit_cap(&self) -> Option<f32> {
-        self.constants.logit_cap
     }
 
     /// Cosines and sines of a layer's rotations.

@@ -7,15 +7,6 @@ use crate::model::decoder_parts::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BlockActivations, Workspace};
 
-/// Source of a block's keys and values.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum Keys {
-    /// The batch's own keys and values; row i of the cache is token i.
-    Own,
-    /// One layer of the KV cache, each row the keys and then the values. The batch's are written there first.
-    KvCache(Buf),
-}
-
 impl Decoder {
     /// Makes `batch` the current one, for passes of `tokens` tokens ([`Backend::begin`]).
     ///
@@ -46,16 +37,15 @@ impl Decoder {
 
     /// Writes the embeddings of the current batch's tokens into `x`.
     pub(crate) fn embed(&mut self, x: Buf, tokens: usize) {
-        let (table, width) = (
-            self.layout.embedding.within(self.weights),
-            self.widths.hidden,
-        );
-        let scale = self.embedding_scale();
+        let (width, scale) = (self.widths.hidden, self.constants.embedding_scale);
+        let table = self.layout.embedding.within(self.weights);
         self.backend
             .embed(x.at(0, tokens * width), table, width, scale);
     }
 
     /// One block over the current batch: residual stream `input` → `output`. `output` may be the same buffer as `input` and as `acts.middle`.
+    ///
+    /// `cache` is the layer's KV cache, each row the keys and then the values, to which the batch's are written first. Without one, row i is the batch's token i.
     pub(crate) fn block(
         &mut self,
         layer: usize,
@@ -63,10 +53,10 @@ impl Decoder {
         input: Buf,
         output: Buf,
         acts: &BlockActivations,
-        keys: Keys,
+        cache: Option<Buf>,
         work: &Workspace,
     ) {
-        self.block_inside(layer, tokens, input, acts, keys, work);
+        self.block_inside(layer, tokens, input, acts, cache, work);
         match self.layout.blocks[layer].mlp_post_norm {
             Some(norm) => self.add_norm(output, acts.middle, acts.ffn_out, norm, tokens),
             None => {
@@ -84,7 +74,7 @@ impl Decoder {
         tokens: usize,
         input: Buf,
         acts: &BlockActivations,
-        keys: Keys,
+        cache: Option<Buf>,
         work: &Workspace,
     ) {
         let w = self.widths;
@@ -101,25 +91,13 @@ impl Decoder {
             }
             let projected = acts.qkv.rows(0, w.qkv());
             let (projected_keys, rotated_keys) = (self.keys(projected), self.keys(acts.rotated));
-            let (q_size, k_size) = (
-                self.head_norm(tokens, w.heads),
-                self.head_norm(tokens, w.kv_heads),
-            );
-            let b = &mut self.backend;
-            b.rms_norm(
-                acts.rotated,
-                projected,
-                q_norm.within(weights),
-                q_size,
-                false,
-            );
-            b.rms_norm(
-                rotated_keys,
-                projected_keys,
-                k_norm.within(weights),
-                k_size,
-                false,
-            );
+            for (y, x, weight, heads) in [
+                (acts.rotated, projected, q_norm, w.heads),
+                (rotated_keys, projected_keys, k_norm, w.kv_heads),
+            ] {
+                let (weight, norm) = (weight.within(weights), self.head_norm(tokens, heads));
+                self.backend.rms_norm(y, x, weight, norm, false);
+            }
         }
         let rotations = self.layer_rotations(layer, work);
         let heads = w.heads + w.kv_heads;
@@ -131,7 +109,7 @@ impl Decoder {
             None => b.rope(rotated, rotations, heads, w.head_dim, false),
         }
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
-        if let Keys::KvCache(cache) = keys {
+        if let Some(cache) = cache {
             let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));
             self.backend.store(stored[0], k, w.kv());
             self.backend.store(stored[1], v, w.kv());
@@ -186,7 +164,7 @@ impl Decoder {
 
     /// Writes the gated activations into `work.gated`.
     pub(crate) fn gate(&mut self, acts: &BlockActivations, tokens: usize, work: &Workspace) {
-        let (inner, activation) = (self.widths.inner, self.activation());
+        let (inner, activation) = (self.widths.inner, self.constants.flags.activation);
         self.backend
             .gate(work.gated, acts.gate_up, tokens, inner, activation);
     }

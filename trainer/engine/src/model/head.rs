@@ -4,9 +4,9 @@ use std::ops::Range;
 
 use crate::backend::{Buf, Target};
 use crate::error::EngineError;
-use crate::model::backward::GradientTarget;
+use crate::model::backward::{BackwardPass, GradientTarget};
 use crate::model::decoder_parts::Decoder;
-use crate::model::workspace::{BackwardWorkspace, Workspace};
+use crate::model::workspace::Workspace;
 
 /// The targets whose rows lie in a range, with rows counted from the start of the range. Targets are ordered by row.
 fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
@@ -21,7 +21,7 @@ fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Tar
 
 /// Ranges of `0..rows` that the head computes at a time.
 fn chunks(work: &Workspace, rows: usize) -> impl Iterator<Item = Range<usize>> + use<> {
-    let chunk = work.head_rows;
+    let chunk = work.size.logit_rows;
     (0..rows)
         .step_by(chunk.max(1))
         .map(move |from| from..rows.min(from + chunk))
@@ -42,7 +42,7 @@ impl Decoder {
         let size = self.head_size(rows);
         let norm = self.layout.norm;
         self.norm_stream(work.picked_normed, x, norm, rows);
-        let cap = self.logit_cap();
+        let cap = self.constants.logit_cap;
         let b = &mut self.backend;
         b.linear(work.logits, work.picked_normed, head, size, false);
         if let Some(cap) = cap {
@@ -63,15 +63,11 @@ impl Decoder {
         for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             self.head(work, x, &rows[chunk.clone()]);
+            let [logp, entropy] =
+                [work.logp, work.entropy].map(|all| all.at(range.start, range.len()));
+            let logits = work.logits.at(0, chunk.len() * vocabulary);
             let b = &mut self.backend;
-            b.log_probs(
-                work.logp.at(range.start, range.len()),
-                work.entropy.at(range.start, range.len()),
-                work.logits.at(0, chunk.len() * vocabulary),
-                vocabulary,
-                &local,
-                temperature,
-            );
+            b.log_probs(logp, entropy, logits, vocabulary, &local, temperature);
         }
         let n = targets.len();
         let (mut logp, mut entropy) = (vec![0.0; n], vec![0.0; n]);
@@ -84,34 +80,27 @@ impl Decoder {
     /// head and the last norm.
     pub(crate) fn log_probs_backward(
         &mut self,
-        work: &Workspace,
-        back: &BackwardWorkspace,
+        pass: BackwardPass<'_>,
         x: Buf,
         rows: &[usize],
         targets: &[Target],
         dlogp: &[f32],
         temperature: f32,
-        gradient: GradientTarget,
     ) {
+        let BackwardPass { work, back, .. } = pass;
         let w = self.widths;
         let (head, norm) = (self.layout.head, self.layout.norm);
-        let cap = self.logit_cap();
+        let cap = self.constants.logit_cap;
         for chunk in chunks(work, rows.len()) {
             let (range, local) = targets_in(targets, &chunk);
             let rows = &rows[chunk];
             self.head(work, x, rows);
             let logits = work.logits.at(0, rows.len() * w.vocabulary);
-            self.backend.log_probs_backward(
-                logits,
-                w.vocabulary,
-                &local,
-                &dlogp[range],
-                temperature,
-                cap,
-            );
+            let (b, dlogp) = (&mut self.backend, &dlogp[range]);
+            b.log_probs_backward(logits, w.vocabulary, &local, dlogp, temperature, cap);
             let size = self.head_size(rows.len());
             let (dpicked_normed, weight) = (back.dpicked_normed, head.within(self.weights));
-            if let GradientTarget::Weights(gradient) = gradient {
+            if let GradientTarget::Weights(gradient) = pass.gradient {
                 let (dhead, x) = (head.within(gradient), work.picked_normed);
                 self.backend.linear_backward_weight(dhead, logits, x, size);
             }
@@ -119,8 +108,11 @@ impl Decoder {
                 .linear_backward_input(dpicked_normed, logits, weight, size, false);
             let dpicked = back.dpicked.at(0, rows.len() * w.hidden);
             self.backend.zero(dpicked);
-            let (dy, picked) = (dpicked_normed, work.picked);
-            self.norm_backward(dpicked, dy, picked, norm, rows.len(), back, gradient);
+            let pass = BackwardPass {
+                tokens: rows.len(),
+                ..pass
+            };
+            self.norm_backward(dpicked, dpicked_normed, work.picked, norm, pass);
             self.backend.scatter_add(back.dx, dpicked, rows, w.hidden);
         }
     }

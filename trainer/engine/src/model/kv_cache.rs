@@ -1,7 +1,6 @@
 //! Keys and values of generated sequences.
 
 use super::Model;
-use super::workspace::Workspace;
 use crate::backend::{Buf, Purpose};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -41,11 +40,9 @@ impl Model {
                 ))
             })?;
         // The work buffers are allocated after the KV cache, so that a device that alternates between phases finds keys and values at the same address each time.
-        let size = self.work.as_ref().map(Workspace::size);
+        let size = self.work.map(|work| work.size);
         self.release_kv();
-        if let Some(work) = self.work.take() {
-            work.release(self.decoder.backend.as_mut());
-        }
+        self.release_work();
         let all = self.decoder.backend.allocate(Purpose::Cache, len)?;
         self.kv_cache = Some(KvCache { all, rows });
         if let Some(size) = size {
@@ -65,8 +62,6 @@ impl Model {
             return;
         };
         self.decoder.backend.release(store.all);
-        if let Some(work) = self.work.take() {
-            work.release(self.decoder.backend.as_mut());
-        }
+        self.release_work();
     }
 }

@@ -5,9 +5,10 @@ use std::ops::Range;
 
 use crate::backend::Buf;
 use crate::config::ModelConfig;
+use crate::error::EngineError;
 
-/// Weights begin at multiples of this many elements, a cache line of f32.
-const ALIGN: usize = 16;
+/// Weights and the parts of buffers begin at multiples of this many elements, a cache line of f32.
+pub(crate) const ALIGN: usize = 16;
 
 /// A contiguous range of elements of a buffer, such as those of one weight.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -128,10 +129,14 @@ impl TensorLayout {
         region
     }
 
-    /// A tensor's region and shape, by its name.
-    pub(crate) fn tensor(&self, name: &str) -> Option<(Region, &[usize])> {
-        let (region, shape) = self.tensors.get(name)?;
-        Some((*region, shape))
+    /// A tensor's region, by its name.
+    pub(crate) fn region(&self, name: &str) -> Result<Region, EngineError> {
+        let tensor = self.tensors.get(name);
+        tensor.map(|(region, _)| *region).ok_or_else(|| {
+            EngineError::Request(format!(
+                "the model has no weight `{name}`; it belongs to another model"
+            ))
+        })
     }
 
     /// Every tensor by name, with its region and shape.

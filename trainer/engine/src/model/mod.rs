@@ -17,7 +17,6 @@ use self::adapters::Adapters;
 pub use self::adapters::Lora;
 pub(crate) use self::adapters::adapter_elements;
 use self::decoder_parts::{Constants, Decoder};
-use self::forward::Keys;
 use self::kv_cache::KvCache;
 pub(crate) use self::kv_cache::kv_row_elements;
 use self::layout::{Layout, TensorLayout};
@@ -50,7 +49,7 @@ pub struct Model {
     /// How it exchanges with other ranks; `None` until the first time.
     pub(crate) route: Option<Route>,
     /// Maximum number of tokens of a training pack, if it is set.
-    pack_tokens: Option<usize>,
+    pub(crate) pack_tokens: Option<usize>,
     saved_bytes: Option<u64>,
 }
 
@@ -111,16 +110,6 @@ impl Model {
         &self.config
     }
 
-    /// Description of the device.
-    pub fn device(&self) -> String {
-        self.decoder.backend.name()
-    }
-
-    /// Whether the model has to be dropped before the process exits.
-    pub(crate) fn must_drop_before_exit(&self) -> bool {
-        self.decoder.backend.must_drop_before_exit()
-    }
-
     /// Adds adapters, which are then trained instead of the weights. Allowed once, before the first update.
     pub fn attach(&mut self, lora: Lora) -> Result<(), EngineError> {
         if self.optimiser.is_some() || self.decoder.adapters.is_some() {
@@ -131,9 +120,7 @@ impl Model {
         let adapters = Adapters::new(self.decoder.backend.as_mut(), &self.config, lora)?;
         self.decoder.widths.rank = adapters.rank;
         self.decoder.adapters = Some(adapters);
-        if let Some(work) = self.work.take() {
-            work.release(self.decoder.backend.as_mut());
-        }
+        self.release_work();
         self.release_training();
         Ok(())
     }
@@ -175,19 +162,9 @@ impl Model {
         }
     }
 
-    /// Bytes of the device's memory, if known.
-    pub(crate) fn memory(&self) -> Option<u64> {
-        self.decoder.backend.memory()
-    }
-
     /// Maximum number of tokens of one training pack; a longer completion is a pack of its own. Unless this is called, the device determines it.
     pub fn set_pack_tokens(&mut self, tokens: usize) {
         self.pack_tokens = Some(tokens.max(1));
-    }
-
-    /// Maximum number of tokens of one training pack, if it is set.
-    pub(crate) fn pack_tokens(&self) -> Option<usize> {
-        self.pack_tokens
     }
 
     /// What the device determines for training, unless it is set.
@@ -325,8 +302,8 @@ impl Model {
             ..work.acts
         };
         for layer in 0..self.config.num_hidden_layers {
-            let keys = Keys::KvCache(all.at(layer * layer_len, layer_len));
-            decoder.block(layer, tokens, work.x, work.x, &acts, keys, work);
+            let cache = Some(all.at(layer * layer_len, layer_len));
+            decoder.block(layer, tokens, work.x, work.x, &acts, cache, work);
         }
     }
 }

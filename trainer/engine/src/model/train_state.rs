@@ -47,7 +47,7 @@ impl Model {
     /// Releases the buffers that only a backward pass needs, for the generation phase. Gradients and moments remain.
     pub fn release_training(&mut self) {
         if let Some(back) = self.back.take() {
-            back.release(self.decoder.backend.as_mut());
+            back.all.release(self.decoder.backend.as_mut());
         }
         if let Some(saved) = self.saved.take() {
             saved.release(self.decoder.backend.as_mut());
@@ -61,7 +61,7 @@ impl Model {
                 return Ok(back);
             }
             self.back = None;
-            back.release(self.decoder.backend.as_mut());
+            back.all.release(self.decoder.backend.as_mut());
         }
         let widths = self.decoder.widths;
         let back = BackwardWorkspace::plan(self.decoder.backend.as_mut(), widths, tokens)?;
@@ -129,7 +129,7 @@ impl Model {
         let gradient = self.partial_gradient(0)?;
         let mut piece = Vec::new();
         for (name, _) in self.trained_shapes() {
-            let buf = self.trained_region(&name)?.within(gradient);
+            let buf = self.trained_layout().region(&name)?.within(gradient);
             for start in (0..buf.len()).step_by(PIECE) {
                 piece.resize(PIECE.min(buf.len() - start), 0.0);
                 let part = buf.at(start, piece.len());

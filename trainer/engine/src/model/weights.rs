@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use super::Model;
 use super::adapters;
-use super::layout::{Region, TensorLayout};
+use super::layout::Region;
 use super::train_state::PIECE;
 use crate::backend::Buf;
 use crate::backend::group::{agree, bucket_elements, shards};
@@ -37,7 +37,7 @@ impl Model {
     pub fn tensor(&mut self, name: &str, kind: TensorKind) -> Result<Vec<f32>, EngineError> {
         let buf = self.buffer(name, kind)?;
         if kind.is_moment() && self.sharing.ranks.size() > 1 {
-            let region = self.trained_region(name)?;
+            let region = self.trained_layout().region(name)?;
             return self.gathered(buf, region);
         }
         self.download(buf)
@@ -92,12 +92,9 @@ impl Model {
     pub(crate) fn digest(&mut self) -> Result<Vec<u8>, EngineError> {
         let mut hasher = blake3::Hasher::new();
         hasher.update(self.decoder.backend.arithmetic().as_bytes());
-        let adapters = self
-            .decoder
-            .adapters
-            .as_ref()
-            .map(|adapters| adapters.weights);
-        for buf in std::iter::once(self.decoder.weights).chain(adapters) {
+        let decoder = &self.decoder;
+        let adapters = decoder.adapters.as_ref().map(|it| it.weights);
+        for buf in std::iter::once(decoder.weights).chain(adapters) {
             for start in (0..buf.len()).step_by(PIECE) {
                 let piece = self.download(buf.at(start, PIECE.min(buf.len() - start)))?;
                 hasher.update(bytemuck::cast_slice(&piece));
@@ -109,7 +106,7 @@ impl Model {
     /// Reads a weight by its Hugging Face name, with its adapter merged in. A model with the merged weights and no adapters computes the same function.
     pub fn merged(&mut self, name: &str) -> Result<Vec<f32>, EngineError> {
         let mut values = self.tensor(name, TensorKind::Weight)?;
-        let region = self.region(name)?;
+        let region = self.decoder.layout.tensors.region(name)?;
         let (Some(adapters), Some((layer, which, elements))) =
             (&self.decoder.adapters, self.decoder.layout.rows_of(region))
         else {
@@ -121,10 +118,8 @@ impl Model {
         let inputs = a.len() / rank;
         let rows = elements.start / inputs..elements.end / inputs;
         let b = b.at(rows.start * rank, rows.len() * rank);
-        let (mut a_values, mut b_values) = (vec![0.0; a.len()], vec![0.0; b.len()]);
-        self.decoder.backend.download(a, &mut a_values)?;
-        self.decoder.backend.download(b, &mut b_values)?;
-        adapters::merge(&mut values, &a_values, &b_values, rank, scale);
+        let (a, b) = (self.download(a)?, self.download(b)?);
+        adapters::merge(&mut values, &a, &b, rank, scale);
         Ok(values)
     }
 
@@ -140,7 +135,7 @@ impl Model {
         }
         let buf = self.buffer(name, kind)?;
         let (start, len) = if kind.is_moment() {
-            let region = self.trained_region(name)?;
+            let region = self.trained_layout().region(name)?;
             (region.in_shard(&self.shard()).0, region.len())
         } else {
             (0, buf.len())
@@ -166,7 +161,7 @@ impl Model {
                 "the model has no moments yet: it has not been trained since it was loaded".into(),
             )
         })?;
-        let region = self.trained_region(name)?;
+        let region = self.trained_layout().region(name)?;
         let (_, own) = region.in_shard(&self.shard());
         Ok(match kind {
             TensorKind::Moment1 => own.within(optimiser.m),
@@ -177,29 +172,12 @@ impl Model {
 
     /// The buffer of a weight, the model's or an adapter's.
     fn weight(&self, name: &str) -> Result<Buf, EngineError> {
-        match &self.decoder.adapters {
-            Some(adapters) if adapters.layout().tensor(name).is_some() => {
-                Ok(self.trained_region(name)?.within(adapters.weights))
-            }
-            _ => Ok(self.region(name)?.within(self.decoder.weights)),
+        if let Some(adapters) = &self.decoder.adapters
+            && let Ok(region) = adapters.layout().region(name)
+        {
+            return Ok(region.within(adapters.weights));
         }
+        let region = self.decoder.layout.tensors.region(name)?;
+        Ok(region.within(self.decoder.weights))
     }
-
-    pub(super) fn region(&self, name: &str) -> Result<Region, EngineError> {
-        region_of(&self.decoder.layout.tensors, name)
-    }
-
-    pub(super) fn trained_region(&self, name: &str) -> Result<Region, EngineError> {
-        region_of(self.trained_layout(), name)
-    }
-}
-
-fn region_of(layout: &TensorLayout, name: &str) -> Result<Region, EngineError> {
-    let tensor = layout.tensor(name);
-    let (region, _) = tensor.ok_or_else(|| {
-        EngineError::Request(format!(
-            "the model has no weight `{name}`; it belongs to another model"
-        ))
-    })?;
-    Ok(region)
 }

@@ -6,10 +6,7 @@ use crate::backend::{Backend, Buf, ElementBytes, Linear, Purpose, Rows};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::layout::Projection;
-
-/// Parts of a buffer begin at multiples of this many elements, a cache line of f32.
-const ALIGN: usize = 16;
+use crate::model::layout::{ALIGN, Projection};
 
 /// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -91,27 +88,49 @@ impl From<ElementBytes> for PerDtype<usize> {
     }
 }
 
-/// Length of a buffer with parts of these sizes one after the other, each on a cache line, and the parts' offsets.
-fn lay_out<const N: usize>(sizes: [usize; N]) -> (usize, [usize; N]) {
-    let mut offset = 0;
-    let offsets = sizes.map(|n| {
-        let start = offset;
-        offset += n.next_multiple_of(ALIGN);
-        start
-    });
-    (offset, offsets)
+/// Divides buffers into parts, one after the other, each on a cache line.
+pub(crate) struct Cutter {
+    all: PerDtype<Buf>,
+    used: PerDtype<usize>,
 }
 
-/// Number of elements that parts of these sizes take.
-fn total<const N: usize>(sizes: [usize; N]) -> usize {
-    lay_out(sizes).0
+impl Cutter {
+    pub(crate) fn of(all: PerDtype<Buf>) -> Self {
+        Self {
+            all,
+            used: PerDtype::default(),
+        }
+    }
+
+    /// Number of elements that the parts take which `cut` cuts.
+    fn count<T>(cut: impl FnOnce(&mut Self) -> T) -> PerDtype<usize> {
+        let endless = Buf {
+            block: 0,
+            offset: 0,
+            len: usize::MAX,
+        };
+        let mut cutter = Self::of(PerDtype {
+            activations: endless,
+            sums: endless,
+        });
+        cut(&mut cutter);
+        cutter.used
+    }
+
+    fn activations(&mut self, len: usize) -> Buf {
+        part(self.all.activations, &mut self.used.activations, len)
+    }
+
+    fn sums(&mut self, len: usize) -> Buf {
+        part(self.all.sums, &mut self.used.sums, len)
+    }
 }
 
-/// Divides a buffer of [`total`] elements into its parts.
-fn cut<const N: usize>(buf: Buf, sizes: [usize; N]) -> [Buf; N] {
-    let (_, offsets) = lay_out(sizes);
-    let mut sizes = sizes.into_iter();
-    offsets.map(|start| buf.at(start, sizes.next().expect("one size for each offset")))
+/// The next `len` elements of a buffer of which some are used.
+fn part(buf: Buf, used: &mut usize, len: usize) -> Buf {
+    let part = buf.at(*used, len);
+    *used += len.next_multiple_of(ALIGN);
+    part
 }
 
 /// Widths of a model's activations.
@@ -229,44 +248,22 @@ pub(crate) struct BlockActivations {
 
 impl BlockActivations {
     /// Number of elements for a number of tokens.
-    pub(crate) fn len(widths: Widths, tokens: usize) -> PerDtype<usize> {
-        PerDtype {
-            activations: total(Self::activations(widths, tokens)),
-            sums: total(Self::sums(widths, tokens)),
-        }
+    pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
+        Cutter::count(|parts| Self::cut(parts, w, tokens))
     }
 
-    fn activations(w: Widths, tokens: usize) -> [usize; 6] {
-        [
-            w.qkv(),
-            w.normed_qk(),
-            w.q(),
-            w.branch(),
-            2 * w.inner,
-            w.branch(),
-        ]
-        .map(|n| n * tokens)
-    }
-
-    fn sums(w: Widths, tokens: usize) -> [usize; 2] {
-        [w.heads * tokens, w.hidden * tokens]
-    }
-
-    /// Divides buffers of [`BlockActivations::len`] elements.
-    pub(crate) fn cut(buf: PerDtype<Buf>, widths: Widths, tokens: usize) -> Self {
-        let activations = Self::activations(widths, tokens);
-        let [qkv, normed, attention, attended, gate_up, ffn_out] =
-            cut(buf.activations, activations);
-        let [lse, middle] = cut(buf.sums, Self::sums(widths, tokens));
+    pub(crate) fn cut(parts: &mut Cutter, w: Widths, tokens: usize) -> Self {
+        let qkv = parts.activations(tokens * w.qkv());
+        let normed = parts.activations(tokens * w.normed_qk());
         Self {
             qkv,
-            rotated: widths.rotated(qkv, normed),
-            attention,
-            lse,
-            attended,
-            middle,
-            gate_up,
-            ffn_out,
+            rotated: w.rotated(qkv, normed),
+            attention: parts.activations(tokens * w.q()),
+            lse: parts.sums(tokens * w.heads),
+            attended: parts.activations(tokens * w.branch()),
+            middle: parts.sums(tokens * w.hidden),
+            gate_up: parts.activations(tokens * 2 * w.inner),
+            ffn_out: parts.activations(tokens * w.branch()),
         }
     }
 }
@@ -292,20 +289,21 @@ impl PassSize {
         }
     }
 
-    /// Rows of logits that exist at once.
-    fn head_rows(self, w: Widths) -> usize {
-        w.head_rows.min(self.logit_rows)
+    /// The same with no more rows of logits than exist at once.
+    fn clamped(self, w: Widths) -> Self {
+        Self {
+            logit_rows: w.head_rows.min(self.logit_rows),
+            ..self
+        }
     }
 }
 
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workspace {
-    /// Maximum number of tokens of a batch.
-    pub(crate) tokens: usize,
-    /// Number of rows of logits that the head computes at a time.
-    pub(crate) head_rows: usize,
-    all: PerDtype<Buf>,
+    /// The largest pass that the buffers suffice for; of the rows of logits, those that the head computes at a time.
+    pub(crate) size: PassSize,
+    pub(crate) all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
     /// Result of a norm.
@@ -326,38 +324,9 @@ pub(crate) struct Workspace {
 }
 
 impl Workspace {
-    fn activations(w: Widths, size: PassSize) -> [usize; 5] {
-        let tokens = size.tokens;
-        [
-            tokens * w.hidden,
-            BlockActivations::len(w, tokens).activations,
-            tokens * w.inner,
-            tokens * w.rank,
-            size.head_rows(w) * w.hidden,
-        ]
-    }
-
-    fn sums(w: Widths, size: PassSize) -> [usize; 8] {
-        let (tokens, targets) = (size.tokens, size.targets);
-        let rows = size.head_rows(w);
-        [
-            tokens * w.hidden,
-            BlockActivations::len(w, tokens).sums,
-            tokens * w.head_dim,
-            (w.rope_tables - 1) * tokens * w.head_dim,
-            rows * w.hidden,
-            rows * w.vocabulary,
-            targets,
-            targets,
-        ]
-    }
-
     /// Number of elements for passes of a size.
     pub(crate) fn len(w: Widths, size: PassSize) -> PerDtype<usize> {
-        PerDtype {
-            activations: total(Self::activations(w, size)),
-            sums: total(Self::sums(w, size)),
-        }
+        Cutter::count(|parts| Self::cut(parts, w, size))
     }
 
     pub(crate) fn plan(
@@ -365,53 +334,29 @@ impl Workspace {
         w: Widths,
         size: PassSize,
     ) -> Result<Self, EngineError> {
-        let tokens = size.tokens;
         let all = PerDtype::allocate(backend, Self::len(w, size))?;
-        let [normed, acts, gated, low, picked_normed] =
-            cut(all.activations, Self::activations(w, size));
-        let [
-            x,
-            inside_sums,
-            rope,
-            sliding_rope,
-            picked,
-            logits,
-            logp,
-            entropy,
-        ] = cut(all.sums, Self::sums(w, size));
-        let acts = PerDtype {
-            activations: acts,
-            sums: inside_sums,
-        };
-        Ok(Self {
-            tokens,
-            head_rows: size.head_rows(w),
-            all,
-            x,
-            normed,
-            acts: BlockActivations::cut(acts, w, tokens),
-            gated,
-            low,
-            rope: [rope, sliding_rope],
-            picked,
-            picked_normed,
-            logits,
-            logp,
-            entropy,
-        })
+        Ok(Self::cut(&mut Cutter::of(all), w, size))
     }
 
-    /// The largest pass that the buffers suffice for.
-    pub(crate) fn size(&self) -> PassSize {
-        PassSize {
-            tokens: self.tokens,
-            logit_rows: self.head_rows,
-            targets: self.logp.len(),
+    fn cut(parts: &mut Cutter, w: Widths, size: PassSize) -> Self {
+        let size = size.clamped(w);
+        let (tokens, rows) = (size.tokens, size.logit_rows);
+        let rope = tokens * w.head_dim;
+        Self {
+            size,
+            all: parts.all,
+            x: parts.sums(tokens * w.hidden),
+            normed: parts.activations(tokens * w.hidden),
+            acts: BlockActivations::cut(parts, w, tokens),
+            gated: parts.activations(tokens * w.inner),
+            low: parts.activations(tokens * w.rank),
+            rope: [rope, (w.rope_tables - 1) * rope].map(|len| parts.sums(len)),
+            picked: parts.sums(rows * w.hidden),
+            picked_normed: parts.activations(rows * w.hidden),
+            logits: parts.sums(rows * w.vocabulary),
+            logp: parts.sums(size.targets),
+            entropy: parts.sums(size.targets),
         }
-    }
-
-    pub(crate) fn release(self, backend: &mut dyn Backend) {
-        self.all.release(backend);
     }
 }
 
@@ -419,7 +364,7 @@ impl Workspace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BackwardWorkspace {
     pub(crate) tokens: usize,
-    all: PerDtype<Buf>,
+    pub(crate) all: PerDtype<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
     /// Gradient of a norm's result.
@@ -440,33 +385,9 @@ pub(crate) struct BackwardWorkspace {
 }
 
 impl BackwardWorkspace {
-    fn activations(w: Widths, tokens: usize) -> [usize; 5] {
-        [
-            tokens * w.hidden,
-            tokens * w.inner,
-            tokens * w.q(),
-            tokens * w.rank,
-            w.head_rows.min(tokens) * w.hidden,
-        ]
-    }
-
-    fn sums(w: Widths, tokens: usize) -> [usize; 6] {
-        [
-            tokens * w.hidden,
-            tokens * w.qkv(),
-            tokens * w.normed_qk(),
-            tokens * w.branch(),
-            w.hidden.max(w.head_dim),
-            w.head_rows.min(tokens) * w.hidden,
-        ]
-    }
-
     /// Number of elements for a number of tokens.
     pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
-        PerDtype {
-            activations: total(Self::activations(w, tokens)),
-            sums: total(Self::sums(w, tokens)),
-        }
+        Cutter::count(|parts| Self::cut(parts, w, tokens))
     }
 
     pub(crate) fn plan(
@@ -475,28 +396,28 @@ impl BackwardWorkspace {
         tokens: usize,
     ) -> Result<Self, EngineError> {
         let all = PerDtype::allocate(backend, Self::len(w, tokens))?;
-        let [dnormed, dgated, dattention, dlow, dpicked_normed] =
-            cut(all.activations, Self::activations(w, tokens));
-        let [dx, dqkv, dnormed_qk, dbranch, unread, dpicked] = cut(all.sums, Self::sums(w, tokens));
-        Ok(Self {
-            tokens,
-            all,
-            dx,
-            dnormed,
-            dgated,
-            dattention,
-            dqkv,
-            drotated: w.rotated(dqkv, dnormed_qk),
-            dbranch,
-            dlow,
-            unread,
-            dpicked,
-            dpicked_normed,
-        })
+        Ok(Self::cut(&mut Cutter::of(all), w, tokens))
     }
 
-    pub(crate) fn release(self, backend: &mut dyn Backend) {
-        self.all.release(backend);
+    fn cut(parts: &mut Cutter, w: Widths, tokens: usize) -> Self {
+        let rows = w.head_rows.min(tokens);
+        let dqkv = parts.sums(tokens * w.qkv());
+        let dnormed_qk = parts.sums(tokens * w.normed_qk());
+        Self {
+            tokens,
+            all: parts.all,
+            dx: parts.sums(tokens * w.hidden),
+            dnormed: parts.activations(tokens * w.hidden),
+            dgated: parts.activations(tokens * w.inner),
+            dattention: parts.activations(tokens * w.q()),
+            dqkv,
+            drotated: w.rotated(dqkv, dnormed_qk),
+            dbranch: parts.sums(tokens * w.branch()),
+            dlow: parts.activations(tokens * w.rank),
+            unread: parts.sums(w.hidden.max(w.head_dim)),
+            dpicked: parts.sums(rows * w.hidden),
+            dpicked_normed: parts.activations(rows * w.hidden),
+        }
     }
 }
 
@@ -504,21 +425,23 @@ impl Model {
     /// Buffers for a forward pass of a size; larger existing ones are reused.
     pub(crate) fn workspace(&mut self, size: PassSize) -> Result<Workspace, EngineError> {
         let widths = self.decoder.widths;
-        let mut size = PassSize {
-            logit_rows: size.head_rows(widths),
-            ..size
-        };
+        let mut size = size.clamped(widths);
         if let Some(work) = self.work {
-            if work.size().max(size) == work.size() {
+            if work.size.max(size) == work.size {
                 return Ok(work);
             }
-            size = size.max(work.size());
-            self.work = None;
-            work.release(self.decoder.backend.as_mut());
+            size = size.max(work.size);
+            self.release_work();
         }
-        let backend = self.decoder.backend.as_mut();
-        let work = Workspace::plan(backend, widths, size)?;
+        let work = Workspace::plan(self.decoder.backend.as_mut(), widths, size)?;
         self.work = Some(work);
         Ok(work)
+    }
+
+    /// Releases the buffers of forward passes, if there are any.
+    pub(super) fn release_work(&mut self) {
+        if let Some(work) = self.work.take() {
+            work.all.release(self.decoder.backend.as_mut());
+        }
     }
 }

@@ -14,7 +14,7 @@ use crate::load::Weights;
 /// If candle cannot compute a feature of the configuration.
 pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result<Vec<f32>> {
     let ids = Tensor::new(tokens, &Device::Cpu)?.unsqueeze(0)?;
-    let mut json = config.to_json("float32");
+    let mut json = config.to_json();
     // candle's rotary tables are as long as the context, and some of its models have one for each layer.
     json["max_position_embeddings"] = tokens.len().into();
     let logits = match config.family {

@@ -39,12 +39,7 @@ pub fn export(
         .open(options.threads, options.dtype, options.kernel)?;
     let loaded = random::random(config.clone(), 0)?;
     let mut model = Model::new(config, loaded.weights, backend)?;
-    checkpoint::save_model(
-        &mut model,
-        &loaded.text,
-        &folder.join("model"),
-        checkpoint::Precision::F32,
-    )?;
+    checkpoint::save_model(&mut model, &loaded.text, &folder.join("model"))?;
     // Its tokens are bytes. PyTorch does not need them, and other trainers do.
     let tokenizer = random_model_tokenizer::json().to_string();
     let settings = json!({"tokenizer_class": "PreTrainedTokenizerFast", "eos_token": "<|end|>", "pad_token": "<|end|>"});

@@ -16,7 +16,7 @@ use serde_json::Value;
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::gguf::Gguf;
-use crate::file::read_text;
+use crate::file::{read_text, wrong};
 pub use detokenizer::Detokenizer;
 pub use jiff::civil::Date;
 pub use stop::StopStrings;
@@ -64,10 +64,7 @@ impl Text {
                 files.insert(name.to_owned(), read_text(&path)?);
             }
         }
-        let wrong = |name: &str, reason: String| EngineError::Model {
-            path: folder.join(name),
-            reason,
-        };
+        let wrong = |name: &str, reason| wrong(&folder.join(name), reason);
         let Some(json) = files.get("tokenizer.json") else {
             return Err(wrong(
                 "tokenizer.json",

@@ -122,9 +122,7 @@ fn compiled(source: &str) -> Result<CompiledTemplate<'_>, String> {
 
 fn not_filled_in(error: &Error) -> String {
     let what = match error.kind() {
-        ErrorKind::OutOfFuel => {
-            format!("it has not ended after {MAX_INSTRUCTIONS} instructions")
-        }
+        ErrorKind::OutOfFuel => format!("it has not ended after {MAX_INSTRUCTIONS} instructions"),
         ErrorKind::WriteFailure => format!(
             "it computes or writes more than {} MiB in addition to the messages, or {} times as much in all",
             MAX_BYTES >> 20,
@@ -215,35 +213,26 @@ fn write_json(
     };
     let comma = if indent.is_some() { "," } else { ", " };
     match value.kind() {
-        ValueKind::Seq | ValueKind::Iterable | ValueKind::Map if value.len() == Some(0) => {
-            let map = value.kind() == ValueKind::Map;
-            out.push_str(if map { "{}" } else { "[]" });
-        }
-        ValueKind::Seq | ValueKind::Iterable => {
-            out.push('[');
-            for (i, item) in value.try_iter()?.enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
-                }
+        kind @ (ValueKind::Seq | ValueKind::Iterable | ValueKind::Map) => {
+            let is_map = kind == ValueKind::Map;
+            out.push(if is_map { '{' } else { '[' });
+            let mut empty = true;
+            for item in value.try_iter()? {
+                out.push_str(if empty { "" } else { comma });
+                empty = false;
                 line(out, depth + 1);
-                write_json(out, &item, indent, depth + 1)?;
-            }
-            line(out, depth);
-            out.push(']');
-        }
-        ValueKind::Map => {
-            out.push('{');
-            for (i, key) in value.try_iter()?.enumerate() {
-                if i > 0 {
-                    out.push_str(comma);
+                if is_map {
+                    out.push_str(&serde_json::Value::from(item.to_string()).to_string());
+                    out.push_str(": ");
+                    write_json(out, &value.get_item(&item)?, indent, depth + 1)?;
+                } else {
+                    write_json(out, &item, indent, depth + 1)?;
                 }
-                line(out, depth + 1);
-                out.push_str(&serde_json::Value::from(key.to_string()).to_string());
-                out.push_str(": ");
-                write_json(out, &value.get_item(&key)?, indent, depth + 1)?;
             }
-            line(out, depth);
-            out.push('}');
+            if !empty {
+                line(out, depth);
+            }
+            out.push(if is_map { '}' } else { ']' });
         }
         ValueKind::Undefined | ValueKind::None => out.push_str("null"),
         ValueKind::Bool => out.push_str(if value.is_true() { "true" } else { "false" }),
@@ -309,34 +298,6 @@ mod tests {
     }
 
     #[test]
-    fn incomplete_tags_are_rejected() {
-        for source in ["{%}", "a{%", "{%}generation%}", "{% generation", "{%%}"] {
-            assert!(render(source).is_err(), "{source}");
-        }
-    }
-
-    #[test]
-    fn a_template_can_raise_an_error_with_a_message() {
-        let error = render("{{ raise_exception('roles must alternate') }}").unwrap_err();
-        assert!(error.contains("roles must alternate"), "{error}");
-        assert!(
-            render("{% for m in %}")
-                .unwrap_err()
-                .contains("cannot be read")
-        );
-    }
-
-    #[test]
-    fn a_template_that_does_not_end_is_stopped() {
-        let error = render(
-            "{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}",
-        )
-        .unwrap_err();
-        assert!(error.contains("1000000 instructions"), "{error}");
-        assert!(error.contains("chat_template.jinja"), "{error}");
-    }
-
-    #[test]
     fn what_a_template_adds_to_the_messages_has_a_limit() {
         let question = "q".repeat(MAX_BYTES);
         let render = |added: usize| -> Result<String, String> {
@@ -351,21 +312,30 @@ mod tests {
     }
 
     #[test]
-    fn json_has_limits() {
+    fn what_cannot_be_filled_in_is_an_error_that_says_why() {
         let nested = |levels: usize, inner: &str| {
             format!(
                 "{{% set ns = namespace(x=1) %}}{{% for i in range({levels}) %}}{{% set ns.x = {inner} %}}{{% endfor %}}{{{{ ns.x | tojson }}}}"
             )
         };
+        let many = "{% for a in range(100000) %}".repeat(2) + "{% endfor %}{% endfor %}";
+        let raised = "{{ raise_exception('roles must alternate') }}";
         for (source, expected) in [
-            (nested(MAX_DEPTH, "[ns.x, ns.x]"), "more than 16 MiB"),
-            (nested(MAX_DEPTH, "[ns.x]"), "at most 64 levels"),
-            (
-                "{{ [1] | tojson(indent=1000) }}".to_owned(),
-                "at most 16 spaces",
-            ),
+            (raised, "roles must alternate"),
+            (&many, "1000000 instructions"),
+            (&many, "chat_template.jinja"),
+            (&nested(MAX_DEPTH, "[ns.x, ns.x]"), "more than 16 MiB"),
+            (&nested(MAX_DEPTH, "[ns.x]"), "at most 64 levels"),
+            ("{{ [1] | tojson(indent=1000) }}", "at most 16 spaces"),
+            ("{% for m in %}", "cannot be read"),
+            // Incomplete tags.
+            ("{%}", ""),
+            ("a{%", ""),
+            ("{%}generation%}", ""),
+            ("{% generation", ""),
+            ("{%%}", ""),
         ] {
-            let error = render(&source).unwrap_err();
+            let error = render(source).unwrap_err();
             assert!(error.contains(expected), "{source}: {error}");
         }
         assert!(render(&nested(MAX_DEPTH - 1, "[ns.x]")).is_ok());

@@ -2,10 +2,9 @@
 
 use crate::backend::Buf;
 use crate::model::Model;
-use crate::model::workspace::{BlockActivations, PerDtype, Widths};
+use crate::model::layout::ALIGN;
+use crate::model::workspace::{BlockActivations, Cutter, PerDtype, Widths};
 
-/// Parts begin on a cache line; in elements.
-const ALIGN: usize = 16;
 /// Packs are not made smaller than this so that their activations can be saved, in tokens.
 const MIN_DEFAULT_PACK: usize = 2048;
 
@@ -93,7 +92,9 @@ impl ActivationPlan {
         let tokens = self.tokens[pack];
         let size = BlockActivations::len(self.widths, tokens);
         let acts = offsets.acts.iter().map(|offset| {
-            offset.map(|offset| BlockActivations::cut(buf.at(offset, size), self.widths, tokens))
+            offset.map(|offset| {
+                BlockActivations::cut(&mut Cutter::of(buf.at(offset, size)), self.widths, tokens)
+            })
         });
         Some(SavedActivations {
             inputs: self.inputs(buf, offsets.inputs, tokens),
@@ -124,7 +125,7 @@ fn stride(widths: Widths, tokens: usize) -> usize {
 
 /// Maximum number of tokens of one of the model's packs: what is set, or else what its device determines.
 pub(super) fn pack_tokens(model: &Model) -> usize {
-    model.pack_tokens().unwrap_or_else(|| {
+    model.pack_tokens.unwrap_or_else(|| {
         default_pack_tokens(
             model.training_defaults().pack_tokens,
             model.decoder.widths,
@@ -176,34 +177,31 @@ mod tests {
         rank: 0,
     };
 
+    const BYTES: PerDtype<usize> = PerDtype {
+        activations: 2,
+        sums: 4,
+    };
+
     #[test]
     fn a_pack_is_as_long_as_its_activations_fit() {
-        let width = PerDtype {
-            activations: 2,
-            sums: 4,
-        };
-        let tokens = |most, budget| default_pack_tokens(most, WIDTHS, 4, budget, width);
+        let tokens = |most, budget| default_pack_tokens(most, WIDTHS, 4, budget, BYTES);
         assert_eq!(tokens(16_384, u64::MAX), 16_384);
         assert_eq!(tokens(16_384, 0), 2048);
         // On a CPU, memory changes nothing.
         assert_eq!(tokens(2048, 0), 2048);
-        let all = ActivationPlan::new(WIDTHS, 4, &[8192], u64::MAX, width).len;
-        assert_eq!(tokens(16_384, all.bytes(width)), 8192);
-        assert_eq!(tokens(16_384, all.bytes(width) - 1), 4096);
+        let all = ActivationPlan::new(WIDTHS, 4, &[8192], u64::MAX, BYTES).len;
+        assert_eq!(tokens(16_384, all.bytes(BYTES)), 8192);
+        assert_eq!(tokens(16_384, all.bytes(BYTES) - 1), 4096);
     }
 
     #[test]
     fn a_plan_exceeds_its_budget_only_by_the_shared_region() {
         let tokens = [50, 70, 30];
-        let width = PerDtype {
-            activations: 2,
-            sums: 4,
-        };
         let mut cases = [0; 2];
         for budget in (0..2_000_000).step_by(10_000) {
-            let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, width);
-            let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, width).len;
-            assert!(plan.len.bytes(width) <= budget.max(minimum.bytes(width)));
+            let plan = ActivationPlan::new(WIDTHS, 4, &tokens, budget, BYTES);
+            let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, BYTES).len;
+            assert!(plan.len.bytes(BYTES) <= budget.max(minimum.bytes(BYTES)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
             let buf = PerDtype::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();

@@ -2,6 +2,7 @@
 //!
 //! Everything is written beside its destination, synchronised to disk, and renamed, so that a destination is complete or does not exist.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufWriter, ErrorKind, Read, Write};
 use std::path::{Path, PathBuf};
@@ -14,6 +15,7 @@ use tempfile::NamedTempFile;
 use crate::backend::group::{LeaderState, agree, fail};
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
+use crate::file::wrong;
 use crate::model::{Model, TensorKind};
 use crate::text::Text;
 
@@ -22,39 +24,8 @@ const FORMAT: &str = "rapid-state-2";
 /// Name of the state's last tensor: the BLAKE3 digest of all bytes before it.
 const DIGEST: &str = "digest";
 
-/// Number format of a checkpoint's weights.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub enum Precision {
-    /// 32 bits: the engine's own values, bit for bit.
-    #[default]
-    F32,
-    /// The nearest bfloat16, half the size.
-    Bf16,
-}
-
-impl Precision {
-    fn safetensors(self) -> (&'static str, u64) {
-        match self {
-            Self::F32 => ("F32", 4),
-            Self::Bf16 => ("BF16", 2),
-        }
-    }
-
-    fn torch(self) -> &'static str {
-        match self {
-            Self::F32 => "float32",
-            Self::Bf16 => "bfloat16",
-        }
-    }
-}
-
 /// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty. Adapters are merged into the weights.
-pub(crate) fn save_model(
-    model: &mut Model,
-    text: &Text,
-    folder: &Path,
-    precision: Precision,
-) -> Result<(), EngineError> {
+pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Result<(), EngineError> {
     let parent = parent_of(folder)?;
     let temporary = tempfile::Builder::new()
         .prefix(".checkpoint-")
@@ -62,23 +33,17 @@ pub(crate) fn save_model(
         .map_err(|e| io(&parent, e))?;
     let config = model.config().clone();
     let pretty = |value: &Value| format!("{value:#}\n");
-    let eos = &config.eos_token_ids;
-    let generation = json!({
-        "bos_token_id": config.bos_token_id,
-        "eos_token_id": match eos.as_slice() {
-            [] => Value::Null,
-            [one] => json!(one),
-            several => json!(several),
-        },
-        "pad_token_id": config.pad_token_id,
-    });
-    let mut files = vec![("config.json", pretty(&config.to_json(precision.torch())))];
-    if !text
-        .files()
-        .any(|(name, _)| name == "generation_config.json")
-    {
-        files.push(("generation_config.json", pretty(&generation)));
-    }
+    let json = config.to_json();
+    let special = ["bos_token_id", "eos_token_id", "pad_token_id"];
+    let generation: Value = special
+        .map(|name| (name, json[name].clone()))
+        .into_iter()
+        .collect();
+    // The model's own generation_config.json replaces this one.
+    let mut files = BTreeMap::from([
+        ("config.json", pretty(&json)),
+        ("generation_config.json", pretty(&generation)),
+    ]);
     files.extend(
         text.files()
             .map(|(name, content)| (name, content.to_owned())),
@@ -92,31 +57,20 @@ pub(crate) fn save_model(
             })
             .map_err(|e| io(&folder.join(name), e))?;
     }
-    let weights: Vec<Item> = config
-        .tensor_shapes()
-        .into_iter()
-        .map(|(name, shape)| Item {
-            stored: name.clone(),
-            name,
-            kind: TensorKind::Weight,
-            shape,
-        })
-        .collect();
+    let shapes = config.tensor_shapes().into_iter();
+    let weights = shapes.map(|(name, shape)| Item {
+        stored: name.clone(),
+        name,
+        kind: TensorKind::Weight,
+        shape,
+    });
+    let weights: Vec<Item> = weights.collect();
     let metadata = json!({"format": "pt"});
     let name = "model.safetensors";
     let destination = folder.join(name);
     let file = File::create(temporary.path().join(name)).map_err(|e| io(&destination, e))?;
     let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
-    let file = write_tensors(
-        model,
-        file,
-        &destination,
-        &metadata,
-        &weights,
-        precision,
-        None,
-        merged,
-    )?;
+    let file = write_tensors(model, file, &destination, &metadata, &weights, None, merged)?;
     file.sync_all().map_err(|e| io(&destination, e))?;
     sync_folder(temporary.path())?;
     // A temporary folder is readable only by its owner; a checkpoint gets the usual permissions.
@@ -177,16 +131,7 @@ fn write_state(
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    write_tensors(
-        model,
-        open,
-        file,
-        &metadata,
-        &items,
-        Precision::F32,
-        Some(DIGEST),
-        read,
-    )?;
+    write_tensors(model, open, file, &metadata, &items, Some(DIGEST), read)?;
     Ok(temporary)
 }
 
@@ -225,18 +170,12 @@ struct StateFile {
 
 impl StateFile {
     fn open(model: &Model, file: &Path) -> Result<Self, EngineError> {
-        let wrong = |reason: &str| EngineError::Model {
-            path: file.to_owned(),
-            reason: reason.to_owned(),
-        };
+        let wrong = |reason: &str| wrong(file, reason.to_owned());
         let tensors = SafetensorsFile::open(file)?;
-        match tensors.metadata("format") {
-            Some(FORMAT) => {}
-            _ => {
-                return Err(wrong(
-                    "is not a training state of this version; name a file that save_state wrote",
-                ));
-            }
+        if tensors.metadata("format") != Some(FORMAT) {
+            return Err(wrong(
+                "is not a training state of this version; name a file that save_state wrote",
+            ));
         }
         if !is_intact(file).map_err(|e| wrong(&format!("cannot be read: {e}")))? {
             return Err(wrong(
@@ -300,18 +239,16 @@ struct Item {
 }
 
 fn state_items(model: &Model, moments: bool) -> Vec<Item> {
-    let kinds: &[(&str, TensorKind)] = if moments {
-        &[
-            ("weight", TensorKind::Weight),
-            ("moment1", TensorKind::Moment1),
-            ("moment2", TensorKind::Moment2),
-        ]
-    } else {
-        &[("weight", TensorKind::Weight)]
-    };
+    let kinds = [
+        ("weight", TensorKind::Weight),
+        ("moment1", TensorKind::Moment1),
+        ("moment2", TensorKind::Moment2),
+    ];
+    let stored = if moments { 3 } else { 1 };
     let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
-        kinds.iter().map(move |&(prefix, kind)| Item {
+        let kinds = kinds.into_iter().take(stored);
+        kinds.map(move |(prefix, kind)| Item {
             stored: format!("{prefix}:{name}"),
             name: name.clone(),
             kind,
@@ -329,19 +266,17 @@ fn write_tensors(
     path: &Path,
     metadata: &Value,
     items: &[Item],
-    precision: Precision,
     digest: Option<&str>,
     mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<File, EngineError> {
-    let (dtype, size) = precision.safetensors();
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;
     for item in items {
         let elements: usize = item.shape.iter().product();
-        let end = offset + elements as u64 * size;
+        let end = offset + elements as u64 * 4;
         header.insert(
             item.stored.clone(),
-            json!({"dtype": dtype, "shape": item.shape, "data_offsets": [offset, end]}),
+            json!({"dtype": "F32", "shape": item.shape, "data_offsets": [offset, end]}),
         );
         offset = end;
     }
@@ -370,13 +305,7 @@ fn write_tensors(
     for item in items {
         let values = read(model, item)?;
         for chunk in values.chunks(1 << 16) {
-            let bytes: Vec<u8> = match precision {
-                Precision::F32 => chunk.iter().flat_map(|x| x.to_le_bytes()).collect(),
-                Precision::Bf16 => chunk
-                    .iter()
-                    .flat_map(|x| half::bf16::from_f32(*x).to_le_bytes())
-                    .collect(),
-            };
+            let bytes: Vec<u8> = chunk.iter().flat_map(|x| x.to_le_bytes()).collect();
             put(&bytes)?;
         }
     }

@@ -107,40 +107,4 @@ mod tests {
         );
         assert!(deviation < 1.15 * bound, "{deviation} of {bound}");
     }
-
-    #[test]
-    fn pieces_add_up_to_the_whole() {
-        let sketch = CountSketch { size: 100, seed: 9 };
-        let values = vector(3, 1000);
-        let mut pieces = vec![0.0; 100];
-        for (first, piece) in [
-            (0, &values[..37]),
-            (37, &values[37..500]),
-            (500, &values[500..]),
-        ] {
-            sketch.add(&mut pieces, first, piece);
-        }
-        for (a, b) in pieces.iter().zip(sketch_of(sketch, &values)) {
-            assert!((a - b).abs() < 1e-5);
-        }
-    }
-
-    #[test]
-    fn elements_of_one_block_never_share_a_bucket_and_others_share_one_at_the_rate_of_chance() {
-        let sketch = CountSketch { size: 128, seed: 4 };
-        let bucket = |i: usize| {
-            let mut one = vec![0.0; i + 1];
-            one[i] = 1.0;
-            sketch_of(sketch, &one).iter().position(|x| *x != 0.0)
-        };
-        let all: Vec<_> = (0..64 * 40).map(bucket).collect();
-        assert!((1..64).all(|j| all[j] != all[0]));
-        let sharing = (64..all.len()).filter(|j| all[*j] == all[0]).count();
-        assert!(
-            (8..34).contains(&sharing),
-            "{sharing} of {} in 128 buckets",
-            all.len() - 64
-        );
-        assert!(CountSketch { size: 63, seed: 4 }.check().is_err());
-    }
 }

@@ -18,19 +18,15 @@ use crate::model::Model;
 /// The weights are compared in this many parts, one after each update.
 const COMPARED_PARTS: usize = 16;
 
-/// Completes the numbers of all completions: each rank has computed those of its range, if nothing failed.
+/// Completes the numbers of all completions: each rank has computed those of its range.
 pub(super) fn gather_stats(
     ranks: &dyn group::Group,
-    stats: Result<Vec<TokenStats>, EngineError>,
+    mut stats: Vec<TokenStats>,
     completions: &[Range<usize>],
 ) -> Result<Vec<TokenStats>, EngineError> {
     if ranks.size() == 1 {
-        return stats;
+        return Ok(stats);
     }
-    let mut stats = match stats {
-        Ok(stats) => stats,
-        Err(error) => return Err(group::fail(ranks, error)),
-    };
     let own = &stats[completions[ranks.rank()].clone()];
     let numbers = own.iter().flat_map(|s| s.logp.iter().chain(&s.entropy));
     let numbers: Vec<f32> = numbers.copied().collect();
@@ -132,12 +128,14 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<f64, Eng
     }
     let shards = shards(gradient.len(), size);
     let bucket = bucket_elements(size);
-    if let Route::Devices { received } = route(model)? {
+    let route = route(model)?;
+    let [mut sent, mut received] = [(); 2].map(|()| vec![0.0; on_host(route, size * bucket)]);
+    let mut read = Ok(());
+    for at in starts(&shards, bucket) {
         let backend = &mut model.decoder.backend;
-        for at in starts(&shards, bucket) {
-            let parts = shards.iter().map(|shard| part(gradient, shard, at, bucket));
-            let parts: Vec<Buf> = parts.collect();
-            let own = parts[rank];
+        let parts = parts(gradient, &shards, at, bucket);
+        let own = parts[rank];
+        if let Route::Devices { received } = route {
             let sums = (0..size).map(|r| received.at(r * bucket, own.len()));
             let sums: Vec<Buf> = sums.collect();
             backend.exchange(&parts, &sums);
@@ -145,21 +143,13 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<f64, Eng
                 backend.add_bias(sums[left], sums[right], 1);
             }
             backend.copy(own, sums[0]);
+            continue;
         }
-        return sum_squares(model, gradient, Ok(()));
-    }
-    let mut read = Ok(());
-    let [mut sent, mut received] = [(); 2].map(|()| vec![0.0; size * bucket]);
-    for at in starts(&shards, bucket) {
-        let parts = shards.iter().map(|shard| part(gradient, shard, at, bucket));
-        let parts: Vec<Buf> = parts.collect();
         let pieces: Vec<Range<usize>> =
             places(parts.iter().map(|part| part.len()), bucket).collect();
-        let backend = &mut model.decoder.backend;
         for (part, piece) in parts.iter().zip(&pieces) {
             read = read.and_then(|()| backend.download(*part, &mut sent[piece.clone()]));
         }
-        let own = parts[rank];
         let sums: Vec<Range<usize>> = places(vec![own.len(); size].into_iter(), bucket).collect();
         [sent, received] = ranks.exchange(sent, &pieces, received, &sums)?;
         for (left, right) in tree(size) {
@@ -211,32 +201,25 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
     let weights = model.trained();
     let shards = shards(weights.len(), size);
     let bucket = bucket_elements(size);
-    if let Route::Devices { .. } = route(model)? {
-        for at in starts(&shards, bucket) {
-            let parts = shards.iter().map(|shard| part(weights, shard, at, bucket));
-            let mut parts: Vec<Buf> = parts.collect();
-            // Nothing to or from itself.
-            let nothing = weights.at(0, 0);
-            let own = std::mem::replace(&mut parts[rank], nothing);
+    let route = route(model)?;
+    let [mut sent, mut received] = [1, size].map(|n| vec![0.0; on_host(route, n * bucket)]);
+    let mut read = Ok(());
+    for at in starts(&shards, bucket) {
+        let backend = &mut model.decoder.backend;
+        let mut parts = parts(weights, &shards, at, bucket);
+        // Nothing to or from itself.
+        let nothing = weights.at(0, 0);
+        let own = std::mem::replace(&mut parts[rank], nothing);
+        if let Route::Devices { .. } = route {
             let mut sent = vec![own; size];
             sent[rank] = nothing;
-            model.decoder.backend.exchange(&sent, &parts);
+            backend.exchange(&sent, &parts);
+            continue;
         }
-        return compare_weights(model, Ok(()));
-    }
-    let mut read = Ok(());
-    let mut sent = vec![0.0; bucket];
-    let mut received = vec![0.0; size * bucket];
-    for at in starts(&shards, bucket) {
-        let parts = shards.iter().map(|shard| part(weights, shard, at, bucket));
-        let mut parts: Vec<Buf> = parts.collect();
-        // Nothing to or from itself.
-        let own = std::mem::replace(&mut parts[rank], weights.at(0, 0));
         let mut pieces = vec![0..own.len(); size];
         pieces[rank] = 0..0;
         let places: Vec<Range<usize>> =
             places(parts.iter().map(|part| part.len()), bucket).collect();
-        let backend = &mut model.decoder.backend;
         read = read.and_then(|()| backend.download(own, &mut sent[..own.len()]));
         [sent, received] = ranks.exchange(sent, &pieces, received, &places)?;
         for (part, place) in parts.into_iter().zip(places) {
@@ -244,6 +227,14 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
         }
     }
     compare_weights(model, read)
+}
+
+/// A number of elements of the host's memory, if it exchanges them.
+fn on_host(route: Route, elements: usize) -> usize {
+    match route {
+        Route::Host => elements,
+        Route::Devices { .. } => 0,
+    }
 }
 
 /// Checks that all ranks have the same weights, if all have `gathered` them, by the digest of a part of them, another one after each update.
@@ -274,10 +265,13 @@ fn starts(shards: &[Range<usize>], bucket: usize) -> impl Iterator<Item = usize>
     (0..longest).step_by(bucket)
 }
 
-/// The piece of a shard that begins `at` elements after its start.
-fn part(buf: Buf, shard: &Range<usize>, at: usize, bucket: usize) -> Buf {
-    let start = (shard.start + at).min(shard.end);
-    buf.at(start, bucket.min(shard.end - start))
+/// The pieces of shards that begin `at` elements after the shards' starts.
+fn parts(buf: Buf, shards: &[Range<usize>], at: usize, bucket: usize) -> Vec<Buf> {
+    let piece = |shard: &Range<usize>| {
+        let start = (shard.start + at).min(shard.end);
+        buf.at(start, bucket.min(shard.end - start))
+    };
+    shards.iter().map(piece).collect()
 }
 
 /// Where ranks' pieces of these lengths lie in a list with room for a bucket of each.
@@ -308,14 +302,6 @@ mod tests {
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 128, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "tie_word_embeddings": false, "eos_token_id": 256}"#;
-    const ADAMW: AdamW = AdamW {
-        lr: 1e-3,
-        beta1: 0.9,
-        beta2: 0.99,
-        eps: 1e-8,
-        weight_decay: 0.0,
-        clip_norm: 1.0,
-    };
 
     /// One rank's part of an update, of which it returns the gradient's norm. The device of rank 1 fails after some reads.
     fn updated(
@@ -342,7 +328,7 @@ mod tests {
             Ok(ones.collect())
         });
         counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
-        let updated = step(&mut model, &groups, 1.0, objective, &ADAMW);
+        let updated = step(&mut model, &groups, 1.0, objective, &AdamW::new(1e-3));
         // An error leaves the ranks together, and the model of all of them torn or of none.
         let (rank, torn) = (ranks.rank() as u8, u8::from(model.torn));
         let told = ranks.all_gather(&[rank, torn]).unwrap();

@@ -87,11 +87,8 @@ impl Pack {
             before = Some(sequence);
         }
         pack.batch.rows = (0..pack.batch.tokens.len()).collect();
-        let spans = spans.into_iter().map(|(q_start, q_len, path)| Span {
-            q_start,
-            q_len,
-            kv: parted(&path, &parts).into(),
-        });
+        let spans = spans.into_iter();
+        let spans = spans.map(|(start, new, path)| Span::new(start, new, parted(&path, &parts)));
         pack.batch.spans = spans.collect();
         predicted.sort_by_key(|(row, _)| *row);
         for (row, (token, slot)) in predicted {
@@ -123,28 +120,22 @@ fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize
 /// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. Neighbours of one group that fit whole into a pack are not
 /// split between two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
 pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
-    let prompts = groups.iter().enumerate();
-    let completions = prompts.flat_map(
-        |(
-            group,
-            Group {
-                prompt,
-                completions,
-            },
-        )| {
-            let completions = completions.iter();
-            completions.map(move |completion| (group, &**prompt, &**completion))
-        },
-    );
+    let groups = groups.iter().enumerate();
+    let completions = groups.flat_map(|(number, group)| {
+        let completions = group.completions.iter();
+        completions.map(move |completion| (number, group, completion))
+    });
     let mut sequences: Vec<Sequence<'_>> = completions
         .enumerate()
         .filter(|(number, _)| wanted(*number))
-        .map(|(number, (group, prompt, completion))| Sequence {
-            group,
-            number,
-            prompt,
-            completion,
-        })
+        .map(
+            |(number, (group, Group { prompt, .. }, completion))| Sequence {
+                group,
+                number,
+                prompt,
+                completion,
+            },
+        )
         .collect();
     sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
     // What each sequence adds to a pack that holds the one before it.

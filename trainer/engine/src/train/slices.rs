@@ -107,23 +107,6 @@ mod tests {
     }
 
     #[test]
-    fn one_slice_is_packed_as_the_whole() {
-        let groups = groups(&[vec![3, 9], vec![4, 4, 4], vec![20]]);
-        let sharing = Sharing::default();
-        let packing = Packing::new(&groups, 24, &sharing, |n| n != 2);
-        let packs = pack(&groups, 24, |n| n != 2);
-        assert_eq!(packing.packs, packs);
-        assert_eq!(
-            packing.slices.as_slice(),
-            std::slice::from_ref(&(0..packs.len()))
-        );
-        assert_eq!(
-            packing.completions.as_slice(),
-            std::slice::from_ref(&(0..6))
-        );
-    }
-
-    #[test]
     fn slices_have_about_the_same_number_of_tokens() {
         let even = vec![vec![10; 4]; 8];
         assert_eq!(cuts(&groups(&even), 4, |_| true), [0, 8, 16, 24, 32]);

@@ -17,8 +17,7 @@ use crate::backend::{Buf, group};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::backward::GradientTarget;
-use crate::model::forward::Keys;
+use crate::model::backward::{BackwardPass, GradientTarget};
 use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
@@ -39,22 +38,21 @@ pub fn step(
 ) -> Result<StepReport, EngineError> {
     let _entered = tracing::info_span!("step").entered();
     let began = Instant::now();
-    let sharing = model.sharing.clone();
-    let ranks = sharing.ranks.as_ref();
+    let ranks = model.sharing.ranks.clone();
+    let since = |began: Option<Instant>| began.map_or(Duration::ZERO, |began| began.elapsed());
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
-    let dlogp = exchange::objective(ranks, objective, &stats)?;
+    let dlogp = exchange::objective(ranks.as_ref(), objective, &stats)?;
 
     let began = Instant::now();
     let summed = mini_batch.sum_gradients(model, groups, &dlogp, &plan, buffer);
-    let mut exchanges = Exchanges::of(ranks);
-    exchanges.begin(model, summed)?;
+    let exchange_began = begin_exchange(model, summed)?;
     let optimiser = model.optimiser()?;
     let norm = exchange::sum_gradients(model, optimiser.gradient)?.sqrt();
-    exchanges.end();
-    let backward = began.elapsed().saturating_sub(exchanges.time);
+    let gradient_exchange = since(exchange_began);
+    let backward = began.elapsed().saturating_sub(gradient_exchange);
     if !norm.is_finite() {
         return Err(EngineError::Numeric(format!(
             "the gradient's norm is {norm}, so the weights were not changed; lower the learning rate, or look at the objective's weights"
@@ -71,10 +69,9 @@ pub fn step(
     model.torn = true;
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
-    let before = exchanges.time;
-    exchanges.begin(model, Ok(()))?;
+    let exchange_began = begin_exchange(model, Ok(()))?;
     exchange::gather_weights(model)?;
-    exchanges.end();
+    let weight_exchange = since(exchange_began);
     model.updates += 1;
     model.torn = false;
     Ok(StepReport {
@@ -82,46 +79,25 @@ pub fn step(
         grad_norm: norm,
         forward,
         backward,
-        optimiser: began.elapsed().saturating_sub(exchanges.time - before),
-        exchange: exchanges.time,
+        optimiser: began.elapsed().saturating_sub(weight_exchange),
+        exchange: gradient_exchange + weight_exchange,
     })
 }
 
-/// The time that ranks spend on exchanges; none in a process alone.
-struct Exchanges<'a> {
-    ranks: &'a dyn group::Group,
-    began: Instant,
-    time: Duration,
-}
-
-impl<'a> Exchanges<'a> {
-    fn of(ranks: &'a dyn group::Group) -> Self {
-        Self {
-            ranks,
-            began: Instant::now(),
-            time: Duration::ZERO,
-        }
+/// Begins an exchange if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the
+/// exchange. Returns when it began; `None` in a process alone, which exchanges nothing.
+fn begin_exchange(
+    model: &mut Model,
+    done: Result<(), EngineError>,
+) -> Result<Option<Instant>, EngineError> {
+    let ranks = model.sharing.ranks.clone();
+    if ranks.size() == 1 {
+        return done.map(|()| None);
     }
-
-    /// Begins if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the exchange.
-    fn begin(
-        &mut self,
-        model: &mut Model,
-        done: Result<(), EngineError>,
-    ) -> Result<(), EngineError> {
-        if self.ranks.size() == 1 {
-            return done;
-        }
-        let done = done.and_then(|()| model.decoder.backend.synchronise());
-        self.began = Instant::now();
-        group::agree(self.ranks, done.map(|()| Vec::new())).map(drop)
-    }
-
-    fn end(&mut self) {
-        if self.ranks.size() > 1 {
-            self.time += self.began.elapsed();
-        }
-    }
+    let done = done.and_then(|()| model.decoder.backend.synchronise());
+    let began = Instant::now();
+    group::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
+    Ok(Some(began))
 }
 
 /// Rejects what cannot be computed: a temperature that does not divide, or a prompt or completion without tokens.
@@ -151,7 +127,8 @@ pub fn score(
     let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
     let packs = 0..mini_batch.packing.packs.len();
     let forward = { packs }.try_for_each(|number| mini_batch.forward(model, number, None));
-    mini_batch.all_stats(model, forward)
+    let ((), stats) = mini_batch.all_stats(model, forward)?;
+    Ok(stats)
 }
 
 /// Maximum number of elements of a gradient that are added at a time, as one row: GPU kernels count a row's elements with 32 bits.
@@ -260,19 +237,15 @@ impl MiniBatch {
         &mut self,
         model: &mut Model,
     ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
-        let plan = self.plan_of(model, 0..self.packing.packs.len());
-        let (buffer, forward) = match model.saved_buffer(plan.len) {
-            Err(error) => (None, Err(error)),
-            Ok(buffer) => {
-                let mut packs = 0..self.packing.packs.len();
-                let forward = packs.try_for_each(|number| {
-                    self.forward(model, number, plan.saved(buffer, number).as_ref())
-                });
-                (Some(buffer), forward)
+        let packs = 0..self.packing.packs.len();
+        let plan = self.plan_of(model, packs.clone());
+        let forward = model.saved_buffer(plan.len).and_then(|buffer| {
+            for number in packs {
+                self.forward(model, number, plan.saved(buffer, number).as_ref())?;
             }
-        };
-        let stats = self.all_stats(model, forward)?;
-        let buffer = buffer.ok_or(EngineError::Stopped)?;
+            Ok(buffer)
+        });
+        let (buffer, stats) = self.all_stats(model, forward)?;
         Ok((plan, buffer, stats))
     }
 
@@ -304,31 +277,31 @@ impl MiniBatch {
                     self.recompute(model, number, &dlogp, gradient)?;
                     continue;
                 }
-                let (saved, complete) = match plan.saved(buffer, number) {
-                    Some(saved) => (saved, true),
-                    None => (plan.recomputed(buffer, number), false),
+                let saved = match plan.saved(buffer, number) {
+                    Some(saved) => saved,
+                    None => {
+                        let saved = plan.recomputed(buffer, number);
+                        self.forward_blocks(model, number, Some(&saved))?;
+                        saved
+                    }
                 };
-                if !complete {
-                    self.forward_blocks(model, number, Some(&saved))?;
-                }
                 self.backward(model, number, &saved, &dlogp, gradient)?;
             }
             Ok(())
         })
     }
 
-    /// The statistics of all completions, those that other ranks have computed included, if the forward passes succeeded.
-    fn all_stats(
+    /// The statistics of all completions, those that other ranks have computed included, if the forward passes of all ranks succeeded; and their result here.
+    fn all_stats<T>(
         &mut self,
         model: &Model,
-        forward: Result<(), EngineError>,
-    ) -> Result<Vec<TokenStats>, EngineError> {
-        let stats = forward.map(|()| std::mem::take(&mut self.stats));
-        exchange::gather_stats(
-            model.sharing.ranks.as_ref(),
-            stats,
-            &self.packing.completions,
-        )
+        forward: Result<T, EngineError>,
+    ) -> Result<(T, Vec<TokenStats>), EngineError> {
+        let ranks = model.sharing.ranks.as_ref();
+        let done = forward.map_err(|error| group::fail(ranks, error))?;
+        let stats = std::mem::take(&mut self.stats);
+        let stats = exchange::gather_stats(ranks, stats, &self.packing.completions)?;
+        Ok((done, stats))
     }
 
     /// Forward pass of a pack with its head. Writes the statistics to `stats`.
@@ -341,13 +314,9 @@ impl MiniBatch {
         let _entered = tracing::info_span!("forward").entered();
         let last = self.forward_blocks(model, number, saved)?;
         let pack = &self.packing.packs[number];
-        let (logp, entropy) = model.decoder.log_probs(
-            &self.work,
-            last,
-            &pack.rows,
-            &pack.targets,
-            self.temperature,
-        )?;
+        let (decoder, temperature) = (&mut model.decoder, self.temperature);
+        let (logp, entropy) =
+            decoder.log_probs(&self.work, last, &pack.rows, &pack.targets, temperature)?;
         for (i, (completion, t)) in pack.slots.iter().enumerate() {
             if !logp[i].is_finite() {
                 return Err(EngineError::Numeric(format!(
@@ -387,7 +356,7 @@ impl MiniBatch {
                     ..work.acts
                 },
             };
-            decoder.block(layer, tokens, input, output, &acts, Keys::Own, work);
+            decoder.block(layer, tokens, input, output, &acts, None, work);
         }
         Ok(stream(layers))
     }
@@ -423,6 +392,12 @@ impl MiniBatch {
         let back = model.back(tokens)?;
         let gradient = model.gradient_target(gradient);
         let work = &self.work;
+        let pass = BackwardPass {
+            tokens,
+            work,
+            back: &back,
+            gradient,
+        };
         let decoder = &mut model.decoder;
         decoder.begin(&pack.batch, tokens, tokens)?;
         decoder.rotations(work);
@@ -430,30 +405,19 @@ impl MiniBatch {
         let dx = back.dx.at(0, tokens * width);
         decoder.backend.zero(dx);
         let layers = decoder.layout.blocks.len();
-        decoder.log_probs_backward(
-            work,
-            &back,
-            saved.inputs[layers],
-            &pack.rows,
-            &pack.targets,
-            dlogp,
-            self.temperature,
-            gradient,
-        );
+        let (x, temperature) = (saved.inputs[layers], self.temperature);
+        decoder.log_probs_backward(pass, x, &pack.rows, &pack.targets, dlogp, temperature);
         for layer in (0..layers).rev() {
             let input = saved.inputs[layer];
-            let acts = match saved.acts[layer] {
-                Some(acts) => acts,
-                None => {
-                    decoder.block_inside(layer, tokens, input, &work.acts, Keys::Own, work);
-                    work.acts
-                }
-            };
-            decoder.block_backward(layer, tokens, input, &acts, work, &back, gradient);
+            let acts = saved.acts[layer].unwrap_or_else(|| {
+                decoder.block_inside(layer, tokens, input, &work.acts, None, work);
+                work.acts
+            });
+            decoder.block_backward(layer, input, &acts, pass);
         }
         if let GradientTarget::Weights(gradient) = gradient {
             let dtable = decoder.layout.embedding.within(gradient);
-            let scale = decoder.embedding_scale();
+            let scale = decoder.constants.embedding_scale;
             decoder.backend.embed_backward(dtable, dx, width, scale);
         }
         Ok(())

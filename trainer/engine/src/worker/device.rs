@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::OnceLock;
 use std::{fs, io};
 
-use crate::api::Device;
+use crate::api::{Device, EngineOptions};
 use crate::backend::Bf16Kernel;
 use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::kernel_cache;
@@ -103,6 +103,15 @@ impl Device {
     }
 }
 
+impl EngineOptions {
+    /// Opens their backend.
+    pub(super) fn backend(&self) -> impl Open + use<> {
+        let (device, threads) = (self.device, self.threads);
+        let (dtype, kernel) = (self.dtype, self.kernel);
+        move || device.open(threads, dtype, kernel)
+    }
+}
+
 /// Opens a backend.
 pub(super) trait Open:
     FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static
@@ -189,37 +198,19 @@ fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {
 mod tests {
     use super::*;
 
-    /// Whether this machine has no GPU, which most of these tests require. Prints that a test is skipped if it has one.
-    fn without_gpu() -> bool {
-        let gpu = Device::gpu();
-        if let Ok(gpu) = &gpu {
+    #[test]
+    fn a_missing_gpu_is_an_error_that_states_the_reason_and_auto_is_then_the_cpu() {
+        if let Ok(gpu) = Device::gpu() {
             eprintln!("SKIPPED: errors without a GPU: this machine has {gpu}");
+            return;
         }
-        gpu.is_err()
-    }
-
-    #[test]
-    fn a_missing_gpu_is_an_error_that_states_the_reason() {
-        if without_gpu() {
-            let error = Device::Cuda(0).available().unwrap_err().to_string();
-            assert!(error.starts_with("cuda:0 cannot be used: "), "{error}");
-            let reasons = ["driver", "GPU", "NVRTC", "cuBLASLt"];
-            assert!(reasons.iter().any(|r| error.contains(r)), "{error}");
-            assert!(cuda::device::open(0).is_err());
-        }
-    }
-
-    #[test]
-    fn auto_is_the_cpu_if_there_is_no_gpu() {
-        if without_gpu() {
-            assert_eq!(Device::Auto.available().unwrap(), "cpu");
-            let backend = Device::Auto.open(Some(1), Dtype::F32, None).unwrap();
-            assert_eq!(backend.name(), cpu::open(Some(1)).unwrap().name());
-        }
-    }
-
-    #[test]
-    fn the_cpu_is_always_available() {
-        assert_eq!(Device::Cpu.available().unwrap(), "cpu");
+        let error = Device::Cuda(0).available().unwrap_err().to_string();
+        assert!(error.starts_with("cuda:0 cannot be used: "), "{error}");
+        let reasons = ["driver", "GPU", "NVRTC", "cuBLASLt"];
+        assert!(reasons.iter().any(|r| error.contains(r)), "{error}");
+        assert!(cuda::device::open(0).is_err());
+        assert_eq!(Device::Auto.available().unwrap(), "cpu");
+        let backend = Device::Auto.open(Some(1), Dtype::F32, None).unwrap();
+        assert_eq!(backend.name(), cpu::open(Some(1)).unwrap().name());
     }
 }

@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use super::generate;
-use super::orders::Order;
+use super::orders::{Command, Order};
 use super::thread::{self, Opened};
 use crate::api::{Device, EngineOptions, Objective};
 use crate::backend::group::{Group as Ranks, Sharing, fail};
@@ -44,40 +45,33 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
     let mut models = BTreeMap::new();
     let mut opened = 0;
     loop {
-        let order = Order::receive(ranks.as_ref())?;
-        if let Order::Open { model, options } = order {
-            // An error is reported by rank 0, which then has no such model.
-            if let Ok(model) = open(ranks, &model, options, local) {
-                models.insert(opened, model);
+        match Order::receive(ranks.as_ref())? {
+            Order::Open { model, options } => {
+                // An error is reported by rank 0, which then has no such model.
+                if let Ok(model) = open(ranks, model, options, local) {
+                    models.insert(opened, model);
+                }
+                opened += 1;
             }
-            opened += 1;
-            continue;
-        }
-        let number = match &order {
+            Order::Obey {
+                model: number,
+                command,
+            } => {
+                let model = models.get_mut(&number).ok_or_else(|| {
+                    EngineError::Group(format!(
+                        "rank 0 named model {number}, which does not exist here"
+                    ))
+                })?;
+                // Other errors are rank 0's too.
+                if let Err(error @ EngineError::Group(_)) = model.obey(command) {
+                    return Err(error);
+                }
+            }
+            Order::Close { model } => drop(models.remove(&model)),
             Order::End => {
                 ranks.finish();
                 return Ok(());
             }
-            Order::Generate { model, .. }
-            | Order::Score { model, .. }
-            | Order::Step { model, .. }
-            | Order::SaveState { model }
-            | Order::LoadState { model, .. }
-            | Order::Close { model } => *model,
-            Order::Open { .. } => unreachable!("handled above"),
-        };
-        if matches!(order, Order::Close { .. }) {
-            models.remove(&number);
-            continue;
-        }
-        let model = models.get_mut(&number).ok_or_else(|| {
-            EngineError::Group(format!(
-                "rank 0 named model {number}, which does not exist here"
-            ))
-        })?;
-        // Other errors are rank 0's too.
-        if let Err(error @ EngineError::Group(_)) = model.obey(order) {
-            return Err(error);
         }
     }
 }
@@ -91,7 +85,7 @@ struct Followed {
 
 fn open(
     ranks: &Arc<dyn Ranks>,
-    path: &std::path::Path,
+    path: PathBuf,
     options: EngineOptions,
     local: Local,
 ) -> Result<Followed, EngineError> {
@@ -108,11 +102,10 @@ fn open(
         threads: local.threads,
         ..options
     };
-    let backend = || device.open(options.threads, options.dtype, options.kernel);
-    let load = || load::open_lazy(path);
+    let load = move || load::open_lazy(&path);
     let sharing = Sharing::new(ranks.clone(), options.slices.unwrap_or(1));
     let sharing = sharing.map_err(|error| fail(ranks.as_ref(), error))?;
-    let (model, opened) = thread::open(backend, load, &options, sharing)?;
+    let (model, opened) = thread::open(options.backend(), load, &options, sharing)?;
     let limits = thread::limits(&options);
     Ok(Followed {
         model,
@@ -122,42 +115,39 @@ fn open(
 }
 
 impl Followed {
-    fn obey(&mut self, order: Order) -> Result<(), EngineError> {
+    fn obey(&mut self, command: Command) -> Result<(), EngineError> {
         let model = &mut self.model;
-        match order {
-            Order::Generate { base, requests, .. } => {
+        match command {
+            Command::Generate { base, requests } => {
                 model.release_training();
                 let (tokenizer, limits) = (&self.opened.text.tokenizer, self.limits);
                 model.with_adapters(!base, |model| {
                     generate::generate(model, tokenizer, &requests, limits, None)
                 })
             }
-            Order::Score {
+            Command::Score {
                 base,
                 groups,
                 temperature,
-                ..
             } => {
                 model.release_kv();
                 let score = |model: &mut Model| train::score(model, &groups, temperature);
                 model.with_adapters(!base, score).map(drop)
             }
-            Order::Step {
+            Command::Step {
                 groups,
                 temperature,
                 adamw,
-                ..
             } => {
                 model.release_kv();
                 let objective: Objective = Box::new(|_| Err("rank 0 has the objective".into()));
                 train::step(model, &groups, temperature, objective, &adamw).map(drop)
             }
-            Order::SaveState { .. } => checkpoint::send_state(model),
-            Order::LoadState { file, .. } => {
+            Command::SaveState => checkpoint::send_state(model),
+            Command::LoadState { file } => {
                 model.release_kv();
                 checkpoint::load_state(model, &file)
             }
-            Order::Open { .. } | Order::Close { .. } | Order::End => Ok(()),
         }
     }
 }

@@ -10,37 +10,16 @@ use crate::backend::group::{Group as Ranks, Leader, LeaderState, next_order};
 use crate::batch::Group;
 use crate::error::EngineError;
 
-/// A command for all ranks. Models are named by the order in which they were opened.
+/// What all ranks do. Models are named by the order in which they were opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
 pub(super) enum Order {
     Open {
         model: PathBuf,
         options: EngineOptions,
     },
-    Generate {
+    Obey {
         model: usize,
-        base: bool,
-        requests: Vec<GenerateRequest>,
-    },
-    Score {
-        model: usize,
-        base: bool,
-        groups: Vec<Group>,
-        temperature: f32,
-    },
-    Step {
-        model: usize,
-        groups: Vec<Group>,
-        temperature: f32,
-        adamw: AdamW,
-    },
-    /// Rank 0 writes the file; the others send it their moments.
-    SaveState {
-        model: usize,
-    },
-    LoadState {
-        model: usize,
-        file: PathBuf,
+        command: Command,
     },
     Close {
         model: usize,
@@ -49,12 +28,31 @@ pub(super) enum Order {
     End,
 }
 
-impl Order {
-    fn bytes(&self) -> Result<Vec<u8>, EngineError> {
-        serde_json::to_vec(self)
-            .map_err(|error| EngineError::Group(format!("an order cannot be written: {error}")))
-    }
+/// What a model does on all ranks.
+#[derive(Debug, Clone, Serialize, Deserialize)]
+pub(super) enum Command {
+    Generate {
+        base: bool,
+        requests: Vec<GenerateRequest>,
+    },
+    Score {
+        base: bool,
+        groups: Vec<Group>,
+        temperature: f32,
+    },
+    Step {
+        groups: Vec<Group>,
+        temperature: f32,
+        adamw: AdamW,
+    },
+    /// Rank 0 writes the file; the others send it their moments.
+    SaveState,
+    LoadState {
+        file: PathBuf,
+    },
+}
 
+impl Order {
     /// Receives the next order from rank 0.
     pub(super) fn receive(ranks: &dyn Ranks) -> Result<Self, EngineError> {
         let bytes = next_order(ranks)?;
@@ -68,12 +66,14 @@ impl Order {
         })
     }
 
-    /// Begins a command of all ranks.
+    /// Begins what all ranks do.
     pub(super) fn begin<'a>(
         &self,
         leader: &'a Leader,
     ) -> Result<MutexGuard<'a, LeaderState>, EngineError> {
-        leader.begin(&self.bytes()?)
+        let bytes = serde_json::to_vec(self)
+            .map_err(|error| EngineError::Group(format!("an order cannot be written: {error}")))?;
+        leader.begin(&bytes)
     }
 }
 
@@ -85,11 +85,12 @@ pub(super) struct Led {
 }
 
 impl Led {
-    /// Begins a command about this model.
+    /// Begins a command to this model.
     pub(super) fn begin(
         &self,
-        order: impl FnOnce(usize) -> Order,
+        command: Command,
     ) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
-        order(self.model).begin(&self.leader)
+        let model = self.model;
+        Order::Obey { model, command }.begin(&self.leader)
     }
 }

@@ -1,34 +1,22 @@
-//! The worker thread: it opens the model, then serves commands until the last handle is dropped.
+//! The worker thread: it opens the model, then works until the last handle is dropped.
 
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use super::generate;
+use super::device::Open;
 use super::orders::{Led, Order};
-use crate::api::{Completion, EngineOptions, GenerateRequest, ModelInfo};
+use crate::api::{Completion, EngineOptions, ModelInfo};
+use crate::backend::MemoryMeter;
 use crate::backend::group::{self, Sharing};
-use crate::backend::{Backend, MemoryMeter};
 use crate::error::EngineError;
-use crate::infer::runner::{self, Limits, MAX_SEQUENCES};
+use crate::infer::runner::{Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
 
-/// A closure to run on the model; it sends its own reply.
+/// What the thread does with the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
-
-/// A command to the thread.
-pub(super) enum Command {
-    Generate {
-        requests: Vec<GenerateRequest>,
-        stream: Stream,
-        /// Whether to generate without the adapters.
-        base: bool,
-    },
-    /// Any other work.
-    Work(Work),
-}
 
 /// The sender of a generation's completions. If it is dropped before `end`, it reports that the worker has stopped, so that a panic does not look like the end
 /// of the generation.
@@ -45,11 +33,11 @@ impl Stream {
     }
 
     /// Sends a completion; returns whether there is still a receiver.
-    fn send(&self, completion: Completion) -> bool {
+    pub(super) fn send(&self, completion: Completion) -> bool {
         self.sender.send(Ok(completion)).is_ok()
     }
 
-    fn end(mut self, result: Result<(), EngineError>) {
+    pub(super) fn end(mut self, result: Result<(), EngineError>) {
         self.ended = true;
         if let Err(error) = result {
             // The send fails only if there is no receiver, and then the error is not needed.
@@ -70,22 +58,22 @@ impl Drop for Stream {
 /// that.
 pub(super) struct Worker {
     /// `None` once dropping has begun.
-    commands: Option<mpsc::Sender<Command>>,
+    inbox: Option<mpsc::Sender<Work>>,
     /// The thread, if dropping has to wait for it.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    pub(super) fn send(&self, command: Command) -> Result<(), EngineError> {
-        let commands = self.commands.as_ref().ok_or(EngineError::Stopped)?;
-        // If the thread is gone, the command is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
-        commands.send(command).map_err(|_| EngineError::Stopped)
+    pub(super) fn send(&self, work: Work) -> Result<(), EngineError> {
+        let inbox = self.inbox.as_ref().ok_or(EngineError::Stopped)?;
+        // If the thread is gone, the work is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
+        inbox.send(work).map_err(|_| EngineError::Stopped)
     }
 }
 
 impl Drop for Worker {
     fn drop(&mut self) {
-        drop(self.commands.take());
+        drop(self.inbox.take());
         // The last handle may have belonged to an objective that ran on this thread itself, and a thread cannot join itself.
         let own = std::thread::current().id();
         if let Some(thread) = self.thread.take().filter(|it| it.thread().id() != own) {
@@ -105,13 +93,13 @@ pub(super) struct Opened {
 
 /// Starts the thread and waits until it has opened the backend and the model.
 pub(super) fn start<W: TensorSource>(
-    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static,
+    backend: impl Open,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
     sharing: Sharing,
     led: Option<Led>,
 ) -> Result<(Worker, Opened), EngineError> {
-    let (commands, inbox) = mpsc::channel();
+    let (inbox, works) = mpsc::channel::<Work>();
     let (reply, opened) = mpsc::sync_channel(1);
     let ranks = sharing.ranks.clone();
     let thread = std::thread::Builder::new()
@@ -119,13 +107,15 @@ pub(super) fn start<W: TensorSource>(
         .spawn(move || match open(backend, load, &options, sharing) {
             Ok((mut model, opened)) => {
                 let text = Arc::clone(&opened.text);
-                let must_drop_before_exit = model.must_drop_before_exit();
+                let must_drop_before_exit = model.decoder.backend.must_drop_before_exit();
                 if reply.send(Ok((opened, must_drop_before_exit))).is_ok() {
-                    serve(&mut model, &text, limits(&options), led.as_ref(), &inbox);
+                    for work in works {
+                        work(&mut model, &text);
+                    }
                 }
-                if let Some(led) = led {
+                if let Some(Led { leader, model }) = led {
                     // If it cannot be sent, the other ranks have ended.
-                    drop(led.begin(|model| Order::Close { model }));
+                    drop(Order::Close { model }.begin(&leader));
                 }
             }
             Err(error) => {
@@ -142,7 +132,7 @@ pub(super) fn start<W: TensorSource>(
         )
     })??;
     let worker = Worker {
-        commands: Some(commands),
+        inbox: Some(inbox),
         thread: must_drop_before_exit.then_some(thread),
     };
     Ok((worker, opened))
@@ -150,7 +140,7 @@ pub(super) fn start<W: TensorSource>(
 
 /// Opens a model on a device, on all ranks of `sharing` at the same time. They have the same model, or none.
 pub(super) fn open<W: TensorSource>(
-    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError>,
+    backend: impl Open,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,
@@ -181,7 +171,7 @@ pub(super) fn open<W: TensorSource>(
 }
 
 fn open_alone<W: TensorSource>(
-    backend: impl FnOnce() -> Result<Box<dyn Backend>, EngineError>,
+    backend: impl Open,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,
@@ -212,7 +202,7 @@ fn open_alone<W: TensorSource>(
         parameters: config.parameters(),
         context: config.max_position_embeddings,
         vocabulary: config.vocab_size,
-        device: model.device(),
+        device: model.decoder.backend.name(),
         bytes: model.bytes(),
         adapters: options.lora.map(|_| model.trained().len() as u64),
     };
@@ -233,48 +223,6 @@ pub(super) fn limits(options: &EngineOptions) -> Limits {
     }
 }
 
-fn serve(
-    model: &mut Model,
-    text: &Text,
-    limits: Limits,
-    led: Option<&Led>,
-    inbox: &mpsc::Receiver<Command>,
-) {
-    for command in inbox {
-        match command {
-            Command::Generate {
-                requests,
-                stream,
-                base,
-            } => {
-                let _entered = tracing::info_span!("generate").entered();
-                // Generating needs the memory.
-                model.release_training();
-                let order = |model| Order::Generate {
-                    model,
-                    base,
-                    requests: requests.clone(),
-                };
-                let turn = runner::check(&requests, model)
-                    .and_then(|()| led.map(|led| led.begin(order)).transpose());
-                let result = turn.and_then(|_turn| {
-                    model.with_adapters(!base, |model| {
-                        let deliver = &mut |completion| stream.send(completion);
-                        let tokenizer = &text.tokenizer;
-                        generate::generate(model, tokenizer, &requests, limits, Some(deliver))
-                    })
-                });
-                stream.end(result);
-            }
-            Command::Work(work) => {
-                // Training needs the memory, and its updates make the cached keys stale.
-                model.release_kv();
-                work(model, text);
-            }
-        }
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use std::time::Duration;
@@ -285,12 +233,12 @@ mod tests {
     #[test]
     fn a_panic_of_rank_0_while_it_loads_the_model_is_an_error_of_all_ranks() {
         let opened = |ranks: Arc<dyn group::Group>| -> Result<(), EngineError> {
-            let backend = || match ranks.rank() {
+            let sharing = Sharing::new(ranks.clone(), 2)?;
+            let backend = move || match ranks.rank() {
                 0 => panic!("a bug"),
                 _ => Err(EngineError::Device("none".into())),
             };
             let load = || -> Result<Loaded, EngineError> { Err(EngineError::Stopped) };
-            let sharing = Sharing::new(ranks.clone(), 2)?;
             open(backend, load, &EngineOptions::default(), sharing).map(drop)
         };
         let errors = on_each(2, Duration::from_secs(60), |ranks| {

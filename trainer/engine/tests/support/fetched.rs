@@ -30,18 +30,10 @@ pub(crate) fn gemma() -> Option<PathBuf> {
     folder("models/gemma3-270m", "`rapid fetch model:gemma3-270m`")
 }
 
-const SMOLLM2: (&str, &str) = (
-    "models/smollm2-135m-instruct",
-    "`rapid fetch model:smollm2-135m-instruct`",
-);
-
-pub(crate) fn smollm2() -> Option<PathBuf> {
-    folder(SMOLLM2.0, SMOLLM2.1)
-}
-
-/// Like [`smollm2`], for tests that fail without it.
+/// SmolLM2's folder, for tests that fail without it.
 pub(crate) fn needed_smollm2() -> PathBuf {
-    cached(SMOLLM2.0, SMOLLM2.1).unwrap_or_else(|why| panic!("{why}"))
+    let remedy = "`rapid fetch model:smollm2-135m-instruct`";
+    cached("models/smollm2-135m-instruct", remedy).unwrap_or_else(|why| panic!("{why}"))
 }
 
 /// The folder of a family's published tokenizer.

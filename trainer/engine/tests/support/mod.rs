@@ -13,7 +13,7 @@ use engine::backend::{Bf16Kernel, Dtype, cpu};
 use engine::batch::{Batch, Group, Span};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
-use engine::model::Model;
+use engine::model::{Model, TensorKind};
 use engine::random::SplitMix;
 use engine::{AdamW, Completion, Engine, GenerateRequest};
 
@@ -122,12 +122,8 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
         let size = shape.iter().product();
         let data = (0..size).map(|_| {
             if name.contains("norm") {
-                let stored = if config.flags.unit_offset_norms {
-                    0.0
-                } else {
-                    1.0
-                };
-                stored + 0.1 * random.normal()
+                let offset = config.flags.unit_offset_norms;
+                (if offset { 0.0 } else { 1.0 }) + 0.1 * random.normal()
             } else if name.ends_with("bias") || name.contains("embed") {
                 0.3 * random.normal()
             } else {
@@ -144,10 +140,8 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
 pub(crate) fn rounded(weights: &Weights) -> Weights {
     let tensors = weights.tensors.iter().map(|(name, tensor)| {
         let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
-        let (shape, data) = (
-            tensor.shape.clone(),
-            tensor.data.iter().map(round).collect(),
-        );
+        let data = tensor.data.iter().map(round).collect();
+        let shape = tensor.shape.clone();
         (name.clone(), Tensor { shape, data })
     });
     let tensors = tensors.collect();
@@ -161,11 +155,7 @@ pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
         tokens: tokens[from..].to_vec(),
         positions: (from..n).map(|p| p as u32).collect(),
         rows: (row + from..row + n).collect(),
-        spans: vec![Span {
-            q_start: 0,
-            q_len: n - from,
-            kv: vec![(row, n)].into(),
-        }],
+        spans: vec![Span::new(0, n - from, vec![(row, n)])],
     }
 }
 
@@ -289,6 +279,16 @@ impl Case {
         self.dlogp = dlogp(&mut random, &self.groups);
         self
     }
+}
+
+/// A number of every weight, by the weight's name.
+pub(crate) fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
+    let shapes = model.config().tensor_shapes().into_iter();
+    let tensors = shapes.map(|(name, _)| {
+        let values = model.tensor(&name, kind).unwrap();
+        (name, values)
+    });
+    tensors.collect()
 }
 
 /// ‖a − b‖ / ‖b‖.

@@ -429,17 +429,10 @@ impl Backend for Cpu {
             lse: self.raw(lse.rows(0, a.heads), tokens, a.heads),
         };
         let operands = self.operands(a);
-        let threads = self.threads.count;
-        attention::backward(
-            self.level,
-            &self.plan,
-            operands,
-            gradients,
-            threads,
-            |n, f| {
-                self.threads.each(n, f);
-            },
-        );
+        let (level, plan, threads) = (self.level, &self.plan, &self.threads);
+        attention::backward(level, plan, operands, gradients, threads.count, |n, f| {
+            threads.each(n, f);
+        });
     }
 
     fn gate(&mut self, y: Buf, x: Buf, rows: usize, width: usize, activation: Activation) {

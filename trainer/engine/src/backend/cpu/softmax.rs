@@ -1,8 +1,7 @@
 //! Log-probabilities over the vocabulary: statistics of a row of logits, and the row's gradient.
 
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
-use crate::sample::{self, NotFinite};
-use crate::sample::{Draw, Sampled};
+use crate::sample::{self, Draw, NotFinite, Sampled};
 
 /// Statistics of a row's softmax, where z = (logit − max) · inverse_temperature is at most 0.
 ///

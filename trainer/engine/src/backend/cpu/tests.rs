@@ -5,11 +5,7 @@ use crate::batch::{Batch, Span};
 use crate::config::Activation;
 use crate::sample::{self, Draw, Sampling};
 
-fn cpu(level: SimdLevel) -> Cpu {
-    cpu_of(level, 2)
-}
-
-fn cpu_of(level: SimdLevel, threads: usize) -> Cpu {
+fn cpu(level: SimdLevel, threads: usize) -> Cpu {
     let threads = Threads::start(Some(threads)).expect("some threads");
     Cpu::new(level, Format::F32, Dtype::F32, threads)
 }
@@ -27,9 +23,8 @@ const STEP: AdamWStep = AdamWStep {
 
 /// A buffer of pseudo-random numbers.
 fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
-    let buf = cpu
-        .allocate(Purpose::Activations, len)
-        .expect("a little memory");
+    let buf = cpu.allocate(Purpose::Activations, len);
+    let buf = buf.expect("a little memory");
     let values: Vec<f32> = (0..len as u32)
         .map(|i| {
             let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
@@ -48,22 +43,31 @@ fn bits(cpu: &mut Cpu, buf: Buf) -> Vec<u32> {
 
 /// Two sequences that share a prompt of 70 tokens, and a separate one.
 fn batch() -> Batch {
-    let spans = [
-        (0, 70, vec![(0, 70)]),
-        (70, 9, vec![(0, 70), (70, 9)]),
-        (79, 4, vec![(0, 70), (79, 4)]),
-        (83, 17, vec![(83, 17)]),
-    ];
-    let spans = spans.map(|(q_start, q_len, kv)| Span {
-        q_start,
-        q_len,
-        kv: kv.into(),
-    });
     Batch {
-        tokens: (0..100).collect(),
-        positions: (0..100).collect(),
-        rows: (0..100).collect(),
-        spans: spans.to_vec(),
+        spans: vec![
+            Span::new(0, 70, vec![(0, 70)]),
+            Span::new(70, 9, vec![(0, 70), (70, 9)]),
+            Span::new(79, 4, vec![(0, 70), (79, 4)]),
+            Span::new(83, 17, vec![(83, 17)]),
+        ],
+        ..Batch::text((0..100).collect())
+    }
+}
+
+/// Attention of rows that are queries, keys and values.
+fn attention([heads, kv_heads, head_dim]: [usize; 3], qkv: Buf) -> Attention {
+    let stride = (heads + 2 * kv_heads) * head_dim;
+    let from_head = |head: usize| qkv.rows(head * head_dim, stride);
+    Attention {
+        q: from_head(0),
+        k: from_head(heads),
+        v: from_head(heads + kv_heads),
+        heads,
+        kv_heads,
+        head_dim,
+        scale: 0.3,
+        soft_cap: None,
+        window: None,
     }
 }
 
@@ -111,29 +115,17 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         c.rope_table(table, frequencies);
         c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
         results.push(("rope", bits(c, qkv)));
-        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         let attention = Attention {
-            q: qkv.rows(0, stride),
-            k: qkv.rows(k, stride),
-            v: qkv.rows(v, stride),
-            heads,
-            kv_heads,
-            head_dim,
-            scale: 0.3,
             soft_cap,
             window,
+            ..attention([heads, kv_heads, head_dim], qkv)
         };
+        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
         c.attention(y.rows(0, stride), lse, &attention);
         results.push(("attention", bits(c, y)));
-        c.attention_backward(
-            dqkv.rows(0, stride),
-            dqkv.rows(k, stride),
-            dqkv.rows(v, stride),
-            dy.rows(0, stride),
-            y.rows(0, stride),
-            lse,
-            &attention,
-        );
+        let [dq, dk, dv] = [0, k, v].map(|column| dqkv.rows(column, stride));
+        let [dy, y] = [dy, y].map(|x| x.rows(0, stride));
+        c.attention_backward(dq, dk, dv, dy, y, lse, &attention);
         results.push(("attention backward", bits(c, dqkv)));
     }
 
@@ -146,21 +138,12 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     c.log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
     results.push(("log-probabilities", bits(c, logp)));
     results.push(("entropies", bits(c, entropy)));
-    let draws: Vec<Draw> = (0..3)
-        .map(|seed| Draw::new(Sampling::default(), seed, 4))
-        .collect();
-    c.draws(&draws);
+    c.draws(&[0, 1, 2].map(|seed| Draw::new(Sampling::default(), seed, 4)));
     c.sample(logits, vocabulary, 0..3);
     let sampled = c.sampled().expect("finite logits");
     results.push(("draws", sampled.iter().map(|d| d.token).collect()));
-    c.log_probs_backward(
-        logits,
-        vocabulary,
-        &targets,
-        &[0.5, -0.2, 1.0],
-        0.8,
-        Some(0.9),
-    );
+    let dlogp = [0.5, -0.2, 1.0];
+    c.log_probs_backward(logits, vocabulary, &targets, &dlogp, 0.8, Some(0.9));
     results.push(("log-probabilities backward", bits(c, logits)));
 
     let sum: f64 = c.sum_squares(x).expect("a sum").iter().sum();
@@ -175,11 +158,11 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
 
 #[test]
 fn every_operation_gives_the_same_bits_at_every_level_and_on_any_number_of_threads() {
-    let first = everything(cpu_of(SimdLevel::detect(), 1));
+    let first = everything(cpu(SimdLevel::detect(), 1));
     let at_levels = levels().into_iter().map(|level| (level, 2));
     let on_threads = [3, 8, 8, 8].map(|threads| (SimdLevel::detect(), threads));
     for (level, threads) in at_levels.chain(on_threads) {
-        let results = everything(cpu_of(level, threads));
+        let results = everything(cpu(level, threads));
         for ((name, first), (_, results)) in first.iter().zip(&results) {
             assert!(first == results, "{name} at {level:?} on {threads} threads");
         }
@@ -207,7 +190,7 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
     let vocabulary = 2777;
     for level in levels() {
         for temperature in [1e-3, 1e-6] {
-            let c = &mut cpu(level);
+            let c = &mut cpu(level, 2);
             let rows = [99.871, 123.456, 9_987.13, 12_345.6];
             let rows = rows.map(|largest| competing(largest, temperature, vocabulary));
             let exact = rows.each_ref().map(|row| exact(row, temperature));
@@ -215,10 +198,7 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
             c.upload(logits, &rows.concat());
             let (logp, entropy) = (filled(c, 8, 2), filled(c, 8, 3));
             for seed in 0..20 {
-                let sampling = Sampling {
-                    temperature,
-                    ..Sampling::default()
-                };
+                let sampling = Sampling::at(temperature);
                 let draws = [0, 1, 2, 3].map(|index| Draw::new(sampling, seed, index));
                 c.draws(&draws);
                 c.sample(logits, vocabulary, 0..rows.len());
@@ -272,22 +252,11 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
 #[test]
 #[should_panic(expected = "overlaps")]
 fn overlapping_gradients_of_attention_are_rejected() {
-    let c = &mut cpu(SimdLevel::detect());
+    let c = &mut cpu(SimdLevel::detect(), 2);
     c.begin(&batch(), 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
     let lse = filled(c, 100, 5);
-    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
-    let attention = Attention {
-        q,
-        k,
-        v,
-        heads: 1,
-        kv_heads: 1,
-        head_dim: 8,
-        scale: 0.3,
-        soft_cap: None,
-        window: None,
-    };
+    let attention = attention([1, 1, 8], qkv);
     let [dq, dk] = [0, 8].map(|column| dqkv.rows(column, 24));
     let [y, dy] = [y, dy].map(|buf| buf.rows(0, 24));
     c.attention_backward(dq, dk, dk, dy, y, lse, &attention);
@@ -295,7 +264,7 @@ fn overlapping_gradients_of_attention_are_rejected() {
 
 #[test]
 fn bf16_weights_follow_every_change_of_the_f32_weights() {
-    let mut cpu = cpu(SimdLevel::detect());
+    let mut cpu = cpu(SimdLevel::detect(), 2);
     cpu.format = Format::Bf16;
     let c = &mut cpu;
     let size = Linear {
@@ -318,8 +287,7 @@ fn bf16_weights_follow_every_change_of_the_f32_weights() {
         expected
     };
     let initial = check(c);
-    let numbers: Vec<f32> = (0..2000).map(|i| (i % 13) as f32 - 6.0).collect();
-    c.upload(matrix, &numbers);
+    c.upload(matrix, &vec![3.0; 2000]);
     let uploaded = check(c);
     c.upload(matrix.at(1999, 1), &[77.0]);
     let changed = check(c);
@@ -335,7 +303,7 @@ fn bf16_weights_follow_every_change_of_the_f32_weights() {
 fn suppressed_tokens_are_left_out_as_by_the_reference_and_count_in_log_probabilities() {
     let vocabulary = 2777;
     for level in levels() {
-        let c = &mut cpu(level);
+        let c = &mut cpu(level, 2);
         let logits = filled(c, 4 * vocabulary, 21);
         c.scale(logits, 5.0);
         let mut rows = vec![0.0; 4 * vocabulary];
@@ -343,17 +311,9 @@ fn suppressed_tokens_are_left_out_as_by_the_reference_and_count_in_log_probabili
         let rows: Vec<&[f32]> = rows.chunks(vocabulary).collect();
         for seed in 0..20 {
             let base = Sampling::default();
-            let draws: Vec<Draw> = [
-                base,
-                Sampling {
-                    temperature: 0.3,
-                    ..base
-                },
-                Sampling::greedy(),
-                Sampling { top_k: 3, ..base },
-            ]
-            .map(|sampling| Draw::new(sampling, seed, 4))
-            .to_vec();
+            let top_k = Sampling { top_k: 3, ..base };
+            let draws = [base, Sampling::at(0.3), Sampling::greedy(), top_k]
+                .map(|sampling| Draw::new(sampling, seed, 4));
             let sample = |c: &mut Cpu, draws: &[Draw]| {
                 c.upload(logits, &rows.concat());
                 c.draws(draws);

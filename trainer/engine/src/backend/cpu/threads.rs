@@ -284,20 +284,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_index_runs_once_on_any_number_of_threads() {
-        for threads in 1..5 {
-            let threads = Threads::start(Some(threads)).unwrap();
-            for count in (0..40).chain([1000]) {
-                let times: Vec<AtomicUsize> = (0..count).map(|_| AtomicUsize::new(0)).collect();
-                threads.each(count, &|i| {
-                    times[i].fetch_add(1, Ordering::Relaxed);
-                });
-                assert!(times.iter().all(|n| n.load(Ordering::Relaxed) == 1));
-            }
-        }
-    }
-
-    #[test]
     fn sleeping_threads_are_woken() {
         let threads = Threads::start(Some(3)).unwrap();
         for _ in 0..3 {

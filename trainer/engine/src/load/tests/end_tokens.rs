@@ -48,7 +48,7 @@ fn every_end_token_that_a_models_files_name_ends_a_completion() {
         assert!(warned.contains(columns[6]), "{case}: {warned}");
         assert_eq!(warned.is_empty(), columns[6].is_empty(), "{case}: {warned}");
         // A checkpoint of the model has the same tokens and prompts.
-        files.write("config.json", config.to_json("float32").to_string());
+        files.write("config.json", config.to_json().to_string());
         let (again, saved) = super::super::text(files.folder.path()).unwrap();
         assert_eq!(again, config, "{case}");
         let turn = [("user".to_owned(), "a".to_owned())];

@@ -29,75 +29,50 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
             );
         }
     };
-    let splits = Splits::named(name)?;
-    Ok(Parts {
+    let plain = Parts {
         tokens: tokens.to_vec(),
         merges,
-        normalizer: splits.normalizer,
-        pre_tokenizer: splits.pre_tokenizer,
+        normalizer: Value::Null,
+        pre_tokenizer: byte_level(true),
         decoder: byte_level(true),
         unknown: None,
         bytes_for_unknown: false,
-        ignore_merges: splits.ignore_merges,
-        begins_text: splits.begins_text,
-    })
-}
-
-/// How llama.cpp's pre-tokenizers, which have names, split a text into words.
-struct Splits {
-    normalizer: Value,
-    pre_tokenizer: Value,
-    /// Whether a word that is itself a token is taken without merges.
-    ignore_merges: bool,
-    /// Whether texts begin with a BOS token by default.
-    begins_text: bool,
-}
-
-impl Splits {
-    fn named(name: &str) -> Result<Self, String> {
-        let plain = |pre_tokenizer| Self {
-            normalizer: Value::Null,
-            pre_tokenizer,
-            ignore_merges: false,
-            begins_text: false,
-        };
-        let words = |digits: &str| {
-            json!({
-                "type": "Sequence",
-                "pretokenizers": [
-                    {
-                        "type": "Split",
-                        "pattern": {"Regex": WORDS.replace("DIGITS", digits)},
-                        "behavior": "Isolated",
-                        "invert": false,
-                    },
-                    byte_level(false),
-                ],
-            })
-        };
-        match name {
-            "gpt-2" => Ok(plain(byte_level(true))),
-            "smollm" => Ok(plain(json!({
-                "type": "Sequence",
-                "pretokenizers": [
-                    {"type": "Digits", "individual_digits": true},
-                    byte_level(true),
-                ],
-            }))),
-            "llama-bpe" => Ok(Self {
-                ignore_merges: true,
-                begins_text: true,
-                ..plain(words(r"\p{N}{1,3}"))
-            }),
-            "qwen2" => Ok(Self {
-                normalizer: json!({"type": "NFC"}),
-                ..plain(words(r"\p{N}"))
-            }),
-            other => Err(format!(
-                "has the pre-tokenizer `{other}`; `gpt-2`, `smollm`, `llama-bpe` and `qwen2` are supported, so take the model as safetensors with its tokenizer.json"
-            )),
-        }
+        ignore_merges: false,
+        begins_text: false,
+    };
+    let words = |digits: &str| {
+        let pattern = json!({"Regex": WORDS.replace("DIGITS", digits)});
+        let split =
+            json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
+        after(&split, false)
+    };
+    // llama.cpp's names.
+    match name {
+        "gpt-2" => Ok(plain),
+        "smollm" => Ok(Parts {
+            pre_tokenizer: after(&json!({"type": "Digits", "individual_digits": true}), true),
+            ..plain
+        }),
+        "llama-bpe" => Ok(Parts {
+            pre_tokenizer: words(r"\p{N}{1,3}"),
+            ignore_merges: true,
+            begins_text: true,
+            ..plain
+        }),
+        "qwen2" => Ok(Parts {
+            pre_tokenizer: words(r"\p{N}"),
+            normalizer: json!({"type": "NFC"}),
+            ..plain
+        }),
+        other => Err(format!(
+            "has the pre-tokenizer `{other}`; `gpt-2`, `smollm`, `llama-bpe` and `qwen2` are supported, so take the model as safetensors with its tokenizer.json"
+        )),
     }
+}
+
+/// Bytes as characters, after another step.
+fn after(first: &Value, use_regex: bool) -> Value {
+    json!({"type": "Sequence", "pretokenizers": [first, byte_level(use_regex)]})
 }
 
 fn byte_level(use_regex: bool) -> Value {

@@ -57,13 +57,13 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
     })
 }
 
-/// A piece and its split into two other pieces.
-struct Merge<'a> {
-    left: &'a str,
-    right: &'a str,
+/// The split of a piece into two other pieces.
+struct Merge {
     score: f32,
-    /// Lengths in characters.
+    /// Lengths of the two in characters.
     lengths: (usize, usize),
+    /// Ids of the piece and of the two.
+    ids: (usize, usize, usize),
 }
 
 /// All splits of pieces into two others, in the order in which `transformers` lists them when it converts SentencePiece's model: by the score of the merged
@@ -75,7 +75,7 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
             .map(|(id, (token, kind))| (id, token.as_str(), *kind))
     };
     let ids: HashMap<&str, usize> = pieces().map(|(id, piece, _)| (piece, id)).collect();
-    let mut merges: Vec<Merge<'_>> = Vec::new();
+    let mut merges: Vec<Merge> = Vec::new();
     let mut bytes = 0;
     for (id, piece, kind) in pieces() {
         if piece.len() > LONGEST {
@@ -91,34 +91,31 @@ fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>
             scores[id]
         };
         let characters = piece.chars().count();
-        let cuts = piece.char_indices().enumerate().skip(1);
-        let mut splits: Vec<(usize, usize, Merge<'_>)> = cuts
-            .filter_map(|(before, (at, _))| {
-                let (left, right) = piece.split_at(at);
-                let merge = Merge {
-                    left,
-                    right,
+        for (before, (at, _)) in piece.char_indices().enumerate().skip(1) {
+            let (left, right) = piece.split_at(at);
+            if let (Some(left), Some(right)) = (ids.get(left), ids.get(right)) {
+                bytes += piece.len();
+                merges.push(Merge {
                     score,
                     lengths: (before, characters - before),
-                };
-                Some((*ids.get(left)?, *ids.get(right)?, merge))
-            })
-            .collect();
-        bytes += splits.len() * piece.len();
+                    ids: (id, *left, *right),
+                });
+            }
+        }
         if bytes > MAX_MERGED {
             return Err(format!(
                 "has tokens that can be merged from others in so many ways that the list of merges exceeds {MAX_MERGED} bytes; the largest known vocabularies are far below that"
             ));
         }
-        splits.sort_by_key(|(left, right, _)| (*left, *right));
-        merges.extend(splits.into_iter().map(|(_, _, merge)| merge));
     }
-    merges.sort_by(|a, b| {
+    merges.sort_unstable_by(|a, b| {
         let by_score = b.score.total_cmp(&a.score);
-        by_score.then(b.lengths.cmp(&a.lengths))
+        by_score
+            .then(b.lengths.cmp(&a.lengths))
+            .then(a.ids.cmp(&b.ids))
     });
-    let pairs = merges.iter().map(|m| json!([m.left, m.right]));
-    Ok(pairs.collect())
+    let pair = |Merge { ids, .. }: &Merge| json!([tokens[ids.1], tokens[ids.2]]);
+    Ok(merges.iter().map(pair).collect())
 }
 
 #[cfg(test)]
@@ -130,11 +127,8 @@ mod tests {
         let merges_of = |letters: &str| {
             let runs = |letter: char| (1..=LONGEST).map(move |n| letter.to_string().repeat(n));
             let tokens: Vec<String> = letters.chars().flat_map(runs).collect();
-            merges(
-                &tokens,
-                &vec![0.0; tokens.len()],
-                &vec![NORMAL; tokens.len()],
-            )
+            let count = tokens.len();
+            merges(&tokens, &vec![0.0; count], &vec![NORMAL; count])
         };
         assert_eq!(merges_of("a").unwrap().len(), LONGEST * (LONGEST - 1) / 2);
         assert!(merges_of("ab").unwrap_err().contains("in so many ways"));

@@ -90,29 +90,9 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 let at = |x: Raw| x.start.add(run.row * x.stride + head);
                 let (k, v) = (operands.k, operands.v);
                 let to = |x: &mut [f32]| x.as_mut_ptr().add(run.offset * lanes);
-                let (q, dy) = (q.as_ptr(), dy.as_ptr());
-                scores::<L>(
-                    to(p),
-                    lanes,
-                    first,
-                    last,
-                    at(k),
-                    k.stride,
-                    q,
-                    depth,
-                    run.len,
-                );
-                scores::<L>(
-                    to(ds),
-                    lanes,
-                    first,
-                    last,
-                    at(v),
-                    v.stride,
-                    dy,
-                    depth,
-                    run.len,
-                );
+                let (q, dy, len) = (q.as_ptr(), dy.as_ptr(), run.len);
+                scores::<L>(to(p), lanes, first, last, at(k), k.stride, q, depth, len);
+                scores::<L>(to(ds), lanes, first, last, at(v), v.stride, dy, depth, len);
             }
         }
         if let Some(cap) = soft_cap {
@@ -160,7 +140,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             }
         }
     }
-    for (r, token, head) in task_rows(task, *kv_head, share) {
+    for (r, token, head) in task.rows_of(*kv_head, share) {
         // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
         unsafe {
             let to = gradients.dq;
@@ -173,24 +153,6 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
 }
 at_level! {
     fn run_unit(unit: &HeadTask<'_>, scratch: &mut Scratch) = unit_body
-}
-
-/// `(row, token, head)` of a task.
-fn task_rows(
-    task: &Task,
-    kv_head: usize,
-    share: usize,
-) -> impl Iterator<Item = (usize, usize, usize)> {
-    task.pieces.iter().flat_map(move |piece| {
-        (0..piece.len * share).map(move |i| {
-            let (query, h) = (i / share, i % share);
-            (
-                (piece.query + query) * share + h,
-                piece.token + query,
-                kv_head * share + h,
-            )
-        })
-    })
 }
 
 /// Collects rows of scaled queries and of `dy`, the log-sum-exp, and Σ_d dy·y of each row.
@@ -209,7 +171,7 @@ unsafe fn collect<L: Lanes>(
     let (share, depth) = (operands.share(), operands.shape.head_dim);
     lse.fill(0.0);
     along.fill(0.0);
-    for (r, token, head) in task_rows(unit.task, unit.kv_head, share) {
+    for (r, token, head) in unit.task.rows_of(unit.kv_head, share) {
         // SAFETY: the caller's promise.
         let read = |x: Raw| unsafe {
             let start = x.start.add(token * x.stride + head * depth);
@@ -271,16 +233,8 @@ pub(in super::super) fn backward(
     threads: usize,
     each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
 ) {
-    let Gradients {
-        dq,
-        dk,
-        dv,
-        dy,
-        y,
-        lse,
-    } = gradients;
-    let Operands { q, k, v, .. } = operands;
-    check(&[dq, dk, dv], &[dy, y, lse, q, k, v]);
+    let (g, Operands { q, k, v, .. }) = (gradients, operands);
+    check(&[g.dq, g.dk, g.dv], &[g.dy, g.y, g.lse, q, k, v]);
     let heads = operands.shape.kv_heads;
     let progress: Vec<Progress> = (plan.components.iter())
         .flat_map(|tasks| (0..heads).map(|_| Progress::of(tasks.len())))

@@ -41,18 +41,9 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         lanes,
         lanes,
     ]);
+    let scale = operands.shape.scale;
     // SAFETY: the plan's tokens lie in the operands' buffers.
-    unsafe {
-        transpose(
-            q,
-            task,
-            operands.q,
-            *kv_head,
-            share,
-            depth,
-            operands.shape.scale,
-        );
-    }
+    unsafe { transpose(q, task, operands.q, *kv_head, share, depth, scale) };
     out.fill(0.0);
     max.fill(BELOW_ALL);
     sum.fill(0.0);
@@ -108,27 +99,16 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             }
         }
     }
-    for piece in &task.pieces {
-        for i in 0..piece.len {
-            for h in 0..share {
-                let r = (piece.query + i) * share + h;
-                let head = kv_head * share + h;
-                let inverse = 1.0 / sum[r];
-                // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
-                unsafe {
-                    let y = unit
-                        .y
-                        .start
-                        .add((piece.token + i) * unit.y.stride + head * depth);
-                    for d in 0..depth {
-                        *y.add(d) = out[r * depth + d] * inverse;
-                    }
-                    let lse = unit
-                        .lse
-                        .add((piece.token + i) * operands.shape.heads + head);
-                    *lse = max[r] + sum[r].ln();
-                }
+    for (r, token, head) in task.rows_of(*kv_head, share) {
+        let inverse = 1.0 / sum[r];
+        // SAFETY: the plan's tokens lie in the operands' buffers, and no other unit writes this token's head.
+        unsafe {
+            let y = unit.y.start.add(token * unit.y.stride + head * depth);
+            for d in 0..depth {
+                *y.add(d) = out[r * depth + d] * inverse;
             }
+            let lse = unit.lse.add(token * operands.shape.heads + head);
+            *lse = max[r] + sum[r].ln();
         }
     }
 }
@@ -294,20 +274,14 @@ pub(super) unsafe fn transpose(
     for d in 0..depth {
         to[d * lanes + rows..(d + 1) * lanes].fill(0.0);
     }
-    for piece in &task.pieces {
-        for i in 0..piece.len {
-            for h in 0..share {
-                let r = (piece.query + i) * share + h;
-                let head = (kv_head * share + h) * depth;
-                // SAFETY: the caller's promise.
-                let head = unsafe {
-                    let start = from.start.add((piece.token + i) * from.stride + head);
-                    std::slice::from_raw_parts(start.cast_const(), depth)
-                };
-                for (d, x) in head.iter().enumerate() {
-                    to[d * lanes + r] = x * scale;
-                }
-            }
+    for (r, token, head) in task.rows_of(kv_head, share) {
+        // SAFETY: the caller's promise.
+        let head = unsafe {
+            let start = from.start.add(token * from.stride + head * depth);
+            std::slice::from_raw_parts(start.cast_const(), depth)
+        };
+        for (d, x) in head.iter().enumerate() {
+            to[d * lanes + r] = x * scale;
         }
     }
 }

@@ -68,6 +68,21 @@ impl Task {
         }
     }
 
+    /// `(row, token, head)` of all queries of the `share` heads that read a key head.
+    pub(super) fn rows_of(
+        &self,
+        kv_head: usize,
+        share: usize,
+    ) -> impl Iterator<Item = (usize, usize, usize)> {
+        self.pieces.iter().flat_map(move |piece| {
+            (0..piece.len * share).map(move |i| {
+                let (query, h) = (i / share, i % share);
+                let row = (piece.query + query) * share + h;
+                (row, piece.token + query, kv_head * share + h)
+            })
+        })
+    }
+
     /// The blocks with a key that some query attends to, if each query attends to at most `window` keys. The other blocks would add only zeros.
     pub(super) fn read_through(&self, window: Option<usize>) -> impl Iterator<Item = &Block> {
         self.blocks.iter().filter(move |block| {
@@ -286,11 +301,7 @@ mod tests {
     }
 
     fn span(q_start: usize, q_len: usize, kv: &[(usize, usize)]) -> Span {
-        Span {
-            q_start,
-            q_len,
-            kv: kv.to_vec().into(),
-        }
+        Span::new(q_start, q_len, kv.to_vec())
     }
 
     #[test]

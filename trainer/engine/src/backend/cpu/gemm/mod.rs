@@ -299,11 +299,9 @@ impl Gemm {
                 pack(job.level, job.format, to, job.a, rows, depth);
             }
         };
-        job.threads.each_if(
-            count * depth.len() * LANES > PARALLEL / 4,
-            count,
-            &pack_rows,
-        );
+        let packing = count * depth.len() * LANES;
+        job.threads
+            .each_if(packing > PARALLEL / 4, count, &pack_rows);
 
         let groups = columns.div_ceil(COLUMNS);
         let parts = (count * TILE_ROWS).div_ceil(PART_ROWS);
@@ -333,11 +331,8 @@ impl Gemm {
                 Right::Packed(of, packed) => {
                     let stride = panel_rows(job.format, of.depth());
                     let before = panel_rows(job.format, depth.start);
-                    multiply(
-                        number,
-                        &packed.rows[first / LANES * stride + before..],
-                        stride,
-                    );
+                    let start = first / LANES * stride + before;
+                    multiply(number, &packed.rows[start..], stride);
                 }
                 Right::Plain(of) => PANELS.with_borrow_mut(|panels| {
                     let columns = first..columns.min(first + group * COLUMNS);

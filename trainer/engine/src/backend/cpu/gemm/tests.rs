@@ -29,16 +29,8 @@ fn product(
     b: Operand<'_>,
     accumulate: bool,
 ) -> Vec<f32> {
-    let mut y = numbers(a.vectors() * b.vectors(), 9);
-    Gemm::default().run(
-        level,
-        threads,
-        Format::F32,
-        &mut y,
-        a,
-        Right::Plain(b),
-        accumulate,
-    );
+    let (mut y, b) = (numbers(a.vectors() * b.vectors(), 9), Right::Plain(b));
+    Gemm::default().run(level, threads, Format::F32, &mut y, a, b, accumulate);
     y
 }
 
