@@ -96,9 +96,6 @@ fn incomplete_options_are_refused_before_anything_is_loaded() {
     assert!(refusal(&model).contains("--verifier"));
     assert!(refusal(&[&model[..2], &url].concat()).contains("--behaviour"));
     let error = refusal(&[&model[..], &url, &["--groups", "2"]].concat());
-    assert!(
-        error.contains("--groups 2") && error.contains("at least 4"),
-        "{error}"
-    );
+    assert!(error.contains("give at least 4"), "{error}");
     assert!(!Path::new(out).exists());
 }

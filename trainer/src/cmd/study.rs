@@ -84,7 +84,7 @@ struct EstimatorArgs {
     #[command(flatten)]
     prompt: PromptArgs,
     /// Groups that each model samples: sixteen per prompt, so the number of prompts is this divided by sixteen
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MAX_GROUPS))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = groups)]
     groups: usize,
     /// Completions per group
     #[arg(long, value_name = "G", default_value_t = GROUP_SIZE, value_parser = group_size)]
@@ -102,6 +102,13 @@ struct EstimatorArgs {
     device: DeviceArgs,
 }
 
+fn groups(text: &str) -> Result<usize, String> {
+    let groups = up_to(MAX_GROUPS)(text)?;
+    (groups >= MIN_GROUPS).then_some(groups).ok_or_else(|| {
+        format!("too few to distinguish a bias from noise; give at least {MIN_GROUPS}, and hundreds for a result")
+    })
+}
+
 fn group_size(text: &str) -> Result<usize, String> {
     up_to(MAX_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
         format!("give a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with")
@@ -116,13 +123,6 @@ fn above_zero(text: &str) -> Result<f32, String> {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let What::Estimator(args) = &args.what;
-    if args.groups < MIN_GROUPS && args.model.is_some() {
-        return Err(Usage(format!(
-            "--groups {} is too few to distinguish a bias from noise; give at least {MIN_GROUPS}, and hundreds for a result",
-            args.groups
-        ))
-        .into());
-    }
     // A folder that cannot be written to is reported before the work.
     let out = &args.out;
     std::fs::create_dir_all(out).map_err(|error| {
@@ -172,68 +172,51 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     checkpoint.report();
     rewards.start(name, &dataset).await?;
-    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
-    let engine = open(model)?;
-    let tasks = args.split.tasks(dataset);
-    let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
-    let prompts = plan.prompts(&prompts);
-    let state = |engine: &engine::Engine| {
-        let info = engine.info();
-        format!(
-            "{}, {} weights, {} tokens",
-            info.architecture, info.parameters, info.vocabulary
-        )
+    let open = |model: &str| -> anyhow::Result<Arc<dyn Policy>> {
+        let engine = tokio::task::block_in_place(|| open_model(model, &args.device));
+        Ok(Arc::new(engine?))
     };
-    let own = state(&engine);
-    let policy: Arc<dyn Policy> = Arc::new(engine);
+    let policy = open(model)?;
+    let tasks = args.split.tasks(dataset);
+    let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
+    let prompts = tokio::task::block_in_place(prompts)?;
+    let prompts = plan.prompts(&prompts);
     let bar = bar(0, "study");
     let show = |what: &str, done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
         bar.set_message(what.to_owned());
     };
-    // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.
-    let stop = StopSignal::default();
     let paths: Vec<PathBuf> = args.behaviour.iter().map(PathBuf::from).collect();
-    let mut behaviours = Vec::new();
     // The policy itself comes first.
-    let models = [model].into_iter();
-    let models = models.chain(args.behaviour.iter().map(String::as_str));
-    let names = [model.to_owned()].into_iter();
-    let names = names.chain(distinct_names(&paths));
-    for (number, (path, name)) in models.zip(names).enumerate() {
-        let mut sampler = policy.clone();
-        if number > 0 {
-            let earlier = open(path)?;
-            let its = state(&earlier);
-            anyhow::ensure!(
-                its == own,
-                "{path} ({its}) is not an earlier state of {model} ({own}); give checkpoints of one run"
-            );
-            sampler = Arc::new(earlier);
-        }
-        let requests = plan.requests(&prompts, number);
-        let mut partial = PartialRollout::default();
-        let mut watch = |tally: &RolloutProgress| show(&name, tally.sampled, tally.wanted);
+    let names = [model.to_owned()].into_iter().chain(distinct_names(&paths));
+    let mut behaviours = Vec::new();
+    for (number, name) in names.enumerate() {
+        let (path, sampler) = match number {
+            0 => (model, policy.clone()),
+            _ => (
+                &*args.behaviour[number - 1],
+                open(&args.behaviour[number - 1])?,
+            ),
+        };
         let rollout = collect(
             &sampler,
             &rewards,
-            &requests,
+            &plan.requests(&prompts, number),
             &params,
-            &mut partial,
-            &stop,
-            &mut watch,
-        );
+            &mut PartialRollout::default(),
+            // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.
+            &StopSignal::default(),
+            &mut |tally: &RolloutProgress| show(&name, tally.sampled, tally.wanted),
+        )
+        .await?;
         behaviours.push(Behaviour {
-            groups: rollout.await?.groups,
-            name,
+            groups: rollout.groups,
             staleness: staleness(model, path).unwrap_or(number),
+            name,
         });
     }
-    let (own, others) = behaviours
-        .split_first()
-        .expect("the policy itself is one of them");
-    let sampled = || study::sampled(policy.as_ref(), &plan, own, others, &show);
+    let sampled = || study::sampled(policy.as_ref(), &plan, &behaviours, &show);
     let sampled = tokio::task::block_in_place(sampled);
     bar.finish_and_clear();
     Ok(sampled?)
@@ -253,17 +236,15 @@ fn staleness(model: &str, behaviour: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::staleness;
+
     #[test]
     fn staleness_is_the_number_of_updates_between_two_checkpoints() {
-        for (model, behaviour, expected) in [
-            ("a/checkpoints/step-20", "a/checkpoints/step-16/", Some(4)),
-            ("m.gguf", "m.gguf", Some(0)),
-            ("a/checkpoints/best", "a/checkpoints/step-3", None),
-            // A later state is not a behaviour policy of the run.
-            ("step-1", "step-3", None),
-        ] {
-            let found = super::staleness(model, behaviour);
-            assert_eq!(found, expected, "{model} {behaviour}");
+        assert_eq!(staleness("a/step-20", "a/step-16/"), Some(4));
+        assert_eq!(staleness("m.gguf", "m.gguf"), Some(0));
+        // A later state is not a behaviour policy of the run.
+        for (model, behaviour) in [("a/best", "a/step-3"), ("step-1", "step-3")] {
+            assert_eq!(staleness(model, behaviour), None);
         }
     }
 }

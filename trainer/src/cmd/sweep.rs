@@ -16,14 +16,12 @@ use trainer::interrupt::StopSignal;
 use trainer::reward::RewardClient;
 use trainer::run::is_divergence;
 use trainer::stderr::say;
-use trainer::sweep::manifest::Machine;
 use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
 use super::args::{check_data_dir, positive};
 use super::bar::bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
-use child::Child;
 use sizes::Sizes;
 
 /// How often a process looks whether runs that other processes make are done.
@@ -264,20 +262,11 @@ impl<'a> Sweep<'a> {
             let (number, of) = (self.ended.len() + 1, self.chosen.len());
             say(&format!("run {number} of {of}: {}", run.name));
         }
-        let child = Child {
-            folder: self.folder,
-            run,
-            program: &self.program,
-            // The program's file may be another one than for the run before.
-            machine: Machine::here(&self.program)?,
-            data_dir: self.args.data_dir.as_deref(),
-            verifier: verifier(self.args, run).url,
-        };
         let show = |done: usize| {
             let text = format!("{} {done}/{updates} updates", run.name);
             self.bar.set_message(text);
         };
-        let (event, reason) = child.make(log, &self.stop, show).await?;
+        let (event, reason) = child::make(self, run, log, show).await?;
         let state = match event {
             Event::Finish => RunState::Finished,
             Event::Fail if is_divergence(&reason) => RunState::Diverged,

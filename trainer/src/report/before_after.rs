@@ -7,8 +7,8 @@ use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
 use crate::eval::{self, AnswerMode};
 
-use super::escape::csv;
 use super::run_data::RunData;
+use super::table::{ALL_DIGITS, Cell, Column, Form, Table};
 
 /// A Pass@k before and after training.
 #[derive(Debug, Clone, PartialEq)]
@@ -124,34 +124,22 @@ impl Comparison {
     }
 }
 
-/// One row for each k for which both sides have samples.
-fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
+/// One row for each k for which both sides have samples. Its figures are over the tasks of which both sides have k judged samples, so the gain is the difference of the two.
+pub(super) fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
     let row = |k: &usize| {
-        let [before, after, gain] = paired(before, after, *k)?;
+        let pairs = before.iter();
+        let pairs = pairs.filter_map(|(task, counts)| Some((*counts, *after.get(task)?)));
+        let is_judged = |(b, a): &(Counts, Counts)| b.pass_at(*k).and(a.pass_at(*k)).is_some();
+        let pairs: Vec<(Counts, Counts)> = pairs.filter(is_judged).collect();
+        let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
         Some(Row {
             label: format!("Pass@{k}{suffix}"),
-            before,
-            after,
-            gain,
+            before: passk::pass_at(&b, *k)?,
+            after: passk::pass_at(&a, *k)?,
+            gain: passk::paired_difference(&pairs, *k)?,
         })
     };
     ks.iter().filter_map(row).collect()
-}
-
-/// Pass@k before and after, and after − before. All three are over the tasks of which both sides have k judged samples, so the third is the difference of the first two.
-/// `None` if there is no such task.
-pub(super) fn paired(before: &ByTask, after: &ByTask, k: usize) -> Option<[Estimate; 3]> {
-    let pairs: Vec<(Counts, Counts)> = before
-        .iter()
-        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
-        .filter(|(b, a)| b.pass_at(k).is_some() && a.pass_at(k).is_some())
-        .collect();
-    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
-    Some([
-        passk::pass_at(&b, k)?,
-        passk::pass_at(&a, k)?,
-        passk::paired_difference(&pairs, k)?,
-    ])
 }
 
 /// `23 of 24 tasks`, if a difference leaves out tasks for want of verdicts.
@@ -159,23 +147,29 @@ pub(super) fn some_of(difference: &Estimate, tasks: usize) -> Option<String> {
     (difference.tasks < tasks).then(|| format!("{} of {tasks} tasks", difference.tasks))
 }
 
-/// The table as CSV, with fractions instead of percentages; the ends of a missing interval are empty.
-pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
-    let mut out = String::from(
-        "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
-    );
-    let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
-    for (name, comparison) in runs {
-        for row in &comparison.rows {
-            let (name, label, samples) = (csv(name), csv(&row.label), comparison.samples);
-            let _ = write!(out, "{name},{label},{},{samples}", row.gain.tasks);
-            for estimate in [&row.before, &row.after, &row.gain] {
-                let low = text(estimate.interval.map(|interval| interval.low));
-                let high = text(estimate.interval.map(|interval| interval.high));
-                let _ = write!(out, ",{},{low},{high}", estimate.mean);
-            }
-            out.push('\n');
-        }
-    }
-    out
+/// The table as a CSV file, with fractions instead of percentages; the ends of a missing interval are empty.
+pub(super) fn csv_table(runs: &[RunData]) -> Table {
+    let compared = runs
+        .iter()
+        .filter_map(|run| Some((&run.name, Comparison::of(run)?)));
+    let rows = compared.flat_map(|(name, run)| {
+        let rows = run.rows.into_iter();
+        rows.map(move |row| (name, run.samples, row))
+    });
+    let rows: Vec<(&String, usize, Row)> = rows.collect();
+    let estimate = |name, of: fn(&Row) -> &Estimate| {
+        Column::new("", name, Form::Interval(ALL_DIGITS), &rows, |(.., row)| {
+            Cell::interval(of(row).mean, of(row).interval, 1.0)
+        })
+    };
+    let columns = [
+        Column::text("", "run", &rows, |row| row.0.clone()),
+        Column::text("", "measure", &rows, |row| row.2.label.clone()),
+        Column::count("", "tasks", &rows, |row| row.2.gain.tasks),
+        Column::count("", "samples", &rows, |row| row.1),
+        estimate("before", |row| &row.before),
+        estimate("after", |row| &row.after),
+        estimate("gain", |row| &row.gain),
+    ];
+    Table::new("report-before-after", "", "", columns)
 }

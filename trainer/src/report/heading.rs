@@ -7,7 +7,7 @@ use super::page;
 use super::run_data::RunData;
 use super::run_labels::{letter, mark};
 use super::settings::{self, Setting};
-use super::table::{Cell, Column, Form, Table};
+use super::table::{Column, Table};
 use crate::record::ExtensionRecord;
 
 /// The facts of each run, under its name if there are several.
@@ -82,22 +82,11 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     } else {
         "Every other key is the same in all of them."
     };
-    let letters = (0..runs.len()).map(letter);
-    let headings = ["key".to_owned()].into_iter().chain(letters);
-    let value = |value: Option<String>| Cell::Text(value.unwrap_or_else(|| "not set".into()));
-    let row = |setting: Setting| {
-        let values = setting.values.into_iter().map(value);
-        [Cell::Text(setting.key)]
-            .into_iter()
-            .chain(values)
-            .collect()
-    };
-    let table = Table {
-        name: "settings",
-        title: "Differences in the configurations".into(),
-        note: note.into(),
-        columns: headings.map(|it| Column::new(it, "", Form::Text)).collect(),
-        rows: settings.into_iter().map(row).collect(),
-    };
-    table.render(out);
+    let mut columns = vec![Column::text("key", "key", &settings, |it| it.key.clone())];
+    for run in 0..runs.len() {
+        let value = |it: &Setting| it.values[run].clone().unwrap_or("not set".to_owned());
+        columns.push(Column::text(letter(run), "", &settings, value));
+    }
+    let title = "Differences in the configurations";
+    Table::new("settings", title, note, columns).render(out);
 }

@@ -118,12 +118,14 @@ fn picture(comparison: &Comparison) -> String {
         margin: None,
         rows: comparison.rows.iter().map(row).collect(),
     };
-    rows.figure().without_heading()
+    rows.figure()
+        .map_or_else(String::new, |figure| figure.without_heading())
 }
 
 /// The evaluations before and after training.
 fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
-    let (mut note, mut rows) = (String::new(), Vec::new());
+    // Run, measure, of which tasks, before, after, gain.
+    let (mut note, mut rows) = (String::new(), Vec::<[Cell; 6]>::new());
     let mut all_have_intervals = true;
     for ((run, title), comparison) in runs.iter().zip(titles(runs)).zip(compared) {
         let several = (runs.len() > 1).then_some(title);
@@ -137,28 +139,19 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
         let completions = count(comparison.samples, "completion");
         let tasks = tasks(run, comparison.tasks);
         let _ = write!(note, "{tasks}, {completions} of each. ");
-        let title = several.map_or(Cell::None, Cell::Text);
+        let title = Cell::some_text(several);
         for row in &comparison.rows {
             all_have_intervals &= row.gain.interval.is_some();
-            rows.push(vec![
-                title.clone(),
-                Cell::text(&row.label),
-                some_of(&row.gain, comparison.tasks).map_or(Cell::None, Cell::Text),
-                Cell::estimate(&row.before),
-                Cell::estimate(&row.after),
-                Cell::estimate(&row.gain),
-            ]);
+            let some = Cell::some_text(some_of(&row.gain, comparison.tasks));
+            let [before, after, gain] = [&row.before, &row.after, &row.gain].map(Cell::estimate);
+            let label = Cell::text(&row.label);
+            rows.push([title.clone(), label, some, before, after, gain]);
         }
-        rows.extend(
-            comparison
-                .plain()
-                .into_iter()
-                .map(|(label, before, after)| {
-                    let [before, after] = [before, after].map(Cell::Text);
-                    let label = Cell::text(label);
-                    vec![title.clone(), label, Cell::None, before, after, Cell::None]
-                }),
-        );
+        for (label, before, after) in comparison.plain() {
+            let [before, after] = [before, after].map(Cell::Text);
+            let label = Cell::text(label);
+            rows.push([title.clone(), label, Cell::NONE, before, after, Cell::NONE]);
+        }
     }
     note.push_str("The small print is the 95% interval of each figure.");
     if !all_have_intervals {
@@ -167,21 +160,22 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
             " A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion."
         );
     }
-    let column = |(heading, form)| Column::new(heading, "", form);
-    Table {
-        name: "before-after",
-        title: "Before and after".into(),
+    let headings = [
+        ("run", table::Form::Text),
+        ("measure", table::Form::Text),
+        ("only of", table::Form::Text),
+        ("before, %", table::Form::Interval(1)),
+        ("after, %", table::Form::Interval(1)),
+        ("after − before, points", table::Form::Interval(1)),
+    ];
+    let columns = headings.into_iter().enumerate();
+    let columns = columns.map(|(number, (heading, form))| {
+        Column::new(heading, "", form, &rows, |row| row[number].clone())
+    });
+    Table::new(
+        "before-after",
+        "Before and after",
         note,
-        columns: [
-            ("run", table::Form::Text),
-            ("measure", table::Form::Text),
-            ("only of", table::Form::Text),
-            ("before, %", table::Form::Interval(1)),
-            ("after, %", table::Form::Interval(1)),
-            ("after − before, points", table::Form::Interval(1)),
-        ]
-        .map(column)
-        .into(),
-        rows,
-    }
+        columns.collect::<Vec<_>>(),
+    )
 }

@@ -60,11 +60,6 @@ pub(crate) enum Form {
 }
 
 impl Rows {
-    /// Whether there is nothing to draw.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Differences of Pass@1, each with its label: the estimate on its bootstrap interval, below it the interval over seeds, and below that each seed. Differences within
     /// ± `margin` count as none; `None` where that is not tested.
     pub(crate) fn forest<'a>(
@@ -106,17 +101,16 @@ impl Rows {
         }
     }
 
-    /// The chart.
-    pub(crate) fn figure(&self) -> Figure {
-        let heights = self.rows.iter().map(Row::height);
-        let height = heights.sum::<f64>() + BOTTOM;
-        Figure {
+    /// The chart; `None` without rows.
+    pub(crate) fn figure(&self) -> Option<Figure> {
+        let bottom: f64 = self.rows.iter().map(Row::height).sum();
+        (bottom > 0.0).then(|| Figure {
             title: self.title.clone(),
             note: self.note.clone(),
-            drawing: self.drawing(height - BOTTOM),
-            height,
+            drawing: self.drawing(bottom),
+            height: bottom + BOTTOM,
             names: self.names.clone(),
-        }
+        })
     }
 
     fn drawing(&self, bottom: f64) -> String {
@@ -222,59 +216,43 @@ fn in_words(label: &str, difference: &Contrast) -> String {
 mod tests {
     use super::*;
 
-    fn drawn(margin: Option<f64>, label: &str, row: &Contrast) -> String {
-        let rows = [(label.to_owned(), row)];
-        let forest = Rows::forest("t".into(), "n", margin, rows);
-        forest.figure().render()
-    }
-
-    /// The number after each occurrence of these words.
-    fn after(svg: &str, words: &str) -> Vec<f64> {
-        let numbers = svg.split(words).skip(1);
-        numbers
-            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
-            .collect()
-    }
-
     #[test]
     fn every_mark_stands_where_the_axis_has_its_value_and_what_is_not_known_is_not_drawn() {
+        let interval = |low, high| Some(Interval { low, high });
+        let drawn = |label: &str, margin, row: &Contrast| {
+            let rows = [(label.to_owned(), row)];
+            let forest = Rows::forest("t".into(), "n", margin, rows);
+            forest.figure().unwrap().render()
+        };
         let mut row = Contrast {
             estimate: 0.05,
-            resampled: Some(Interval {
-                low: -0.10,
-                high: 0.20,
-            }),
-            over_seeds: Some(Interval {
-                low: -0.05,
-                high: 0.10,
-            }),
+            resampled: interval(-0.10, 0.20),
+            over_seeds: interval(-0.05, 0.10),
             by_seed: vec![0.0, 0.10],
+            p: 0.5,
         };
-        let svg = drawn(Some(0.02), "a <b>", &row);
-        // The axis goes from −10 to 20 points.
-        let width = WIDTH - 2.0 * SIDE;
-        let at = |points: f64| SIDE + width * (points + 10.0) / 30.0;
-        for (words, expected) in [
-            ("<circle class=\"dot\" cx=\"", &[at(5.0)][..]),
-            ("<line class=\"range\" x1=\"", &[at(-10.0), at(-5.0)]),
-            ("<circle class=\"seed\" cx=\"", &[at(0.0), at(10.0)]),
-            ("<rect class=\"band\" x=\"", &[at(-2.0)]),
-            ("<line class=\"axis\" x1=\"", &[at(0.0)]),
+        let svg = drawn("a <b>", Some(0.02), &row);
+        for (element, points) in [
+            ("circle class=\"dot\" cx", 5.0),
+            ("line class=\"range\" x1", -10.0),
+            ("line class=\"range\" x1", -5.0),
+            ("circle class=\"seed\" cx", 0.0),
+            ("circle class=\"seed\" cx", 10.0),
+            ("rect class=\"band\" x", -2.0),
+            ("line class=\"axis\" x1", 0.0),
         ] {
-            let found = after(&svg, words);
-            assert_eq!(found.len(), expected.len(), "{words}");
-            let mut pairs = found.iter().zip(expected);
-            assert!(
-                pairs.all(|(found, expected)| (found - expected).abs() < 0.06),
-                "{words}: {found:?} {expected:?}"
-            );
+            // The axis goes from −10 to 20 points.
+            let x = SIDE + (WIDTH - 2.0 * SIDE) * (points + 10.0) / 30.0;
+            let words = format!("<{element}=\"{x:.1}\"");
+            assert!(svg.contains(&words), "{words}: {svg}");
         }
         assert!(svg.contains(">a &lt;b&gt;</text>") && !svg.contains("a <b>"));
         (row.resampled, row.over_seeds) = (None, None);
         (row.estimate, row.by_seed) = (0.0, vec![0.0]);
-        let svg = drawn(None, "a", &row);
+        let svg = drawn("a", None, &row);
         assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
-        assert!(!svg.contains("class=\"range\"") && !svg.contains("class=\"band\""));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        for absent in ["class=\"range\"", "class=\"band\"", "NaN", "inf"] {
+            assert!(!svg.contains(absent), "{absent}: {svg}");
+        }
     }
 }

@@ -75,13 +75,12 @@ impl Machine {
         Ok(Self {
             processor: processor.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            binary: hex(&Sha256::digest(bytes)),
+            binary: Sha256::digest(bytes)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl ManifestLine {

@@ -2,7 +2,7 @@
 //! the paper's numbers beside ours.
 //!
 //! ```text
-//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ──▶ columns ──┐
+//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ─────────────┐
 //!           │              ▲   │       time_to_target                    │
 //!           │        computations            ▲                           ├─▶ page
 //!           │                  │         paper_row                       │
@@ -12,7 +12,6 @@
 //! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits. The tooltips of forest plots have them too.
 
 mod arms;
-mod columns;
 mod computations;
 mod figures;
 mod page;
@@ -54,7 +53,7 @@ pub fn write(sweep: &Path, out: &Path, times: bool) -> Result<PathBuf, SweepRepo
     let figures = figures::all(&arms, &tests);
     let warnings = warnings::all(&folder, &runs, &tests, times);
     let drawings = figures.iter();
-    let drawings = drawings.map(|figure| (figure.file.clone(), figure.svg.clone()));
+    let drawings = drawings.map(|it| (it.file.to_owned(), it.figure.file()));
     let files = tables.iter().map(|table| (table.file(), table.csv()));
     let files: Vec<(String, String)> = files.chain(drawings).collect();
     let page = page::render(&folder, &tables, &figures, &warnings);
