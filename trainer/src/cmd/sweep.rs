@@ -190,16 +190,16 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
     let program = std::env::current_exe().context("the program's own file is not known")?;
     // Whatever can be refused is refused before the folder is made, which would refuse the corrected sweep as another one.
     let planned = SweepFolder::check(root, &file)?;
-    let sizes = Sizes::of(planned.plan(), args.data_dir.as_deref())?;
+    let sizes = Sizes::of(&planned.plan, args.data_dir.as_deref())?;
     let manifest = planned.manifest()?;
-    let mut left = chosen(args, planned.plan())?;
+    let mut left = chosen(args, &planned.plan)?;
     left.retain(|run| !planned.state(run, &manifest).has_ended());
     check_verifiers(args, &left, &sizes).await?;
     let folder = SweepFolder::create(root, file)?;
-    for sentence in folder.plan().unmatched() {
+    for sentence in folder.plan.unmatched() {
         say(&format!("warning: {sentence}"));
     }
-    let chosen = chosen(args, folder.plan())?;
+    let chosen = chosen(args, &folder.plan)?;
     let mut sweep = Sweep {
         args,
         program,
@@ -283,7 +283,7 @@ impl<'a> Sweep<'a> {
 
     /// The last lines, and the command's result.
     fn report(&self) -> anyhow::Result<()> {
-        let root = self.folder.root().display();
+        let root = self.folder.root.display();
         let runs = count(self.chosen.len(), "run");
         if self.ended.len() < self.chosen.len() {
             let ended = self.ended.len();

@@ -104,7 +104,6 @@ fn picture(comparison: &Comparison) -> String {
     let row = |row: &before_after::Row| Row {
         label: row.label.clone(),
         total: format!("{} → {}", percent(row.before.mean), percent(row.after.mean)),
-        tooltip: row.label.clone(),
         marks: [(0, &row.before), (1, &row.after)]
             .into_iter()
             .flat_map(marks)

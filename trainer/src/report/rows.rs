@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::Interval;
 
-use super::axis::{Axis, ValueFormat, format_tick, format_value};
+use super::axis::{Axis, ValueFormat, format_tick};
 use super::escape::html;
 use super::figure::{Figure, WIDTH, class_of, line, text};
 use crate::statistics::Contrast;
@@ -40,8 +40,6 @@ pub(crate) struct Row {
     pub(crate) label: String,
     /// What stands at the end of its line.
     pub(crate) total: String,
-    /// Its numbers in words.
-    pub(crate) tooltip: String,
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -75,7 +73,6 @@ impl Rows {
                 .into_iter()
                 .filter_map(|(track, interval)| Some(Mark(track, track, Form::Line(interval?))));
             Row {
-                tooltip: in_words(&label, difference),
                 label,
                 total: String::new(),
                 marks: lines
@@ -133,7 +130,6 @@ impl Rows {
         }
         let mut top = 0.0;
         for row in &self.rows {
-            let _ = write!(out, "<g><title>{}</title>", html(&row.tooltip));
             text(&mut out, "start", 0.0, top + 18.0, &row.label);
             text(&mut out, "end", WIDTH, top + 18.0, &row.total);
             for Mark(series, track, form) in &row.marks {
@@ -141,7 +137,6 @@ impl Rows {
                 form.draw(&mut out, top + LABEL + TRACK * (*track as f64 + 0.5), &x_at);
                 out.push_str("</g>");
             }
-            out.push_str("</g>");
             top += row.height();
         }
         out
@@ -192,26 +187,6 @@ fn rectangle(out: &mut String, class: &str, x: (f64, f64), y: (f64, f64), toolti
     );
 }
 
-/// The numbers of a difference, for its tooltip.
-fn in_words(label: &str, difference: &Contrast) -> String {
-    let points = |value: f64| format_value(value, ValueFormat::Points);
-    let intervals = [
-        (difference.resampled, "by the bootstrap"),
-        (difference.over_seeds, "over seeds"),
-    ];
-    let intervals = intervals.into_iter().filter_map(|(interval, by)| {
-        let Interval { low, high } = interval?;
-        Some(format!("{} to {} {by}", points(low), points(high)))
-    });
-    let intervals = intervals.collect::<Vec<_>>().join(", ");
-    let estimate = points(difference.estimate);
-    if intervals.is_empty() {
-        format!("{label}: {estimate} points")
-    } else {
-        format!("{label}: {estimate} points; 95%: {intervals}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -250,7 +225,6 @@ mod tests {
         (row.resampled, row.over_seeds) = (None, None);
         (row.estimate, row.by_seed) = (0.0, vec![0.0]);
         let svg = drawn("a", None, &row);
-        assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
         for absent in ["class=\"range\"", "class=\"band\"", "NaN", "inf"] {
             assert!(!svg.contains(absent), "{absent}: {svg}");
         }

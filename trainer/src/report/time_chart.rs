@@ -20,7 +20,6 @@ pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<B
             end += seconds;
         }
         Row {
-            tooltip: label.clone(),
             label,
             total,
             marks,

@@ -182,7 +182,7 @@ fn a_folder_keeps_its_sweep_and_refuses_another() {
     // Its creation was interrupted.
     std::fs::remove_file(root.join("sweep.toml")).unwrap();
     create(&root);
-    let run = folder.plan().runs().next().unwrap();
+    let run = folder.plan.runs().next().unwrap();
     let written = std::fs::read_to_string(&recipe).unwrap();
     assert_eq!(written, run.config.to_toml());
 }
@@ -199,8 +199,8 @@ fn what_is_compared_may_change_and_further_seeds_may_come() {
     ] {
         let changed = SweepFolder::create(place.path(), file(&text)).unwrap();
         assert_eq!(SweepFolder::open(place.path()).unwrap(), changed);
-        assert_eq!(changed.file(), &file(&text));
-        for run in changed.plan().runs() {
+        assert_eq!(changed.file, file(&text));
+        for run in changed.plan.runs() {
             assert!(changed.recipe(&run.name).is_file());
         }
     }
@@ -245,7 +245,7 @@ fn line(run: &PlannedRun, event: Event, seconds: Option<f64>) -> ManifestLine {
 fn a_run_is_claimed_by_one_process_until_it_has_ended() {
     let place = tempfile::tempdir().unwrap();
     let folder = create(place.path());
-    let [run, other] = [0, 1].map(|number| &folder.plan().blocks[0][number]);
+    let [run, other] = [0, 1].map(|number| &folder.plan.blocks[0][number]);
     let claim = |run| folder.claim(run).unwrap();
     let state = |run| claim(run).map(|(_, state)| state);
     let (log, first) = claim(run).unwrap();
@@ -290,7 +290,7 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
     let text = TWO_ARMS.replace("[set]", "[set]\n\"data.chat\" = true");
     let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
     let dates = |folder: &SweepFolder| -> BTreeSet<String> {
-        let runs = folder.plan().runs();
+        let runs = folder.plan.runs();
         runs.map(|run| run.config.data.chat_date.clone().unwrap())
             .collect()
     };
@@ -298,7 +298,7 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
     assert_eq!(today.len(), 1);
     let today = today.first().unwrap();
     // It began on another day, and gets a seed.
-    for run in folder.plan().runs() {
+    for run in folder.plan.runs() {
         let path = folder.recipe(&run.name);
         let recipe = std::fs::read_to_string(&path).unwrap();
         assert!(recipe.contains(today));

@@ -19,7 +19,7 @@ pub(super) fn render(
     figures: &[SweepFigure],
     warnings: &[String],
 ) -> String {
-    let name = std::fs::canonicalize(folder.root()).unwrap_or_else(|_| folder.root().to_owned());
+    let name = std::fs::canonicalize(&folder.root).unwrap_or_else(|_| folder.root.clone());
     let name = name.file_name().unwrap_or_default().to_string_lossy();
     let mut body = String::new();
     facts(&mut body, folder);
@@ -50,7 +50,7 @@ pub(super) fn render(
 }
 
 fn facts(out: &mut String, folder: &SweepFolder) {
-    let (file, plan) = (folder.file(), folder.plan());
+    let (file, plan) = (&folder.file, &folder.plan);
     let configs = || plan.runs().map(|run| &run.config);
     let models = configs().filter_map(|config| {
         let path = config.model.path.as_ref();

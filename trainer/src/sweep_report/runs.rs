@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::SweepReportError;
 use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
 use crate::report::RunData;
 use crate::run::pin;
 use crate::statistics::Spread;
-use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepFolder};
+use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepError, SweepFolder};
 
 /// A planned run and what there is of it.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) struct SweepRun {
 }
 
 /// The runs in the order of the plan, without `times` as if they had no clock.
-pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepReportError> {
+pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepError> {
     let manifest = folder.manifest()?;
     let read = |planned: &PlannedRun| {
         let lines = manifest.iter().filter(|line| line.run == planned.name);
@@ -65,7 +64,7 @@ pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, S
             data,
         }
     };
-    Ok(folder.plan().runs().map(read).collect())
+    Ok(folder.plan.runs().map(read).collect())
 }
 
 impl SweepRun {

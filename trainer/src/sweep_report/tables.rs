@@ -21,7 +21,7 @@ pub(super) fn all(
     arms: &[ArmRuns<'_>],
     tests: &Tests<'_, '_>,
 ) -> Vec<Table> {
-    let compare = folder.file().compare.as_ref();
+    let compare = folder.file.compare.as_ref();
     let target = compare.and_then(|compare| compare.target);
     let mut tables = vec![
         slopes(tests),

@@ -164,7 +164,7 @@ fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
     let data = "[set]\n\"data.dataset\" = \"/gone.jsonl\"";
     let file = arms("[0, 1, 2, 3]", 0.02, "").replace("[set]", data);
     let sweep = Synthetic::new(&file);
-    for run in sweep.folder.plan().runs() {
+    for run in sweep.folder.plan.runs() {
         let (event, reason) = match run.name.as_str() {
             "rapid-h2-seed-2" => continue,
             "rapid-h4-seed-1" => (Event::Fail, Some("the verifier does not answer")),
@@ -199,7 +199,7 @@ fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
     });
     let tables = ["comparisons", "time-ratios", "table-1", "runs"];
     let report = sweep.report(true, &tables);
-    let place = sweep.folder.root().display().to_string();
+    let place = sweep.folder.root.display().to_string();
     insta::assert_snapshot!(report.replace(&place, "FOLDER"));
     let page = Synthetic::new(&arms(FIVE, 0.02, "")).page(true);
     assert!(page.contains("20 of 20 runs are not finished"));
@@ -229,7 +229,7 @@ fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
 fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
     let more = "tests = false\n[compare.effects]\n\"an even H\" = [\"rapid-h2\", \"rapid-h4\", \"rapid-h8\"]\n\"a large H\" = [\"rapid-h4\", \"rapid-h8\"]";
     let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02, more));
-    for run in sweep.folder.plan().runs() {
+    for run in sweep.folder.plan.runs() {
         let effect = if run.config.algorithm.h > 2 { 0.2 } else { 0.0 };
         let truth = Truth {
             tasks: 200,

@@ -63,7 +63,7 @@ pub(super) struct Sloped<'a, 'r> {
 
 /// The comparisons; none if the sweep file has no `[compare]`.
 pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> Tests<'a, 'r> {
-    let Some(compare) = &folder.file().compare else {
+    let Some(compare) = &folder.file.compare else {
         return Tests::default();
     };
     let mut tests = Tests {
