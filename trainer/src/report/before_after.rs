@@ -8,7 +8,7 @@ use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 use crate::eval::{self, AnswerMode};
 
 use super::run_data::RunData;
-use super::table::{ALL_DIGITS, Cell, Column, Form, Table};
+use super::table::{ALL_DIGITS, Cell, Columns, Form, Table};
 
 /// A Pass@k before and after training.
 #[derive(Debug, Clone, PartialEq)]
@@ -157,19 +157,18 @@ pub(super) fn csv_table(runs: &[RunData]) -> Table {
         rows.map(move |row| (name, run.samples, row))
     });
     let rows: Vec<(&String, usize, Row)> = rows.collect();
-    let estimate = |name, of: fn(&Row) -> &Estimate| {
-        Column::new("", name, Form::Interval(ALL_DIGITS), &rows, |(.., row)| {
+    let mut columns = Columns::of(&rows);
+    columns.text("", "run", |row| row.0.clone());
+    columns.text("", "measure", |row| row.2.label.clone());
+    columns.count("", "tasks", |row| row.2.gain.tasks);
+    columns.count("", "samples", |row| row.1);
+    let mut estimate = |name, of: fn(&Row) -> &Estimate| {
+        columns.add("", name, Form::Interval(ALL_DIGITS), |(.., row)| {
             Cell::interval(of(row).mean, of(row).interval, 1.0)
-        })
+        });
     };
-    let columns = [
-        Column::text("", "run", &rows, |row| row.0.clone()),
-        Column::text("", "measure", &rows, |row| row.2.label.clone()),
-        Column::count("", "tasks", &rows, |row| row.2.gain.tasks),
-        Column::count("", "samples", &rows, |row| row.1),
-        estimate("before", |row| &row.before),
-        estimate("after", |row| &row.after),
-        estimate("gain", |row| &row.gain),
-    ];
-    Table::new("report-before-after", "", "", columns)
+    estimate("before", |row| &row.before);
+    estimate("after", |row| &row.after);
+    estimate("gain", |row| &row.gain);
+    columns.table("report-before-after", "", "")
 }

@@ -6,8 +6,8 @@ use super::escape::html;
 use super::page;
 use super::run_data::RunData;
 use super::run_labels::{letter, mark};
-use super::settings::{self, Setting};
-use super::table::{Column, Table};
+use super::settings;
+use super::table::Columns;
 use crate::record::ExtensionRecord;
 
 /// The facts of each run, under its name if there are several.
@@ -82,11 +82,13 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     } else {
         "Every other key is the same in all of them."
     };
-    let mut columns = vec![Column::text("key", "key", &settings, |it| it.key.clone())];
+    let mut columns = Columns::of(&settings);
+    columns.text("key", "", |it| it.key.clone());
     for run in 0..runs.len() {
-        let value = |it: &Setting| it.values[run].clone().unwrap_or("not set".to_owned());
-        columns.push(Column::text(letter(run), "", &settings, value));
+        columns.text(&letter(run), "", |it| {
+            it.values[run].clone().unwrap_or("not set".to_owned())
+        });
     }
-    let title = "Differences in the configurations";
-    Table::new("settings", title, note, columns).render(out);
+    let table = columns.table("settings", "Differences in the configurations", note);
+    table.render(out);
 }

@@ -40,7 +40,7 @@ use serde_json::Value;
 
 use crate::escape;
 
-use table::{Cell, Column, Form, Table};
+use table::{Cell, Columns, Form, Table};
 
 pub use before_after::Comparison;
 pub use files::WriteError;
@@ -87,12 +87,13 @@ fn metrics(runs: &[RunData]) -> Table {
         .collect();
     let first = ["run", "step"];
     let others = names.into_iter().filter(|name| !first.contains(name));
-    let column = |name| {
-        let cell = |fields: &BTreeMap<String, String>| Cell::some_text(fields.get(name).cloned());
-        Column::new("", name, Form::Text, &rows, cell)
-    };
-    let columns: Vec<Column> = first.into_iter().chain(others).map(column).collect();
-    Table::new("report-metrics", "", "", columns)
+    let mut columns = Columns::of(&rows);
+    for name in first.into_iter().chain(others) {
+        columns.add("", name, Form::Text, |fields| {
+            Cell::some_text(fields.get(name).cloned())
+        });
+    }
+    columns.table("report-metrics", "", "")
 }
 
 /// A record's numbers by name, after a prefix; those of a map are named `map.key`.

@@ -10,7 +10,7 @@ use super::escape::html;
 use super::rows::{Form, Mark, Row, Rows};
 use super::run_data::RunData;
 use super::run_labels::titles;
-use super::table::{self, Cell, Column, Table};
+use super::table::{self, Cell, Columns, Table};
 
 /// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -159,22 +159,19 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
             " A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion."
         );
     }
-    let headings = [
+    let mut columns = Columns::of(&rows);
+    for (number, (heading, form)) in [
         ("run", table::Form::Text),
         ("measure", table::Form::Text),
         ("only of", table::Form::Text),
         ("before, %", table::Form::Interval(1)),
         ("after, %", table::Form::Interval(1)),
         ("after − before, points", table::Form::Interval(1)),
-    ];
-    let columns = headings.into_iter().enumerate();
-    let columns = columns.map(|(number, (heading, form))| {
-        Column::new(heading, "", form, &rows, |row| row[number].clone())
-    });
-    Table::new(
-        "before-after",
-        "Before and after",
-        note,
-        columns.collect::<Vec<_>>(),
-    )
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        columns.add(heading, "", form, |row| row[number].clone());
+    }
+    columns.table("before-after", "Before and after", note)
 }

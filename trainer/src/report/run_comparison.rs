@@ -10,7 +10,7 @@ use super::outcome::count;
 use super::run_data::RunData;
 use super::run_labels::letter;
 use super::settings;
-use super::table::{ALL_DIGITS, Cell, Column, Form, POINTS, Table};
+use super::table::{ALL_DIGITS, Cell, Columns, Form, POINTS, Table};
 use crate::record::EvalRecord;
 
 /// The comparison of the first run with another.
@@ -107,29 +107,23 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     let pairs = (1..runs.len()).map(|other| RunDifference::of(runs, other));
     let pairs: Vec<Result<RunDifference<'_>, String>> = pairs.collect();
     let rows = rows_of(pairs.iter().flatten());
-    let columns = [
-        Column::text("runs", "", &rows, |(pair, _)| pair.names()),
-        Column::text("measure", "", &rows, |(_, row)| row.label.clone()),
-        Column::new("only of", "", Form::Text, &rows, |(pair, row)| {
-            Cell::some_text(some_of(&row.gain, pair.evaluations[0].tasks.len()))
-        }),
-        Column::number("first, %", "", 1, &rows, |(_, row)| {
-            Some(POINTS * row.after.mean)
-        }),
-        Column::number("second, %", "", 1, &rows, |(_, row)| {
-            Some(POINTS * row.before.mean)
-        }),
-        Column::new(
-            "difference, points",
-            "",
-            Form::Interval(1),
-            &rows,
-            |(_, row)| Cell::estimate(&row.gain),
-        ),
-    ];
+    let mut columns = Columns::of(&rows);
+    columns.text("runs", "", |(pair, _)| pair.names());
+    columns.text("measure", "", |(_, row)| row.label.clone());
+    columns.add("only of", "", Form::Text, |(pair, row)| {
+        Cell::some_text(some_of(&row.gain, pair.evaluations[0].tasks.len()))
+    });
+    columns.number("first, %", "", 1, |(_, row)| Some(POINTS * row.after.mean));
+    columns.number("second, %", "", 1, |(_, row)| {
+        Some(POINTS * row.before.mean)
+    });
+    columns.add("difference, points", "", Form::Interval(1), |(_, row)| {
+        Cell::estimate(&row.gain)
+    });
     let note = "The last evaluation of the first run minus that of each other run, paired by task. \
                 The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.";
-    Table::new("differences", "One run against another", note, columns).render(out);
+    let table = columns.table("differences", "One run against another", note);
+    table.render(out);
     out.push_str("<ul class=\"notes\">");
     for difference in pairs.iter().flatten() {
         let sentences = [Some(difference.about()), difference.verdict()];
@@ -164,21 +158,18 @@ pub(super) fn csv_table(runs: &[RunData]) -> Table {
     let pairs = (1..runs.len()).filter_map(|other| RunDifference::of(runs, other).ok());
     let pairs: Vec<RunDifference<'_>> = pairs.collect();
     let rows = rows_of(pairs.iter());
-    let number = |name, of: fn(&Row) -> Option<f64>| {
-        Column::number("", name, ALL_DIGITS, &rows, |(_, row)| of(row))
+    let mut columns = Columns::of(&rows);
+    columns.text("", "first", |_| runs[0].name.clone());
+    columns.text("", "second", |(pair, _)| runs[pair.other].name.clone());
+    columns.text("", "measure", |(_, row)| row.label.clone());
+    let mut number = |name, of: fn(&Row) -> Option<f64>| {
+        columns.number("", name, ALL_DIGITS, |(_, row)| of(row));
     };
-    let columns = [
-        Column::text("", "first", &rows, |_| runs[0].name.clone()),
-        Column::text("", "second", &rows, |(pair, _)| {
-            runs[pair.other].name.clone()
-        }),
-        Column::text("", "measure", &rows, |(_, row)| row.label.clone()),
-        number("tasks", |row| Some(row.gain.tasks as f64)),
-        number("first_value", |row| Some(row.after.mean)),
-        number("second_value", |row| Some(row.before.mean)),
-        number("difference", |row| Some(row.gain.mean)),
-        number("low", |row| Some(row.gain.interval?.low)),
-        number("high", |row| Some(row.gain.interval?.high)),
-    ];
-    Table::new("report-differences", "", "", columns)
+    number("tasks", |row| Some(row.gain.tasks as f64));
+    number("first_value", |row| Some(row.after.mean));
+    number("second_value", |row| Some(row.before.mean));
+    number("difference", |row| Some(row.gain.mean));
+    number("low", |row| Some(row.gain.interval?.low));
+    number("high", |row| Some(row.gain.interval?.high));
+    columns.table("report-differences", "", "")
 }

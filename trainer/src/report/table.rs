@@ -68,77 +68,92 @@ pub(crate) enum Cell {
     Numbers([Option<f64>; 3]),
 }
 
-impl Column {
-    /// The column of these rows, with a cell of each.
-    pub(crate) fn new<R>(
-        heading: impl Into<String>,
-        name: impl Into<String>,
+/// The columns of a table whose rows are about an `R` each.
+pub(crate) struct Columns<'r, R> {
+    rows: &'r [R],
+    columns: Vec<Column>,
+}
+
+impl<'r, R> Columns<'r, R> {
+    pub(crate) fn of(rows: &'r [R]) -> Self {
+        let columns = Vec::new();
+        Self { rows, columns }
+    }
+
+    /// Adds a column with the cell of each row.
+    pub(crate) fn add(
+        &mut self,
+        heading: &str,
+        name: &str,
         form: Form,
-        rows: &[R],
         cell: impl Fn(&R) -> Cell,
-    ) -> Self {
-        Self {
-            heading: heading.into(),
-            name: name.into(),
+    ) -> &mut Column {
+        self.columns.push(Column {
+            heading: heading.to_owned(),
+            name: name.to_owned(),
             form,
             is_paper: false,
-            cells: rows.iter().map(cell).collect(),
-        }
+            cells: self.rows.iter().map(cell).collect(),
+        });
+        self.columns.last_mut().expect("a column was added")
     }
 
-    /// A column of words.
-    pub(crate) fn text<R>(
-        heading: impl Into<String>,
-        name: impl Into<String>,
-        rows: &[R],
-        text: impl Fn(&R) -> String,
-    ) -> Self {
-        let cell = |row: &R| Cell::text(text(row));
-        Self::new(heading, name, Form::Text, rows, cell)
+    /// Adds a column of words.
+    pub(crate) fn text(&mut self, heading: &str, name: &str, text: impl Fn(&R) -> String) {
+        self.add(heading, name, Form::Text, |row| Cell::Text(text(row)));
     }
 
-    /// A column of numbers with this many decimals.
-    pub(crate) fn number<R>(
+    /// Adds a column of counts.
+    pub(crate) fn count(&mut self, heading: &str, name: &str, count: impl Fn(&R) -> usize) {
+        let cell = |row: &R| Cell::number(Some(count(row) as f64));
+        self.add(heading, name, Form::Number(0), cell);
+    }
+
+    /// Adds a column of numbers with this many decimals.
+    pub(crate) fn number(
+        &mut self,
         heading: &str,
         name: &str,
         decimals: usize,
-        rows: &[R],
         number: impl Fn(&R) -> Option<f64>,
-    ) -> Self {
-        Self::new(heading, name, Form::Number(decimals), rows, |row| {
-            Cell::number(number(row))
-        })
+    ) -> &mut Column {
+        let cell = |row: &R| Cell::number(number(row));
+        self.add(heading, name, Form::Number(decimals), cell)
     }
 
-    /// A column of counts.
-    pub(crate) fn count<R>(
-        heading: &str,
-        name: &str,
-        rows: &[R],
-        count: impl Fn(&R) -> usize,
-    ) -> Self {
-        Self::number(heading, name, 0, rows, |row| Some(count(row) as f64))
-    }
-
-    /// A column of the spreads of values over runs.
-    pub(crate) fn spread<R>(
+    /// Adds a column of the spreads of values over runs.
+    pub(crate) fn spread(
+        &mut self,
         heading: &str,
         name: &str,
         decimals: usize,
-        rows: &[R],
         values: impl Fn(&R) -> Vec<f64>,
-    ) -> Self {
+    ) {
         let cell = |row: &R| Cell::spread(&values(row), 1.0);
-        Self::new(heading, name, Form::Spread(decimals), rows, cell)
+        self.add(heading, name, Form::Spread(decimals), cell);
     }
 
-    /// The column as one of the paper's numbers.
-    pub(crate) fn of_paper(self) -> Self {
-        Self {
-            is_paper: true,
-            name: format!("paper_{}", self.name),
-            ..self
+    /// The table with these columns.
+    pub(crate) fn table(
+        self,
+        name: &'static str,
+        title: impl Into<String>,
+        note: impl Into<String>,
+    ) -> Table {
+        Table {
+            name,
+            title: title.into(),
+            note: note.into(),
+            columns: self.columns,
         }
+    }
+}
+
+impl Column {
+    /// Makes it one of the paper's numbers.
+    pub(crate) fn of_paper(&mut self) {
+        self.is_paper = true;
+        self.name = format!("paper_{}", self.name);
     }
 }
 
@@ -237,20 +252,6 @@ impl Cell {
 }
 
 impl Table {
-    pub(crate) fn new(
-        name: &'static str,
-        title: impl Into<String>,
-        note: impl Into<String>,
-        columns: impl Into<Vec<Column>>,
-    ) -> Self {
-        Self {
-            name,
-            title: title.into(),
-            note: note.into(),
-            columns: columns.into(),
-        }
-    }
-
     /// The name of its CSV file.
     pub(crate) fn file(&self) -> String {
         format!("{}.csv", self.name)
@@ -332,19 +333,18 @@ mod tests {
             ("a, \"b\"", &[0.25, 0.35][..], Some(interval), Some(19.2)),
             ("c", &[0.25], None, None),
         ];
-        let column =
-            |name: &str, form, cell: fn(&Row) -> Cell| Column::new(name, name, form, &rows, cell);
-        let columns = [
-            column("arm", Form::Text, |row| Cell::text(row.0)),
-            column("pass", Form::Spread(1), |row| Cell::spread(row.1, 100.0)),
-            column("difference", Form::Interval(2), |row| match row.2 {
-                None => Cell::NONE,
-                interval => Cell::interval(-0.004, interval, 1.0),
-            }),
-            column("time", Form::Number(1), |row| Cell::number(row.3)).of_paper(),
-            column("never", Form::Number(1), |_| Cell::NONE),
-        ];
-        Table::new("t", "T", "a < b", columns)
+        let mut columns = Columns::of(&rows);
+        columns.text("arm", "arm", |row| row.0.to_owned());
+        columns.add("Pass@1", "pass", Form::Spread(1), |row| {
+            Cell::spread(row.1, 100.0)
+        });
+        columns.add("difference", "difference", Form::Interval(2), |row| {
+            row.2
+                .map_or(Cell::NONE, |it| Cell::interval(-0.004, Some(it), 1.0))
+        });
+        columns.number("time", "time", 1, |row| row.3).of_paper();
+        columns.number("never", "never", 1, |_| None);
+        columns.table("t", "T", "a < b")
     }
 
     #[test]

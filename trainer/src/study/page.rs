@@ -6,7 +6,7 @@ use crate::algo::Preset;
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
 use crate::report::page::{facts, page};
-use crate::report::table::{Cell, Column, Form, Table};
+use crate::report::table::{Cell, Columns, Form, Table};
 
 /// The page.
 pub(super) fn render(study: &Study) -> String {
@@ -75,34 +75,26 @@ fn chart(title: &str, rows: &[Row]) -> Chart {
 
 /// A table of rows, each with the policy that it is of where a table has several.
 fn table(title: &str, rows: &[(Option<&str>, &Row)]) -> Table {
-    let text = |name: &str, of: fn(&Row) -> Option<&str>| {
-        Column::new(name, name, Form::Text, rows, |row| {
-            Cell::some_text(of(row.1))
-        })
+    let text = |text: Option<&str>| text.map_or(Cell::NONE, Cell::text);
+    let mut columns = Columns::of(rows);
+    columns.add("policy", "policy", Form::Text, |row| text(row.0));
+    columns.text("course", "course", |row| row.1.course.clone());
+    columns.count("staleness", "staleness", |row| row.1.staleness);
+    columns.text("factor", "factor", |row| row.1.factor.to_owned());
+    columns.text("baseline", "baseline", |row| row.1.baseline.to_owned());
+    columns.add("eta", "eta", Form::Text, |row| text(row.1.eta.as_deref()));
+    columns.add("preset", "preset", Form::Text, |row| text(row.1.preset));
+    let mut number = |name: &str, of: fn(&Row) -> f64| {
+        let heading = name.replace('_', " ");
+        columns.number(&heading, name, 4, |row| Some(of(row.1)));
     };
-    let number = |name: &str, of: fn(&Row) -> f64| {
-        Column::number(&name.replace('_', " "), name, 4, rows, |row| {
-            Some(of(row.1))
-        })
-    };
-    let columns = [
-        Column::new("policy", "policy", Form::Text, rows, |row| {
-            Cell::some_text(row.0)
-        }),
-        text("course", |row| Some(&row.course)),
-        Column::count("staleness", "staleness", rows, |row| row.1.staleness),
-        text("factor", |row| Some(row.factor)),
-        text("baseline", |row| Some(row.baseline)),
-        text("eta", |row| row.eta.as_deref()),
-        text("preset", |row| row.preset),
-        number("bias", |row| row.bias),
-        number("cosine", |row| row.cosine),
-        number("scale", |row| row.scale),
-        number("variance", |row| row.variance),
-        number("update_error", |row| row.update_error),
-        number("ess", |row| row.ess),
-        number("noise", |row| row.noise),
-    ];
+    number("bias", |row| row.bias);
+    number("cosine", |row| row.cosine);
+    number("scale", |row| row.scale);
+    number("variance", |row| row.variance);
+    number("update_error", |row| row.update_error);
+    number("ess", |row| row.ess);
+    number("noise", |row| row.noise);
     let note = "By factor, baseline and cap, with the name of a preset.";
-    Table::new("estimator", title, note, columns)
+    columns.table("estimator", title, note)
 }

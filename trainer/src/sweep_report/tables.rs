@@ -10,7 +10,7 @@ use super::tests_of_arms::Tests;
 use super::time_to_target::times_to_target;
 use crate::paper::{Measured, PaperCorrelation, PaperResult};
 use crate::record::{Activity, RunTimes};
-use crate::report::table::{Cell, Column, Form, POINTS, Table};
+use crate::report::table::{Cell, Columns, Form, POINTS, Table};
 use crate::statistics::{Correlation, Spread, pearson};
 use crate::sweep::SweepFolder;
 
@@ -48,43 +48,34 @@ fn ks(arms: &[ArmRuns<'_>]) -> BTreeSet<usize> {
 
 /// A column of each Pass@k, of the values of the seeds.
 fn pass_columns<R>(
+    columns: &mut Columns<'_, R>,
     ks: &BTreeSet<usize>,
-    rows: &[R],
     passes: impl Fn(&R, usize) -> Vec<f64>,
-) -> Vec<Column> {
-    let column = |k: &usize| {
+) {
+    for &k in ks {
         let (heading, name) = (format!("Pass@{k}, %"), format!("pass_at_{k}_percent"));
-        let cell = |row: &R| Cell::spread(&passes(row, *k), POINTS);
-        Column::new(heading, name, Form::Spread(1), rows, cell)
-    };
-    ks.iter().map(column).collect()
-}
-
-type PaperRow = Option<&'static PaperResult>;
-
-/// A column of one of the paper's numbers.
-fn paper_column(
-    heading: &str,
-    name: &str,
-    decimals: usize,
-    rows: &[PaperRow],
-    of: fn(&PaperResult) -> Option<Measured>,
-) -> Column {
-    let column = Column::new(heading, name, Form::Spread(decimals), rows, |row| {
-        let value = row.and_then(of);
-        Cell::Numbers([value.map(|it| it.mean), value.and_then(|it| it.sd), None])
-    });
-    column.of_paper()
+        columns.add(&heading, &name, Form::Spread(1), |row| {
+            Cell::spread(&passes(row, k), POINTS)
+        });
+    }
 }
 
 /// The paper's accuracies and times.
-fn paper_columns(rows: &[PaperRow]) -> [Column; 3] {
-    let column = |heading, name, of| paper_column(heading, name, 1, rows, of);
-    [
-        column("Pass@1, %", "pass_at_1_percent", |row| Some(row.pass_at_1)),
-        column("Pass@8, %", "pass_at_8_percent", |row| row.pass_at_8),
-        column("minutes", "minutes", |row| row.minutes),
-    ]
+fn paper_columns<R>(
+    columns: &mut Columns<'_, R>,
+    row: impl Fn(&R) -> Option<&'static PaperResult>,
+) {
+    let mut add = |heading, name, of: fn(&PaperResult) -> Option<Measured>| {
+        let cell = |it: &R| measured(row(it).and_then(of));
+        columns.add(heading, name, Form::Spread(1), cell).of_paper();
+    };
+    add("Pass@1, %", "pass_at_1_percent", |row| Some(row.pass_at_1));
+    add("Pass@8, %", "pass_at_8_percent", |row| row.pass_at_8);
+    add("minutes", "minutes", |row| row.minutes);
+}
+
+fn measured(value: Option<Measured>) -> Cell {
+    Cell::Numbers([value.map(|it| it.mean), value.and_then(|it| it.sd), None])
 }
 
 /// A row of Table 1: an arm, or a model before training.
@@ -95,7 +86,7 @@ struct Accuracy {
     passes: BTreeMap<usize, Vec<f64>>,
     /// Minutes of the timed runs; `None` before training.
     minutes: Option<Vec<f64>>,
-    paper: PaperRow,
+    paper: Option<&'static PaperResult>,
 }
 
 /// Accuracy and time by algorithm, as in Tables 1 and 2.
@@ -109,26 +100,25 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
         paper: paper_row::of(arm),
     });
     let rows: Vec<Accuracy> = bases(arms, &ks).into_iter().chain(of_arms).collect();
-    let papers: Vec<PaperRow> = rows.iter().map(|row| row.paper).collect();
-    let minutes = |row: &Accuracy| row.minutes.clone().unwrap_or_default();
-    let paper = |row: &PaperRow| {
-        Cell::some_text(row.map(|row| format!("Table {}, {}", row.table, row.algorithm)))
+    let mut columns = Columns::of(&rows);
+    columns.text("arm", "arm", |row| row.label.clone());
+    columns.count("seeds", "seeds", |row| row.seeds);
+    pass_columns(&mut columns, &ks, |row, k| row.passes[&k].clone());
+    columns.number("timed runs", "timed_runs", 0, |row| {
+        Some(row.minutes.as_ref()?.len() as f64)
+    });
+    columns.spread("minutes of training", "minutes", 2, |row| {
+        row.minutes.clone().unwrap_or_default()
+    });
+    let paper = |row: &Accuracy| {
+        let row = row.paper?;
+        Some(format!("Table {}, {}", row.table, row.algorithm))
     };
-    let mut columns = vec![
-        Column::text("arm", "arm", &rows, |row| row.label.clone()),
-        Column::count("seeds", "seeds", &rows, |row| row.seeds),
-    ];
-    columns.extend(pass_columns(&ks, &rows, |row, k| row.passes[&k].clone()));
-    columns.extend([
-        Column::number("timed runs", "timed_runs", 0, &rows, |row| {
-            Some(row.minutes.as_ref()?.len() as f64)
-        }),
-        Column::spread("minutes of training", "minutes", 2, &rows, minutes),
-        Column::new("row", "row", Form::Text, &papers, paper).of_paper(),
-    ]);
-    columns.extend(paper_columns(&papers));
+    let cell = |row: &Accuracy| Cell::some_text(paper(row));
+    columns.add("row", "row", Form::Text, cell).of_paper();
+    paper_columns(&mut columns, |row| row.paper);
     let note = "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. A run that diverged counts with its last evaluation after an update, or with 0. Minutes are those of training, without start and evaluations, over all runs. The paper's columns are of its data set of the same kind, and of the model here if it has that, else of qwen2.5-0.5b: on four A6000 GPUs, means of three runs, or single runs of models other than qwen2.5-0.5b.";
-    Table::new("table-1", "Accuracy and time by algorithm", note, columns)
+    columns.table("table-1", "Accuracy and time by algorithm", note)
 }
 
 fn of_each(ks: &BTreeSet<usize>, of: impl Fn(usize) -> Vec<f64>) -> BTreeMap<usize, Vec<f64>> {
@@ -168,34 +158,38 @@ fn rungs<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<&'r ArmRuns<'a>> {
 }
 
 /// A table by H begins with these columns.
-fn rung_columns(rungs: &[&ArmRuns<'_>]) -> Vec<Column> {
-    vec![
-        Column::text("H", "h", rungs, |rung| rung.h().to_string()),
-        Column::text("arm", "arm", rungs, |rung| rung.label()),
-    ]
+fn rung_columns<'r, 'a>(rungs: &'r [&'r ArmRuns<'a>]) -> Columns<'r, &'r ArmRuns<'a>> {
+    let mut columns = Columns::of(rungs);
+    columns.text("H", "h", |rung| rung.h().to_string());
+    columns.text("arm", "arm", |rung| rung.label());
+    columns
 }
 
 /// Accuracy, time and staleness by H, as in Table 3.
 fn by_h(arms: &[ArmRuns<'_>]) -> Table {
     let rungs = rungs(arms);
-    let papers: Vec<PaperRow> = rungs.iter().map(|rung| paper_row::by_h(rung)).collect();
-    let minutes = |rung: &&ArmRuns<'_>| rung.times(SweepRun::minutes);
-    let staleness = |rung: &&ArmRuns<'_>| rung.values(SweepRun::staleness);
-    let of_a_quarter = |rung: &&ArmRuns<'_>| rung.values(SweepRun::staleness_of_a_quarter);
     let mut columns = rung_columns(&rungs);
-    let passes = |rung: &&ArmRuns<'_>, k| rung.values(|run| run.pass_at(k));
-    columns.extend(pass_columns(&ks(arms), &rungs, passes));
-    columns.extend([
-        Column::spread("minutes of training", "minutes", 2, &rungs, minutes),
-        Column::spread("staleness, nats", "staleness", 3, &rungs, staleness),
-        Column::spread("of a quarter", "staleness_quarter", 3, &rungs, of_a_quarter),
-    ]);
-    columns.extend(paper_columns(&papers));
+    pass_columns(&mut columns, &ks(arms), |rung, k| {
+        rung.values(|run| run.pass_at(k))
+    });
+    columns.spread("minutes of training", "minutes", 2, |rung| {
+        rung.times(SweepRun::minutes)
+    });
+    columns.spread("staleness, nats", "staleness", 3, |rung| {
+        rung.values(SweepRun::staleness)
+    });
+    columns.spread("of a quarter", "staleness_quarter", 3, |rung| {
+        rung.values(SweepRun::staleness_of_a_quarter)
+    });
+    paper_columns(&mut columns, |rung| paper_row::by_h(rung));
     let (heading, name) = ("staleness, nats", "staleness");
-    columns.push(paper_column(heading, name, 2, &papers, |row| row.staleness));
+    let staleness = columns.add(heading, name, Form::Spread(2), |rung| {
+        measured(paper_row::by_h(rung).and_then(|row| row.staleness))
+    });
+    staleness.of_paper();
     let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that.";
     let title = "Accuracy, time and staleness by H";
-    Table::new("table-3", title, note, columns)
+    columns.table("table-3", title, note)
 }
 
 /// A row of Table 4: Pearson's r over the runs of an estimator.
@@ -245,114 +239,97 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
         }));
     }
     rows.retain(|row| row.runs() > 0);
-    let (mut ours, mut papers) = (Vec::new(), Vec::new());
-    for (number, name) in ["accuracy", "time", "staleness"].iter().enumerate() {
-        let (heading, name) = (format!("r(H, {name})"), format!("r_{name}"));
-        ours.push(Column::new(
-            &heading,
-            &name,
-            Form::Interval(3),
-            &rows,
-            |row| {
-                let found = row.ours[number];
-                found.map_or(Cell::NONE, |it| Cell::interval(it.r, it.interval, 1.0))
-            },
-        ));
-        let paper = Column::new(heading, name, Form::Number(3), &rows, |row| {
-            let paper = row.paper.map(|row| [row.accuracy, row.time, row.staleness]);
-            Cell::number(paper.map(|paper| paper[number]))
+    let mut columns = Columns::of(&rows);
+    columns.text("estimator", "estimator", |row| row.estimator.clone());
+    columns.text("metric", "metric", |row| row.metric.clone());
+    columns.count("runs", "runs", Correlated::runs);
+    let quantities = ["accuracy", "time", "staleness"];
+    let names = quantities.map(|name| (format!("r(H, {name})"), format!("r_{name}")));
+    for (number, (heading, name)) in names.iter().enumerate() {
+        columns.add(heading, name, Form::Interval(3), |row| {
+            let found = row.ours[number];
+            found.map_or(Cell::NONE, |it| Cell::interval(it.r, it.interval, 1.0))
         });
-        papers.push(paper.of_paper());
     }
-    let first = [
-        Column::text("estimator", "estimator", &rows, |row| row.estimator.clone()),
-        Column::text("metric", "metric", &rows, |row| row.metric.clone()),
-        Column::count("runs", "runs", &rows, Correlated::runs),
-    ];
+    for (number, (heading, name)) in names.iter().enumerate() {
+        let paper = columns.number(heading, name, 3, |row| {
+            let paper = row.paper?;
+            Some([paper.accuracy, paper.time, paper.staleness][number])
+        });
+        paper.of_paper();
+    }
     let note = "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not. Times are those of all runs, whatever they ran on.";
-    let columns: Vec<Column> = first.into_iter().chain(ours).chain(papers).collect();
-    Table::new("table-4", "Correlations with H", note, columns)
+    columns.table("table-4", "Correlations with H", note)
 }
 
 /// Seconds by activity: the numbers of Figure 1.
 fn times(arms: &[ArmRuns<'_>]) -> Table {
     let is_timed = |arm: &&ArmRuns<'_>| !arm.times(SweepRun::minutes).is_empty();
     let timed: Vec<&ArmRuns<'_>> = arms.iter().filter(is_timed).collect();
-    let mean = |heading: &str, name: &str, of: &dyn Fn(&RunTimes) -> f64| {
-        Column::number(heading, name, 1, &timed, |arm| {
-            let values = arm.times(|run| Some(of(&run.times()?)));
-            Spread::of(&values).map(|spread| spread.mean)
-        })
+    let mean = |arm: &ArmRuns<'_>, of: &dyn Fn(&RunTimes) -> f64| {
+        let values = arm.times(|run| Some(of(&run.times()?)));
+        Spread::of(&values).map(|spread| spread.mean)
     };
-    let has = |activity: &Activity| {
-        let seconds = |run: &SweepRun| run.times()?.seconds.get(activity).copied();
-        timed.iter().any(|arm| !arm.times(seconds).is_empty())
-    };
-    let mut columns = vec![Column::text("arm", "arm", &timed, |arm| arm.label())];
-    columns.extend(Activity::ALL.into_iter().filter(has).map(|activity| {
-        let name = format!("{}_seconds", activity.name());
-        mean(activity.name(), &name, &|times| times.of_activity(activity))
-    }));
-    let training = |arm: &&ArmRuns<'_>| arm.times(|run| Some(60.0 * run.minutes()?));
-    columns.extend([
-        Column::spread("training", "training_seconds", 1, &timed, training),
-        mean("in all", "wall_seconds", &RunTimes::wall),
-    ]);
+    let mut columns = Columns::of(&timed);
+    columns.text("arm", "arm", |arm| arm.label());
+    for activity in Activity::ALL {
+        let has = |run: &SweepRun| run.times()?.seconds.get(&activity).copied();
+        if timed.iter().any(|arm| !arm.times(has).is_empty()) {
+            let name = format!("{}_seconds", activity.name());
+            columns.number(activity.name(), &name, 1, |arm| {
+                mean(arm, &|times| times.of_activity(activity))
+            });
+        }
+    }
+    columns.spread("training", "training_seconds", 1, |arm| {
+        arm.times(|run| Some(60.0 * run.minutes()?))
+    });
+    columns.number("in all", "wall_seconds", 1, |arm| {
+        mean(arm, &RunTimes::wall)
+    });
     let note = "Seconds of a run by activity, mean over the finished runs. Training is all but start, evaluation and lost work.";
-    Table::new("figure-1", "Where the time went", note, columns)
+    columns.table("figure-1", "Where the time went", note)
 }
 
 /// The numbers of Figures 2 and 4.
 fn figures(arms: &[ArmRuns<'_>]) -> Table {
     let rungs = rungs(arms);
     let mut columns = rung_columns(&rungs);
-    columns.extend([
-        Column::spread("tokens", "tokens", 1, &rungs, |rung| {
-            rung.values(|run| run.mean_of(|step| step.length_mean))
-        }),
-        Column::spread(
-            "minutes of inference",
-            "inference_minutes",
-            2,
-            &rungs,
-            |rung| rung.times(|run| Some(run.times()?.of_activity(Activity::Inference) / 60.0)),
-        ),
-        Column::new(
-            "weights clipped, %",
-            "clipped_percent",
-            Form::Spread(2),
-            &rungs,
-            |rung| {
-                let shares = rung.values(|run| run.mean_of(|step| step.algo.clip_share));
-                Cell::spread(&shares, POINTS)
-            },
-        ),
-    ]);
+    columns.spread("tokens", "tokens", 1, |rung| {
+        rung.values(|run| run.mean_of(|step| step.length_mean))
+    });
+    columns.spread("minutes of inference", "inference_minutes", 2, |rung| {
+        rung.times(|run| Some(run.times()?.of_activity(Activity::Inference) / 60.0))
+    });
+    let (heading, name) = ("weights clipped, %", "clipped_percent");
+    columns.add(heading, name, Form::Spread(2), |rung| {
+        let shares = rung.values(|run| run.mean_of(|step| step.algo.clip_share));
+        Cell::spread(&shares, POINTS)
+    });
     let title = "Length, inference and clipped weights by H";
     let note = "The numbers of Figures 2 and 4: the mean tokens of a completion in training, the minutes of inference, and the share of importance weights above η.";
-    Table::new("figures-2-and-4", title, note, columns)
+    columns.table("figures-2-and-4", title, note)
 }
 
 /// Every planned run.
 fn every_run(runs: &[SweepRun]) -> Table {
     let joined = |of: &BTreeSet<String>| Vec::from_iter(of.iter().map(String::as_str)).join(", ");
     let short = |digest: &String| digest.chars().take(12).collect();
+    let mut columns = Columns::of(runs);
+    columns.text("run", "run", |run| run.planned.name.clone());
+    columns.text("state", "state", |run| run.state.name().to_owned());
+    columns.count("updates", "updates", |run| run.steps().len());
+    columns.number("Pass@1, %", "pass_at_1_percent", 1, |run| {
+        Some(POINTS * run.pass_at(1)?)
+    });
+    columns.number("minutes of training", "minutes", 2, SweepRun::minutes);
+    columns.text("processor", "processor", |run| joined(&run.processors));
+    columns.text("program, SHA-256", "program", |run| {
+        joined(&run.binaries.iter().map(short).collect())
+    });
+    columns.add("why not", "reason", Form::Text, |run| {
+        Cell::some_text(run.reason.as_ref())
+    });
     let note = "Runs that are not finished are in no table above, except those that diverged: these count with their last evaluation, or with 0 if there is none after an update.";
-    let columns = [
-        Column::text("run", "run", runs, |run| run.planned.name.clone()),
-        Column::text("state", "state", runs, |run| run.state.name().to_owned()),
-        Column::count("updates", "updates", runs, |run| run.steps().len()),
-        Column::number("Pass@1, %", "pass_at_1_percent", 1, runs, |run| {
-            Some(POINTS * run.pass_at(1)?)
-        }),
-        Column::number("minutes of training", "minutes", 2, runs, SweepRun::minutes),
-        Column::text("processor", "processor", runs, |it| joined(&it.processors)),
-        Column::text("program, SHA-256", "program", runs, |run| {
-            joined(&run.binaries.iter().map(short).collect())
-        }),
-        Column::new("why not", "reason", Form::Text, runs, |run| {
-            Cell::some_text(run.reason.as_ref())
-        }),
-    ];
-    Table::new("runs", "Every planned run", note, columns)
+    columns.table("runs", "Every planned run", note)
 }

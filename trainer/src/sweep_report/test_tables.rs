@@ -4,118 +4,104 @@ use datasets::passk::Interval;
 
 use super::arms::ArmRuns;
 use super::paper_row;
-use super::tests_of_arms::{Compared, Tests};
+use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
 use crate::paper::PaperResult;
-use crate::report::table::{Cell, Column, Form, POINTS, Table, points_as_given};
-use crate::statistics::{Comparison, Contrast, Corrected, least_squares};
+use crate::report::table::{Cell, Columns, Form, POINTS, Table, points_as_given};
+use crate::statistics::{Comparison, Contrast, Corrected, Ratio, least_squares};
 use crate::sweep::RunState;
 
 const UNTESTED: &str = "Nothing is tested: the sweep file says so.";
 
 /// The accuracy of every arm beside that of the reference.
 pub(super) fn comparisons(tests: &Tests<'_, '_>) -> Table {
-    let has_accuracy = |it: &&Compared<'_, '_>| it.accuracy.is_some();
-    let pairs: Vec<_> = tests.compared.iter().filter(has_accuracy).collect();
-    let found: Vec<&(Comparison, Corrected)> =
-        pairs.iter().filter_map(|it| it.accuracy.as_ref()).collect();
-    let diverged = pairs
-        .iter()
-        .map(|it| with_diverged(&[it.arm, it.reference]));
-    let diverged: Vec<String> = diverged.collect();
-    let differences = found.iter().map(|(found, _)| &found.difference);
-    let contrasts = contrast_columns("difference", differences, &diverged, tests.tested);
+    let rows = tests.compared.iter().filter_map(|it| {
+        let (found, corrected) = it.accuracy.as_ref()?;
+        Some((it, found, corrected, with_diverged(&[it.arm, it.reference])))
+    });
+    let rows: Vec<(&Compared<'_, '_>, &Comparison, &Corrected, String)> = rows.collect();
     let mut note =
         "Pass@1 of the arm − that of the reference, in points, on the same seeds and tasks. "
             .to_owned();
-    let mut columns = Vec::from(pair_columns(&pairs));
+    let mut columns = Columns::of(&rows);
+    pair_columns(&mut columns, |row| row.0);
+    let margin = points_as_given(tests.margin);
     if tests.tested {
-        let margin = points_as_given(tests.margin);
-        let verdicts: Vec<(&Corrected, &String)> =
-            found.iter().map(|(_, it)| it).zip(&diverged).collect();
-        let verdict = |heading: &str, name, of: fn(&Corrected) -> &str| {
-            Column::text(heading, name, &verdicts, |(it, with)| {
-                of(it).to_owned() + with
-            })
-        };
-        let p = |heading: &str, name, of: fn(&Comparison, &Corrected) -> f64| {
-            let cell = |(found, it): &&(Comparison, Corrected)| Cell::number(Some(of(found, it)));
-            Column::new(heading, name, Form::P, &found, cell)
-        };
-        let interval = |heading: &str, name, cell: fn(&Comparison) -> Cell| {
-            Column::new(heading, name, Form::Interval(2), &found, |row| cell(&row.0))
-        };
-        columns.push(verdict("difference", "difference", |it| it.difference));
+        columns.text("difference", "difference", |(.., it, diverged)| {
+            it.difference.to_owned() + diverged
+        });
         let within = format!("within ± {margin}");
-        columns.push(verdict(&within, "equivalence", |it| it.equivalence));
-        columns.extend(contrasts);
-        columns.extend([
-            p("p, difference", "p_difference", |found, _| {
-                found.difference.p
-            }),
-            p("by Holm", "p_difference_holm", |_, it| it.p_difference),
-            interval("bootstrap 90%", "difference_90_points", |found| {
-                points(&found.difference, found.resampled_90)
-            }),
-            interval(
-                "t interval over seeds (90%)",
-                "over_seeds_90_points",
-                |found| over_seeds(&found.difference, found.over_seeds_90),
-            ),
-            p("p, equivalence", "p_equivalence", |found, _| {
-                found.p_equivalence
-            }),
-            p("by Holm", "p_equivalence_holm", |_, it| it.p_equivalence),
-        ]);
+        columns.text(&within, "equivalence", |(.., it, diverged)| {
+            it.equivalence.to_owned() + diverged
+        });
+    }
+    contrast_columns(&mut columns, "difference", tests.tested, |row| {
+        (&row.1.difference, &row.3)
+    });
+    if tests.tested {
+        p_column(&mut columns, "p, difference", "p_difference", |row| {
+            row.1.difference.p
+        });
+        p_column(&mut columns, "by Holm", "p_difference_holm", |row| {
+            row.2.p_difference
+        });
+        let (heading, name) = ("bootstrap 90%", "difference_90_points");
+        columns.add(heading, name, Form::Interval(2), |(_, found, ..)| {
+            points(&found.difference, found.resampled_90)
+        });
+        let (heading, name) = ("t interval over seeds (90%)", "over_seeds_90_points");
+        columns.add(heading, name, Form::Interval(2), |(_, found, ..)| {
+            over_seeds(&found.difference, found.over_seeds_90)
+        });
+        p_column(&mut columns, "p, equivalence", "p_equivalence", |row| {
+            row.1.p_equivalence
+        });
+        p_column(&mut columns, "by Holm", "p_equivalence_holm", |row| {
+            row.2.p_equivalence
+        });
         note += &format!(
             "“Better” and “worse” need a p-value of at most 0.05 after Holm's correction, and a t interval over seeds without 0. That the accuracies are the same within ± \
              {margin} points needs one too, and both 90% intervals within; it is refuted if both are beyond. All else is undetermined, which is not “the same”."
         );
     } else {
-        columns.extend(contrasts);
         note += UNTESTED;
     }
     let (heading, name) = ("difference, points", "difference_points");
-    let paper = Column::number(heading, name, 1, &pairs, |pair| {
-        let (arm, other) = papers(pair)?;
+    let paper = columns.number(heading, name, 1, |row| {
+        let (arm, other) = papers(row.0)?;
         Some(arm.pass_at_1.mean - other.pass_at_1.mean)
     });
-    columns.push(paper.of_paper());
-    let title = "Accuracy beside the reference";
-    Table::new("comparisons", title, note, columns)
+    paper.of_paper();
+    columns.table("comparisons", "Accuracy beside the reference", note)
 }
 
-/// The columns of differences of Pass@1. What is said of diverged runs stands behind what each seed gives, unless a conclusion says it.
-fn contrast_columns<'a>(
+fn p_column<R>(columns: &mut Columns<'_, R>, heading: &str, name: &str, p: impl Fn(&R) -> f64) {
+    columns.add(heading, name, Form::P, |row| Cell::number(Some(p(row))));
+}
+
+/// The columns of a difference of Pass@1. `of` has a remark too, which stands behind what each seed gives unless a conclusion has it.
+fn contrast_columns<R>(
+    columns: &mut Columns<'_, R>,
     name: &str,
-    contrasts: impl Iterator<Item = &'a Contrast>,
-    diverged: &[String],
-    is_concluded: bool,
-) -> [Column; 3] {
-    let rows: Vec<(&Contrast, &String)> = contrasts.zip(diverged).collect();
+    concluded: bool,
+    of: impl Fn(&R) -> (&Contrast, &String),
+) {
     let heading = format!("{name}, points (bootstrap 95%)");
     let name = format!("{name}_points");
-    [
-        Column::new(heading, name, Form::Interval(2), &rows, |(it, _)| {
-            points(it, it.resampled)
-        }),
-        Column::new(
-            "t interval over seeds (95%)",
-            "over_seeds_points",
-            Form::Interval(2),
-            &rows,
-            |(it, _)| over_seeds(it, it.over_seeds),
-        ),
-        Column::text("each seed", "each_seed_points", &rows, |(it, diverged)| {
-            let seeds = it.by_seed.iter().map(|it| format!("{:.1}", POINTS * it));
-            // A text that begins with a hyphen is a formula to a spreadsheet.
-            let seeds = Vec::from_iter(seeds).join("; ").replace('-', "\u{2212}");
-            if is_concluded {
-                seeds
-            } else {
-                seeds + diverged
-            }
-        }),
-    ]
+    columns.add(&heading, &name, Form::Interval(2), |row| {
+        points(of(row).0, of(row).0.resampled)
+    });
+    let (heading, name) = ("t interval over seeds (95%)", "over_seeds_points");
+    columns.add(heading, name, Form::Interval(2), |row| {
+        over_seeds(of(row).0, of(row).0.over_seeds)
+    });
+    columns.text("each seed", "each_seed_points", |row| {
+        let (contrast, remark) = of(row);
+        let seeds = contrast.by_seed.iter();
+        let seeds: Vec<String> = seeds.map(|it| format!("{:.1}", POINTS * it)).collect();
+        // A text that begins with a hyphen is a formula to a spreadsheet.
+        let seeds = seeds.join("; ").replace('-', "\u{2212}");
+        if concluded { seeds } else { seeds + remark }
+    });
 }
 
 /// A contrast with one of its intervals.
@@ -129,11 +115,12 @@ fn over_seeds(contrast: &Contrast, interval: Option<Interval>) -> Cell {
 }
 
 /// The columns of an arm and what stands beside it.
-fn pair_columns(pairs: &[&Compared<'_, '_>]) -> [Column; 2] {
-    [
-        Column::text("arm", "arm", pairs, |pair| pair.arm.label()),
-        Column::text("beside", "reference", pairs, |pair| pair.reference.label()),
-    ]
+fn pair_columns<R>(
+    columns: &mut Columns<'_, R>,
+    of: impl for<'r> Fn(&'r R) -> &'r Compared<'r, 'r>,
+) {
+    columns.text("arm", "arm", |row| of(row).arm.label());
+    columns.text("beside", "reference", |row| of(row).reference.label());
 }
 
 /// The paper's rows of an arm and the reference.
@@ -154,16 +141,16 @@ fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
 
 /// The effects of factors on accuracy.
 pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
-    let rows = &tests.effects;
-    let diverged: Vec<String> = rows.iter().map(|it| with_diverged(&it.point)).collect();
-    let contrasts = rows.iter().map(|it| &it.effect);
-    let mut columns = vec![
-        Column::text("factor", "factor", rows, |it| it.factor.to_owned()),
-        Column::text("arms that have it", "arms", rows, |it| labels(&it.arms)),
-    ];
-    columns.extend(contrast_columns("effect", contrasts, &diverged, false));
+    let rows = tests.effects.iter();
+    let rows: Vec<(&Effect<'_, '_>, String)> = rows
+        .map(|effect| (effect, with_diverged(&effect.point)))
+        .collect();
+    let mut columns = Columns::of(&rows);
+    columns.text("factor", "factor", |row| row.0.factor.to_owned());
+    columns.text("arms that have it", "arms", |row| labels(&row.0.arms));
+    contrast_columns(&mut columns, "effect", false, |row| (&row.0.effect, &row.1));
     let note = "Mean Pass@1 of the arms that have the factor − that of all others, in points. Nothing is tested.";
-    Table::new("effects", "Effects of factors on accuracy", note, columns)
+    columns.table("effects", "Effects of factors on accuracy", note)
 }
 
 fn labels(arms: &[&ArmRuns<'_>]) -> String {
@@ -173,75 +160,68 @@ fn labels(arms: &[&ArmRuns<'_>]) -> String {
 
 /// The time of every arm over that of the reference.
 pub(super) fn time_ratios(tests: &Tests<'_, '_>) -> Table {
-    let timed = |it: &&Compared<'_, '_>| it.time.is_some();
-    let pairs: Vec<_> = tests.compared.iter().filter(timed).collect();
-    let times: Vec<_> = pairs.iter().filter_map(|it| it.time.as_ref()).collect();
+    let rows = tests.compared.iter();
+    let rows = rows.filter_map(|compared| Some((compared, compared.time.as_ref()?)));
+    let rows: Vec<(&Compared<'_, '_>, &Ratio)> = rows.collect();
+    let mut columns = Columns::of(&rows);
+    pair_columns(&mut columns, |row| row.0);
     let (heading, name) = ("time ratio (95%)", "time_ratio");
-    let mut columns = Vec::from(pair_columns(&pairs));
-    columns.extend([
-        Column::new(heading, name, Form::Interval(3), &times, |time| {
-            Cell::interval(time.ratio, time.interval, 1.0)
-        }),
-        Column::text("each pair", "each_pair", &times, |time| {
-            let pairs = time.pairs.iter().map(|pair| format!("{pair:.3}"));
-            pairs.collect::<Vec<_>>().join("; ")
-        }),
-    ]);
+    columns.add(heading, name, Form::Interval(3), |(_, time)| {
+        Cell::interval(time.ratio, time.interval, 1.0)
+    });
+    columns.text("each pair", "each_pair", |(_, time)| {
+        let pairs = time.pairs.iter().map(|pair| format!("{pair:.3}"));
+        pairs.collect::<Vec<_>>().join("; ")
+    });
     let mut note = "Seconds of training per update, over the reference's: the geometric mean of pairs of the same seed and round on one processor, with the t interval of the log \
                     ratio. Blocks of which a run is missing are left out."
         .to_owned();
     if tests.tested {
-        columns.push(Column::new("p", "p", Form::P, &times, |it| {
-            Cell::number(it.p)
-        }));
+        columns.add("p", "p", Form::P, |(_, time)| Cell::number(time.p));
         note.push_str(" The p-value is that of equal times by the t test, for one comparison that was chosen in advance: it is not corrected for others.");
     }
     note.push_str(" The paper's is the ratio of its mean times.");
-    let paper = Column::number("time ratio", name, 2, &pairs, |pair| {
-        let (arm, other) = papers(pair)?;
+    let paper = columns.number("time ratio", name, 2, |row| {
+        let (arm, other) = papers(row.0)?;
         Some(arm.minutes?.mean / other.minutes?.mean)
     });
-    columns.push(paper.of_paper());
-    Table::new("time-ratios", "Time beside the reference", note, columns)
+    paper.of_paper();
+    columns.table("time-ratios", "Time beside the reference", note)
 }
 
 /// The slope of Pass@1 on log₂ H.
 pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
-    let rows = &tests.slopes;
-    let diverged = rows.iter().map(|it| with_diverged(&it.ladder.rungs));
-    let diverged: Vec<String> = diverged.collect();
-    let slopes = rows.iter().map(|it| &it.slope.slope);
-    let contrasts = contrast_columns("slope", slopes, &diverged, tests.tested);
-    let mut columns = vec![Column::text("arms", "arms", rows, |it| {
-        labels(&it.ladder.rungs)
-    })];
+    let rows = tests.slopes.iter();
+    let rows: Vec<(&Sloped<'_, '_>, String)> = rows
+        .map(|it| (it, with_diverged(&it.ladder.rungs)))
+        .collect();
     let mut note =
         "The slope of Pass@1 on log₂ H by least squares, in points per doubling. ".to_owned();
+    let mut columns = Columns::of(&rows);
+    columns.text("arms", "arms", |row| labels(&row.0.ladder.rungs));
     if tests.tested {
-        let concluded: Vec<_> = rows.iter().zip(&diverged).collect();
-        let conclusion = ("conclusion", "conclusion");
-        columns.push(Column::text(conclusion.0, conclusion.1, &concluded, |it| {
-            it.0.slope.conclusion() + it.1
-        }));
-        columns.extend(contrasts);
-        let p = Column::new("p", "p", Form::P, rows, |it| {
-            Cell::number(Some(it.slope.slope.p))
+        columns.text("conclusion", "conclusion", |(sloped, diverged)| {
+            sloped.slope.conclusion() + diverged
         });
-        columns.push(p);
+    }
+    contrast_columns(&mut columns, "slope", tests.tested, |row| {
+        (&row.0.slope.slope, &row.1)
+    });
+    if tests.tested {
+        p_column(&mut columns, "p", "p", |row| row.0.slope.slope.p);
         note += "Both intervals have to agree. It is said to be no larger than the wider interval's end only if the whole range of H then changes Pass@1 by no more than the margin. Several slopes are not corrected for each other.";
     } else {
-        columns.extend(contrasts);
         note += UNTESTED;
     }
-    let paper = Column::number("slope", "slope_points", 2, rows, |it| {
+    let paper = columns.number("slope", "slope_points", 2, |(sloped, _)| {
         let of_rung = |rung: &&ArmRuns<'_>| {
             let row = paper_row::of(rung)?;
             Some(((rung.h() as f64).log2(), row.pass_at_1.mean))
         };
-        let papers: Option<Vec<(f64, f64)>> = it.ladder.rungs.iter().map(of_rung).collect();
+        let papers: Option<Vec<(f64, f64)>> = sloped.ladder.rungs.iter().map(of_rung).collect();
         Some(least_squares(&papers?))
     });
-    columns.push(paper.of_paper());
+    paper.of_paper();
     note += " The paper's is the slope of its printed means.";
-    Table::new("slope", "Pass@1 by doublings of H", note, columns)
+    columns.table("slope", "Pass@1 by doublings of H", note)
 }

@@ -2,7 +2,7 @@
 
 use super::arms::ArmRuns;
 use super::runs::SweepRun;
-use crate::report::table::{Cell, Column, Form, Table, points_as_given};
+use crate::report::table::{Cell, Columns, Form, Table, points_as_given};
 
 /// The updates and the minutes of training, without times none, until an evaluation first reached the target. `None` if none did.
 type Reached = Option<(f64, Option<f64>)>;
@@ -25,30 +25,29 @@ fn listed(values: &[Option<f64>], decimals: usize) -> Cell {
 pub(super) fn times_to_target(arms: &[ArmRuns<'_>], target: f64) -> Table {
     let rows = arms.iter().map(|arm| {
         let runs = arm.counted().into_values();
-        runs.map(|run| reached(run, target)).collect()
+        (arm, runs.map(|run| reached(run, target)).collect())
     });
-    let rows: Vec<Vec<Reached>> = rows.collect();
-    let updates = |row: &Vec<Reached>| Vec::from_iter(row.iter().map(|it| Some(it.as_ref()?.0)));
-    let minutes = |row: &Vec<Reached>| Vec::from_iter(row.iter().map(|it| it.as_ref()?.1));
+    let rows: Vec<(&ArmRuns<'_>, Vec<Reached>)> = rows.collect();
+    let updates = |row: &[Reached]| Vec::from_iter(row.iter().map(|it| Some(it.as_ref()?.0)));
+    let minutes = |row: &[Reached]| Vec::from_iter(row.iter().map(|it| it.as_ref()?.1));
     let known = |values: Vec<Option<f64>>| values.into_iter().flatten().collect();
-    let columns = [
-        Column::text("arm", "arm", arms, ArmRuns::label),
-        Column::count("seeds", "seeds", &rows, Vec::len),
-        Column::count("that reach it", "seeds_that_reach_it", &rows, |row| {
-            row.iter().flatten().count()
-        }),
-        Column::spread("updates", "updates", 1, &rows, |row| known(updates(row))),
-        Column::new("each seed", "each_seed_updates", Form::Text, &rows, |row| {
-            listed(&updates(row), 0)
-        }),
-        Column::spread("minutes of training", "minutes", 2, &rows, |row| {
-            known(minutes(row))
-        }),
-        Column::new("each seed", "each_seed_minutes", Form::Text, &rows, |row| {
-            listed(&minutes(row), 2)
-        }),
-    ];
+    let mut columns = Columns::of(&rows);
+    columns.text("arm", "arm", |row| row.0.label());
+    columns.count("seeds", "seeds", |row| row.1.len());
+    columns.count("that reach it", "seeds_that_reach_it", |row| {
+        row.1.iter().flatten().count()
+    });
+    columns.spread("updates", "updates", 1, |row| known(updates(&row.1)));
+    columns.add("each seed", "each_seed_updates", Form::Text, |row| {
+        listed(&updates(&row.1), 0)
+    });
+    columns.spread("minutes of training", "minutes", 2, |row| {
+        known(minutes(&row.1))
+    });
+    columns.add("each seed", "each_seed_minutes", Form::Text, |row| {
+        listed(&minutes(&row.1), 2)
+    });
     let title = format!("Time to a Pass@1 of {}%", points_as_given(target));
     let note = "Until the first evaluation that reaches it, over the seeds that do. Minutes are those of training, without start and evaluations. A run that reaches it between two evaluations is seen at the later one. Where not all seeds reach it, the means of two arms are of different seeds: compare them seed by seed.";
-    Table::new("time-to-target", title, note, columns)
+    columns.table("time-to-target", title, note)
 }
