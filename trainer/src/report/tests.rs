@@ -212,18 +212,13 @@ fn the_heading_names_extensions_after_which_updates_were_made() {
     };
     // The run has 10 updates.
     let both = [extension(4, 6, true), extension(6, 10, false)];
-    for (extensions, words) in [
-        (
-            &both[..1],
-            "extended <b>after 4; equals a run of this length from the start</b>",
-        ),
-        (
-            &both,
-            "<b>after 4 and 6; differs from a run of this length from the start</b>",
-        ),
+    for (number, words) in [
+        (1, "after 4; equals a"),
+        (2, "after 4 and 6; differs from a"),
     ] {
-        lines(&root.join("extended.jsonl"), extensions);
-        assert!(page_of_run(root).contains(words), "{words}");
+        lines(&root.join("extended.jsonl"), &both[..number]);
+        let words = format!("extended <b>{words} run of this length from the start</b>");
+        assert!(page_of_run(root).contains(&words), "{words}");
     }
     lines(&root.join("extended.jsonl"), [extension(10, 20, true)]);
     assert!(!page_of_run(root).contains("extended <b>"));

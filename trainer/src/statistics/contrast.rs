@@ -57,19 +57,16 @@ impl Contrast {
         outcomes.distribution(|means| sum(weights, |arm| means[arm]))
     }
 
-    /// The weights of the mean of these arms − the mean of all others. `None` if there are no others, or none of these.
+    /// The weights of the mean of these arms − the mean of all others. There are some of both.
     #[must_use]
-    pub fn with_and_without(with: &[bool]) -> Option<Vec<f64>> {
+    pub fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();
         let others = with.len() - ones;
-        let weight = |with: &bool| {
-            if *with {
-                1.0 / ones as f64
-            } else {
-                -1.0 / others as f64
-            }
+        let weight = |with: &bool| match with {
+            true => 1.0 / ones as f64,
+            false => -1.0 / others as f64,
         };
-        (ones > 0 && others > 0).then(|| with.iter().map(weight).collect())
+        with.iter().map(weight).collect()
     }
 }
 
@@ -100,7 +97,7 @@ mod tests {
             ([false, true, false, true], 0.10),
             ([false, false, true, true], -0.04),
         ] {
-            let weights = Contrast::with_and_without(&with).unwrap();
+            let weights = Contrast::with_and_without(&with);
             let found = Contrast::of(&outcomes, &weights);
             assert!((found.estimate - effect).abs() < 1e-12, "{found:?}");
             assert!(found.by_seed.iter().all(|one| (one - effect).abs() < 1e-12));
@@ -109,8 +106,6 @@ mod tests {
             assert!(tasks.low < effect && effect < tasks.high, "{found:?}");
             assert_eq!(found.over_seeds, None);
         }
-        assert_eq!(Contrast::with_and_without(&[true, true]), None);
-        assert_eq!(Contrast::with_and_without(&[false]), None);
     }
 
     #[test]

@@ -75,15 +75,18 @@ fn chart(title: &str, rows: &[Row]) -> Chart {
 
 /// A table of rows, each with the policy that it is of where a table has several.
 fn table(title: &str, rows: &[(Option<&str>, &Row)]) -> Table {
-    let text = |text: Option<&str>| text.map_or(Cell::NONE, Cell::text);
     let mut columns = Columns::of(rows);
-    columns.add("policy", "policy", Form::Text, |row| text(row.0));
+    columns.add("policy", "policy", Form::Text, |row| Cell::some_text(row.0));
     columns.text("course", "course", |row| row.1.course.clone());
     columns.count("staleness", "staleness", |row| row.1.staleness);
     columns.text("factor", "factor", |row| row.1.factor.to_owned());
     columns.text("baseline", "baseline", |row| row.1.baseline.to_owned());
-    columns.add("eta", "eta", Form::Text, |row| text(row.1.eta.as_deref()));
-    columns.add("preset", "preset", Form::Text, |row| text(row.1.preset));
+    columns.add("eta", "eta", Form::Text, |row| {
+        Cell::some_text(row.1.eta.as_ref())
+    });
+    columns.add("preset", "preset", Form::Text, |row| {
+        Cell::some_text(row.1.preset)
+    });
     let mut number = |name: &str, of: fn(&Row) -> f64| {
         let heading = name.replace('_', " ");
         columns.number(&heading, name, 4, |row| Some(of(row.1)));

@@ -99,14 +99,13 @@ impl SweepFile {
         if beside.is_file() {
             file.recipe = absolute(&beside).display().to_string();
         }
-        let arms = file.arms.iter_mut().map(|arm| &mut arm.set);
-        for (key, value) in arms.chain([&mut file.set]).flatten() {
-            make_absolute(key, value);
-        }
+        let sets = file.arms.iter_mut().map(|arm| &mut arm.set);
+        let settings = sets.chain([&mut file.set]).flatten();
+        settings.for_each(|(key, value)| make_absolute(key, value));
         for (key, values) in &mut file.grid {
-            for value in values {
-                make_absolute(key, value);
-            }
+            values
+                .iter_mut()
+                .for_each(|value| make_absolute(key, value));
         }
         Ok(file)
     }

@@ -41,7 +41,7 @@ const BY_H: [ByH; 5] = [
         title: "Figure 2: completion length by H",
         note: "mean tokens of a completion in training; ",
         unit: ValueFormat::Number,
-        of: |run| run.mean_of(|step| step.length_mean),
+        of: |run| run.mean_of(|step| Some(step.length_mean)),
     },
     ByH {
         file: "figure-2-inference.svg",

@@ -167,24 +167,19 @@ impl SweepRun {
     }
 
     /// The mean of a quantity over the updates of a finished run that have it.
-    fn mean_of_some(&self, quantity: impl Fn(&StepRecord) -> Option<f64>) -> Option<f64> {
+    pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> Option<f64>) -> Option<f64> {
         let steps = self.steps().iter().filter(|_| self.finished());
         mean(steps.filter_map(quantity))
     }
 
-    /// The mean of a quantity over the updates of a finished run.
-    pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> f64) -> Option<f64> {
-        self.mean_of_some(|step| Some(quantity(step)))
-    }
-
     /// The staleness of a finished run: |log of the mean of w̄| over a mini-batch, averaged over the updates.
     pub(super) fn staleness(&self) -> Option<f64> {
-        self.mean_of(|step| step.algo.stale_abs_log_mean)
+        self.mean_of(|step| Some(step.algo.stale_abs_log_mean))
     }
 
     /// The same as the authors compute it for the paper's Table 3: on the first quarter of each mini-batch.
     pub(super) fn staleness_of_a_quarter(&self) -> Option<f64> {
-        self.mean_of_some(|step| step.algo.stale_abs_log_mean_quarter)
+        self.mean_of(|step| step.algo.stale_abs_log_mean_quarter)
     }
 }
 

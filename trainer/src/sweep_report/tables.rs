@@ -296,14 +296,14 @@ fn figures(arms: &[ArmRuns<'_>]) -> Table {
     let rungs = rungs(arms);
     let mut columns = rung_columns(&rungs);
     columns.spread("tokens", "tokens", 1, |rung| {
-        rung.values(|run| run.mean_of(|step| step.length_mean))
+        rung.values(|run| run.mean_of(|step| Some(step.length_mean)))
     });
     columns.spread("minutes of inference", "inference_minutes", 2, |rung| {
         rung.times(|run| Some(run.times()?.of_activity(Activity::Inference) / 60.0))
     });
     let (heading, name) = ("weights clipped, %", "clipped_percent");
     columns.add(heading, name, Form::Spread(2), |rung| {
-        let shares = rung.values(|run| run.mean_of(|step| step.algo.clip_share));
+        let shares = rung.values(|run| run.mean_of(|step| Some(step.algo.clip_share)));
         Cell::spread(&shares, POINTS)
     });
     let title = "Length, inference and clipped weights by H";

@@ -75,28 +75,6 @@ fn a_strong_effect_is_found_and_a_null_effect_is_not() {
     assert_eq!(time["each_pair"], "0.500; 0.500; 0.500; 0.500; 0.500");
 }
 
-#[test]
-fn a_loss_that_grows_with_h_is_a_falling_slope_and_a_constant_is_none() {
-    let sloped = |points_per_doubling: f64| {
-        let sweep = Synthetic::made(&arms(FIVE, 0.03, ""), |run| Truth {
-            tasks: 300,
-            effect: 0.01 * points_per_doubling * (run.config.algorithm.h as f64).log2(),
-            ..EQUAL
-        });
-        sweep.page(true);
-        sweep.csv("slope").remove(0)
-    };
-    let falls = sloped(-3.0);
-    assert_eq!(falls["conclusion"], "falls");
-    assert!((number(&falls, "slope_points") + 3.0).abs() < 0.8);
-    // Starter mathematics stands beside MATH: 30.6, 29.4, 29.5, 28.7 % at H = 1, 2, 4, 8.
-    assert_eq!(falls["paper_slope_points"], "-0.56");
-    let flat = sloped(0.0);
-    let none = ["undetermined", "no slope larger than"];
-    let conclusion = &flat["conclusion"];
-    assert!(none.iter().any(|words| conclusion.starts_with(words)));
-}
-
 /// The tables of a sweep with everything that `[compare]` may have.
 const ALL: [&str; 11] = [
     "slope",

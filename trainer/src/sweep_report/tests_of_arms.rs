@@ -131,15 +131,14 @@ fn effects<'a, 'r>(
     let effect = |(factor, with): (&'a String, &'a Vec<String>)| {
         let has = |arm: &ArmRuns<'_>| with.iter().any(|name| name == arm.arm);
         let having: Vec<bool> = point.iter().map(|arm| has(arm)).collect();
-        let weights = Contrast::with_and_without(&having)?;
-        Some(Effect {
+        Effect {
             factor,
             arms: point.iter().copied().filter(|arm| has(arm)).collect(),
             point: point.to_vec(),
-            effect: Contrast::of(outcomes, &weights),
-        })
+            effect: Contrast::of(outcomes, &Contrast::with_and_without(&having)),
+        }
     };
-    compare.effects.iter().filter_map(effect).collect()
+    compare.effects.iter().map(effect).collect()
 }
 
 /// Pass@1 in the seeds in which a run of every arm counts, on the tasks that all of them judged. What is left out is noted in the warnings.

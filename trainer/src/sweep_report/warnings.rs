@@ -81,10 +81,8 @@ pub(super) fn listed(what: &str, items: impl Iterator<Item = String>) -> String 
 
 fn missing(runs: &[SweepRun]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let unfinished = runs.iter();
-    let unfinished =
-        unfinished.filter(|run| matches!(run.state, RunState::Absent | RunState::Begun));
-    let unfinished: Vec<&SweepRun> = unfinished.collect();
+    let is_unfinished = |run: &&SweepRun| matches!(run.state, RunState::Absent | RunState::Begun);
+    let unfinished: Vec<&SweepRun> = runs.iter().filter(is_unfinished).collect();
     if !unfinished.is_empty() {
         warnings.push(format!(
             "{} of {} runs are not finished, so every number is preliminary: {}.",
