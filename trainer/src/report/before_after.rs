@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
 use crate::eval::{self, AnswerMode};
+use crate::record::EvalRecord;
 
 use super::run_data::RunData;
 use super::table::{ALL_DIGITS, Cell, Columns, Form, Table};
@@ -32,12 +33,8 @@ pub struct Comparison {
     pub tasks: usize,
     /// Samples per task.
     pub samples: usize,
-    /// Mean length of a completion in tokens, before and after.
-    pub tokens: (f64, f64),
-    /// Fraction of truncated completions, before and after.
-    pub truncated: (f64, f64),
-    /// Number of samples without a verdict, before and after.
-    pub masked: (usize, usize),
+    /// Other figures of the completions: what each is, before and after.
+    pub others: Vec<[String; 3]>,
 }
 
 type ByTask = BTreeMap<String, Counts>;
@@ -57,29 +54,21 @@ impl Comparison {
             });
             table.extend(rows(&ks, ", any form", &before, &after));
         }
+        let of_both =
+            |what: &str, of: fn(&EvalRecord) -> String| [what.to_owned(), of(first), of(last)];
+        let mut others = vec![
+            of_both("mean length, tokens", |it| format!("{:.1}", it.length_mean)),
+            of_both("cut off at the limit", |it| percent(it.truncated)),
+        ];
+        if first.masked + last.masked > 0 {
+            others.push(of_both("without a verdict", |it| it.masked.to_string()));
+        }
         Some(Self {
             rows: table,
             tasks: last.tasks.len(),
             samples: last.samples,
-            tokens: (first.length_mean, last.length_mean),
-            truncated: (first.truncated, last.truncated),
-            masked: (first.masked, last.masked),
+            others,
         })
-    }
-
-    /// Label, value before and value after of the other figures; `without a verdict` only if such samples exist.
-    pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
-        let pair =
-            |label, pair: (f64, f64), text: fn(f64) -> String| (label, text(pair.0), text(pair.1));
-        let masked = (self.masked.0 as f64, self.masked.1 as f64);
-        let mut plain = vec![
-            pair("mean length, tokens", self.tokens, |it| format!("{it:.1}")),
-            pair("cut off at the limit", self.truncated, percent),
-        ];
-        plain.extend(
-            (self.masked != (0, 0)).then(|| pair("without a verdict", masked, |it| it.to_string())),
-        );
-        plain
     }
 
     /// The table for the terminal.
@@ -106,8 +95,8 @@ impl Comparison {
                 ),
             ]);
         }
-        let plain = self.plain().into_iter();
-        lines.extend(plain.map(|(label, b, a)| [label.to_owned(), b, a, String::new()]));
+        let others = self.others.iter().cloned();
+        lines.extend(others.map(|[what, before, after]| [what, before, after, String::new()]));
         let [label, before, after] = [0, 1, 2].map(|column: usize| {
             let widths = lines.iter().map(|line| line[column].chars().count());
             widths.max().unwrap_or(0)

@@ -146,9 +146,8 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
             let label = Cell::text(&row.label);
             rows.push([title.clone(), label, some, before, after, gain]);
         }
-        for (label, before, after) in comparison.plain() {
-            let [before, after] = [before, after].map(Cell::Text);
-            let label = Cell::text(label);
+        for other in &comparison.others {
+            let [label, before, after] = other.clone().map(Cell::Text);
             rows.push([title.clone(), label, Cell::NONE, before, after, Cell::NONE]);
         }
     }
