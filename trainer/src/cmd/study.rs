@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use engine::Sampling;
+use engine::sample::MIN_TEMPERATURE;
 use trainer::config::{self, MAX_SAMPLES, MAX_TOKENS};
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
@@ -14,16 +15,12 @@ use trainer::rollout::{PartialRollout, RolloutProgress, SamplingParams, collect}
 use trainer::study::{self, Behaviour, Sampled, Study, StudyPlan};
 
 use super::args::{
-    DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, temperature, up_to,
+    DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, parsed, up_to,
 };
 use super::bar::bar;
 use super::eval::Split;
 use super::{Usage, block_on, checkpoint_overrides, print, prompts};
 
-/// Minimum number of groups from which bias and noise can be told apart.
-const MIN_GROUPS: usize = 4;
-/// Maximum number of groups: more would take years to sample.
-const MAX_GROUPS: usize = 1_000_000;
 /// The toy's numbers of updates by which a behaviour policy is behind, and its completions per group.
 const STALENESS: [usize; 6] = [0, 1, 2, 4, 8, 16];
 const GROUP_SIZE: usize = 4;
@@ -103,22 +100,21 @@ struct EstimatorArgs {
 }
 
 fn groups(text: &str) -> Result<usize, String> {
-    let groups = up_to(MAX_GROUPS)(text)?;
-    (groups >= MIN_GROUPS).then_some(groups).ok_or_else(|| {
-        format!("too few to distinguish a bias from noise; give at least {MIN_GROUPS}, and hundreds for a result")
-    })
+    let expected = "a whole number from 4 to 1000000, and hundreds for a result: fewer groups do not tell a bias from noise";
+    parsed(text, |groups| (4..=1_000_000).contains(groups), expected)
 }
 
 fn group_size(text: &str) -> Result<usize, String> {
-    up_to(MAX_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
-        format!("give a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with")
-    })
+    let expected = format!(
+        "a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with"
+    );
+    parsed(text, |size| (2..=MAX_SAMPLES).contains(size), &expected)
 }
 
 fn above_zero(text: &str) -> Result<f32, String> {
-    temperature(text).ok().filter(|t| *t > 0.0).ok_or_else(|| {
-        "give a number from 0.000001 to 100: at 0 there is nothing to sample".to_owned()
-    })
+    let fits = |t: &f32| (MIN_TEMPERATURE..=100.0).contains(t);
+    let expected = "a number from 0.000001 to 100: at 0 there is nothing to sample";
+    parsed(text, fits, expected)
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {

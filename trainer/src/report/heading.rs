@@ -83,10 +83,10 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
         "Every other key is the same in all of them."
     };
     let mut columns = Columns::of(&settings);
-    columns.text("key", "", |it| it.key.clone());
+    columns.text("key", "", |(key, _)| key.clone());
     for run in 0..runs.len() {
-        columns.text(&letter(run), "", |it| {
-            it.values[run].clone().unwrap_or("not set".to_owned())
+        columns.text(&letter(run), "", |(_, values)| {
+            values[run].clone().unwrap_or("not set".to_owned())
         });
     }
     let table = columns.table("settings", "Differences in the configurations", note);
