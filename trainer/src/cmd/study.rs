@@ -185,15 +185,14 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     let paths: Vec<PathBuf> = args.behaviour.iter().map(PathBuf::from).collect();
     // The policy itself comes first.
+    let models = [model].into_iter();
+    let models = models.chain(args.behaviour.iter().map(String::as_str));
     let names = [model.to_owned()].into_iter().chain(distinct_names(&paths));
     let mut behaviours = Vec::new();
-    for (number, name) in names.enumerate() {
-        let (path, sampler) = match number {
-            0 => (model, policy.clone()),
-            _ => (
-                &*args.behaviour[number - 1],
-                open(&args.behaviour[number - 1])?,
-            ),
+    for (number, (path, name)) in models.zip(names).enumerate() {
+        let sampler = match path == model {
+            true => policy.clone(),
+            false => open(path)?,
         };
         let rollout = collect(
             &sampler,
