@@ -18,7 +18,7 @@ use trainer::run::is_divergence;
 use trainer::stderr::say;
 use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
-use super::args::{check_data_dir, positive};
+use super::args::{check_data_dir, parsed, positive};
 use super::bar::bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
@@ -82,10 +82,8 @@ pub(crate) struct Args {
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
-        _ => Err("give a number above 0".to_owned()),
-    }
+    let fits = |number: &f64| *number > 0.0 && number.is_finite();
+    parsed(text, fits, "a number above 0")
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
