@@ -89,7 +89,8 @@ generate --model m --prompts p --out Cargo.toml | Cargo.toml exists already
 eval --model m --dataset starter-math --verifier http://127.0.0.1:9 --out Cargo.toml | Cargo.toml exists already
 bench rollout --prompt-tokens 99999999999 | 1 to 1048576
 bench rollout --prompts 99999999999999 | 100000000 tokens
-study estimator --out o --groups 99999999999 | 1 to 1000000
+study estimator --out o --groups 99999999999 | 4 to 1000000
+study estimator --out o --groups 3 | do not tell a bias from noise
 train --recipe quickstart --dry-run --threads 99999999999 | 1 to 1024
 train --recipe quickstart --dry-run --set engine.threads=99999999999 | at most 1024
 train --recipe quickstart --dry-run --set run.updates=9223372036854775800 | at most 10000000

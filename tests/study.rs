@@ -80,25 +80,3 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
         assert!(difference.abs() < 1e-2, "{other} {whole}");
     }
 }
-
-#[test]
-fn incomplete_options_are_refused_before_anything_is_loaded() {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("study");
-    let out = out.to_str().unwrap();
-    let model = ["--model", "m", "--behaviour", "m", "--dataset", "d"];
-    let url = ["--verifier", "http://127.0.0.1:9"];
-    let refusal = |more: &[&str]| {
-        let arguments = [&["study", "estimator", "--out", out][..], more].concat();
-        let mut command = rapid(&arguments);
-        run(command.env_remove("RAPID_VERIFIER")).failure(2)
-    };
-    assert!(refusal(&model).contains("--verifier"));
-    assert!(refusal(&[&model[..2], &url].concat()).contains("--behaviour"));
-    let error = refusal(&[&model[..], &url, &["--groups", "2"]].concat());
-    assert!(
-        error.contains("--groups 2") && error.contains("at least 4"),
-        "{error}"
-    );
-    assert!(!Path::new(out).exists());
-}

@@ -345,7 +345,11 @@ pub(crate) fn device(text: &str) -> Result<String, String> {
 }
 
 /// A value that `fits`; the error asks for `expected`.
-fn parsed<T: FromStr>(text: &str, fits: impl Fn(&T) -> bool, expected: &str) -> Result<T, String> {
+pub(crate) fn parsed<T: FromStr>(
+    text: &str,
+    fits: impl Fn(&T) -> bool,
+    expected: &str,
+) -> Result<T, String> {
     let value = text.parse().ok().filter(fits);
     value.ok_or_else(|| format!("give {expected}"))
 }

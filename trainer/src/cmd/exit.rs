@@ -13,7 +13,6 @@ use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::TrainError;
 use trainer::sweep::SweepError;
-use trainer::sweep_report::SweepReportError;
 use verifier_api::ClientError;
 
 use super::{Interrupted, Usage};
@@ -40,10 +39,6 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
         || matches!(
             error.downcast_ref::<SweepError>(),
             Some(SweepError::Usage(_))
-        )
-        || matches!(
-            error.downcast_ref::<SweepReportError>(),
-            Some(SweepReportError::Sweep(SweepError::Usage(_)))
         )
         || matches!(
             error.downcast_ref::<PartialEvaluationError>(),

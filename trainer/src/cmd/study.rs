@@ -5,6 +5,7 @@ use std::sync::Arc;
 
 use clap::Subcommand;
 use engine::Sampling;
+use engine::sample::MIN_TEMPERATURE;
 use trainer::config::{self, MAX_SAMPLES, MAX_TOKENS};
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
@@ -14,16 +15,12 @@ use trainer::rollout::{PartialRollout, RolloutProgress, SamplingParams, collect}
 use trainer::study::{self, Behaviour, Sampled, Study, StudyPlan};
 
 use super::args::{
-    DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, temperature, up_to,
+    DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, parsed, up_to,
 };
 use super::bar::bar;
 use super::eval::Split;
 use super::{Usage, block_on, checkpoint_overrides, print, prompts};
 
-/// Minimum number of groups from which bias and noise can be told apart.
-const MIN_GROUPS: usize = 4;
-/// Maximum number of groups: more would take years to sample.
-const MAX_GROUPS: usize = 1_000_000;
 /// The toy's numbers of updates by which a behaviour policy is behind, and its completions per group.
 const STALENESS: [usize; 6] = [0, 1, 2, 4, 8, 16];
 const GROUP_SIZE: usize = 4;
@@ -84,7 +81,7 @@ struct EstimatorArgs {
     #[command(flatten)]
     prompt: PromptArgs,
     /// Groups that each model samples: sixteen per prompt, so the number of prompts is this divided by sixteen
-    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = up_to(MAX_GROUPS))]
+    #[arg(long, value_name = "N", default_value_t = 1024, value_parser = groups)]
     groups: usize,
     /// Completions per group
     #[arg(long, value_name = "G", default_value_t = GROUP_SIZE, value_parser = group_size)]
@@ -102,27 +99,26 @@ struct EstimatorArgs {
     device: DeviceArgs,
 }
 
+fn groups(text: &str) -> Result<usize, String> {
+    let expected = "a whole number from 4 to 1000000, and hundreds for a result: fewer groups do not tell a bias from noise";
+    parsed(text, |groups| (4..=1_000_000).contains(groups), expected)
+}
+
 fn group_size(text: &str) -> Result<usize, String> {
-    up_to(MAX_SAMPLES)(text).ok().filter(|size| *size > 1).ok_or_else(|| {
-        format!("give a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with")
-    })
+    let expected = format!(
+        "a whole number from 2 to {MAX_SAMPLES}; a single completion has none to be compared with"
+    );
+    parsed(text, |size| (2..=MAX_SAMPLES).contains(size), &expected)
 }
 
 fn above_zero(text: &str) -> Result<f32, String> {
-    temperature(text).ok().filter(|t| *t > 0.0).ok_or_else(|| {
-        "give a number from 0.000001 to 100: at 0 there is nothing to sample".to_owned()
-    })
+    let fits = |t: &f32| (MIN_TEMPERATURE..=100.0).contains(t);
+    let expected = "a number from 0.000001 to 100: at 0 there is nothing to sample";
+    parsed(text, fits, expected)
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let What::Estimator(args) = &args.what;
-    if args.groups < MIN_GROUPS && args.model.is_some() {
-        return Err(Usage(format!(
-            "--groups {} is too few to distinguish a bias from noise; give at least {MIN_GROUPS}, and hundreds for a result",
-            args.groups
-        ))
-        .into());
-    }
     // A folder that cannot be written to is reported before the work.
     let out = &args.out;
     std::fs::create_dir_all(out).map_err(|error| {
@@ -172,68 +168,50 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     checkpoint.report();
     rewards.start(name, &dataset).await?;
-    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
-    let engine = open(model)?;
-    let tasks = args.split.tasks(dataset);
-    let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
-    let prompts = plan.prompts(&prompts);
-    let state = |engine: &engine::Engine| {
-        let info = engine.info();
-        format!(
-            "{}, {} weights, {} tokens",
-            info.architecture, info.parameters, info.vocabulary
-        )
+    let open = |model: &str| -> anyhow::Result<Arc<dyn Policy>> {
+        let engine = tokio::task::block_in_place(|| open_model(model, &args.device));
+        Ok(Arc::new(engine?))
     };
-    let own = state(&engine);
-    let policy: Arc<dyn Policy> = Arc::new(engine);
+    let policy = open(model)?;
+    let tasks = args.split.tasks(dataset);
+    let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
+    let prompts = tokio::task::block_in_place(prompts)?;
+    let prompts = plan.prompts(&prompts);
     let bar = bar(0, "study");
     let show = |what: &str, done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
         bar.set_message(what.to_owned());
     };
-    // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.
-    let stop = StopSignal::default();
     let paths: Vec<PathBuf> = args.behaviour.iter().map(PathBuf::from).collect();
-    let mut behaviours = Vec::new();
     // The policy itself comes first.
     let models = [model].into_iter();
     let models = models.chain(args.behaviour.iter().map(String::as_str));
-    let names = [model.to_owned()].into_iter();
-    let names = names.chain(distinct_names(&paths));
+    let names = [model.to_owned()].into_iter().chain(distinct_names(&paths));
+    let mut behaviours = Vec::new();
     for (number, (path, name)) in models.zip(names).enumerate() {
-        let mut sampler = policy.clone();
-        if number > 0 {
-            let earlier = open(path)?;
-            let its = state(&earlier);
-            anyhow::ensure!(
-                its == own,
-                "{path} ({its}) is not an earlier state of {model} ({own}); give checkpoints of one run"
-            );
-            sampler = Arc::new(earlier);
-        }
-        let requests = plan.requests(&prompts, number);
-        let mut partial = PartialRollout::default();
-        let mut watch = |tally: &RolloutProgress| show(&name, tally.sampled, tally.wanted);
+        let sampler = match path == model {
+            true => policy.clone(),
+            false => open(path)?,
+        };
         let rollout = collect(
             &sampler,
             &rewards,
-            &requests,
+            &plan.requests(&prompts, number),
             &params,
-            &mut partial,
-            &stop,
-            &mut watch,
-        );
+            &mut PartialRollout::default(),
+            // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.
+            &StopSignal::default(),
+            &mut |tally: &RolloutProgress| show(&name, tally.sampled, tally.wanted),
+        )
+        .await?;
         behaviours.push(Behaviour {
-            groups: rollout.await?.groups,
-            name,
+            groups: rollout.groups,
             staleness: staleness(model, path).unwrap_or(number),
+            name,
         });
     }
-    let (own, others) = behaviours
-        .split_first()
-        .expect("the policy itself is one of them");
-    let sampled = || study::sampled(policy.as_ref(), &plan, own, others, &show);
+    let sampled = || study::sampled(policy.as_ref(), &plan, &behaviours, &show);
     let sampled = tokio::task::block_in_place(sampled);
     bar.finish_and_clear();
     Ok(sampled?)
@@ -253,17 +231,15 @@ fn staleness(model: &str, behaviour: &str) -> Option<usize> {
 
 #[cfg(test)]
 mod tests {
+    use super::staleness;
+
     #[test]
     fn staleness_is_the_number_of_updates_between_two_checkpoints() {
-        for (model, behaviour, expected) in [
-            ("a/checkpoints/step-20", "a/checkpoints/step-16/", Some(4)),
-            ("m.gguf", "m.gguf", Some(0)),
-            ("a/checkpoints/best", "a/checkpoints/step-3", None),
-            // A later state is not a behaviour policy of the run.
-            ("step-1", "step-3", None),
-        ] {
-            let found = super::staleness(model, behaviour);
-            assert_eq!(found, expected, "{model} {behaviour}");
+        assert_eq!(staleness("a/step-20", "a/step-16/"), Some(4));
+        assert_eq!(staleness("m.gguf", "m.gguf"), Some(0));
+        // A later state is not a behaviour policy of the run.
+        for (model, behaviour) in [("a/best", "a/step-3"), ("step-1", "step-3")] {
+            assert_eq!(staleness(model, behaviour), None);
         }
     }
 }

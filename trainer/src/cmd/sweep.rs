@@ -16,14 +16,12 @@ use trainer::interrupt::StopSignal;
 use trainer::reward::RewardClient;
 use trainer::run::is_divergence;
 use trainer::stderr::say;
-use trainer::sweep::manifest::Machine;
 use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
-use super::args::{check_data_dir, positive};
+use super::args::{check_data_dir, parsed, positive};
 use super::bar::bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
-use child::Child;
 use sizes::Sizes;
 
 /// How often a process looks whether runs that other processes make are done.
@@ -84,10 +82,8 @@ pub(crate) struct Args {
 }
 
 fn above_zero(text: &str) -> Result<f64, String> {
-    match text.parse() {
-        Ok(number) if number > 0.0 && f64::is_finite(number) => Ok(number),
-        _ => Err("give a number above 0".to_owned()),
-    }
+    let fits = |number: &f64| *number > 0.0 && number.is_finite();
+    parsed(text, fits, "a number above 0")
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -192,16 +188,16 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
     let program = std::env::current_exe().context("the program's own file is not known")?;
     // Whatever can be refused is refused before the folder is made, which would refuse the corrected sweep as another one.
     let planned = SweepFolder::check(root, &file)?;
-    let sizes = Sizes::of(planned.plan(), args.data_dir.as_deref())?;
+    let sizes = Sizes::of(&planned.plan, args.data_dir.as_deref())?;
     let manifest = planned.manifest()?;
-    let mut left = chosen(args, planned.plan())?;
+    let mut left = chosen(args, &planned.plan)?;
     left.retain(|run| !planned.state(run, &manifest).has_ended());
     check_verifiers(args, &left, &sizes).await?;
     let folder = SweepFolder::create(root, file)?;
-    for sentence in folder.plan().unmatched() {
+    for sentence in folder.plan.unmatched() {
         say(&format!("warning: {sentence}"));
     }
-    let chosen = chosen(args, folder.plan())?;
+    let chosen = chosen(args, &folder.plan)?;
     let mut sweep = Sweep {
         args,
         program,
@@ -264,20 +260,11 @@ impl<'a> Sweep<'a> {
             let (number, of) = (self.ended.len() + 1, self.chosen.len());
             say(&format!("run {number} of {of}: {}", run.name));
         }
-        let child = Child {
-            folder: self.folder,
-            run,
-            program: &self.program,
-            // The program's file may be another one than for the run before.
-            machine: Machine::here(&self.program)?,
-            data_dir: self.args.data_dir.as_deref(),
-            verifier: verifier(self.args, run).url,
-        };
         let show = |done: usize| {
             let text = format!("{} {done}/{updates} updates", run.name);
             self.bar.set_message(text);
         };
-        let (event, reason) = child.make(log, &self.stop, show).await?;
+        let (event, reason) = child::make(self, run, log, show).await?;
         let state = match event {
             Event::Finish => RunState::Finished,
             Event::Fail if is_divergence(&reason) => RunState::Diverged,
@@ -294,7 +281,7 @@ impl<'a> Sweep<'a> {
 
     /// The last lines, and the command's result.
     fn report(&self) -> anyhow::Result<()> {
-        let root = self.folder.root().display();
+        let root = self.folder.root.display();
         let runs = count(self.chosen.len(), "run");
         if self.ended.len() < self.chosen.len() {
             let ended = self.ended.len();

@@ -6,9 +6,10 @@ use std::fmt::Write as _;
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
 use crate::eval::{self, AnswerMode};
+use crate::record::EvalRecord;
 
-use super::escape::csv;
 use super::run_data::RunData;
+use super::table::{ALL_DIGITS, Cell, Columns, Form, Table};
 
 /// A Pass@k before and after training.
 #[derive(Debug, Clone, PartialEq)]
@@ -32,12 +33,8 @@ pub struct Comparison {
     pub tasks: usize,
     /// Samples per task.
     pub samples: usize,
-    /// Mean length of a completion in tokens, before and after.
-    pub tokens: (f64, f64),
-    /// Fraction of truncated completions, before and after.
-    pub truncated: (f64, f64),
-    /// Number of samples without a verdict, before and after.
-    pub masked: (usize, usize),
+    /// Other figures of the completions: what each is, before and after.
+    pub others: Vec<[String; 3]>,
 }
 
 type ByTask = BTreeMap<String, Counts>;
@@ -57,29 +54,21 @@ impl Comparison {
             });
             table.extend(rows(&ks, ", any form", &before, &after));
         }
+        let of_both =
+            |what: &str, of: fn(&EvalRecord) -> String| [what.to_owned(), of(first), of(last)];
+        let mut others = vec![
+            of_both("mean length, tokens", |it| format!("{:.1}", it.length_mean)),
+            of_both("cut off at the limit", |it| percent(it.truncated)),
+        ];
+        if first.masked + last.masked > 0 {
+            others.push(of_both("without a verdict", |it| it.masked.to_string()));
+        }
         Some(Self {
             rows: table,
             tasks: last.tasks.len(),
             samples: last.samples,
-            tokens: (first.length_mean, last.length_mean),
-            truncated: (first.truncated, last.truncated),
-            masked: (first.masked, last.masked),
+            others,
         })
-    }
-
-    /// Label, value before and value after of the other figures; `without a verdict` only if such samples exist.
-    pub(super) fn plain(&self) -> Vec<(&'static str, String, String)> {
-        let pair =
-            |label, pair: (f64, f64), text: fn(f64) -> String| (label, text(pair.0), text(pair.1));
-        let masked = (self.masked.0 as f64, self.masked.1 as f64);
-        let mut plain = vec![
-            pair("mean length, tokens", self.tokens, |it| format!("{it:.1}")),
-            pair("cut off at the limit", self.truncated, percent),
-        ];
-        plain.extend(
-            (self.masked != (0, 0)).then(|| pair("without a verdict", masked, |it| it.to_string())),
-        );
-        plain
     }
 
     /// The table for the terminal.
@@ -106,8 +95,8 @@ impl Comparison {
                 ),
             ]);
         }
-        let plain = self.plain().into_iter();
-        lines.extend(plain.map(|(label, b, a)| [label.to_owned(), b, a, String::new()]));
+        let others = self.others.iter().cloned();
+        lines.extend(others.map(|[what, before, after]| [what, before, after, String::new()]));
         let [label, before, after] = [0, 1, 2].map(|column: usize| {
             let widths = lines.iter().map(|line| line[column].chars().count());
             widths.max().unwrap_or(0)
@@ -124,34 +113,22 @@ impl Comparison {
     }
 }
 
-/// One row for each k for which both sides have samples.
-fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
+/// One row for each k for which both sides have samples. Its figures are over the tasks of which both sides have k judged samples, so the gain is the difference of the two.
+pub(super) fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
     let row = |k: &usize| {
-        let [before, after, gain] = paired(before, after, *k)?;
+        let pairs = before.iter();
+        let pairs = pairs.filter_map(|(task, counts)| Some((*counts, *after.get(task)?)));
+        let is_judged = |(b, a): &(Counts, Counts)| b.pass_at(*k).and(a.pass_at(*k)).is_some();
+        let pairs: Vec<(Counts, Counts)> = pairs.filter(is_judged).collect();
+        let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
         Some(Row {
             label: format!("Pass@{k}{suffix}"),
-            before,
-            after,
-            gain,
+            before: passk::pass_at(&b, *k)?,
+            after: passk::pass_at(&a, *k)?,
+            gain: passk::paired_difference(&pairs, *k)?,
         })
     };
     ks.iter().filter_map(row).collect()
-}
-
-/// Pass@k before and after, and after − before. All three are over the tasks of which both sides have k judged samples, so the third is the difference of the first two.
-/// `None` if there is no such task.
-pub(super) fn paired(before: &ByTask, after: &ByTask, k: usize) -> Option<[Estimate; 3]> {
-    let pairs: Vec<(Counts, Counts)> = before
-        .iter()
-        .filter_map(|(task, counts)| Some((*counts, *after.get(task)?)))
-        .filter(|(b, a)| b.pass_at(k).is_some() && a.pass_at(k).is_some())
-        .collect();
-    let (b, a): (Vec<Counts>, Vec<Counts>) = pairs.iter().copied().unzip();
-    Some([
-        passk::pass_at(&b, k)?,
-        passk::pass_at(&a, k)?,
-        passk::paired_difference(&pairs, k)?,
-    ])
 }
 
 /// `23 of 24 tasks`, if a difference leaves out tasks for want of verdicts.
@@ -159,23 +136,28 @@ pub(super) fn some_of(difference: &Estimate, tasks: usize) -> Option<String> {
     (difference.tasks < tasks).then(|| format!("{} of {tasks} tasks", difference.tasks))
 }
 
-/// The table as CSV, with fractions instead of percentages; the ends of a missing interval are empty.
-pub(super) fn csv_table(runs: &[(&str, Comparison)]) -> String {
-    let mut out = String::from(
-        "run,measure,tasks,samples,before,before_low,before_high,after,after_low,after_high,gain,gain_low,gain_high\n",
-    );
-    let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
-    for (name, comparison) in runs {
-        for row in &comparison.rows {
-            let (name, label, samples) = (csv(name), csv(&row.label), comparison.samples);
-            let _ = write!(out, "{name},{label},{},{samples}", row.gain.tasks);
-            for estimate in [&row.before, &row.after, &row.gain] {
-                let low = text(estimate.interval.map(|interval| interval.low));
-                let high = text(estimate.interval.map(|interval| interval.high));
-                let _ = write!(out, ",{},{low},{high}", estimate.mean);
-            }
-            out.push('\n');
-        }
-    }
-    out
+/// The table as a CSV file, with fractions instead of percentages; the ends of a missing interval are empty.
+pub(super) fn csv_table(runs: &[RunData]) -> Table {
+    let compared = runs
+        .iter()
+        .filter_map(|run| Some((&run.name, Comparison::of(run)?)));
+    let rows = compared.flat_map(|(name, run)| {
+        let rows = run.rows.into_iter();
+        rows.map(move |row| (name, run.samples, row))
+    });
+    let rows: Vec<(&String, usize, Row)> = rows.collect();
+    let mut columns = Columns::of(&rows);
+    columns.text("", "run", |row| row.0.clone());
+    columns.text("", "measure", |row| row.2.label.clone());
+    columns.count("", "tasks", |row| row.2.gain.tasks);
+    columns.count("", "samples", |row| row.1);
+    let mut estimate = |name, of: fn(&Row) -> &Estimate| {
+        columns.add("", name, Form::Interval(ALL_DIGITS), |(.., row)| {
+            Cell::interval(of(row).mean, of(row).interval, 1.0)
+        });
+    };
+    estimate("before", |row| &row.before);
+    estimate("after", |row| &row.after);
+    estimate("gain", |row| &row.gain);
+    columns.table("report-before-after", "", "")
 }

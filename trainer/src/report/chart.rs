@@ -13,7 +13,7 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
 
 /// One line of a chart.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
@@ -23,8 +23,8 @@ pub(crate) struct Series {
     pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
-/// Lines over the update number, or over given ticks.
-#[derive(Debug, Clone, PartialEq)]
+/// Lines over whole numbers, such as that of the update, or over given ticks.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Chart {
     /// The heading.
     pub(crate) title: String,
@@ -34,39 +34,30 @@ pub(crate) struct Chart {
     pub(crate) unit: ValueFormat,
     /// The lines; the position in the list decides the colour.
     pub(crate) series: Vec<Series>,
-    /// Draws a large mark at each point: for the few points of evaluations.
-    pub(crate) marks: bool,
+    /// Ticks of the horizontal axis, each an x and its label; without any, they are whole numbers.
+    pub(crate) ticks: Vec<(f64, String)>,
 }
 
 impl Chart {
-    /// Whether there is no point to draw.
-    pub(crate) fn is_empty(&self) -> bool {
-        !self.finite().any(|_| true)
-    }
-
     fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let points = self.series.iter().flat_map(|s| &s.points).copied();
         points.filter(|(x, y)| x.is_finite() && y.is_finite())
     }
 
-    /// The chart. The ticks of the horizontal axis are whole numbers.
-    pub(crate) fn figure(&self) -> Figure {
-        self.figure_over(&[])
-    }
-
-    /// The chart with these ticks, each an x and its label; none are whole numbers.
-    pub(crate) fn figure_over(&self, ticks: &[(f64, String)]) -> Figure {
+    /// The chart; `None` if there is no point to draw.
+    pub(crate) fn figure(&self) -> Option<Figure> {
         let names = self.series.iter().map(|series| series.name.clone());
-        Figure {
+        self.finite().next().map(|_| Figure {
             title: self.title.clone(),
             note: self.note.clone(),
-            drawing: self.drawing(ticks),
+            drawing: self.drawing(),
             height: HEIGHT,
             names: names.filter(|_| self.series.len() > 1).collect(),
-        }
+        })
     }
 
-    fn drawing(&self, ticks: &[(f64, String)]) -> String {
+    fn drawing(&self) -> String {
+        let ticks = &self.ticks;
         let xs = self.finite().map(|(x, _)| x);
         let xs = Axis::over(xs.chain(ticks.iter().map(|(x, _)| *x)), 6, true);
         let intervals = self.series.iter().flat_map(|s| &s.intervals);
@@ -108,17 +99,15 @@ impl Chart {
                 let _ = write!(out, "<path class=\"line\" d=\"{path}\"/>");
             }
             // Points are visible while there are few enough to be apart. Up to 400 points have a tooltip; more are too dense to hit.
-            let visible = self.marks || series.points.len() <= 24;
-            let class = if visible { "dot" } else { "dot hidden" };
+            let class = ["dot hidden", "dot"][usize::from(series.points.len() <= 24)];
             let points = series.points.iter().filter(|(_, y)| y.is_finite());
             for &(x, y) in points.filter(|_| series.points.len() <= 400) {
                 let tick = ticks.iter().find(|(tick, _)| *tick == x);
                 let _ = write!(
                     out,
-                    "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"{}\"><title>{}: {} at {}</title></circle>",
+                    "<circle class=\"{class}\" cx=\"{:.1}\" cy=\"{:.1}\" r=\"3\"><title>{}: {} at {}</title></circle>",
                     x_at(x),
                     y_at(y),
-                    if self.marks { 3.6 } else { 2.4 },
                     html(&series.name),
                     format_value(y, self.unit),
                     tick.map_or_else(|| x.to_string(), |(_, label)| html(label))
@@ -152,36 +141,36 @@ mod tests {
     fn every_list_of_points_is_drawn_and_a_value_that_is_not_finite_breaks_the_line() {
         let chart = |points: &[(f64, f64)]| Chart {
             title: "loss <x>".into(),
-            note: String::new(),
-            unit: ValueFormat::Number,
             series: vec![Series {
                 name: "a".into(),
                 points: points.to_vec(),
-                intervals: vec![],
+                ..Series::default()
             }],
-            marks: false,
+            ..Chart::default()
         };
         for (points, lines) in [
             (&[(1.0, 0.0), (2.0, 0.0)][..], 1),
             (&[(3.0, 1e-7)], 1),
-            (&[], 0),
-            (&[(0.0, f64::NAN)], 0),
             (
                 &[(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)],
                 2,
             ),
         ] {
-            let page = chart(points).figure().render();
+            let page = chart(points).figure().unwrap().render();
             assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
-            let path = page.split(" d=\"").nth(1).unwrap_or_default();
+            let path = page.split(" d=\"").nth(1).unwrap();
             let path = path.split('"').next().unwrap();
             assert_eq!(path.matches('M').count(), lines, "{path}");
             assert!(page.contains("loss &lt;x&gt;") && !page.contains("<x>"));
         }
-        let ticks = [(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())];
-        let page = chart(&[(0.0, 1.0), (3.0, 2.0)])
-            .figure_over(&ticks)
-            .render();
+        for points in [&[][..], &[(0.0, f64::NAN)]] {
+            assert_eq!(chart(points).figure(), None);
+        }
+        let chart = Chart {
+            ticks: vec![(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())],
+            ..chart(&[(0.0, 1.0), (3.0, 2.0)])
+        };
+        let page = chart.figure().unwrap().render();
         assert_eq!(page.matches("H = 8").count(), 2, "the tick and the tooltip");
         assert!(!page.contains(">2</text>"));
     }

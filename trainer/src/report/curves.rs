@@ -1,9 +1,10 @@
 //! The charts of a run's quantities, with their titles and notes.
 
-use datasets::passk::{Estimate, MIN_TASKS, percent};
+use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
 use super::chart::{Chart, Series};
+use super::figure::Figure;
 use super::run_data::RunData;
 use crate::record::StepRecord;
 
@@ -133,48 +134,42 @@ const QUANTITIES: &[Quantity] = &[
     },
 ];
 
-/// The chart of the evaluations' Pass@1, then one chart for each quantity that at least one run has, with a line for each run. `titles` are the names of the runs in
-/// the legends.
-pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Chart> {
-    let chart = |quantity: &Quantity| {
-        Some(Chart {
-            title: quantity.title.into(),
-            note: quantity.note.into(),
-            unit: quantity.unit,
-            series: series(titles, runs, quantity.value)?,
-            marks: false,
-        })
+/// The chart of the evaluations' Pass@1, then one for each quantity, with a line for each run. What no run has is left out. `titles` are the names of the runs in the legends.
+pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
+    let chart = |quantity: &Quantity| Chart {
+        title: quantity.title.into(),
+        note: quantity.note.into(),
+        unit: quantity.unit,
+        series: series(titles, runs, quantity.value),
+        ..Chart::default()
     };
     let mut charts = vec![evaluations(titles, runs)];
-    charts.extend(QUANTITIES.iter().filter_map(chart));
-    charts.extend(clipping(titles, runs));
-    charts.retain(|chart| !chart.is_empty());
-    charts
+    charts.extend(QUANTITIES.iter().map(chart));
+    charts.push(clipping(titles, runs));
+    charts.iter().filter_map(Chart::figure).collect()
 }
 
-/// A number of every update as a line for each run; `None` if no run has it.
+/// A number of every update as a line for each run.
 fn series(
     titles: &[String],
     runs: &[RunData],
     value: fn(&StepRecord) -> Option<f64>,
-) -> Option<Vec<Series>> {
+) -> Vec<Series> {
     let line = |(run, title): (&RunData, &String)| {
         let points = run.steps.iter();
         let points = points.filter_map(|step| Some((step.step as f64, value(step)?)));
         Series {
             name: title.clone(),
             points: points.collect(),
-            intervals: Vec::new(),
+            ..Series::default()
         }
     };
-    let series: Vec<Series> = runs.iter().zip(titles).map(line).collect();
-    let empty = series.iter().all(|series| series.points.is_empty());
-    (!empty).then_some(series)
+    runs.iter().zip(titles).map(line).collect()
 }
 
 /// What clipping left of the gradient's norm, and in the note the share of each run's updates that were clipped.
-fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
-    let series = series(titles, runs, |step| step.grad_scale)?;
+fn clipping(titles: &[String], runs: &[RunData]) -> Chart {
+    let series = series(titles, runs, |step| step.grad_scale);
     let share = |series: &Series| {
         let points = &series.points;
         let clipped = points.iter().filter(|(_, kept)| *kept < 1.0).count();
@@ -186,7 +181,7 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
     };
     let clipped = series.iter().filter(|series| !series.points.is_empty());
     let clipped: Vec<String> = clipped.map(share).collect();
-    Some(Chart {
+    Chart {
         title: "Gradient kept".into(),
         note: format!(
             "share of the gradient's norm that clipping left; clipped updates: {}",
@@ -194,29 +189,26 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Option<Chart> {
         ),
         unit: ValueFormat::Share,
         series,
-        marks: false,
-    })
+        ..Chart::default()
+    }
 }
 
 /// The evaluations during training.
 fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
     let line = |(run, title): (&RunData, &String)| {
-        let evals = run.evals.iter();
-        let estimates: Vec<(f64, &Estimate)> = evals
-            .filter_map(|eval| Some((eval.step as f64, eval.pass_at.get(&1)?)))
-            .collect();
-        let interval = |(step, estimate): &(f64, &Estimate)| {
-            let interval = estimate.interval?;
-            Some((*step, interval.low, interval.high))
-        };
-        Series {
+        let mut series = Series {
             name: title.clone(),
-            intervals: estimates.iter().filter_map(interval).collect(),
-            points: estimates
-                .iter()
-                .map(|(step, it)| (*step, it.mean))
-                .collect(),
+            ..Series::default()
+        };
+        for eval in &run.evals {
+            if let Some(estimate) = eval.pass_at.get(&1) {
+                let step = eval.step as f64;
+                let interval = estimate.interval.map(|it| (step, it.low, it.high));
+                series.points.push((step, estimate.mean));
+                series.intervals.extend(interval);
+            }
         }
+        series
     };
     let held_out = runs.iter().all(|run| run.trained_on == Some(0));
     let title = ["Pass@1 of the evaluations", "Held-out Pass@1"][usize::from(held_out)];
@@ -225,6 +217,6 @@ fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
         note: format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more"),
         unit: ValueFormat::Share,
         series: runs.iter().zip(titles).map(line).collect(),
-        marks: true,
+        ..Chart::default()
     }
 }

@@ -14,7 +14,7 @@ const DASHES: usize = 3;
 
 const MARGIN: f64 = 16.0;
 const LINE: f64 = 18.0;
-/// Characters of a line of the note, or of a row of the legend, in a file.
+/// Characters of a line of the note in a file.
 const CHARACTERS: usize = 82;
 
 /// A drawing with its heading.
@@ -94,13 +94,10 @@ impl Figure {
 
     /// The file.
     pub(crate) fn file(&self) -> String {
-        let words = self.note.split(' ');
-        let note = wrapped(words.map(|word| (word, word.chars().count() + 1)));
-        let names = self.names.iter().enumerate();
-        let legend = wrapped(names.map(|name| (name, name.1.chars().count() + 5)));
+        let note = wrapped(&self.note);
         let drawing_top = MARGIN + LINE * (1.3 + note.len() as f64);
         let legend_top = drawing_top + self.height + LINE;
-        let total_height = legend_top + LINE * legend.len() as f64 + MARGIN / 2.0;
+        let total_height = legend_top + LINE * self.names.len() as f64 + MARGIN / 2.0;
         let total_width = WIDTH + 2.0 * MARGIN;
         let mut out = format!(
             "<svg xmlns=\"http://www.w3.org/2000/svg\" viewBox=\"0 0 {total_width} {total_height:.1}\" font-family=\"system-ui, sans-serif\">\n\
@@ -115,7 +112,7 @@ impl Figure {
                 out,
                 "<text class=\"note\" x=\"{MARGIN}\" y=\"{:.1}\" font-size=\"12\">{}</text>",
                 MARGIN + 10.0 + LINE * (row as f64 + 1.0),
-                html(&words.join(" "))
+                html(words)
             );
         }
         let _ = writeln!(
@@ -124,39 +121,34 @@ impl Figure {
             self.height,
             self.svg()
         );
-        for (row, entries) in legend.iter().enumerate() {
-            let y = legend_top + LINE * row as f64;
-            let mut x = MARGIN;
-            for (series, name) in entries {
-                let _ = writeln!(
-                    out,
-                    "<g class=\"{}\"><path class=\"line\" d=\"M{x:.1} {:.1}h18\"/></g><text class=\"note\" x=\"{:.1}\" y=\"{y:.1}\" font-size=\"12\">{}</text>",
-                    class_of(*series),
-                    y - 4.0,
-                    x + 24.0,
-                    html(name)
-                );
-                x += 24.0 + 6.6 * (name.chars().count() + 2) as f64;
-            }
+        for (series, name) in self.names.iter().enumerate() {
+            let y = legend_top + LINE * series as f64;
+            let _ = writeln!(
+                out,
+                "<g class=\"{}\"><path class=\"line\" d=\"M{MARGIN} {:.1}h18\"/></g><text class=\"note\" x=\"{}\" y=\"{y:.1}\" font-size=\"12\">{}</text>",
+                class_of(series),
+                y - 4.0,
+                MARGIN + 24.0,
+                html(name)
+            );
         }
         out.push_str("</svg>\n");
         out
     }
 }
 
-/// Items in rows of at most [`CHARACTERS`], each item with its length.
-fn wrapped<T>(items: impl Iterator<Item = (T, usize)>) -> Vec<Vec<T>> {
-    let mut rows: Vec<Vec<T>> = Vec::new();
-    let mut length = usize::MAX;
-    for (item, characters) in items {
-        if length.saturating_add(characters) > CHARACTERS {
-            rows.push(Vec::new());
-            length = 0;
+/// The words of a text in lines of about [`CHARACTERS`].
+fn wrapped(text: &str) -> Vec<String> {
+    let mut lines = vec![String::new()];
+    for word in text.split(' ') {
+        let last = lines.last_mut().expect("there is a line");
+        if last.chars().count() + word.chars().count() < CHARACTERS {
+            *last += &format!(" {word}");
+        } else {
+            lines.push(word.to_owned());
         }
-        length += characters;
-        rows.last_mut().expect("a row was begun").push(item);
     }
-    rows
+    lines
 }
 
 #[cfg(test)]

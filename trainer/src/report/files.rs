@@ -54,17 +54,21 @@ pub(crate) fn write_files(
     for (name, text) in files {
         replace(&folder.join(name), text)?;
     }
-    let path = folder.join("report.html");
-    replace(&path, page)?;
-    for (name, expected) in &earlier {
-        if !digests.contains_key(name) {
-            remove_unchanged(folder, name, expected)?;
+    let html = folder.join("report.html");
+    replace(&html, page)?;
+    for (name, expected) in earlier {
+        // A name with a folder, which no report writes, is left alone.
+        let is_name = Path::new(&name).file_name() == Some(OsStr::new(&name));
+        let path = folder.join(&name);
+        let is_unchanged = || std::fs::read(&path).is_ok_and(|bytes| digest(&bytes) == expected);
+        if is_name && !digests.contains_key(&name) && is_unchanged() {
+            std::fs::remove_file(&path).map_err(|source| WriteError::new(&path, source))?;
         }
     }
     let text = serde_json::to_string_pretty(&digests)
         .map_err(|error| WriteError::new(&list, error.into()))?;
     replace(&list, &(text + "\n"))?;
-    Ok(path)
+    Ok(html)
 }
 
 /// The list of an earlier report; empty if there is none.
@@ -77,17 +81,6 @@ fn read(list: &Path) -> Result<Digests, WriteError> {
         let reason = format!("the file that is there is not the list of a report's files ({error}); remove or rename it");
         WriteError::new(list, io::Error::new(io::ErrorKind::InvalidData, reason))
     })
-}
-
-/// Removes a file if its content is that of the digest. A name with a folder, which no report writes, is left alone.
-fn remove_unchanged(folder: &Path, name: &str, expected: &str) -> Result<(), WriteError> {
-    let path = folder.join(name);
-    let is_name = Path::new(name).file_name() == Some(OsStr::new(name));
-    let is_unchanged = || std::fs::read(&path).is_ok_and(|bytes| digest(&bytes) == expected);
-    if is_name && is_unchanged() {
-        std::fs::remove_file(&path).map_err(|source| WriteError::new(&path, source))?;
-    }
-    Ok(())
 }
 
 fn digest(bytes: &[u8]) -> String {

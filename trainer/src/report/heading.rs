@@ -6,8 +6,8 @@ use super::escape::html;
 use super::page;
 use super::run_data::RunData;
 use super::run_labels::{letter, mark};
-use super::settings::{self, Setting};
-use super::table::{Cell, Column, Form, Table};
+use super::settings;
+use super::table::Columns;
 use crate::record::ExtensionRecord;
 
 /// The facts of each run, under its name if there are several.
@@ -82,22 +82,13 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     } else {
         "Every other key is the same in all of them."
     };
-    let letters = (0..runs.len()).map(letter);
-    let headings = ["key".to_owned()].into_iter().chain(letters);
-    let value = |value: Option<String>| Cell::Text(value.unwrap_or_else(|| "not set".into()));
-    let row = |setting: Setting| {
-        let values = setting.values.into_iter().map(value);
-        [Cell::Text(setting.key)]
-            .into_iter()
-            .chain(values)
-            .collect()
-    };
-    let table = Table {
-        name: "settings",
-        title: "Differences in the configurations".into(),
-        note: note.into(),
-        columns: headings.map(|it| Column::new(it, "", Form::Text)).collect(),
-        rows: settings.into_iter().map(row).collect(),
-    };
+    let mut columns = Columns::of(&settings);
+    columns.text("key", "", |(key, _)| key.clone());
+    for run in 0..runs.len() {
+        columns.text(&letter(run), "", |(_, values)| {
+            values[run].clone().unwrap_or("not set".to_owned())
+        });
+    }
+    let table = columns.table("settings", "Differences in the configurations", note);
     table.render(out);
 }

@@ -33,13 +33,14 @@ pub(crate) mod table;
 pub(crate) mod time_chart;
 
 use std::collections::{BTreeMap, BTreeSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 use serde_json::Value;
 
 use crate::escape;
+
+use table::{Cell, Columns, Form, Table};
 
 pub use before_after::Comparison;
 pub use files::WriteError;
@@ -55,57 +56,44 @@ pub(crate) const STYLE: &str = include_str!("style.css");
 /// # Errors
 /// [`WriteError`]; each file is either written whole or left as it was.
 pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
-    let compared: Vec<(&str, Comparison)> = runs
-        .iter()
-        .filter_map(|run| Some((run.name.as_str(), Comparison::of(run)?)))
-        .collect();
-    let mut tables = vec![(
-        "report-before-after.csv".to_owned(),
-        before_after::csv_table(&compared),
-    )];
+    let mut tables = vec![before_after::csv_table(runs)];
     if runs.len() > 1 {
-        tables.push((
-            "report-differences.csv".to_owned(),
-            run_comparison::csv_table(runs),
-        ));
+        tables.push(run_comparison::csv_table(runs));
     }
-    tables.push(("report-metrics.csv".to_owned(), metrics_csv(runs)));
-    let names: Vec<String> = tables.iter().map(|(name, _)| name.clone()).collect();
-    write_files(folder, &tables, &run_page::render(runs, &names))
+    tables.push(metrics(runs));
+    let files: Vec<(String, String)> = tables.iter().map(|it| (it.file(), it.csv())).collect();
+    let names: Vec<String> = tables.iter().map(Table::file).collect();
+    write_files(folder, &files, &run_page::render(runs, &names))
 }
 
-/// Every number of every update, as CSV: a row for each update, a column for each quantity.
-fn metrics_csv(runs: &[RunData]) -> String {
-    let mut rows: Vec<(&str, BTreeMap<String, String>)> = Vec::new();
+/// Every number of every update: a row for each update, a column for each quantity.
+fn metrics(runs: &[RunData]) -> Table {
+    let mut rows: Vec<BTreeMap<String, String>> = Vec::new();
     for run in runs {
         for step in &run.steps {
-            let mut fields = flat(step, "");
             let mut timings = run.timings.iter();
             let timing = timings.find(|timing| timing.step == step.step);
-            fields.extend(timing.into_iter().flat_map(|timing| flat(timing, "time.")));
+            let times = timing.into_iter().flat_map(|timing| flat(timing, "time."));
+            let mut fields: BTreeMap<_, _> = flat(step, "").into_iter().chain(times).collect();
             fields.remove("time.step");
-            rows.push((&run.name, fields));
+            fields.insert("run".to_owned(), run.name.clone());
+            rows.push(fields);
         }
     }
-    let names = rows.iter().flat_map(|(_, fields)| fields.keys());
-    let columns: BTreeSet<&String> = names.filter(|name| *name != "step").collect();
-    let columns: Vec<&str> = ["step"]
-        .into_iter()
-        .chain(columns.into_iter().map(String::as_str))
+    let names: BTreeSet<&str> = rows
+        .iter()
+        .flat_map(BTreeMap::keys)
+        .map(String::as_str)
         .collect();
-    let mut out = String::from("run");
-    for column in &columns {
-        let _ = write!(out, ",{}", escape::csv(column));
+    let first = ["run", "step"];
+    let others = names.into_iter().filter(|name| !first.contains(name));
+    let mut columns = Columns::of(&rows);
+    for name in first.into_iter().chain(others) {
+        columns.add("", name, Form::Text, |fields| {
+            Cell::some_text(fields.get(name).cloned())
+        });
     }
-    for (run, fields) in &rows {
-        let _ = write!(out, "\n{}", escape::csv(run));
-        for column in &columns {
-            let value = fields.get(*column).map_or("", String::as_str);
-            let _ = write!(out, ",{}", escape::csv(value));
-        }
-    }
-    out.push('\n');
-    out
+    columns.table("report-metrics", "", "")
 }
 
 /// A record's numbers by name, after a prefix; those of a map are named `map.key`.
@@ -115,15 +103,16 @@ fn flat(record: &impl Serialize, prefix: &str) -> BTreeMap<String, String> {
         return fields;
     };
     for (name, value) in object {
-        match value {
-            Value::Object(_) => fields.extend(flat(&value, &format!("{prefix}{name}."))),
-            Value::String(text) => {
-                fields.insert(format!("{prefix}{name}"), text);
+        let name = format!("{prefix}{name}");
+        let text = match value {
+            Value::Object(_) => {
+                fields.extend(flat(&value, &format!("{name}.")));
+                continue;
             }
-            value => {
-                fields.insert(format!("{prefix}{name}"), value.to_string());
-            }
-        }
+            Value::String(text) => text,
+            value => value.to_string(),
+        };
+        fields.insert(name, text);
     }
     fields
 }

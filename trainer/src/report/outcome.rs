@@ -10,7 +10,7 @@ use super::escape::html;
 use super::rows::{Form, Mark, Row, Rows};
 use super::run_data::RunData;
 use super::run_labels::titles;
-use super::table::{self, Cell, Column, Table};
+use super::table::{self, Cell, Columns, Table};
 
 /// The section for one run or several.
 pub(super) fn section(out: &mut String, runs: &[RunData]) {
@@ -104,7 +104,6 @@ fn picture(comparison: &Comparison) -> String {
     let row = |row: &before_after::Row| Row {
         label: row.label.clone(),
         total: format!("{} → {}", percent(row.before.mean), percent(row.after.mean)),
-        tooltip: row.label.clone(),
         marks: [(0, &row.before), (1, &row.after)]
             .into_iter()
             .flat_map(marks)
@@ -118,12 +117,14 @@ fn picture(comparison: &Comparison) -> String {
         margin: None,
         rows: comparison.rows.iter().map(row).collect(),
     };
-    rows.figure().without_heading()
+    rows.figure()
+        .map_or_else(String::new, |figure| figure.without_heading())
 }
 
 /// The evaluations before and after training.
 fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
-    let (mut note, mut rows) = (String::new(), Vec::new());
+    // Run, measure, of which tasks, before, after, gain.
+    let (mut note, mut rows) = (String::new(), Vec::<[Cell; 6]>::new());
     let mut all_have_intervals = true;
     for ((run, title), comparison) in runs.iter().zip(titles(runs)).zip(compared) {
         let several = (runs.len() > 1).then_some(title);
@@ -137,28 +138,18 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
         let completions = count(comparison.samples, "completion");
         let tasks = tasks(run, comparison.tasks);
         let _ = write!(note, "{tasks}, {completions} of each. ");
-        let title = several.map_or(Cell::None, Cell::Text);
+        let title = Cell::some_text(several);
         for row in &comparison.rows {
             all_have_intervals &= row.gain.interval.is_some();
-            rows.push(vec![
-                title.clone(),
-                Cell::text(&row.label),
-                some_of(&row.gain, comparison.tasks).map_or(Cell::None, Cell::Text),
-                Cell::estimate(&row.before),
-                Cell::estimate(&row.after),
-                Cell::estimate(&row.gain),
-            ]);
+            let some = Cell::some_text(some_of(&row.gain, comparison.tasks));
+            let [before, after, gain] = [&row.before, &row.after, &row.gain].map(Cell::estimate);
+            let label = Cell::text(&row.label);
+            rows.push([title.clone(), label, some, before, after, gain]);
         }
-        rows.extend(
-            comparison
-                .plain()
-                .into_iter()
-                .map(|(label, before, after)| {
-                    let [before, after] = [before, after].map(Cell::Text);
-                    let label = Cell::text(label);
-                    vec![title.clone(), label, Cell::None, before, after, Cell::None]
-                }),
-        );
+        for other in &comparison.others {
+            let [label, before, after] = other.clone().map(Cell::Text);
+            rows.push([title.clone(), label, Cell::NONE, before, after, Cell::NONE]);
+        }
     }
     note.push_str("The small print is the 95% interval of each figure.");
     if !all_have_intervals {
@@ -167,21 +158,19 @@ fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
             " A figure of fewer than {MIN_TASKS} tasks has no interval and allows no conclusion."
         );
     }
-    let column = |(heading, form)| Column::new(heading, "", form);
-    Table {
-        name: "before-after",
-        title: "Before and after".into(),
-        note,
-        columns: [
-            ("run", table::Form::Text),
-            ("measure", table::Form::Text),
-            ("only of", table::Form::Text),
-            ("before, %", table::Form::Interval(1)),
-            ("after, %", table::Form::Interval(1)),
-            ("after − before, points", table::Form::Interval(1)),
-        ]
-        .map(column)
-        .into(),
-        rows,
+    let mut columns = Columns::of(&rows);
+    for (number, (heading, form)) in [
+        ("run", table::Form::Text),
+        ("measure", table::Form::Text),
+        ("only of", table::Form::Text),
+        ("before, %", table::Form::Interval(1)),
+        ("after, %", table::Form::Interval(1)),
+        ("after − before, points", table::Form::Interval(1)),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        columns.add(heading, "", form, |row| row[number].clone());
     }
+    columns.table("before-after", "Before and after", note)
 }

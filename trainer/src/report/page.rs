@@ -5,19 +5,9 @@ use std::fmt::Write as _;
 use super::STYLE;
 use super::escape::html;
 
-/// The heading of a page.
-pub(crate) struct Heading<'a> {
-    /// What the browser shows as the page's title.
-    pub(crate) title: &'a str,
-    /// The kind of the page, above its heading.
-    pub(crate) kicker: &'a str,
-    /// The heading itself.
-    pub(crate) text: &'a str,
-}
-
-/// The page with this body, which is HTML. `files` are the names of the files beside it, and `notes` are the last sentences of the page, as HTML.
-pub(crate) fn page(heading: &Heading<'_>, body: &str, files: &[String], notes: &str) -> String {
-    let [title, kicker, text] = [heading.title, heading.kicker, heading.text].map(html);
+/// The page with this title and body, which is HTML; `kind` is what it is a page of. `files` are the names of the files beside it, and `notes` are the last sentences of the page, as HTML.
+pub(crate) fn page(kind: &str, title: &str, body: &str, files: &[String], notes: &str) -> String {
+    let title = html(title);
     let links: Vec<String> = files
         .iter()
         .map(|file| format!("<a href=\"{file}\">{file}</a>", file = html(file)))
@@ -27,7 +17,7 @@ pub(crate) fn page(heading: &Heading<'_>, body: &str, files: &[String], notes: &
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'\">\n\
          <title>{title} · rapid</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<main>\n\
-         <p class=\"kicker\">{kicker}</p>\n<h1>{text}</h1>\n{body}\
+         <p class=\"kicker\">{kind}</p>\n<h1>{title}</h1>\n{body}\
          <footer><p>The numbers of this page: {}. {notes} Made by rapid {}.</p></footer>\n\
          </main>\n</body>\n</html>\n",
         links.join(", "),

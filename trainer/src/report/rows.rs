@@ -4,7 +4,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::Interval;
 
-use super::axis::{Axis, ValueFormat, format_tick, format_value};
+use super::axis::{Axis, ValueFormat, format_tick};
 use super::escape::html;
 use super::figure::{Figure, WIDTH, class_of, line, text};
 use crate::statistics::Contrast;
@@ -40,8 +40,6 @@ pub(crate) struct Row {
     pub(crate) label: String,
     /// What stands at the end of its line.
     pub(crate) total: String,
-    /// Its numbers in words.
-    pub(crate) tooltip: String,
     pub(crate) marks: Vec<Mark>,
 }
 
@@ -60,11 +58,6 @@ pub(crate) enum Form {
 }
 
 impl Rows {
-    /// Whether there is nothing to draw.
-    pub(crate) fn is_empty(&self) -> bool {
-        self.rows.is_empty()
-    }
-
     /// Differences of Pass@1, each with its label: the estimate on its bootstrap interval, below it the interval over seeds, and below that each seed. Differences within
     /// ± `margin` count as none; `None` where that is not tested.
     pub(crate) fn forest<'a>(
@@ -80,7 +73,6 @@ impl Rows {
                 .into_iter()
                 .filter_map(|(track, interval)| Some(Mark(track, track, Form::Line(interval?))));
             Row {
-                tooltip: in_words(&label, difference),
                 label,
                 total: String::new(),
                 marks: lines
@@ -106,17 +98,16 @@ impl Rows {
         }
     }
 
-    /// The chart.
-    pub(crate) fn figure(&self) -> Figure {
-        let heights = self.rows.iter().map(Row::height);
-        let height = heights.sum::<f64>() + BOTTOM;
-        Figure {
+    /// The chart; `None` without rows.
+    pub(crate) fn figure(&self) -> Option<Figure> {
+        let bottom: f64 = self.rows.iter().map(Row::height).sum();
+        (bottom > 0.0).then(|| Figure {
             title: self.title.clone(),
             note: self.note.clone(),
-            drawing: self.drawing(height - BOTTOM),
-            height,
+            drawing: self.drawing(bottom),
+            height: bottom + BOTTOM,
             names: self.names.clone(),
-        }
+        })
     }
 
     fn drawing(&self, bottom: f64) -> String {
@@ -139,7 +130,6 @@ impl Rows {
         }
         let mut top = 0.0;
         for row in &self.rows {
-            let _ = write!(out, "<g><title>{}</title>", html(&row.tooltip));
             text(&mut out, "start", 0.0, top + 18.0, &row.label);
             text(&mut out, "end", WIDTH, top + 18.0, &row.total);
             for Mark(series, track, form) in &row.marks {
@@ -147,7 +137,6 @@ impl Rows {
                 form.draw(&mut out, top + LABEL + TRACK * (*track as f64 + 0.5), &x_at);
                 out.push_str("</g>");
             }
-            out.push_str("</g>");
             top += row.height();
         }
         out
@@ -198,83 +187,46 @@ fn rectangle(out: &mut String, class: &str, x: (f64, f64), y: (f64, f64), toolti
     );
 }
 
-/// The numbers of a difference, for its tooltip.
-fn in_words(label: &str, difference: &Contrast) -> String {
-    let points = |value: f64| format_value(value, ValueFormat::Points);
-    let intervals = [
-        (difference.resampled, "by the bootstrap"),
-        (difference.over_seeds, "over seeds"),
-    ];
-    let intervals = intervals.into_iter().filter_map(|(interval, by)| {
-        let Interval { low, high } = interval?;
-        Some(format!("{} to {} {by}", points(low), points(high)))
-    });
-    let intervals = intervals.collect::<Vec<_>>().join(", ");
-    let estimate = points(difference.estimate);
-    if intervals.is_empty() {
-        format!("{label}: {estimate} points")
-    } else {
-        format!("{label}: {estimate} points; 95%: {intervals}")
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn drawn(margin: Option<f64>, label: &str, row: &Contrast) -> String {
-        let rows = [(label.to_owned(), row)];
-        let forest = Rows::forest("t".into(), "n", margin, rows);
-        forest.figure().render()
-    }
-
-    /// The number after each occurrence of these words.
-    fn after(svg: &str, words: &str) -> Vec<f64> {
-        let numbers = svg.split(words).skip(1);
-        numbers
-            .map(|rest| rest.split('"').next().unwrap().parse().unwrap())
-            .collect()
-    }
-
     #[test]
     fn every_mark_stands_where_the_axis_has_its_value_and_what_is_not_known_is_not_drawn() {
+        let interval = |low, high| Some(Interval { low, high });
+        let drawn = |label: &str, margin, row: &Contrast| {
+            let rows = [(label.to_owned(), row)];
+            let forest = Rows::forest("t".into(), "n", margin, rows);
+            forest.figure().unwrap().render()
+        };
         let mut row = Contrast {
             estimate: 0.05,
-            resampled: Some(Interval {
-                low: -0.10,
-                high: 0.20,
-            }),
-            over_seeds: Some(Interval {
-                low: -0.05,
-                high: 0.10,
-            }),
+            resampled: interval(-0.10, 0.20),
+            over_seeds: interval(-0.05, 0.10),
             by_seed: vec![0.0, 0.10],
+            p: 0.5,
         };
-        let svg = drawn(Some(0.02), "a <b>", &row);
-        // The axis goes from −10 to 20 points.
-        let width = WIDTH - 2.0 * SIDE;
-        let at = |points: f64| SIDE + width * (points + 10.0) / 30.0;
-        for (words, expected) in [
-            ("<circle class=\"dot\" cx=\"", &[at(5.0)][..]),
-            ("<line class=\"range\" x1=\"", &[at(-10.0), at(-5.0)]),
-            ("<circle class=\"seed\" cx=\"", &[at(0.0), at(10.0)]),
-            ("<rect class=\"band\" x=\"", &[at(-2.0)]),
-            ("<line class=\"axis\" x1=\"", &[at(0.0)]),
+        let svg = drawn("a <b>", Some(0.02), &row);
+        for (element, points) in [
+            ("circle class=\"dot\" cx", 5.0),
+            ("line class=\"range\" x1", -10.0),
+            ("line class=\"range\" x1", -5.0),
+            ("circle class=\"seed\" cx", 0.0),
+            ("circle class=\"seed\" cx", 10.0),
+            ("rect class=\"band\" x", -2.0),
+            ("line class=\"axis\" x1", 0.0),
         ] {
-            let found = after(&svg, words);
-            assert_eq!(found.len(), expected.len(), "{words}");
-            let mut pairs = found.iter().zip(expected);
-            assert!(
-                pairs.all(|(found, expected)| (found - expected).abs() < 0.06),
-                "{words}: {found:?} {expected:?}"
-            );
+            // The axis goes from −10 to 20 points.
+            let x = SIDE + (WIDTH - 2.0 * SIDE) * (points + 10.0) / 30.0;
+            let words = format!("<{element}=\"{x:.1}\"");
+            assert!(svg.contains(&words), "{words}: {svg}");
         }
         assert!(svg.contains(">a &lt;b&gt;</text>") && !svg.contains("a <b>"));
         (row.resampled, row.over_seeds) = (None, None);
         (row.estimate, row.by_seed) = (0.0, vec![0.0]);
-        let svg = drawn(None, "a", &row);
-        assert!(svg.contains("<title>a: 0.00 points</title>"), "{svg}");
-        assert!(!svg.contains("class=\"range\"") && !svg.contains("class=\"band\""));
-        assert!(!svg.contains("NaN") && !svg.contains("inf"), "{svg}");
+        let svg = drawn("a", None, &row);
+        for absent in ["class=\"range\"", "class=\"band\"", "NaN", "inf"] {
+            assert!(!svg.contains(absent), "{absent}: {svg}");
+        }
     }
 }

@@ -2,15 +2,15 @@
 
 use std::fmt::Write as _;
 
-use datasets::passk::{self, Estimate};
+use datasets::passk;
 
-use super::before_after::{paired, some_of};
-use super::escape::{csv, html};
+use super::before_after::{Row, rows, some_of};
+use super::escape::html;
 use super::outcome::count;
 use super::run_data::RunData;
 use super::run_labels::letter;
 use super::settings;
-use super::table::{Cell, Column, Form, POINTS, Table};
+use super::table::{ALL_DIGITS, Cell, Columns, Form, POINTS, Table};
 use crate::record::EvalRecord;
 
 /// The comparison of the first run with another.
@@ -19,8 +19,8 @@ struct RunDifference<'a> {
     other: usize,
     /// The last evaluations of both.
     evaluations: [&'a EvalRecord; 2],
-    /// For each k for which both were evaluated: Pass@k of the first and of the other, over the tasks of which both have k judged samples, and first − other, paired by task.
-    rows: Vec<(usize, [Estimate; 3])>,
+    /// For each k for which both were evaluated, from the other run to the first.
+    rows: Vec<Row>,
     /// Keys that differ and change the evaluation.
     evaluation_differences: Vec<String>,
 }
@@ -47,15 +47,12 @@ impl<'a> RunDifference<'a> {
             let why = "their tasks have the same ids but not the same questions and answers, so their figures cannot be compared";
             return Err(why.to_owned());
         }
-        let row = |k: &usize| {
-            let [second, first, difference] = paired(&b.tasks, &a.tasks, *k)?;
-            Some((*k, [first, second, difference]))
-        };
         let ks = a.pass_at.keys().filter(|k| b.pass_at.contains_key(k));
+        let ks: Vec<usize> = ks.copied().collect();
         Ok(Self {
             other,
             evaluations: [a, b],
-            rows: ks.filter_map(row).collect(),
+            rows: rows(&ks, "", &b.tasks, &a.tasks),
             evaluation_differences: settings::evaluation_differences(&runs[0], &runs[other]),
         })
     }
@@ -78,30 +75,16 @@ impl<'a> RunDifference<'a> {
         format!("{}: {after}, on the same {tasks}.", self.names())
     }
 
-    fn cells(&self) -> impl Iterator<Item = Vec<Cell>> {
-        self.rows.iter().map(|(k, [first, second, difference])| {
-            let tasks = some_of(difference, self.evaluations[0].tasks.len());
-            vec![
-                Cell::Text(self.names()),
-                Cell::Text(format!("Pass@{k}")),
-                tasks.map_or(Cell::None, Cell::Text),
-                Cell::Number(POINTS * first.mean),
-                Cell::Number(POINTS * second.mean),
-                Cell::estimate(difference),
-            ]
-        })
-    }
-
     fn verdict(&self) -> Option<String> {
-        let (k, [_, _, difference]) = self.rows.first()?;
+        let Row { label, gain, .. } = self.rows.first()?;
         let (a, b) = (letter(0), letter(self.other));
-        let Some(interval) = difference.interval else {
-            let none = passk::no_interval(difference.tasks);
+        let Some(interval) = gain.interval else {
+            let none = passk::no_interval(gain.tasks);
             return Some(format!("{a} and {b}: {none}, so nothing is concluded."));
         };
         let higher = |name: &str, side: &str| {
             format!(
-                "{name} has the higher Pass@{k} of {a} and {b}: the whole interval lies {side} zero."
+                "{name} has the higher {label} of {a} and {b}: the whole interval lies {side} zero."
             )
         };
         Some(if interval.is_above_zero() {
@@ -110,7 +93,7 @@ impl<'a> RunDifference<'a> {
             higher(&b, "below")
         } else {
             format!(
-                "It is undetermined which of {a} and {b} has the higher Pass@{k}: the interval contains zero."
+                "It is undetermined which of {a} and {b} has the higher {label}: the interval contains zero."
             )
         })
     }
@@ -123,28 +106,26 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     }
     let pairs = (1..runs.len()).map(|other| RunDifference::of(runs, other));
     let pairs: Vec<Result<RunDifference<'_>, String>> = pairs.collect();
-    let compared = || pairs.iter().flatten();
-    let column = |(heading, form)| Column::new(heading, "", form);
-    let table = Table {
-        name: "differences",
-        title: "One run against another".into(),
-        note: "The last evaluation of the first run minus that of each other run, paired by task. \
-               The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.".into(),
-        columns: [
-            ("runs", Form::Text),
-            ("measure", Form::Text),
-            ("only of", Form::Text),
-            ("first, %", Form::Number(1)),
-            ("second, %", Form::Number(1)),
-            ("difference, points", Form::Interval(1)),
-        ]
-        .map(column)
-        .into(),
-        rows: compared().flat_map(RunDifference::cells).collect(),
-    };
+    let rows = rows_of(pairs.iter().flatten());
+    let mut columns = Columns::of(&rows);
+    columns.text("runs", "", |(pair, _)| pair.names());
+    columns.text("measure", "", |(_, row)| row.label.clone());
+    columns.add("only of", "", Form::Text, |(pair, row)| {
+        Cell::some_text(some_of(&row.gain, pair.evaluations[0].tasks.len()))
+    });
+    columns.number("first, %", "", 1, |(_, row)| Some(POINTS * row.after.mean));
+    columns.number("second, %", "", 1, |(_, row)| {
+        Some(POINTS * row.before.mean)
+    });
+    columns.add("difference, points", "", Form::Interval(1), |(_, row)| {
+        Cell::estimate(&row.gain)
+    });
+    let note = "The last evaluation of the first run minus that of each other run, paired by task. \
+                The interval shows how the difference may change with other tasks of the same kind, but not with another seed of training.";
+    let table = columns.table("differences", "One run against another", note);
     table.render(out);
     out.push_str("<ul class=\"notes\">");
-    for difference in compared() {
+    for difference in pairs.iter().flatten() {
         let sentences = [Some(difference.about()), difference.verdict()];
         let sentences: Vec<String> = sentences.into_iter().flatten().collect();
         let _ = write!(out, "<li>{}</li>", html(&sentences.join(" ")));
@@ -164,26 +145,31 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     out.push_str("</ul>\n");
 }
 
-/// The differences as CSV, with fractions instead of percentages.
-pub(super) fn csv_table(runs: &[RunData]) -> String {
-    let mut out =
-        String::from("first,second,measure,tasks,first_value,second_value,difference,low,high\n");
-    let text = |end: Option<f64>| end.map_or_else(String::new, |end| end.to_string());
-    for pair in (1..runs.len()).filter_map(|other| RunDifference::of(runs, other).ok()) {
-        let names = [0, pair.other].map(|index| csv(&runs[index].name));
-        for (k, [first, second, difference]) in &pair.rows {
-            let _ = writeln!(
-                out,
-                "{},Pass@{k},{},{},{},{},{},{}",
-                names.join(","),
-                difference.tasks,
-                first.mean,
-                second.mean,
-                difference.mean,
-                text(difference.interval.map(|interval| interval.low)),
-                text(difference.interval.map(|interval| interval.high))
-            );
-        }
-    }
-    out
+/// The rows of the differences, with what they are rows of.
+fn rows_of<'p>(
+    pairs: impl Iterator<Item = &'p RunDifference<'p>>,
+) -> Vec<(&'p RunDifference<'p>, &'p Row)> {
+    let of = |pair: &'p RunDifference<'p>| pair.rows.iter().map(move |row| (pair, row));
+    pairs.flat_map(of).collect()
+}
+
+/// The differences as a CSV file, with fractions instead of percentages.
+pub(super) fn csv_table(runs: &[RunData]) -> Table {
+    let pairs = (1..runs.len()).filter_map(|other| RunDifference::of(runs, other).ok());
+    let pairs: Vec<RunDifference<'_>> = pairs.collect();
+    let rows = rows_of(pairs.iter());
+    let mut columns = Columns::of(&rows);
+    columns.text("", "first", |_| runs[0].name.clone());
+    columns.text("", "second", |(pair, _)| runs[pair.other].name.clone());
+    columns.text("", "measure", |(_, row)| row.label.clone());
+    let mut number = |name, of: fn(&Row) -> Option<f64>| {
+        columns.number("", name, ALL_DIGITS, |(_, row)| of(row));
+    };
+    number("tasks", |row| Some(row.gain.tasks as f64));
+    number("first_value", |row| Some(row.after.mean));
+    number("second_value", |row| Some(row.before.mean));
+    number("difference", |row| Some(row.gain.mean));
+    number("low", |row| Some(row.gain.interval?.low));
+    number("high", |row| Some(row.gain.interval?.high));
+    columns.table("report-differences", "", "")
 }

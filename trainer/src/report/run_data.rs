@@ -9,14 +9,14 @@ use serde::de::DeserializeOwned;
 
 use crate::config::Config;
 use crate::eval::Record;
-use crate::record::AlarmRecord;
 use crate::record::{
-    ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings, TokenWeights,
+    AlarmRecord, ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings,
+    TokenWeights,
 };
 use crate::run::Provenance;
 
 /// The data of one run.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct RunData {
     /// The folder's name; beside a run of the same name, with as many parent folders as distinguish the two.
     pub name: String,
@@ -58,10 +58,8 @@ pub struct RunData {
 
 fn without_token(config_text: String) -> String {
     let mut settings: toml::Table = toml::from_str(&config_text).unwrap_or_default();
-    let url = settings
-        .get_mut("verifier")
-        .and_then(|verifier| verifier.get_mut("url"));
-    if let Some(toml::Value::String(url)) = url {
+    let verifier = settings.get_mut("verifier");
+    if let Some(toml::Value::String(url)) = verifier.and_then(|it| it.get_mut("url")) {
         let shown = verifier_api::without_secrets(url);
         if shown != *url {
             *url = shown;
@@ -100,14 +98,10 @@ impl RunData {
                 [first, .., last] => [lines(first)?, lines(last)?],
             })
         };
-        let ([before, after], [first, last]) = (ends("eval-")?, ends("phase-")?);
-        Ok(Self {
-            before,
-            after,
-            first,
-            last,
-            ..Self::read_without_samples(folder)?
-        })
+        let mut run = Self::read_without_samples(folder)?;
+        [run.before, run.after] = ends("eval-")?;
+        [run.first, run.last] = ends("phase-")?;
+        Ok(run)
     }
 
     /// Reads a run folder, but not its samples, which are most of it.
@@ -143,10 +137,7 @@ impl RunData {
             evals: lines(&folder.join("eval.jsonl"))?,
             extensions: lines(&folder.join("extended.jsonl"))?,
             alarms: lines(&folder.join("alarms.jsonl"))?,
-            before: Vec::new(),
-            after: Vec::new(),
-            first: Vec::new(),
-            last: Vec::new(),
+            ..Self::default()
         })
     }
 

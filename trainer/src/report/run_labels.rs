@@ -22,28 +22,10 @@ pub(super) fn mark(index: usize) -> String {
 
 /// The title of each run in a legend: its name, after its letter if there are several runs.
 pub(super) fn titles(runs: &[RunData]) -> Vec<String> {
-    let several = runs.len() > 1;
-    runs.iter()
-        .enumerate()
-        .map(|(index, run)| {
-            if several {
-                format!("{} · {}", letter(index), run.name)
-            } else {
-                run.name.clone()
-            }
-        })
-        .collect()
-}
-
-#[cfg(test)]
-mod tests {
-    use super::letter;
-
-    #[test]
-    fn numbers_follow_the_letters() {
-        assert_eq!(
-            [0, 1, 25, 26, 300].map(letter),
-            ["A", "B", "Z", "27", "301"]
-        );
+    if let [run] = runs {
+        return vec![run.name.clone()];
     }
+    let runs = runs.iter().enumerate();
+    runs.map(|(index, run)| format!("{} · {}", letter(index), run.name))
+        .collect()
 }

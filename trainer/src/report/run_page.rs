@@ -4,17 +4,14 @@ use std::fmt::Write as _;
 
 use datasets::passk::{MIN_TASKS, RESAMPLES};
 
-use super::chart::Chart;
 use super::escape::html;
-use super::figure::Figure;
-use super::page::{Heading, page};
+use super::page::page;
 use super::run_data::RunData;
 use super::run_labels::{mark, titles};
 use super::{alarms, curves, heading, outcome, run_comparison, samples, time_chart};
 
 /// The page of one run, or of several side by side. `files` are the names of the CSV files beside it.
 pub(super) fn render(runs: &[RunData], files: &[String]) -> String {
-    let names: Vec<&str> = runs.iter().map(|run| run.name.as_str()).collect();
     let mut body = String::new();
     heading::facts(&mut body, runs);
     outcome::section(&mut body, runs);
@@ -28,17 +25,15 @@ pub(super) fn render(runs: &[RunData], files: &[String]) -> String {
         samples::section(&mut body, run, &run_name(runs, index));
     }
     configuration(&mut body, runs);
-    let several = format!("{} runs side by side", runs.len());
-    let heading = Heading {
-        title: &names.join(", "),
-        kicker: ["Training runs", "Training run"][usize::from(runs.len() == 1)],
-        text: if runs.len() == 1 { names[0] } else { &several },
+    let (kind, title) = match runs {
+        [run] => ("Training run", run.name.clone()),
+        _ => ("Training runs", format!("{} runs side by side", runs.len())),
     };
     let notes = format!(
         "Intervals are 95% percentile bootstrap intervals over tasks ({RESAMPLES} resamples), and wider where these reach 0% or 100% or all tasks agree; with fewer than {MIN_TASKS} tasks there is no interval. Differences are paired by task. \
          Each figure is rounded separately, so the last digit of a difference may not match the two figures beside it."
     );
-    page(&heading, &body, files, &notes)
+    page(kind, &title, &body, files, &notes)
 }
 
 /// The end of a section's heading as HTML: the run's letter and name if there are several runs, else nothing.
@@ -52,14 +47,12 @@ fn run_name(runs: &[RunData], index: usize) -> String {
 
 fn charts(out: &mut String, runs: &[RunData]) {
     let titles = titles(runs);
-    let charts = curves::charts(&titles, runs);
-    if charts.is_empty() {
+    let mut figures = curves::charts(&titles, runs);
+    if figures.is_empty() {
         return;
     }
+    figures.extend(time_chart::of_runs(&titles, runs).figure());
     out.push_str("<h2>Training, update by update</h2><p>The horizontal axis counts optimiser updates.</p>\n<div class=\"charts\">\n");
-    let mut figures: Vec<Figure> = charts.iter().map(Chart::figure).collect();
-    let times = time_chart::of_runs(&titles, runs);
-    figures.extend((!times.is_empty()).then(|| times.figure()));
     figures.iter().for_each(|it| out.push_str(&it.render()));
     out.push_str("</div>\n");
 }

@@ -22,29 +22,27 @@ pub(crate) struct Table {
     /// The name of its file, without the ending.
     pub(crate) name: &'static str,
     /// The heading.
-    pub(crate) title: String,
+    title: String,
     /// What the columns are.
-    pub(crate) note: String,
-    /// Its columns.
-    pub(crate) columns: Vec<Column>,
-    /// Its rows, with a cell for each column.
-    pub(crate) rows: Vec<Vec<Cell>>,
+    note: String,
+    /// Its columns, the first of which has the names of the rows.
+    columns: Vec<Column>,
 }
 
-/// A column.
+/// A column, with a cell for each row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Column {
     /// The heading on the page.
-    pub(crate) heading: String,
+    heading: String,
     /// The name in the CSV file; columns with several numbers append to it.
-    pub(crate) name: String,
-    /// The form of its cells.
-    pub(crate) form: Form,
+    name: String,
+    form: Form,
     /// Whether its numbers are the paper's.
-    pub(crate) is_paper: bool,
+    is_paper: bool,
+    cells: Vec<Cell>,
 }
 
-/// The form of a column's cells. Numbers have this many decimals.
+/// The form of a column's cells. Numbers have this many decimals, or all of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     /// Words.
@@ -59,38 +57,103 @@ pub(crate) enum Form {
     Interval(usize),
 }
 
+/// Decimals of a number that has all of its digits.
+pub(crate) const ALL_DIGITS: usize = usize::MAX;
+
 /// What is in a cell.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Cell {
-    /// Nothing is known.
-    None,
     Text(String),
-    Number(f64),
-    Spread(f64, Option<f64>),
-    Interval(f64, Option<Interval>),
+    /// The numbers of the column's form, as far as they are known.
+    Numbers([Option<f64>; 3]),
+}
+
+/// The columns of a table whose rows are about an `R` each.
+pub(crate) struct Columns<'r, R> {
+    rows: &'r [R],
+    columns: Vec<Column>,
+}
+
+impl<'r, R> Columns<'r, R> {
+    pub(crate) fn of(rows: &'r [R]) -> Self {
+        let columns = Vec::new();
+        Self { rows, columns }
+    }
+
+    /// Adds a column with the cell of each row.
+    pub(crate) fn add(
+        &mut self,
+        heading: &str,
+        name: &str,
+        form: Form,
+        cell: impl Fn(&R) -> Cell,
+    ) -> &mut Column {
+        self.columns.push(Column {
+            heading: heading.to_owned(),
+            name: name.to_owned(),
+            form,
+            is_paper: false,
+            cells: self.rows.iter().map(cell).collect(),
+        });
+        self.columns.last_mut().expect("a column was added")
+    }
+
+    /// Adds a column of words.
+    pub(crate) fn text(&mut self, heading: &str, name: &str, text: impl Fn(&R) -> String) {
+        self.add(heading, name, Form::Text, |row| Cell::Text(text(row)));
+    }
+
+    /// Adds a column of counts.
+    pub(crate) fn count(&mut self, heading: &str, name: &str, count: impl Fn(&R) -> usize) {
+        let cell = |row: &R| Cell::number(Some(count(row) as f64));
+        self.add(heading, name, Form::Number(0), cell);
+    }
+
+    /// Adds a column of numbers with this many decimals.
+    pub(crate) fn number(
+        &mut self,
+        heading: &str,
+        name: &str,
+        decimals: usize,
+        number: impl Fn(&R) -> Option<f64>,
+    ) -> &mut Column {
+        let cell = |row: &R| Cell::number(number(row));
+        self.add(heading, name, Form::Number(decimals), cell)
+    }
+
+    /// Adds a column of the spreads of values over runs.
+    pub(crate) fn spread(
+        &mut self,
+        heading: &str,
+        name: &str,
+        decimals: usize,
+        values: impl Fn(&R) -> Vec<f64>,
+    ) {
+        let cell = |row: &R| Cell::spread(&values(row), 1.0);
+        self.add(heading, name, Form::Spread(decimals), cell);
+    }
+
+    /// The table with these columns.
+    pub(crate) fn table(
+        self,
+        name: &'static str,
+        title: impl Into<String>,
+        note: impl Into<String>,
+    ) -> Table {
+        Table {
+            name,
+            title: title.into(),
+            note: note.into(),
+            columns: self.columns,
+        }
+    }
 }
 
 impl Column {
-    pub(crate) fn new(heading: impl Into<String>, name: impl Into<String>, form: Form) -> Self {
-        Self {
-            heading: heading.into(),
-            name: name.into(),
-            form,
-            is_paper: false,
-        }
-    }
-
-    /// A column of the paper's numbers.
-    pub(crate) fn paper(heading: impl Into<String>, name: &str, form: Form) -> Self {
-        Self {
-            is_paper: true,
-            ..Self::new(heading, format!("paper_{name}"), form)
-        }
-    }
-
-    fn csv_names(&self) -> impl Iterator<Item = String> {
-        let endings = self.form.endings().iter();
-        endings.map(|ending| format!("{}{ending}", self.name))
+    /// Makes it one of the paper's numbers.
+    pub(crate) fn of_paper(&mut self) {
+        self.is_paper = true;
+        self.name = format!("paper_{}", self.name);
     }
 }
 
@@ -107,6 +170,7 @@ impl Form {
     fn print(self, value: f64) -> String {
         match self {
             Form::P if value > 0.0 && value < 0.00005 => format!("{value:.0e}"),
+            Form::Number(ALL_DIGITS) | Form::Interval(ALL_DIGITS) => value.to_string(),
             Form::Text => rounded(value, 0),
             Form::P => rounded(value, 4),
             Form::Number(decimals) | Form::Spread(decimals) | Form::Interval(decimals) => {
@@ -117,67 +181,72 @@ impl Form {
 }
 
 impl Cell {
-    /// The spread of values over runs, each times `unit`.
-    pub(crate) fn spread(values: &[f64], unit: f64) -> Self {
-        Spread::of(values).map_or(Self::None, |spread| {
-            Self::Spread(unit * spread.mean, spread.sd.map(|sd| unit * sd))
-        })
-    }
+    /// Nothing is known.
+    pub(crate) const NONE: Self = Self::Numbers([None; 3]);
 
     pub(crate) fn text(text: impl Into<String>) -> Self {
         Self::Text(text.into())
     }
 
-    /// A share or a difference of shares in per cent, with its interval.
-    pub(crate) fn estimate(estimate: &Estimate) -> Self {
-        let interval = estimate.interval.map(|interval| Interval {
-            low: POINTS * interval.low,
-            high: POINTS * interval.high,
-        });
-        Self::Interval(POINTS * estimate.mean, interval)
+    /// A text, if there is one.
+    pub(crate) fn some_text(text: Option<impl Into<String>>) -> Self {
+        text.map_or(Self::NONE, Self::text)
     }
 
-    /// A number, or nothing.
+    /// A number, if it is known.
     pub(crate) fn number(value: Option<f64>) -> Self {
-        value.map_or(Self::None, Self::Number)
+        Self::Numbers([value, None, None])
+    }
+
+    /// The spread of values over runs, each times `unit`.
+    pub(crate) fn spread(values: &[f64], unit: f64) -> Self {
+        Spread::of(values).map_or(Self::NONE, |spread| {
+            let sd = spread.sd.map(|sd| unit * sd);
+            Self::Numbers([Some(unit * spread.mean), sd, None])
+        })
+    }
+
+    /// An estimate and its interval, each times `unit`.
+    pub(crate) fn interval(estimate: f64, interval: Option<Interval>, unit: f64) -> Self {
+        let ends = interval.map(|interval| [unit * interval.low, unit * interval.high]);
+        Self::Numbers([
+            Some(unit * estimate),
+            ends.map(|it| it[0]),
+            ends.map(|it| it[1]),
+        ])
+    }
+
+    /// A share or a difference of shares in per cent, with its interval.
+    pub(crate) fn estimate(estimate: &Estimate) -> Self {
+        Self::interval(estimate.mean, estimate.interval, POINTS)
     }
 
     /// The numbers as they are printed, for each column of the CSV file; empty where nothing is known.
     fn printed(&self, form: Form) -> Vec<String> {
         let numbers = match self {
             Self::Text(text) => return vec![text.clone()],
-            Self::None => [None; 3],
-            Self::Number(value) => [Some(*value), None, None],
-            Self::Spread(mean, sd) => [Some(*mean), *sd, None],
-            Self::Interval(estimate, interval) => [
-                Some(*estimate),
-                interval.map(|interval| interval.low),
-                interval.map(|interval| interval.high),
-            ],
+            Self::Numbers(numbers) => numbers.iter().take(form.endings().len()),
         };
-        let numbers = numbers.iter().take(form.endings().len());
         numbers
             .map(|value| value.map_or_else(String::new, |value| form.print(value)))
             .collect()
     }
 
     fn html(&self, form: Form) -> String {
-        let printed = self.printed(form);
-        let typeset = |text: &String| text.replace('-', "\u{2212}");
-        match (self, &printed[..]) {
-            (Self::None, _) => "<span class=\"none\">–</span>".to_owned(),
-            (Self::Spread(..), [mean, sd]) if !sd.is_empty() => {
-                format!("{}<small>± {}</small>", typeset(mean), typeset(sd))
+        if let Self::Text(text) = self {
+            return html(text);
+        }
+        let mut printed = self.printed(form);
+        for number in &mut printed {
+            *number = number.replace('-', "\u{2212}");
+        }
+        match &printed[..] {
+            [none, ..] if none.is_empty() => "<span class=\"none\">–</span>".to_owned(),
+            [mean, sd] if !sd.is_empty() => format!("{mean}<small>± {sd}</small>"),
+            [estimate, low, high] if !low.is_empty() => {
+                format!("{estimate}<small class=\"ends\">{low} to {high}</small>")
             }
-            (Self::Interval(..), [estimate, low, high]) if !low.is_empty() => format!(
-                "{}<small class=\"ends\">{} to {}</small>",
-                typeset(estimate),
-                typeset(low),
-                typeset(high)
-            ),
-            (Self::Text(text), _) => html(text),
-            (_, [value, ..]) => typeset(value),
-            (_, []) => String::new(),
+            _ => printed.swap_remove(0),
         }
     }
 }
@@ -188,14 +257,26 @@ impl Table {
         format!("{}.csv", self.name)
     }
 
+    /// Number of rows.
+    pub(crate) fn rows(&self) -> usize {
+        self.columns.first().map_or(0, |column| column.cells.len())
+    }
+
     /// The table as CSV.
     pub(crate) fn csv(&self) -> String {
-        let names: Vec<String> = self.columns.iter().flat_map(Column::csv_names).collect();
-        let mut out = names.join(",") + "\n";
-        for row in &self.rows {
-            let cells = self.columns.iter().zip(row);
-            let fields = cells.flat_map(|(column, cell)| cell.printed(column.form));
-            let fields: Vec<String> = fields.map(|field| csv(&field).into_owned()).collect();
+        let names = self.columns.iter().flat_map(|column| {
+            let endings = column.form.endings().iter();
+            endings.map(|ending| format!("{}{ending}", column.name))
+        });
+        let mut lines = vec![names.collect::<Vec<String>>()];
+        for row in 0..self.rows() {
+            let columns = self.columns.iter();
+            let fields = columns.flat_map(|column| column.cells[row].printed(column.form));
+            lines.push(fields.collect());
+        }
+        let mut out = String::new();
+        for line in lines {
+            let fields: Vec<_> = line.iter().map(|field| csv(field)).collect();
             out.push_str(&(fields.join(",") + "\n"));
         }
         out
@@ -205,44 +286,30 @@ impl Table {
     pub(crate) fn render(&self, out: &mut String) {
         let (title, note) = (html(&self.title), html(&self.note));
         let _ = writeln!(out, "<h2>{title}</h2><p>{note}</p>");
-        if self.rows.is_empty() {
+        let is_known = |column: &&Column| column.cells.iter().any(|cell| *cell != Cell::NONE);
+        let shown: Vec<&Column> = self.columns.iter().filter(is_known).collect();
+        if shown.is_empty() {
             return;
         }
-        let is_known = |number: &usize| self.rows.iter().any(|row| row[*number] != Cell::None);
-        let shown: Vec<usize> = (0..self.columns.len()).filter(is_known).collect();
-        let is_paper = |place: usize| self.columns[shown[place]].is_paper;
-        let class = |place: usize| {
-            let form = self.columns[shown[place]].form;
-            let class = ["num", "words"][usize::from(form == Form::Text)];
-            let first = place == 0 || !is_paper(place - 1);
-            match (is_paper(place), first) {
-                (false, _) => class.to_owned(),
-                (true, false) => format!("{class} paper"),
-                (true, true) => format!("{class} paper first"),
-            }
+        let class = |column: &Column| {
+            let form = ["num", "words"][usize::from(column.form == Form::Text)];
+            let of_paper = ["", " paper"][usize::from(column.is_paper)];
+            format!("{form}{of_paper}")
         };
         out.push_str("<div class=\"scroll\"><table><thead><tr>");
-        for (place, number) in shown.iter().enumerate() {
-            let heading = html(&self.columns[*number].heading);
-            let badge = if is_paper(place) {
-                "<small>paper</small>"
-            } else {
-                ""
-            };
-            // The first column has the names of the rows.
-            let _ = match place {
-                0 => write!(out, "<th>{heading}{badge}</th>"),
-                _ => write!(out, "<th class=\"{}\">{heading}{badge}</th>", class(place)),
-            };
+        for column in &shown {
+            let badge = ["", "<small>paper</small>"][usize::from(column.is_paper)];
+            let (class, heading) = (class(column), html(&column.heading));
+            let _ = write!(out, "<th class=\"{class}\">{heading}{badge}</th>");
         }
         out.push_str("</tr></thead><tbody>");
-        for row in &self.rows {
+        for row in 0..self.rows() {
             out.push_str("<tr>");
-            for (place, number) in shown.iter().enumerate() {
-                let text = row[*number].html(self.columns[*number].form);
-                let _ = match place {
+            for (number, column) in shown.iter().enumerate() {
+                let text = column.cells[row].html(column.form);
+                let _ = match number {
                     0 => write!(out, "<th scope=\"row\">{text}</th>"),
-                    _ => write!(out, "<td class=\"{}\">{text}</td>", class(place)),
+                    _ => write!(out, "<td class=\"{}\">{text}</td>", class(column)),
                 };
             }
             out.push_str("</tr>");
@@ -255,41 +322,29 @@ impl Table {
 mod tests {
     use super::*;
 
+    type Row = (&'static str, &'static [f64], Option<Interval>, Option<f64>);
+
     fn table() -> Table {
-        Table {
-            name: "t",
-            title: "T".into(),
-            note: "a < b".into(),
-            columns: vec![
-                Column::new("arm", "arm", Form::Text),
-                Column::new("Pass@1", "pass_at_1", Form::Spread(1)),
-                Column::new("difference", "difference", Form::Interval(2)),
-                Column::paper("time", "minutes", Form::Number(1)),
-                Column::new("never", "never", Form::Number(1)),
-            ],
-            rows: vec![
-                vec![
-                    Cell::text("a, \"b\""),
-                    Cell::spread(&[0.25, 0.35], 100.0),
-                    Cell::Interval(
-                        -0.004,
-                        Some(Interval {
-                            low: -1.0,
-                            high: 0.5,
-                        }),
-                    ),
-                    Cell::Number(19.2),
-                    Cell::None,
-                ],
-                vec![
-                    Cell::text("c"),
-                    Cell::spread(&[0.25], 100.0),
-                    Cell::None,
-                    Cell::None,
-                    Cell::None,
-                ],
-            ],
-        }
+        let interval = Interval {
+            low: -1.0,
+            high: 0.5,
+        };
+        let rows: [Row; 2] = [
+            ("a, \"b\"", &[0.25, 0.35][..], Some(interval), Some(19.2)),
+            ("c", &[0.25], None, None),
+        ];
+        let mut columns = Columns::of(&rows);
+        columns.text("arm", "arm", |row| row.0.to_owned());
+        columns.add("Pass@1", "pass", Form::Spread(1), |row| {
+            Cell::spread(row.1, 100.0)
+        });
+        columns.add("difference", "difference", Form::Interval(2), |row| {
+            row.2
+                .map_or(Cell::NONE, |it| Cell::interval(-0.004, Some(it), 1.0))
+        });
+        columns.number("time", "time", 1, |row| row.3).of_paper();
+        columns.number("never", "never", 1, |_| None);
+        columns.table("t", "T", "a < b")
     }
 
     #[test]
@@ -304,7 +359,7 @@ mod tests {
     fn the_csv_file_has_a_column_for_each_number_and_the_page_the_same_digits() {
         assert_eq!(
             table().csv(),
-            "arm,pass_at_1,pass_at_1_sd,difference,difference_low,difference_high,paper_minutes,never\n\
+            "arm,pass,pass_sd,difference,difference_low,difference_high,paper_time,never\n\
              \"a, \"\"b\"\"\",30.0,7.1,0.00,-1.00,0.50,19.2,\n\
              c,25.0,,,,,,\n"
         );
@@ -313,7 +368,7 @@ mod tests {
         for part in [
             "30.0<small>± 7.1</small>",
             "0.00<small class=\"ends\">\u{2212}1.00 to 0.50</small>",
-            "<th class=\"num paper first\">time<small>paper</small></th>",
+            "<th class=\"num paper\">time<small>paper</small></th>",
             "a &lt; b",
             "<span class=\"none\">–</span>",
         ] {

@@ -5,49 +5,31 @@ use super::rows::{Form, Mark, Row, Rows};
 use super::run_data::RunData;
 use crate::record::{Activity, RunTimes};
 
-/// A bar: its label, its total in words, and the seconds of each part with what is said of it in brackets.
+/// A bar: its label, its total in words, and the seconds of each part with what its tooltip says in brackets.
 pub(crate) type Bar = (String, String, Vec<(f64, Option<String>)>);
 
-/// Stacked bars of these parts. The legend of a single bar has its percentages.
+/// Stacked bars of these parts.
 pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<Bar>) -> Rows {
-    let words = |name: &str, number: String, remark: &Option<String>| match remark {
-        Some(remark) => format!("{name} {number} ({remark})"),
-        None => format!("{name} {number}"),
-    };
-    let names = parts.iter().map(|part| part.name());
-    let names: Vec<String> = match &bars[..] {
-        [(_, _, values)] => {
-            let total: f64 = values.iter().map(|(seconds, _)| seconds).sum();
-            let share = |seconds: f64| format!("{:.0}%", 100.0 * seconds / total.max(1e-9));
-            let each = names.zip(values);
-            each.map(|(name, (seconds, remark))| words(name, share(*seconds), remark))
-                .collect()
-        }
-        _ => names.map(str::to_owned).collect(),
-    };
     let row = |(label, total, values): Bar| {
-        let mut end = 0.0;
-        let marks = values
-            .iter()
-            .enumerate()
-            .map(|(number, (seconds, remark))| {
-                let (start, name) = (end, parts[number].name());
-                end += seconds;
-                let tooltip = words(name, format_value(*seconds, ValueFormat::Seconds), remark);
-                Mark(number, 0, Form::Bar(start, end, tooltip))
-            });
+        let (mut end, mut marks) = (0.0, Vec::new());
+        for (number, (seconds, remark)) in values.into_iter().enumerate() {
+            let time = format_value(seconds, ValueFormat::Seconds);
+            let remark = remark.map_or_else(String::new, |it| format!(" ({it})"));
+            let tooltip = format!("{} {time}{remark}", parts[number].name());
+            marks.push(Mark(number, 0, Form::Bar(end, end + seconds, tooltip)));
+            end += seconds;
+        }
         Row {
-            marks: marks.collect(),
-            tooltip: label.clone(),
             label,
             total,
+            marks,
         }
     };
     Rows {
         title: title.to_owned(),
         note,
         unit: ValueFormat::Seconds,
-        names,
+        names: parts.iter().map(|part| part.name().to_owned()).collect(),
         margin: None,
         rows: bars.into_iter().map(row).collect(),
     }
@@ -65,7 +47,7 @@ pub(super) fn of_runs(titles: &[String], runs: &[RunData]) -> Rows {
     stacked(
         "Where the time went",
         "training is the time without start, evaluation and lost work, as in the paper's runtimes; judging runs beside inference, so only the wait for the last verdicts counts; \
-         in brackets: the peak of memory"
+         with the peak of memory of each activity in its tooltip"
             .into(),
         &parts,
         bars.collect(),
@@ -112,12 +94,6 @@ mod tests {
             device_memory: [(Activity::Forward, 5 << 30)].into(),
         };
         let rows = stacked("t", "n".into(), &parts, vec![bar("a", &times, &parts)]);
-        let names = [
-            "start 8% (1.0 GiB)",
-            "forward 67% (1.5 GiB, GPU 5.0 GiB)",
-            "evaluation 25%",
-        ];
-        assert_eq!(rows.names, names);
         assert_eq!(rows.rows[0].total, "40 s training, 60 s in all");
         let tooltip = "forward 40 s (1.5 GiB, GPU 5.0 GiB)".to_owned();
         assert_eq!(rows.rows[0].marks[1].2, Form::Bar(5.0, 45.0, tooltip));

@@ -13,6 +13,8 @@ pub struct Outcomes {
     sums: Vec<Vec<Vec<f64>>>,
     /// Tasks of each cluster.
     sizes: Vec<f64>,
+    /// The means of all arms in each of [`RESAMPLES`] resamples.
+    resamples: Vec<Vec<f64>>,
 }
 
 impl Outcomes {
@@ -37,9 +39,14 @@ impl Outcomes {
             sums
         };
         let sums = |arm: &Vec<Vec<f64>>| arm.iter().map(|run| sums_of(run)).collect();
-        Self {
+        let outcomes = Self {
             sums: values.iter().map(sums).collect(),
             sizes: sums_of(&vec![1.0; cluster.len()]),
+            resamples: Vec::new(),
+        };
+        Self {
+            resamples: outcomes.resample(),
+            ..outcomes
         }
     }
 
@@ -77,11 +84,10 @@ impl Outcomes {
         runs.map(|sums| dot(sums) / tasks).collect()
     }
 
-    /// The arms' means over [`RESAMPLES`] resamples. In each, seeds are drawn with replacement, then clusters of tasks; all arms have the same seeds and tasks, so
+    /// The arms' means in each resample. In each, seeds are drawn with replacement, then clusters of tasks; all arms have the same seeds and tasks, so
     /// differences are paired. The tasks are drawn once for all seeds: every seed is evaluated on the same tasks, so an arm's effect on a task does not average out
     /// over seeds.
-    #[must_use]
-    pub fn resample(&self) -> Resamples {
+    fn resample(&self) -> Vec<Vec<f64>> {
         let seeds = self.sums.first().map_or(0, Vec::len);
         let clusters = self.sizes.len();
         let mut random = SplitMix(SEED);
@@ -97,19 +103,14 @@ impl Outcomes {
             };
             (0..self.sums.len()).map(mean).collect()
         };
-        Resamples((0..RESAMPLES).map(|_| resample()).collect())
+        (0..RESAMPLES).map(|_| resample()).collect()
     }
-}
 
-/// The means of all arms in each resample.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Resamples(Vec<Vec<f64>>);
-
-impl Resamples {
-    /// The distribution of a statistic of the arms' means.
+    /// The distribution of a statistic of the arms' means over the resamples.
     #[must_use]
     pub fn distribution(&self, statistic: impl Fn(&[f64]) -> f64) -> Distribution {
-        let mut values: Vec<f64> = self.0.iter().map(|means| statistic(means)).collect();
+        let values = self.resamples.iter().map(|means| statistic(means));
+        let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
         Distribution(values)
     }
@@ -177,8 +178,8 @@ mod tests {
         cluster: &[usize],
         statistic: fn(&[f64]) -> f64,
     ) -> Interval {
-        let resamples = Outcomes::new(arms, cluster).resample();
-        resamples.distribution(statistic).interval(0.95)
+        let outcomes = Outcomes::new(arms, cluster);
+        outcomes.distribution(statistic).interval(0.95)
     }
 
     #[test]
@@ -232,8 +233,8 @@ mod tests {
         let is_refused = |repeat: &u64| {
             let of = |arm: u64| tasks(0.3, 5, 80, 1000 + 2 * repeat + arm);
             let alone: Vec<usize> = (0..80).collect();
-            let resamples = Outcomes::new(&[of(0), of(1)], &alone).resample();
-            let difference = resamples.distribution(|means| means[1] - means[0]);
+            let outcomes = Outcomes::new(&[of(0), of(1)], &alone);
+            let difference = outcomes.distribution(|means| means[1] - means[0]);
             difference.p_two_sided() <= 0.1
         };
         assert!((0..20).filter(is_refused).count() <= 6);

@@ -2,7 +2,7 @@
 
 use datasets::passk::Interval;
 
-use super::{ALPHA, Contrast, Outcomes, Resamples, holm, student};
+use super::{ALPHA, Contrast, Outcomes, holm, student};
 
 /// What a test shows if the data are too few to tell.
 const UNDETERMINED: &str = "undetermined";
@@ -16,33 +16,23 @@ pub struct Comparison {
     pub resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
     pub over_seeds_90: Option<Interval>,
-    /// The p-value of no difference, two-sided.
-    pub p_difference: f64,
     /// The p-value of a difference of at least the margin, by two one-sided tests (Schuirmann 1987): at most 5% if the 90% interval is within the margin.
     pub p_equivalence: f64,
 }
 
 impl Comparison {
-    /// The comparison of two arms, of which the resamples are given. A difference within ± `margin` counts as none.
+    /// The comparison of two arms. A difference within ± `margin` counts as none.
     #[must_use]
-    pub fn of(
-        outcomes: &Outcomes,
-        resamples: &Resamples,
-        arm: usize,
-        reference: usize,
-        margin: f64,
-    ) -> Self {
+    pub fn of(outcomes: &Outcomes, arm: usize, reference: usize, margin: f64) -> Self {
         let mut weights = vec![0.0; outcomes.arms()];
         (weights[arm], weights[reference]) = (1.0, -1.0);
-        let difference = Contrast::of(outcomes, resamples, &weights);
-        let resampled = Contrast::distribution(resamples, &weights);
+        let difference = Contrast::of(outcomes, &weights);
         let level = 1.0 - 2.0 * ALPHA;
         Self {
-            resampled_90: Contrast::interval(outcomes, resamples, &weights, level),
+            resampled_90: Contrast::interval(outcomes, &weights, level),
             over_seeds_90: student::interval(&difference.by_seed, level),
             difference,
-            p_difference: resampled.p_two_sided(),
-            p_equivalence: resampled.p_equivalence(margin),
+            p_equivalence: Contrast::distribution(outcomes, &weights).p_equivalence(margin),
         }
     }
 }
@@ -69,7 +59,7 @@ pub struct Corrected {
 pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
     let corrected =
         |p: fn(&Comparison) -> f64| holm(&comparisons.iter().map(p).collect::<Vec<_>>());
-    let differences = corrected(|comparison| comparison.p_difference);
+    let differences = corrected(|comparison| comparison.difference.p);
     let equivalences = corrected(|comparison| comparison.p_equivalence);
     comparisons
         .iter()
@@ -126,10 +116,10 @@ mod tests {
                 resampled: Some(interval),
                 over_seeds: Some(interval),
                 by_seed: vec![low, high],
+                p: p_difference,
             },
             resampled_90: Some(interval),
             over_seeds_90: Some(interval),
-            p_difference,
             p_equivalence,
         }
     }

@@ -2,7 +2,7 @@
 
 use datasets::passk::{self, Interval, MIN_TASKS};
 
-use super::{Distribution, MIN_SEEDS, Outcomes, Resamples, student};
+use super::{Distribution, MIN_SEEDS, Outcomes, student};
 
 /// A weighted sum of the arms' means, with weights that sum to 0.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,12 +16,14 @@ pub struct Contrast {
     pub over_seeds: Option<Interval>,
     /// The sum of each seed.
     pub by_seed: Vec<f64>,
+    /// The p-value of a sum of 0, two-sided, by the bootstrap.
+    pub p: f64,
 }
 
 impl Contrast {
-    /// The sum with a weight for each arm, of which the resamples are given. If all means are equal, it is exactly 0.
+    /// The sum with a weight for each arm. If all means are equal, it is exactly 0.
     #[must_use]
-    pub fn of(outcomes: &Outcomes, resamples: &Resamples, weights: &[f64]) -> Self {
+    pub fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
         let arms: Vec<Vec<f64>> = (0..weights.len())
             .map(|arm| outcomes.by_seed(arm))
             .collect();
@@ -31,47 +33,40 @@ impl Contrast {
             .collect();
         Self {
             estimate: sum(weights, |arm| outcomes.mean(arm)),
-            resampled: Self::interval(outcomes, resamples, weights, 0.95),
+            resampled: Self::interval(outcomes, weights, 0.95),
             over_seeds: student::interval(&by_seed, 0.95),
             by_seed,
+            p: Self::distribution(outcomes, weights).p_two_sided(),
         }
     }
 
     /// The interval of the sum by the bootstrap at a level such as 0.95; `None` as [`Contrast::resampled`].
-    pub(super) fn interval(
-        outcomes: &Outcomes,
-        resamples: &Resamples,
-        weights: &[f64],
-        level: f64,
-    ) -> Option<Interval> {
+    pub(super) fn interval(outcomes: &Outcomes, weights: &[f64], level: f64) -> Option<Interval> {
         let (seeds, tasks) = (outcomes.by_seed(0).len(), outcomes.clusters());
         if tasks < MIN_TASKS || (2..MIN_SEEDS).contains(&seeds) {
             return None;
         }
-        let resampled = Self::distribution(resamples, weights).interval(level);
+        let resampled = Self::distribution(outcomes, weights).interval(level);
         let most = weights.iter().map(|weight| weight.abs()).sum::<f64>() / 2.0;
         let estimate = sum(weights, |arm| outcomes.mean(arm));
         Some(passk::honest(resampled, estimate, tasks, (-most, most)))
     }
 
     /// The sum in each resample.
-    pub(super) fn distribution(resamples: &Resamples, weights: &[f64]) -> Distribution {
-        resamples.distribution(|means| sum(weights, |arm| means[arm]))
+    pub(super) fn distribution(outcomes: &Outcomes, weights: &[f64]) -> Distribution {
+        outcomes.distribution(|means| sum(weights, |arm| means[arm]))
     }
 
-    /// The weights of the mean of these arms − the mean of all others. `None` if there are no others, or none of these.
+    /// The weights of the mean of these arms − the mean of all others. There are some of both.
     #[must_use]
-    pub fn with_and_without(with: &[bool]) -> Option<Vec<f64>> {
+    pub fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();
         let others = with.len() - ones;
-        let weight = |with: &bool| {
-            if *with {
-                1.0 / ones as f64
-            } else {
-                -1.0 / others as f64
-            }
+        let weight = |with: &bool| match with {
+            true => 1.0 / ones as f64,
+            false => -1.0 / others as f64,
         };
-        (ones > 0 && others > 0).then(|| with.iter().map(weight).collect())
+        with.iter().map(weight).collect()
     }
 }
 
@@ -98,13 +93,12 @@ mod tests {
                 .to_vec()
         });
         let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
-        let resamples = outcomes.resample();
         for (with, effect) in [
             ([false, true, false, true], 0.10),
             ([false, false, true, true], -0.04),
         ] {
-            let weights = Contrast::with_and_without(&with).unwrap();
-            let found = Contrast::of(&outcomes, &resamples, &weights);
+            let weights = Contrast::with_and_without(&with);
+            let found = Contrast::of(&outcomes, &weights);
             assert!((found.estimate - effect).abs() < 1e-12, "{found:?}");
             assert!(found.by_seed.iter().all(|one| (one - effect).abs() < 1e-12));
             // All tasks agree, and all seeds.
@@ -112,8 +106,6 @@ mod tests {
             assert!(tasks.low < effect && effect < tasks.high, "{found:?}");
             assert_eq!(found.over_seeds, None);
         }
-        assert_eq!(Contrast::with_and_without(&[true, true]), None);
-        assert_eq!(Contrast::with_and_without(&[false]), None);
     }
 
     #[test]
@@ -127,7 +119,7 @@ mod tests {
             // Every task is right in one arm and wrong in the other.
             let arms = [0.0, 1.0].map(|mean| vec![vec![mean; tasks]; seeds]);
             let outcomes = Outcomes::new(&arms, &(0..tasks).collect::<Vec<_>>());
-            let found = Contrast::of(&outcomes, &outcomes.resample(), &[-1.0, 1.0]).resampled;
+            let found = Contrast::of(&outcomes, &[-1.0, 1.0]).resampled;
             assert_eq!(found.is_some(), has_one, "{tasks} {seeds}");
             let is_right = |it: Interval| (it.low - 0.677_75).abs() < 1e-4 && it.high == 1.0;
             assert!(found.is_none_or(is_right), "{found:?}");

@@ -21,17 +21,13 @@ mod tests {
     use super::*;
 
     #[test]
-    fn corrected_values_are_those_of_statsmodels() {
+    fn corrected_values_are_those_of_statsmodels_and_none_exceeds_one() {
         // multipletests([0.01, 0.04, 0.03, 0.005, 0.5, 0.02], method="holm")
         let corrected = holm(&[0.01, 0.04, 0.03, 0.005, 0.5, 0.02]);
         let expected = [0.05, 0.09, 0.09, 0.03, 0.5, 0.08];
         for (corrected, expected) in corrected.iter().zip(expected) {
             assert!((corrected - expected).abs() < 1e-12, "{corrected}");
         }
-    }
-
-    #[test]
-    fn one_value_is_unchanged_and_none_exceeds_one() {
         assert_eq!(holm(&[0.03]), [0.03]);
         assert_eq!(holm(&[0.9, 0.8]), [1.0, 1.0]);
         assert!(holm(&[]).is_empty());

@@ -5,8 +5,8 @@ use super::{Row, Study};
 use crate::algo::Preset;
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
-use crate::report::page::{Heading, facts, page};
-use crate::report::table::{Cell, Column, Form, Table};
+use crate::report::page::{facts, page};
+use crate::report::table::{Cell, Columns, Form, Table};
 
 /// The page.
 pub(super) fn render(study: &Study) -> String {
@@ -18,106 +18,86 @@ pub(super) fn render(study: &Study) -> String {
     );
     if let Some(model) = &study.model {
         part(&mut body, "On a model", &model.rows);
-        let norm = format_value(model.norm, ValueFormat::Number);
         let about = [
             ("model", model.model.clone()),
             ("prompts", model.prompts.to_string()),
             ("completions without a verdict", model.masked.to_string()),
-            ("|∇J|", norm),
+            ("|∇J|", format_value(model.norm, ValueFormat::Number)),
         ];
         facts(&mut body, &about);
     }
     part(&mut body, "On a toy, exactly", &study.toy);
-    let heading = Heading {
-        title: "What the estimators do",
-        kicker: "Study of the estimator",
-        text: "What the estimators do",
-    };
     let files = ["estimator.csv", "estimator.json"].map(str::to_owned);
-    page(&heading, &body, &files, "")
+    let title = "What the estimators do";
+    page("Study of the estimator", title, &body, &files, "")
 }
 
 /// All rows as CSV.
 pub(super) fn csv(study: &Study) -> String {
     let toy = study.toy.iter().map(|row| (Some("toy"), row));
     let model = study.model.iter().flat_map(|model| &model.rows);
-    table(
-        String::new(),
-        toy.chain(model.map(|row| (Some("model"), row))),
-    )
-    .csv()
+    let rows = toy.chain(model.map(|row| (Some("model"), row)));
+    table("", &rows.collect::<Vec<_>>()).csv()
 }
 
 /// The chart of one policy, and the table at the paper's H of 4 if it was measured, else at the nearest staleness.
 fn part(out: &mut String, title: &str, rows: &[Row]) {
-    out.push_str(&chart(title, rows).figure().render());
+    let figure = chart(title, rows).figure();
+    out.extend(figure.map(|figure| figure.render()));
     let staleness = rows.iter().map(|row| row.staleness);
     let nearest = staleness.min_by_key(|staleness| staleness.abs_diff(4));
     let here = rows.iter().filter(|row| Some(row.staleness) == nearest);
-    table(
-        format!("{title}: every estimator"),
-        here.map(|row| (None, row)),
-    )
-    .render(out);
+    let here: Vec<_> = here.map(|row| (None, row)).collect();
+    table(&format!("{title}: every estimator"), &here).render(out);
 }
 
 /// The error of an update over the staleness, with a line for each preset. The toy's course `drift` is not drawn.
 fn chart(title: &str, rows: &[Row]) -> Chart {
     let line = |preset: Preset| {
-        let rows = rows.iter().filter(|row| row.preset == Some(preset.name()));
-        let rows = rows.filter(|row| row.course != "drift");
-        let mut points: Vec<_> = rows
-            .map(|row| (row.staleness as f64, row.update_error))
-            .collect();
+        let is_drawn = |row: &&Row| row.preset == Some(preset.name()) && row.course != "drift";
+        let points = rows.iter().filter(is_drawn);
+        let points = points.map(|row| (row.staleness as f64, row.update_error));
+        let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
         Series {
             name: preset.name().to_owned(),
             points,
-            intervals: Vec::new(),
+            ..Series::default()
         }
     };
     Chart {
         title: title.to_owned(),
         note: "error of an update, of the presets, over updates behind".into(),
-        unit: ValueFormat::Number,
         series: PRESETS.map(line).into(),
-        marks: true,
+        ..Chart::default()
     }
 }
 
 /// A table of rows, each with the policy that it is of where a table has several.
-fn table<'a>(title: String, rows: impl Iterator<Item = (Option<&'a str>, &'a Row)>) -> Table {
-    let text = |text: Option<&str>| text.map_or(Cell::None, Cell::text);
-    let cells = |(policy, row): (Option<&str>, &Row)| {
-        vec![
-            text(policy),
-            Cell::text(&row.course),
-            Cell::Number(row.staleness as f64),
-            Cell::text(row.factor),
-            Cell::text(row.baseline),
-            text(row.eta.as_deref()),
-            text(row.preset),
-            Cell::Number(row.bias),
-            Cell::Number(row.cosine),
-            Cell::Number(row.scale),
-            Cell::Number(row.variance),
-            Cell::Number(row.update_error),
-            Cell::Number(row.ess),
-            Cell::Number(row.noise),
-        ]
+fn table(title: &str, rows: &[(Option<&str>, &Row)]) -> Table {
+    let mut columns = Columns::of(rows);
+    columns.add("policy", "policy", Form::Text, |row| Cell::some_text(row.0));
+    columns.text("course", "course", |row| row.1.course.clone());
+    columns.count("staleness", "staleness", |row| row.1.staleness);
+    columns.text("factor", "factor", |row| row.1.factor.to_owned());
+    columns.text("baseline", "baseline", |row| row.1.baseline.to_owned());
+    columns.add("eta", "eta", Form::Text, |row| {
+        Cell::some_text(row.1.eta.as_ref())
+    });
+    columns.add("preset", "preset", Form::Text, |row| {
+        Cell::some_text(row.1.preset)
+    });
+    let mut number = |name: &str, of: fn(&Row) -> f64| {
+        let heading = name.replace('_', " ");
+        columns.number(&heading, name, 4, |row| Some(of(row.1)));
     };
-    let words = "policy course staleness factor baseline eta preset";
-    let words = words.split(' ').zip([Form::Text; 7]);
-    let numbers = "bias cosine scale variance update_error ess noise";
-    let numbers = numbers.split(' ').zip([Form::Number(4); 7]);
-    let columns = words.chain(numbers);
-    Table {
-        name: "estimator",
-        title,
-        note: "By factor, baseline and cap, with the name of a preset.".into(),
-        columns: columns
-            .map(|(name, form)| Column::new(name.replace('_', " "), name, form))
-            .collect(),
-        rows: rows.map(cells).collect(),
-    }
+    number("bias", |row| row.bias);
+    number("cosine", |row| row.cosine);
+    number("scale", |row| row.scale);
+    number("variance", |row| row.variance);
+    number("update_error", |row| row.update_error);
+    number("ess", |row| row.ess);
+    number("noise", |row| row.noise);
+    let note = "By factor, baseline and cap, with the name of a preset.";
+    columns.table("estimator", title, note)
 }

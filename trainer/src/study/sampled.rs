@@ -1,20 +1,20 @@
 //! The study on a model: the mean and the spread of estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 //!
-//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of the noise.
-//! Over R rounds, with y for those of the policy's own groups, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
+//! In each round, a model samples a group for every prompt. Over R rounds with the mean estimates xᵣ, and yᵣ of the policy's own groups, products of *different* rounds do not
+//! contain the square of the noise, so these are unbiased (Hoeffding 1948), and an estimated square may be negative:
 //!
 //! ```text
-//! |E ĝ|² ≈ (|Σ x|² − Σ |x|²) / (R (R − 1)),    ⟨E ĝ, ∇J⟩ ≈ ⟨Σ x, Σ y⟩ / R²
+//! ⟨E x, E y⟩ ≈ (⟨Σ x, Σ y⟩ − Σ ⟨xᵣ, yᵣ⟩) / (R (R − 1)),    |E ĝ − ∇J|² ≈ the same of x − y with itself
 //! ```
 
 use std::slice;
-use std::sync::{Arc, mpsc};
+use std::sync::Arc;
 
-use engine::{CountSketch, EngineError, Group, TokenStats};
+use engine::{CountSketch, EngineError};
 use serde::Serialize;
 
 use super::estimators::{on_a_model, plain};
-use super::{InnerProducts, Row, dot, ratio, sample};
+use super::{Products, Row, dot, plus, ratio, sample};
 use crate::algo::{
     self, AlgoError, Baseline, Estimator, Factor, MAX_LOG_WEIGHT, gradient, log_weight,
 };
@@ -71,6 +71,9 @@ pub enum StudyError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
+    /// A number is not finite.
+    #[error(transparent)]
+    Algo(#[from] AlgoError),
     /// There is no gradient to compare with.
     #[error(
         "no prompt has both correct and incorrect completions of the model, so there is no gradient to compare with. Give easier tasks, raise --groups, or study a model that \
@@ -110,49 +113,63 @@ pub struct Sampled {
 /// Called with the current work, the finished units and their total.
 type Watch<'a> = &'a dyn Fn(&str, usize, usize);
 
-/// Measures the estimators on the groups of each behaviour model. ∇J is that of `own`, the policy's own groups, with the leave-one-out baseline, which is unbiased.
+/// Measures the estimators on the groups of each behaviour model. ∇J is that of the first model's groups, which the policy itself sampled, with the leave-one-out baseline, which
+/// is unbiased.
 ///
 /// # Errors
 /// [`StudyError`].
+///
+/// # Panics
+/// Without a model.
 pub fn sampled(
     policy: &dyn Policy,
     plan: &StudyPlan,
-    own: &Behaviour,
-    behaviours: &[Behaviour],
+    models: &[Behaviour],
     watch: Watch<'_>,
 ) -> Result<Sampled, StudyError> {
-    let is_mixed = |group| rewards(group).windows(2).any(|pair| pair[0] != pair[1]);
-    if !own.groups.iter().any(is_mixed) {
+    let (own, behaviours) = models
+        .split_first()
+        .expect("the policy itself is one of them");
+    let loo = plain(Factor::One, Baseline::Loo, 1.0);
+    let (gradient, _) = measure(policy, plan, own, &[loo], watch)?;
+    let gradient = &gradient[0].rounds;
+    if gradient.iter().flatten().all(|x| *x == 0.0) {
         return Err(StudyError::NoSignal);
     }
-    let loo = plain(Factor::One, Baseline::Loo, 1.0);
-    let (gradients, _) = measure(policy, plan, own, &[loo], watch)?;
-    let gradient = &gradients[0];
     let compared = on_a_model();
     let estimators: Vec<Estimator> = compared.iter().map(|(estimator, _)| *estimator).collect();
     let mut rows = Vec::new();
     for behaviour in behaviours {
         let (estimates, ess) = measure(policy, plan, behaviour, &estimators, watch)?;
+        let course = (&behaviour.name[..], behaviour.staleness);
         rows.extend(compared.iter().zip(&estimates).map(|(setting, estimates)| {
             let products = estimates.products(gradient);
-            let policy = (&behaviour.name[..], behaviour.staleness);
-            Row::new(policy, *setting, plan.group_size, &products, ess)
+            Row::new(course, *setting, plan.group_size, &products, ess)
         }));
     }
-    let groups = behaviours.iter().chain([own]).flat_map(|it| &it.groups);
-    let masked = groups.map(|group| group.samples.len() - rewards(group).len());
+    let groups = models.iter().flat_map(|it| &it.groups);
+    let masked = groups.map(|group| group.samples.len() - group.counts().judged);
     Ok(Sampled {
         model: own.name.clone(),
         plan: plan.clone(),
         prompts: own.groups.len(),
         masked: masked.sum(),
-        norm: gradient.square().max(0.0).sqrt(),
+        norm: product(gradient, gradient).max(0.0).sqrt(),
         rows,
     })
 }
 
-/// The estimates by each estimator from the groups that one model sampled, and the effective sample size of the importance weights. A group with fewer than two judged completions
-/// is left out.
+/// The estimates of ∇J by one estimator, as sketches.
+#[derive(Debug, Clone, Default)]
+struct Estimates {
+    /// The mean estimate of each round.
+    rounds: Vec<Vec<f64>>,
+    /// |ĝ|² of each group.
+    squares: Vec<f64>,
+}
+
+/// The estimates by each estimator from the groups that one model sampled, and the effective sample size of the importance weights. A group with fewer than two judged
+/// completions is left out.
 fn measure(
     policy: &dyn Policy,
     plan: &StudyPlan,
@@ -160,8 +177,12 @@ fn measure(
     estimators: &[Estimator],
     watch: Watch<'_>,
 ) -> Result<(Vec<Estimates>, f64), StudyError> {
+    let sketch = CountSketch {
+        size: SKETCH,
+        seed: plan.seed,
+    };
     let mut all = vec![Estimates::default(); estimators.len()];
-    let mut weights = Vec::new();
+    let mut weights: Vec<f64> = Vec::new();
     let prompts = &behaviour.groups;
     let rounds = prompts[0].samples.len() / plan.group_size;
     for round in 0..rounds {
@@ -174,23 +195,35 @@ fn measure(
                 prompt: prompt.prompt.clone(),
                 samples: prompt.samples[round * plan.group_size..][..plan.group_size].to_vec(),
             };
-            if rewards(&group).len() < 2 {
+            if group.counts().judged < 2 {
                 continue;
             }
             counted += 1.0;
-            let (of_group, sketches) = sketches(policy, plan, group, estimators)?;
-            weights.extend(of_group);
-            for ((estimates, sum), sketch) in all.iter_mut().zip(&mut sums).zip(&sketches) {
-                estimates.groups += 1.0;
-                for (total, x) in sum.iter_mut().zip(sketch) {
-                    // The sketches are gradients of L = −J.
-                    *total -= f64::from(*x);
-                    estimates.group_squares += f64::from(*x).powi(2);
-                }
+            let stats = policy.score(vec![group.trained_group()], plan.temperature)?;
+            let samples = stats.iter().zip(&group.samples);
+            let samples = samples.map(|(it, old)| sample(&it.logp, &old.logp, old.judged.reward));
+            let samples: Vec<algo::Sample<'_>> = samples.collect();
+            let ells = samples.iter().map(log_weight);
+            weights.extend(ells.map(|ell| ell.min(MAX_LOG_WEIGHT).exp()));
+            let dlogp = |it| Ok(gradient(it, slice::from_ref(&samples), plan.max_tokens)?.dlogp);
+            let dlogp: Result<Vec<_>, AlgoError> = estimators.iter().map(dlogp).collect();
+            let dlogp = dlogp?;
+            let sketches = policy.sketch(
+                vec![group.trained_group()],
+                plan.temperature,
+                Box::new(move |_| Ok(dlogp)),
+                sketch,
+            )?;
+            for ((estimates, sum), sketch) in all.iter_mut().zip(&mut sums).zip(sketches) {
+                // The sketches are gradients of L = −J.
+                let estimate: Vec<f64> = sketch.into_iter().map(|x| -f64::from(x)).collect();
+                estimates.squares.push(dot(&estimate, &estimate));
+                *sum = plus(sum, 1.0, &estimate);
             }
         }
         for (estimates, sum) in all.iter_mut().zip(sums).filter(|_| counted > 0.0) {
-            estimates.add_round(sum.into_iter().map(|x| x / counted).collect());
+            let mean = sum.into_iter().map(|x| x / counted);
+            estimates.rounds.push(mean.collect());
         }
     }
     let sum: f64 = weights.iter().sum();
@@ -198,95 +231,39 @@ fn measure(
     Ok((all, ess))
 }
 
-/// The importance weights of the group's completions, and for each estimator the sketch of its gradient.
-fn sketches(
-    policy: &dyn Policy,
-    plan: &StudyPlan,
-    group: SampledGroup,
-    estimators: &[Estimator],
-) -> Result<(Vec<f64>, Vec<Vec<f32>>), EngineError> {
-    let tokens = Group {
-        prompt: group.prompt.tokens.clone(),
-        completions: group.samples.iter().map(|s| s.tokens.clone()).collect(),
-    };
-    let sketch = CountSketch {
-        size: SKETCH,
-        seed: plan.seed,
-    };
-    let (sender, received) = mpsc::channel();
-    let (estimators, max_tokens) = (estimators.to_vec(), plan.max_tokens);
-    let objectives = Box::new(move |stats: &[TokenStats]| {
-        let samples = stats.iter().zip(&group.samples);
-        let samples: Vec<algo::Sample<'_>> = samples
-            .map(|(stats, it)| sample(&stats.logp, &it.logp, it.judged.reward))
-            .collect();
-        let weights = samples
-            .iter()
-            .map(|it| log_weight(it).min(MAX_LOG_WEIGHT).exp());
-        // The receiver outlives the engine's work.
-        let _ = sender.send(weights.collect());
-        let of = |estimator| gradient(estimator, slice::from_ref(&samples), max_tokens);
-        let each = estimators.iter().map(|estimator| Ok(of(estimator)?.dlogp));
-        let each: Result<Vec<_>, AlgoError> = each.collect();
-        each.map_err(|error| error.to_string())
-    });
-    let sketches = policy.sketch(vec![tokens], plan.temperature, objectives, sketch)?;
-    let weights = received.recv();
-    let weights = weights.expect("the engine computes sketches from their objective");
-    Ok((weights, sketches))
-}
-
-/// The estimates of ∇J by one estimator, in sums.
-#[derive(Debug, Clone, Default)]
-struct Estimates {
-    rounds: f64,
-    /// Σ x over the rounds' mean estimates.
-    sum: Vec<f64>,
-    /// Σ |x|².
-    squares: f64,
-    groups: f64,
-    /// Σ |ĝ|² over the groups.
-    group_squares: f64,
-}
-
 impl Estimates {
-    fn add_round(&mut self, mean: Vec<f64>) {
-        self.rounds += 1.0;
-        self.squares += dot(&mean, &mean);
-        self.sum.resize(mean.len(), 0.0);
-        for (total, x) in self.sum.iter_mut().zip(mean) {
-            *total += x;
-        }
-    }
-
-    /// |E ĝ|².
-    fn square(&self) -> f64 {
-        let pairs = self.rounds * (self.rounds - 1.0);
-        ratio(dot(&self.sum, &self.sum) - self.squares, pairs)
-    }
-
-    /// The expected square of the noise in the mean estimate.
-    fn noise(&self) -> f64 {
-        let with_noise = ratio(dot(&self.sum, &self.sum), self.rounds * self.rounds);
-        (with_noise - self.square()).max(0.0)
-    }
-
-    fn products(&self, gradient: &Self) -> InnerProducts {
-        let pairs = self.rounds * gradient.rounds;
-        InnerProducts {
-            gradient: gradient.square(),
-            mean: self.square(),
-            cross: ratio(dot(&self.sum, &gradient.sum), pairs),
-            variance: ratio(self.group_squares, self.groups) - self.square(),
-            noise: self.noise() + gradient.noise(),
+    /// What is known of these estimates, and of the policy's gradient by its rounds.
+    fn products(&self, gradient: &[Vec<f64>]) -> Products {
+        let rounds = self.rounds.len().min(gradient.len());
+        let (x, y) = (&self.rounds[..rounds], &gradient[..rounds]);
+        let off: Vec<Vec<f64>> = x.iter().zip(y).map(|(x, y)| plus(x, -1.0, y)).collect();
+        let total = sum(&off);
+        let bias = product(&off, &off);
+        let mean = product(x, x);
+        let groups = self.squares.len() as f64;
+        Products {
+            gradient: product(y, y),
+            mean,
+            cross: product(x, y),
+            bias,
+            variance: ratio(self.squares.iter().sum(), groups) - mean,
+            noise: ratio(dot(&total, &total), (rounds * rounds) as f64) - bias,
         }
     }
 }
 
-/// The rewards of the judged samples.
-fn rewards(group: &SampledGroup) -> Vec<f64> {
-    let samples = group.samples.iter();
-    samples.filter_map(|s| s.judged.reward).collect()
+/// ⟨E x, E y⟩ from products of different rounds.
+fn product(x: &[Vec<f64>], y: &[Vec<f64>]) -> f64 {
+    let same: f64 = x.iter().zip(y).map(|(x, y)| dot(x, y)).sum();
+    let pairs = x.len() as f64 * (x.len() as f64 - 1.0);
+    ratio(dot(&sum(x), &sum(y)) - same, pairs)
+}
+
+fn sum(rounds: &[Vec<f64>]) -> Vec<f64> {
+    let zero = vec![0.0; SKETCH];
+    rounds
+        .iter()
+        .fold(zero, |sum, round| plus(&sum, 1.0, round))
 }
 
 #[cfg(test)]

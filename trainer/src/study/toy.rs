@@ -4,7 +4,7 @@
 //! for G! / Π kᵧ! ordered groups, each with the probability Π μ(y)^kᵧ.
 
 use super::estimators::estimators;
-use super::{InnerProducts, Row, dot, ratio, sample};
+use super::{Products, Row, dot, plus, ratio, sample};
 use crate::algo::{AlgoError, Estimator, gradient};
 use crate::seed;
 
@@ -26,24 +26,15 @@ const GRADIENT_SHARE: f64 = 0.5;
 ///
 /// # Errors
 /// Those of the algorithms, which the toy's numbers do not cause.
-///
-/// # Panics
-/// If a thread panicked.
 pub fn toy(seed: u64, group_size: usize, staleness: &[usize]) -> Result<Vec<Row>, AlgoError> {
     let updates = staleness.iter().map(|staleness| ("updates", *staleness));
     // At a staleness of 0 the two courses are the same.
     let drift = staleness.iter().filter(|staleness| **staleness > 0);
-    let policies = updates.chain(drift.map(|staleness| ("drift", *staleness)));
-    let rows: Result<Vec<_>, AlgoError> = std::thread::scope(|scope| {
-        let threads: Vec<_> = policies
-            .map(|policy| scope.spawn(move || measure(seed, group_size, policy)))
-            .collect();
-        threads
-            .into_iter()
-            .map(|thread| thread.join().expect("the measurement does not panic"))
-            .collect()
-    });
-    Ok(rows?.concat())
+    let drift = drift.map(|staleness| ("drift", *staleness));
+    let rows = updates
+        .chain(drift)
+        .map(|policy| measure(seed, group_size, policy));
+    Ok(rows.collect::<Result<Vec<_>, _>>()?.concat())
 }
 
 /// All estimators with one behaviour policy. Each prompt is sampled equally often, so the gradient is the mean over prompts, and an update's variance is the variance
@@ -54,14 +45,16 @@ fn measure(seed: u64, size: usize, policy: (&str, usize)) -> Result<Vec<Row>, Al
     let count = prompts.len() as f64;
     let ess = prompts.iter().map(Prompt::ess).sum::<f64>() / count;
     let row = |setting: (Estimator, _)| {
-        let mut products = InnerProducts::default();
+        let mut products = Products::default();
         for prompt in &prompts {
             let (m, variance) = prompt.moments(&setting.0, size)?;
             let g = &prompt.gradient;
+            let off = plus(&m, -1.0, g);
             // Each prompt has its own parameters, and its weight in the mean gradient is 1 / `count`.
             products.gradient += dot(g, g) / (count * count);
             products.mean += dot(&m, &m) / (count * count);
             products.cross += dot(&m, g) / (count * count);
+            products.bias += dot(&off, &off) / (count * count);
             products.variance += variance / count;
         }
         Ok(Row::new(policy, setting, size, &products, ess))
@@ -92,11 +85,8 @@ fn completions() -> Vec<Completion> {
     all
 }
 
-/// A policy: its logits. Gradients are with respect to these.
-type Logits = Vec<f64>;
-
-/// log π of each letter after each prefix, in the layout of the logits.
-fn log_probabilities(logits: &Logits) -> Vec<f64> {
+/// log π of each letter after each prefix, in the layout of the logits. Gradients are with respect to these.
+fn log_probabilities(logits: &[f64]) -> Vec<f64> {
     let rows = logits.chunks(LETTERS).flat_map(|row| {
         let total = row.iter().map(|x| x.exp()).sum::<f64>().ln();
         row.iter().map(move |x| x - total)
@@ -107,12 +97,6 @@ fn log_probabilities(logits: &Logits) -> Vec<f64> {
 /// log π of a completion.
 fn total_logp(completion: &Completion, logp: &[f64]) -> f64 {
     completion.iter().map(|token| logp[*token]).sum()
-}
-
-/// The policy moved by `distance` along a direction.
-fn moved(logits: &Logits, direction: &[f64], distance: f64) -> Logits {
-    let pairs = logits.iter().zip(direction);
-    pairs.map(|(x, d)| x + distance * d).collect()
 }
 
 /// A direction scaled so that its elements are 1 in root mean square.
@@ -187,16 +171,19 @@ impl Prompt {
         let completions = completions();
         let policy = normals("logits");
         let rewards = rewards(seed, number, &log_probabilities(&policy), &completions);
-        let before = |later: Logits, update: usize| {
+        let before = |later: Vec<f64>, update: usize| {
             let gradient = exact_gradient(&log_probabilities(&later), &completions, &rewards);
             let noise = unit(&normals(&format!("update {update}")));
-            let direction = moved(&noise, &unit(&gradient), GRADIENT_SHARE);
-            moved(&later, &unit(&direction), -UPDATE)
+            let direction = plus(&noise, GRADIENT_SHARE, &unit(&gradient));
+            plus(&later, -UPDATE, &unit(&direction))
         };
-        let distance = -(staleness as f64) * UPDATE;
         let behaviour = match course {
             "updates" => (0..staleness).fold(policy.clone(), before),
-            _ => moved(&policy, &unit(&normals("drift")), distance),
+            _ => plus(
+                &policy,
+                -(staleness as f64) * UPDATE,
+                &unit(&normals("drift")),
+            ),
         };
         let [policy, behaviour] = [policy, behaviour].map(|logits| log_probabilities(&logits));
         let single = |logp: &[f64]| -> Vec<Vec<f32>> {

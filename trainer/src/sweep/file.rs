@@ -99,14 +99,13 @@ impl SweepFile {
         if beside.is_file() {
             file.recipe = absolute(&beside).display().to_string();
         }
-        let arms = file.arms.iter_mut().map(|arm| &mut arm.set);
-        for (key, value) in arms.chain([&mut file.set]).flatten() {
-            make_absolute(key, value);
-        }
+        let sets = file.arms.iter_mut().map(|arm| &mut arm.set);
+        let settings = sets.chain([&mut file.set]).flatten();
+        settings.for_each(|(key, value)| make_absolute(key, value));
         for (key, values) in &mut file.grid {
-            for value in values {
-                make_absolute(key, value);
-            }
+            values
+                .iter_mut()
+                .for_each(|value| make_absolute(key, value));
         }
         Ok(file)
     }
@@ -121,22 +120,10 @@ impl SweepFile {
             .parse()
             .map_err(|error: toml::de::Error| usage(error.to_string()))?;
         let file: Self = table.try_into().map_err(|error: toml::de::Error| {
-            // The parser speaks of Rust's types.
-            let types = [
-                ("a sequence", "a list"),
-                ("a map", "a table"),
-                ("struct Arm", "a table with name and set"),
-                ("u64", "a whole number"),
-                ("usize", "a whole number"),
-                ("f64", "a number"),
-            ];
             let reason = error.to_string().replace('\n', " ");
-            let reason = types.iter().fold(reason, |reason, (theirs, ours)| {
-                reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
-            });
-            let reason = reason.trim_end();
             usage(format!(
-                "{reason}; `rapid sweep --help` shows the form of a sweep file"
+                "{}; `rapid sweep --help` shows the form of a sweep file",
+                reason.trim_end()
             ))
         })?;
         file.check().map_err(usage)?;

@@ -13,7 +13,6 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::text::today;
-use serde::Serialize;
 
 use super::manifest::{self, Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
@@ -23,41 +22,32 @@ use crate::atomic_file;
 /// A sweep's folder, and the plan that its file makes.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SweepFolder {
-    root: PathBuf,
-    file: SweepFile,
-    plan: Plan,
+    /// The folder itself.
+    pub root: PathBuf,
+    /// The sweep file.
+    pub file: SweepFile,
+    /// The runs that its file plans.
+    pub plan: Plan,
 }
 
-/// How far a run is.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
-#[serde(rename_all = "lowercase")]
-pub enum RunState {
-    /// There is no run in its folder yet.
-    #[serde(rename = "to do")]
-    Absent,
-    /// It can be resumed.
-    Begun,
-    /// It ended with an error, and can be started or resumed again.
-    Failed,
-    /// It has made its last update.
-    Finished,
-    /// It ended because its weights no longer computed finite numbers: made again, it would end there again.
-    Diverged,
+datasets::choice! {
+    /// How far a run is.
+    pub enum RunState {
+        /// There is no run in its folder yet.
+        #[default]
+        Absent = "to do",
+        /// It can be resumed.
+        Begun = "begun",
+        /// It ended with an error, and can be started or resumed again.
+        Failed = "failed",
+        /// It has made its last update.
+        Finished = "finished",
+        /// It ended because its weights no longer computed finite numbers: made again, it would end there again.
+        Diverged = "diverged",
+    }
 }
 
 impl RunState {
-    /// The state in a word.
-    #[must_use]
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::Absent => "to do",
-            Self::Begun => "begun",
-            Self::Failed => "failed",
-            Self::Finished => "finished",
-            Self::Diverged => "diverged",
-        }
-    }
-
     /// Whether nothing is left to do.
     #[must_use]
     pub fn has_ended(self) -> bool {
@@ -100,16 +90,16 @@ impl SweepFolder {
     /// The folder of this sweep, which is made unless it exists. Several processes may do this at once.
     ///
     /// # Errors
-    /// [`SweepError::Usage`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::Io`].
+    /// [`SweepError::Usage`] if it has another sweep, or the same file resolves to other settings than it did before; [`SweepError::File`].
     pub fn create(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
         let folder = Self::planned(root, file)?;
         folder.check_same()?;
         for inner in ["recipes", "runs"].map(|name| root.join(name)) {
-            std::fs::create_dir_all(&inner).map_err(|source| SweepError::io(&inner, source))?;
+            std::fs::create_dir_all(&inner).map_err(|error| SweepError::io(&inner, &error))?;
         }
         let path = root.join(".lock");
         let lock = File::create(&path).and_then(|lock| lock.lock().map(|()| lock));
-        let _lock = lock.map_err(|source| SweepError::io(&path, source))?;
+        let _lock = lock.map_err(|error| SweepError::io(&path, &error))?;
         // Another process may have made it meanwhile.
         folder.check_same()?;
         let path = root.join("sweep.toml");
@@ -179,24 +169,6 @@ impl SweepFolder {
         Ok(())
     }
 
-    /// The folder itself.
-    #[must_use]
-    pub fn root(&self) -> &Path {
-        &self.root
-    }
-
-    /// The sweep file.
-    #[must_use]
-    pub fn file(&self) -> &SweepFile {
-        &self.file
-    }
-
-    /// The runs that its file plans.
-    #[must_use]
-    pub fn plan(&self) -> &Plan {
-        &self.plan
-    }
-
     /// `recipes/NAME.toml`: the settings that a run is started with.
     #[must_use]
     pub fn recipe(&self, run: &str) -> PathBuf {
@@ -228,7 +200,7 @@ impl SweepFolder {
     /// What ran, in order.
     ///
     /// # Errors
-    /// [`SweepError::Line`], [`SweepError::Io`].
+    /// [`SweepError::File`].
     pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
         manifest::read(&self.manifest_path())
     }
@@ -236,7 +208,7 @@ impl SweepFolder {
     /// Appends a line to the manifest.
     ///
     /// # Errors
-    /// [`SweepError::Io`].
+    /// [`SweepError::File`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
         manifest::append(&self.manifest_path(), line)
     }
@@ -244,7 +216,7 @@ impl SweepFolder {
     /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.
     ///
     /// # Errors
-    /// [`SweepError::Io`].
+    /// [`SweepError::File`].
     pub fn tidy(&self, run: &str) -> Result<(), SweepError> {
         if self.file.keep_checkpoints {
             return Ok(());
@@ -253,7 +225,7 @@ impl SweepFolder {
             let path = self.run(run).join(name);
             match std::fs::remove_dir_all(&path) {
                 Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other.map_err(|source| SweepError::io(&path, source))?,
+                other => other.map_err(|error| SweepError::io(&path, &error))?,
             }
         }
         Ok(())
@@ -263,16 +235,16 @@ impl SweepFolder {
     /// that makes the run holds it too, so it is free only when both have closed it.
     ///
     /// # Errors
-    /// [`SweepError::Io`], [`SweepError::Line`].
+    /// [`SweepError::File`].
     pub fn claim(&self, run: &PlannedRun) -> Result<Option<(File, RunState)>, SweepError> {
         let path = self.log(&run.name);
         let log = File::options().create(true).append(true).open(&path);
-        let log = log.map_err(|source| SweepError::io(&path, source))?;
+        let log = log.map_err(|error| SweepError::io(&path, &error))?;
         match log.try_lock() {
             // The manifest is read under the lock: whoever had the run before has written its end.
             Ok(()) => Ok(Some((log, self.state(run, &self.manifest()?)))),
             Err(TryLockError::WouldBlock) => Ok(None),
-            Err(TryLockError::Error(source)) => Err(SweepError::io(&path, source)),
+            Err(TryLockError::Error(error)) => Err(SweepError::io(&path, &error)),
         }
     }
 
@@ -303,5 +275,5 @@ impl SweepFolder {
 }
 
 fn write(path: &Path, text: &str) -> Result<(), SweepError> {
-    atomic_file::write(path, text.as_bytes()).map_err(|source| SweepError::io(path, source))
+    atomic_file::write(path, text.as_bytes()).map_err(|error| SweepError::io(path, &error))
 }

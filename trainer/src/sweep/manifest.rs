@@ -65,9 +65,9 @@ impl Machine {
     /// This machine and the program in this file.
     ///
     /// # Errors
-    /// [`SweepError::Io`] if the file cannot be read.
+    /// [`SweepError::File`] if the file cannot be read.
     pub fn here(program: &Path) -> Result<Self, SweepError> {
-        let bytes = std::fs::read(program).map_err(|source| SweepError::io(program, source))?;
+        let bytes = std::fs::read(program).map_err(|error| SweepError::io(program, &error))?;
         let cpuinfo = std::fs::read_to_string("/proc/cpuinfo").unwrap_or_default();
         let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         let processor = fields.find(|(key, _)| key.trim() == "model name");
@@ -75,13 +75,12 @@ impl Machine {
         Ok(Self {
             processor: processor.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            binary: hex(&Sha256::digest(bytes)),
+            binary: Sha256::digest(bytes)
+                .iter()
+                .map(|byte| format!("{byte:02x}"))
+                .collect(),
         })
     }
-}
-
-fn hex(bytes: &[u8]) -> String {
-    bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
 impl ManifestLine {
@@ -110,7 +109,7 @@ impl ManifestLine {
 /// Appends a line. Other processes that append wait for it. A line that a killed process has left half-written is removed first.
 ///
 /// # Errors
-/// [`SweepError::Io`].
+/// [`SweepError::File`].
 pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
     let write = || {
         let mut text = serde_json::to_vec(line)?;
@@ -131,26 +130,27 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
         file.write_all(&text)?;
         file.sync_all()
     };
-    write().map_err(|source| SweepError::io(path, source))
+    write().map_err(|error| SweepError::io(path, &error))
 }
 
 /// The whole lines of a manifest; none if there is no file yet.
 ///
 /// # Errors
-/// [`SweepError::Line`], [`SweepError::Io`].
+/// [`SweepError::File`].
 pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
     let text = match std::fs::read(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        other => other.map_err(|source| SweepError::io(path, source))?,
+        other => other.map_err(|error| SweepError::io(path, &error))?,
     };
     let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
     (1..)
         .zip(lines)
         .map(|(number, line)| {
-            serde_json::from_slice(line).map_err(|source| SweepError::Line {
-                path: path.to_owned(),
-                line: number,
-                source,
+            serde_json::from_slice(line).map_err(|error| {
+                SweepError::File(format!(
+                    "{}, line {number}: {error}; restore the file, or delete that line",
+                    path.display()
+                ))
             })
         })
         .collect()

@@ -10,7 +10,7 @@ pub mod manifest;
 pub mod plan;
 
 use std::io;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 pub use file::{Arm, Compare, SweepFile};
 pub use folder::{RunState, SweepFolder, is_sweep};
@@ -23,32 +23,14 @@ pub enum SweepError {
     /// The command line or the sweep file has to be changed.
     #[error("{0}")]
     Usage(String),
-    /// A line of the manifest is damaged.
-    #[error("{}, line {line}: {source}; restore the file, or delete that line", path.display())]
-    Line {
-        /// The manifest.
-        path: PathBuf,
-        /// The line, counted from 1.
-        line: usize,
-        /// The parser's error.
-        source: serde_json::Error,
-    },
-    /// A file cannot be read or written.
-    #[error("{}: {source}", path.display())]
-    Io {
-        /// The file or folder.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    /// A file cannot be read or written, or a line of it is damaged.
+    #[error("{0}")]
+    File(String),
 }
 
 impl SweepError {
-    fn io(path: &Path, source: io::Error) -> Self {
-        Self::Io {
-            path: path.to_owned(),
-            source,
-        }
+    fn io(path: &Path, source: &io::Error) -> Self {
+        Self::File(format!("{}: {source}", path.display()))
     }
 }
 

@@ -78,12 +78,8 @@ impl Plan {
 
     /// Sets the date for chat templates of the runs that have none.
     pub(super) fn set_chat_date(&mut self, date: Option<&str>) {
-        for data in self
-            .blocks
-            .iter_mut()
-            .flatten()
-            .map(|run| &mut run.config.data)
-        {
+        for run in self.blocks.iter_mut().flatten() {
+            let data = &mut run.config.data;
             if data.chat && data.chat_date.is_none() {
                 data.chat_date = date.map(str::to_owned);
             }

@@ -50,7 +50,7 @@ pub(super) fn grouped<T, K: PartialEq>(
 
 /// The arms at each point of the grid, in the order of the plan's first block.
 pub(super) fn of<'a>(folder: &'a SweepFolder, runs: &'a [SweepRun]) -> Vec<ArmRuns<'a>> {
-    let compare = folder.file().compare.as_ref();
+    let compare = folder.file.compare.as_ref();
     let reference = compare.map(|compare| &compare.reference);
     let arms = grouped(runs, |run| (&run.planned.arm, &run.planned.grid)).into_iter();
     arms.map(|((arm, point), runs)| ArmRuns {

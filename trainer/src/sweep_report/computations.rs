@@ -35,12 +35,11 @@ fn computation(task: &Task) -> Option<(Vec<&str>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use datasets::MathTask;
 
     #[test]
     fn questions_with_the_same_numbers_and_answer_are_drawn_together() {
-        let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("tasks.jsonl");
-        let tasks = [
+        let dataset = [
             ("What is 7 + 5?", "12"),
             ("Anna has 5 apples and gets 7 more. How many has she?", "12"),
             ("What is 7 - 5?", "2"),
@@ -48,18 +47,18 @@ mod tests {
             ("How many months has a year?", "12"),
             ("How many eggs are a dozen?", "12"),
         ];
-        let lines = tasks.iter().enumerate().map(|(id, (question, answer))| {
-            let record = serde_json::json!({
-                "id": format!("t/{id}"), "split": "eval", "kind": "math", "question": question, "answer": answer,
-            });
-            record.to_string() + "\n"
-        });
-        std::fs::write(&file, lines.collect::<String>()).unwrap();
-        let dataset = datasets::open(&file.display().to_string(), None).unwrap();
-        let mut tasks: Vec<&String> = dataset.eval.iter().map(|task| &task.id).collect();
+        let task = |(id, (question, answer)): (usize, &(&str, &str))| Task {
+            id: format!("t/{id}"),
+            question: (*question).to_owned(),
+            spec: TaskSpec::Math(MathTask {
+                answer: (*answer).into(),
+            }),
+        };
+        let dataset: Vec<Task> = dataset.iter().enumerate().map(task).collect();
+        let mut tasks: Vec<&String> = dataset.iter().map(|task| &task.id).collect();
         let unknown = "of other data".to_owned();
         tasks.push(&unknown);
-        let found = computations(&tasks, &dataset.eval);
+        let found = computations(&tasks, &dataset);
         assert_eq!(found, [0, 0, 1, 2, 8, 9, 10]);
         assert_eq!(computations(&tasks, &[]), [0, 1, 2, 3, 4, 5, 6]);
     }

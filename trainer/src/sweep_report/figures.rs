@@ -7,6 +7,7 @@ use crate::paper::PAPER;
 use crate::record::{Activity, StepRecord};
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
+use crate::report::figure::Figure;
 use crate::report::rows::Rows;
 use crate::report::table::points_as_given;
 use crate::report::time_chart::{Bar, stacked};
@@ -14,18 +15,13 @@ use crate::statistics::{Spread, student};
 
 /// A figure, on the page and as a file.
 #[derive(Debug, Clone, PartialEq)]
-pub(super) struct Figure {
+pub(super) struct SweepFigure {
     /// The name of its file.
-    pub(super) file: String,
-    /// The figure element of the page.
-    pub(super) html: String,
-    /// The file.
-    pub(super) svg: String,
+    pub(super) file: &'static str,
     /// The name of the table that the page has it below.
     pub(super) below: &'static str,
+    pub(super) figure: Figure,
 }
-
-type Ticks = Vec<(f64, String)>;
 
 /// A quantity of a run, drawn over H.
 struct ByH {
@@ -45,7 +41,7 @@ const BY_H: [ByH; 5] = [
         title: "Figure 2: completion length by H",
         note: "mean tokens of a completion in training; ",
         unit: ValueFormat::Number,
-        of: |run| run.mean_of(|step| step.length_mean),
+        of: |run| run.mean_of(|step| Some(step.length_mean)),
     },
     ByH {
         file: "figure-2-inference.svg",
@@ -82,23 +78,30 @@ const BY_H: [ByH; 5] = [
 ];
 
 /// All figures that the sweep has data for: those of the tests, then the paper's.
-pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<Figure> {
-    let forests = [
-        forest("comparisons", &comparisons(tests)),
-        forest("effects", &effects(tests)),
-        time_of_arms(arms),
-    ];
-    let by_h = BY_H.iter().map(|quantity| quantity.figure(arms));
-    let rest = [
-        token_weights(arms).and_then(|chart| figure("figure-3.svg", "runs", &chart, &[])),
-        figure("figure-4.svg", "figures-2-and-4", &clipped(arms), &[]),
-    ];
-    forests
-        .into_iter()
-        .chain(by_h)
-        .chain(rest)
-        .flatten()
-        .collect()
+pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<SweepFigure> {
+    let mut all = Vec::new();
+    let mut add = |file, below, figure: Option<Figure>| {
+        let figure = figure.map(|figure| SweepFigure {
+            file,
+            below,
+            figure,
+        });
+        all.extend(figure);
+    };
+    add(
+        "comparisons.svg",
+        "comparisons",
+        comparisons(tests).figure(),
+    );
+    add("effects.svg", "effects", effects(tests).figure());
+    add("figure-1.svg", "figure-1", time_of_arms(arms).figure());
+    for quantity in &BY_H {
+        add(quantity.file, quantity.table, quantity.chart(arms).figure());
+    }
+    let weights = token_weights(arms).and_then(|chart| chart.figure());
+    add("figure-3.svg", "runs", weights);
+    add("figure-4.svg", "figures-2-and-4", clipped(arms).figure());
+    all
 }
 
 /// The difference of every arm from the reference.
@@ -128,31 +131,6 @@ fn effects(tests: &Tests<'_, '_>) -> Rows {
     Rows::forest(title, note, None, rows)
 }
 
-/// The figure of a table, with its name; `None` without rows.
-fn forest(table: &'static str, forest: &Rows) -> Option<Figure> {
-    (!forest.is_empty()).then(|| Figure {
-        file: format!("{table}.svg"),
-        html: forest.figure().render(),
-        svg: forest.figure().file(),
-        below: table,
-    })
-}
-
-/// The figure of a chart with these ticks, below this table; `None` without points.
-fn figure(
-    file: &str,
-    below: &'static str,
-    chart: &Chart,
-    ticks: &[(f64, String)],
-) -> Option<Figure> {
-    (!chart.is_empty()).then(|| Figure {
-        file: file.to_owned(),
-        html: chart.figure_over(ticks).render(),
-        svg: chart.figure_over(ticks).file(),
-        below,
-    })
-}
-
 /// What the paper says of its figure.
 fn claim(number: u32) -> String {
     let figure = PAPER.figures.get(&number.to_string());
@@ -162,38 +140,29 @@ fn claim(number: u32) -> String {
 }
 
 impl ByH {
-    fn figure(&self, arms: &[ArmRuns<'_>]) -> Option<Figure> {
+    fn chart(&self, arms: &[ArmRuns<'_>]) -> Chart {
         let (series, ticks) = self.lines(arms);
-        let about = if series.iter().any(|series| !series.intervals.is_empty()) {
-            "with the 95% t interval over runs"
-        } else if arms.iter().all(|arm| arm.values(self.of).len() < 2) {
-            "one run each"
-        } else {
-            "with no interval: it takes three runs that differ"
-        };
+        let about = "with the 95% t interval over runs, where three of them differ";
         let mut note = format!("{}{about}", self.note);
         if self.table == "figures-2-and-4" {
             note = format!("{note}; {}", claim(2));
         }
-        let chart = Chart {
+        Chart {
             title: self.title.into(),
             note,
             unit: self.unit,
             series,
-            marks: true,
-        };
-        figure(self.file, self.table, &chart, &ticks)
+            ticks,
+        }
     }
 
     /// A line for each ladder over log₂ H, with ticks at its H.
-    fn lines(&self, arms: &[ArmRuns<'_>]) -> (Vec<Series>, Ticks) {
-        let mut ticks: Ticks = Vec::new();
-        let mut all = Vec::new();
+    fn lines(&self, arms: &[ArmRuns<'_>]) -> (Vec<Series>, Vec<(f64, String)>) {
+        let (mut all, mut ticks) = (Vec::new(), Vec::new());
         for ladder in ladders(arms) {
             let mut series = Series {
                 name: ladder.label(),
-                points: Vec::new(),
-                intervals: Vec::new(),
+                ..Series::default()
             };
             for rung in &ladder.rungs {
                 let x = (rung.h() as f64).log2();
@@ -221,7 +190,7 @@ impl ByH {
 }
 
 /// Figure 1: the seconds of training by activity, a bar for each arm.
-fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
+fn time_of_arms(arms: &[ArmRuns<'_>]) -> Rows {
     let seconds = |arm: &ArmRuns<'_>, activity: Activity| -> f64 {
         let values = arm.times(|run| Some(run.times()?.of_activity(activity)));
         Spread::of(&values).map_or(0.0, |spread| spread.mean)
@@ -236,18 +205,12 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Option<Figure> {
         let values = values.into_iter().map(|value| (value, None));
         (arm.label(), total, values.collect())
     };
-    let bars = stacked(
+    stacked(
         "Figure 1: time of training by arm",
         format!("mean over the finished runs; {}", claim(1)),
         &parts,
         timed.iter().map(bar).collect(),
-    );
-    (!bars.is_empty()).then(|| Figure {
-        file: "figure-1.svg".into(),
-        html: bars.figure().render(),
-        svg: bars.figure().file(),
-        below: "figure-1",
-    })
+    )
 }
 
 /// Figure 3: the token-level weights of the last recorded completion of a run with the largest H, which an arm that chooses H has chosen for that completion's phase.
@@ -275,15 +238,14 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
             weights.reward,
             claim(3)
         ),
-        unit: ValueFormat::Number,
         series: vec![Series {
             name: run.planned.name.clone(),
             points: points
                 .map(|(token, ratio)| (f64::from(token), ratio))
                 .collect(),
-            intervals: Vec::new(),
+            ..Series::default()
         }],
-        marks: false,
+        ..Chart::default()
     })
 }
 
@@ -296,7 +258,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
     let series = rungs.map(|rung| Series {
         name: rung.label(),
         points: mean_by_update(rung, |step| step.algo.clip_share),
-        intervals: Vec::new(),
+        ..Series::default()
     });
     Chart {
         title: "Figure 4: clipped weights".into(),
@@ -306,7 +268,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
         ),
         unit: ValueFormat::Share,
         series: series.collect(),
-        marks: false,
+        ..Chart::default()
     }
 }
 

@@ -109,26 +109,16 @@ mod tests {
 
     #[test]
     fn table_3_is_beside_its_own_estimator_only() {
-        for (recipe, set, table) in [
-            ("paper/qwen2.5-0.5b-math-rapid-h4", "algorithm.h=4", Some(3)),
-            (
-                "paper/qwen2.5-0.5b-math-rapid-h4",
-                "algorithm.eta=3.0",
-                None,
-            ),
-            (
-                "paper/qwen2.5-0.5b-math-rapid-h4",
-                "algorithm.preset=rapid-loo",
-                None,
-            ),
+        let (qwen, gemma) = ("qwen2.5-0.5b-math", "gemma3-1b-mbppplus");
+        for (row, set, table) in [
+            (qwen, "algorithm.h=4", Some(3)),
+            (qwen, "algorithm.eta=3.0", None),
+            (qwen, "algorithm.preset=rapid-loo", None),
             // Of a model of Table 2, there is no Table 3.
-            (
-                "paper/gemma3-1b-mbppplus-rapid-h4",
-                "algorithm.h=4",
-                Some(2),
-            ),
+            (gemma, "algorithm.h=4", Some(2)),
         ] {
-            let (found, correlated) = with_arm(recipe, &[set], |arm| {
+            let recipe = format!("paper/{row}-rapid-h4");
+            let (found, correlated) = with_arm(&recipe, &[set], |arm| {
                 let correlated = correlation(&[arm], "Pass@1").is_some();
                 (by_h(arm).map(|row| row.table), correlated)
             });

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use super::SweepReportError;
 use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
 use crate::report::RunData;
 use crate::run::pin;
 use crate::statistics::Spread;
-use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepFolder};
+use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepError, SweepFolder};
 
 /// A planned run and what there is of it.
 #[derive(Debug)]
@@ -27,7 +26,7 @@ pub(super) struct SweepRun {
 }
 
 /// The runs in the order of the plan, without `times` as if they had no clock.
-pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepReportError> {
+pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepError> {
     let manifest = folder.manifest()?;
     let read = |planned: &PlannedRun| {
         let lines = manifest.iter().filter(|line| line.run == planned.name);
@@ -65,7 +64,7 @@ pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, S
             data,
         }
     };
-    Ok(folder.plan().runs().map(read).collect())
+    Ok(folder.plan.runs().map(read).collect())
 }
 
 impl SweepRun {
@@ -86,12 +85,7 @@ impl SweepRun {
         let plan = &self.planned.config;
         if let Some(config) = &data.config {
             // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
-            let mut planned = plan.clone();
-            if planned.data.chat && planned.data.chat_date.is_none() {
-                // As in a folder of a version that left the date to each run.
-                planned.data.chat_date = config.data.chat_date.clone();
-            }
-            let mut planned = pin(planned);
+            let mut planned = pin(plan.clone());
             planned.engine = config.engine.clone();
             planned.verifier = config.verifier.clone();
             (planned.run.epochs, planned.run.updates) = (config.run.epochs, config.run.updates);
@@ -173,24 +167,19 @@ impl SweepRun {
     }
 
     /// The mean of a quantity over the updates of a finished run that have it.
-    fn mean_of_some(&self, quantity: impl Fn(&StepRecord) -> Option<f64>) -> Option<f64> {
+    pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> Option<f64>) -> Option<f64> {
         let steps = self.steps().iter().filter(|_| self.finished());
         mean(steps.filter_map(quantity))
     }
 
-    /// The mean of a quantity over the updates of a finished run.
-    pub(super) fn mean_of(&self, quantity: impl Fn(&StepRecord) -> f64) -> Option<f64> {
-        self.mean_of_some(|step| Some(quantity(step)))
-    }
-
     /// The staleness of a finished run: |log of the mean of w̄| over a mini-batch, averaged over the updates.
     pub(super) fn staleness(&self) -> Option<f64> {
-        self.mean_of(|step| step.algo.stale_abs_log_mean)
+        self.mean_of(|step| Some(step.algo.stale_abs_log_mean))
     }
 
     /// The same as the authors compute it for the paper's Table 3: on the first quarter of each mini-batch.
     pub(super) fn staleness_of_a_quarter(&self) -> Option<f64> {
-        self.mean_of_some(|step| step.algo.stale_abs_log_mean_quarter)
+        self.mean_of(|step| step.algo.stale_abs_log_mean_quarter)
     }
 }
 

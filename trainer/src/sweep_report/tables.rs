@@ -3,15 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::{ArmRuns, grouped, ladders};
-use super::columns::Columns;
 use super::paper_row;
 use super::runs::SweepRun;
 use super::test_tables::{comparisons, effects, slopes, time_ratios};
 use super::tests_of_arms::Tests;
 use super::time_to_target::times_to_target;
 use crate::paper::{Measured, PaperCorrelation, PaperResult};
-use crate::record::Activity;
-use crate::report::table::{Cell, Form, POINTS, Table};
+use crate::record::{Activity, RunTimes};
+use crate::report::table::{Cell, Columns, Form, POINTS, Table};
 use crate::statistics::{Correlation, Spread, pearson};
 use crate::sweep::SweepFolder;
 
@@ -22,7 +21,7 @@ pub(super) fn all(
     arms: &[ArmRuns<'_>],
     tests: &Tests<'_, '_>,
 ) -> Vec<Table> {
-    let compare = folder.file().compare.as_ref();
+    let compare = folder.file.compare.as_ref();
     let target = compare.and_then(|compare| compare.target);
     let mut tables = vec![
         slopes(tests),
@@ -39,7 +38,7 @@ pub(super) fn all(
         figures(arms),
         every_run(runs),
     ]);
-    tables.retain(|table| !table.rows.is_empty());
+    tables.retain(|table| table.rows() > 0);
     tables
 }
 
@@ -48,28 +47,27 @@ fn ks(arms: &[ArmRuns<'_>]) -> BTreeSet<usize> {
 }
 
 /// A column of each Pass@k, of the values of the seeds.
-fn pass_columns<'a, R>(
-    columns: &mut Columns<'a, R>,
+fn pass_columns<R>(
+    columns: &mut Columns<'_, R>,
     ks: &BTreeSet<usize>,
-    passes: impl Fn(&R, usize) -> Vec<f64> + Copy + 'a,
+    passes: impl Fn(&R, usize) -> Vec<f64>,
 ) {
     for &k in ks {
         let (heading, name) = (format!("Pass@{k}, %"), format!("pass_at_{k}_percent"));
-        columns.ours(&heading, &name, Form::Spread(1), move |row| {
+        columns.add(&heading, &name, Form::Spread(1), |row| {
             Cell::spread(&passes(row, k), POINTS)
         });
     }
 }
 
 /// The paper's accuracies and times.
-fn paper_columns<'a, R>(
-    columns: &mut Columns<'a, R>,
-    row: impl Fn(&R) -> Option<&'static PaperResult> + Copy + 'a,
+fn paper_columns<R>(
+    columns: &mut Columns<'_, R>,
+    row: impl Fn(&R) -> Option<&'static PaperResult>,
 ) {
     let mut add = |heading, name, of: fn(&PaperResult) -> Option<Measured>| {
-        columns.papers(heading, name, Form::Spread(1), move |it| {
-            measured(row(it).and_then(of))
-        });
+        let cell = |it: &R| measured(row(it).and_then(of));
+        columns.add(heading, name, Form::Spread(1), cell).of_paper();
     };
     add("Pass@1, %", "pass_at_1_percent", |row| Some(row.pass_at_1));
     add("Pass@8, %", "pass_at_8_percent", |row| row.pass_at_8);
@@ -77,7 +75,7 @@ fn paper_columns<'a, R>(
 }
 
 fn measured(value: Option<Measured>) -> Cell {
-    value.map_or(Cell::None, |value| Cell::Spread(value.mean, value.sd))
+    Cell::Numbers([value.map(|it| it.mean), value.and_then(|it| it.sd), None])
 }
 
 /// A row of Table 1: an arm, or a model before training.
@@ -94,20 +92,6 @@ struct Accuracy {
 /// Accuracy and time by algorithm, as in Tables 1 and 2.
 fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
     let ks = ks(arms);
-    let mut columns = Columns::of("arm", "arm", |row: &Accuracy| row.label.clone());
-    columns.count("seeds", "seeds", |row| row.seeds);
-    pass_columns(&mut columns, &ks, |row, k| row.passes[&k].clone());
-    columns.ours("timed runs", "timed_runs", Form::Number(0), |row| {
-        Cell::number(row.minutes.as_ref().map(|minutes| minutes.len() as f64))
-    });
-    columns.ours("minutes of training", "minutes", Form::Spread(2), |row| {
-        Cell::spread(row.minutes.as_deref().unwrap_or_default(), 1.0)
-    });
-    columns.papers("row", "row", Form::Text, |row| {
-        let name = |row: &PaperResult| format!("Table {}, {}", row.table, row.algorithm);
-        row.paper.map_or(Cell::None, |row| Cell::text(name(row)))
-    });
-    paper_columns(&mut columns, |row| row.paper);
     let of_arms = arms.iter().map(|arm| Accuracy {
         label: arm.label(),
         seeds: arm.counted().len(),
@@ -115,9 +99,26 @@ fn algorithms(arms: &[ArmRuns<'_>]) -> Table {
         minutes: Some(arm.times(SweepRun::minutes)),
         paper: paper_row::of(arm),
     });
-    let rows = bases(arms, &ks).into_iter().chain(of_arms);
+    let rows: Vec<Accuracy> = bases(arms, &ks).into_iter().chain(of_arms).collect();
+    let mut columns = Columns::of(&rows);
+    columns.text("arm", "arm", |row| row.label.clone());
+    columns.count("seeds", "seeds", |row| row.seeds);
+    pass_columns(&mut columns, &ks, |row, k| row.passes[&k].clone());
+    columns.number("timed runs", "timed_runs", 0, |row| {
+        Some(row.minutes.as_ref()?.len() as f64)
+    });
+    columns.spread("minutes of training", "minutes", 2, |row| {
+        row.minutes.clone().unwrap_or_default()
+    });
+    let paper = |row: &Accuracy| {
+        let row = row.paper?;
+        Some(format!("Table {}, {}", row.table, row.algorithm))
+    };
+    let cell = |row: &Accuracy| Cell::some_text(paper(row));
+    columns.add("row", "row", Form::Text, cell).of_paper();
+    paper_columns(&mut columns, |row| row.paper);
     let note = "The form of the paper's Tables 1 and 2: mean ± standard deviation over seeds, after the last update. A run that diverged counts with its last evaluation after an update, or with 0. Minutes are those of training, without start and evaluations, over all runs. The paper's columns are of its data set of the same kind, and of the model here if it has that, else of qwen2.5-0.5b: on four A6000 GPUs, means of three runs, or single runs of models other than qwen2.5-0.5b.";
-    columns.table("table-1", "Accuracy and time by algorithm", note, rows)
+    columns.table("table-1", "Accuracy and time by algorithm", note)
 }
 
 fn of_each(ks: &BTreeSet<usize>, of: impl Fn(usize) -> Vec<f64>) -> BTreeMap<usize, Vec<f64>> {
@@ -151,39 +152,44 @@ fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Accuracy> {
 }
 
 /// The rungs of all ladders.
-fn rungs<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> impl Iterator<Item = &'r ArmRuns<'a>> {
-    ladders(arms).into_iter().flat_map(|ladder| ladder.rungs)
+fn rungs<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<&'r ArmRuns<'a>> {
+    let ladders = ladders(arms).into_iter();
+    ladders.flat_map(|ladder| ladder.rungs).collect()
 }
 
 /// A table by H begins with these columns.
-fn rung_columns<'a>() -> Columns<'a, &'a ArmRuns<'a>> {
-    let mut columns = Columns::of("H", "h", |rung: &&ArmRuns<'_>| rung.h().to_string());
+fn rung_columns<'r, 'a>(rungs: &'r [&'r ArmRuns<'a>]) -> Columns<'r, &'r ArmRuns<'a>> {
+    let mut columns = Columns::of(rungs);
+    columns.text("H", "h", |rung| rung.h().to_string());
     columns.text("arm", "arm", |rung| rung.label());
     columns
 }
 
 /// Accuracy, time and staleness by H, as in Table 3.
 fn by_h(arms: &[ArmRuns<'_>]) -> Table {
-    let mut columns = rung_columns();
+    let rungs = rungs(arms);
+    let mut columns = rung_columns(&rungs);
     pass_columns(&mut columns, &ks(arms), |rung, k| {
         rung.values(|run| run.pass_at(k))
     });
-    columns.ours("minutes of training", "minutes", Form::Spread(2), |rung| {
-        Cell::spread(&rung.times(SweepRun::minutes), 1.0)
+    columns.spread("minutes of training", "minutes", 2, |rung| {
+        rung.times(SweepRun::minutes)
     });
-    columns.ours("staleness, nats", "staleness", Form::Spread(3), |rung| {
-        Cell::spread(&rung.values(SweepRun::staleness), 1.0)
+    columns.spread("staleness, nats", "staleness", 3, |rung| {
+        rung.values(SweepRun::staleness)
     });
-    columns.ours("of a quarter", "staleness_quarter", Form::Spread(3), |it| {
-        Cell::spread(&it.values(SweepRun::staleness_of_a_quarter), 1.0)
+    columns.spread("of a quarter", "staleness_quarter", 3, |rung| {
+        rung.values(SweepRun::staleness_of_a_quarter)
     });
     paper_columns(&mut columns, |rung| paper_row::by_h(rung));
-    columns.papers("staleness, nats", "staleness", Form::Spread(2), |rung| {
+    let (heading, name) = ("staleness, nats", "staleness");
+    let staleness = columns.add(heading, name, Form::Spread(2), |rung| {
         measured(paper_row::by_h(rung).and_then(|row| row.staleness))
     });
+    staleness.of_paper();
     let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that.";
     let title = "Accuracy, time and staleness by H";
-    columns.table("table-3", title, note, rungs(arms))
+    columns.table("table-3", title, note)
 }
 
 /// A row of Table 4: Pearson's r over the runs of an estimator.
@@ -232,101 +238,98 @@ fn correlations(arms: &[ArmRuns<'_>]) -> Table {
             ours: [accuracy, time, staleness],
         }));
     }
-    let mut columns = Columns::of("estimator", "estimator", |row: &Correlated| {
-        row.estimator.clone()
-    });
+    rows.retain(|row| row.runs() > 0);
+    let mut columns = Columns::of(&rows);
+    columns.text("estimator", "estimator", |row| row.estimator.clone());
     columns.text("metric", "metric", |row| row.metric.clone());
     columns.count("runs", "runs", Correlated::runs);
     let quantities = ["accuracy", "time", "staleness"];
     let names = quantities.map(|name| (format!("r(H, {name})"), format!("r_{name}")));
     for (number, (heading, name)) in names.iter().enumerate() {
-        columns.ours(heading, name, Form::Interval(3), move |row| {
+        columns.add(heading, name, Form::Interval(3), |row| {
             let found = row.ours[number];
-            found.map_or(Cell::None, |found| Cell::Interval(found.r, found.interval))
+            found.map_or(Cell::NONE, |it| Cell::interval(it.r, it.interval, 1.0))
         });
     }
     for (number, (heading, name)) in names.iter().enumerate() {
-        columns.papers(heading, name, Form::Number(3), move |row| {
-            let paper = row.paper.map(|row| [row.accuracy, row.time, row.staleness]);
-            Cell::number(paper.map(|paper| paper[number]))
+        let paper = columns.number(heading, name, 3, |row| {
+            let paper = row.paper?;
+            Some([paper.accuracy, paper.time, paper.staleness][number])
         });
+        paper.of_paper();
     }
     let note = "The form of the paper's Table 4: Pearson's r over the runs of one estimator, each run a pair. The intervals are Fisher's, which take runs as independent; those of one seed are not. Times are those of all runs, whatever they ran on.";
-    rows.retain(|row| row.runs() > 0);
-    columns.table("table-4", "Correlations with H", note, rows)
+    columns.table("table-4", "Correlations with H", note)
 }
 
 /// Seconds by activity: the numbers of Figure 1.
 fn times(arms: &[ArmRuns<'_>]) -> Table {
-    fn mean(arm: &ArmRuns<'_>, of: impl Fn(&SweepRun) -> Option<f64>) -> Cell {
-        Cell::number(Spread::of(&arm.times(of)).map(|spread| spread.mean))
-    }
     let is_timed = |arm: &&ArmRuns<'_>| !arm.times(SweepRun::minutes).is_empty();
     let timed: Vec<&ArmRuns<'_>> = arms.iter().filter(is_timed).collect();
-    let mut columns = Columns::of("arm", "arm", |arm: &&ArmRuns<'_>| arm.label());
+    let mean = |arm: &ArmRuns<'_>, of: &dyn Fn(&RunTimes) -> f64| {
+        let values = arm.times(|run| Some(of(&run.times()?)));
+        Spread::of(&values).map(|spread| spread.mean)
+    };
+    let mut columns = Columns::of(&timed);
+    columns.text("arm", "arm", |arm| arm.label());
     for activity in Activity::ALL {
         let has = |run: &SweepRun| run.times()?.seconds.get(&activity).copied();
-        if timed.iter().all(|arm| arm.times(has).is_empty()) {
-            continue;
+        if timed.iter().any(|arm| !arm.times(has).is_empty()) {
+            let name = format!("{}_seconds", activity.name());
+            columns.number(activity.name(), &name, 1, |arm| {
+                mean(arm, &|times| times.of_activity(activity))
+            });
         }
-        let name = format!("{}_seconds", activity.name());
-        columns.ours(activity.name(), &name, Form::Number(1), move |arm| {
-            mean(arm, |run| Some(run.times()?.of_activity(activity)))
-        });
     }
-    columns.ours("training", "training_seconds", Form::Spread(1), |arm| {
-        Cell::spread(&arm.times(|run| Some(60.0 * run.minutes()?)), 1.0)
+    columns.spread("training", "training_seconds", 1, |arm| {
+        arm.times(|run| Some(60.0 * run.minutes()?))
     });
-    columns.ours("in all", "wall_seconds", Form::Number(1), |arm| {
-        mean(arm, |run| Some(run.times()?.wall()))
+    columns.number("in all", "wall_seconds", 1, |arm| {
+        mean(arm, &RunTimes::wall)
     });
     let note = "Seconds of a run by activity, mean over the finished runs. Training is all but start, evaluation and lost work.";
-    columns.table("figure-1", "Where the time went", note, timed)
+    columns.table("figure-1", "Where the time went", note)
 }
 
 /// The numbers of Figures 2 and 4.
 fn figures(arms: &[ArmRuns<'_>]) -> Table {
-    let mut columns = rung_columns();
-    columns.ours("tokens", "tokens", Form::Spread(1), |rung| {
-        let tokens = rung.values(|run| run.mean_of(|step| step.length_mean));
-        Cell::spread(&tokens, 1.0)
+    let rungs = rungs(arms);
+    let mut columns = rung_columns(&rungs);
+    columns.spread("tokens", "tokens", 1, |rung| {
+        rung.values(|run| run.mean_of(|step| Some(step.length_mean)))
     });
-    let (heading, name) = ("minutes of inference", "inference_minutes");
-    columns.ours(heading, name, Form::Spread(2), |rung| {
-        let inference =
-            rung.times(|run| Some(run.times()?.of_activity(Activity::Inference) / 60.0));
-        Cell::spread(&inference, 1.0)
+    columns.spread("minutes of inference", "inference_minutes", 2, |rung| {
+        rung.times(|run| Some(run.times()?.of_activity(Activity::Inference) / 60.0))
     });
     let (heading, name) = ("weights clipped, %", "clipped_percent");
-    columns.ours(heading, name, Form::Spread(2), |rung| {
-        let clipped = rung.values(|run| run.mean_of(|step| step.algo.clip_share));
-        Cell::spread(&clipped, POINTS)
+    columns.add(heading, name, Form::Spread(2), |rung| {
+        let shares = rung.values(|run| run.mean_of(|step| Some(step.algo.clip_share)));
+        Cell::spread(&shares, POINTS)
     });
     let title = "Length, inference and clipped weights by H";
     let note = "The numbers of Figures 2 and 4: the mean tokens of a completion in training, the minutes of inference, and the share of importance weights above η.";
-    columns.table("figures-2-and-4", title, note, rungs(arms))
+    columns.table("figures-2-and-4", title, note)
 }
 
 /// Every planned run.
 fn every_run(runs: &[SweepRun]) -> Table {
     let joined = |of: &BTreeSet<String>| Vec::from_iter(of.iter().map(String::as_str)).join(", ");
-    let mut columns = Columns::of("run", "run", |run: &&SweepRun| run.planned.name.clone());
+    let short = |digest: &String| digest.chars().take(12).collect();
+    let mut columns = Columns::of(runs);
+    columns.text("run", "run", |run| run.planned.name.clone());
     columns.text("state", "state", |run| run.state.name().to_owned());
     columns.count("updates", "updates", |run| run.steps().len());
-    columns.ours("Pass@1, %", "pass_at_1_percent", Form::Number(1), |run| {
-        Cell::number(run.pass_at(1).map(|pass| POINTS * pass))
+    columns.number("Pass@1, %", "pass_at_1_percent", 1, |run| {
+        Some(POINTS * run.pass_at(1)?)
     });
-    columns.ours("minutes of training", "minutes", Form::Number(2), |run| {
-        Cell::number(run.minutes())
-    });
-    columns.text("processor", "processor", move |run| joined(&run.processors));
-    columns.text("program, SHA-256", "program", move |run| {
-        let short = |digest: &String| digest.chars().take(12).collect();
+    columns.number("minutes of training", "minutes", 2, SweepRun::minutes);
+    columns.text("processor", "processor", |run| joined(&run.processors));
+    columns.text("program, SHA-256", "program", |run| {
         joined(&run.binaries.iter().map(short).collect())
     });
-    columns.ours("why not", "reason", Form::Text, |run| {
-        run.reason.as_ref().map_or(Cell::None, Cell::text)
+    columns.add("why not", "reason", Form::Text, |run| {
+        Cell::some_text(run.reason.as_ref())
     });
     let note = "Runs that are not finished are in no table above, except those that diverged: these count with their last evaluation, or with 0 if there is none after an update.";
-    columns.table("runs", "Every planned run", note, runs)
+    columns.table("runs", "Every planned run", note)
 }

@@ -8,7 +8,7 @@ use super::runs::SweepRun;
 use super::warnings::listed;
 use crate::run::data_dir_of;
 use crate::statistics::{
-    Comparison, Contrast, Corrected, Outcomes, Ratio, Resamples, Slope, paired_ratio, verdicts,
+    Comparison, Contrast, Corrected, Outcomes, Ratio, Slope, paired_ratio, verdicts,
 };
 use crate::sweep::{Compare, SweepFolder};
 
@@ -63,7 +63,7 @@ pub(super) struct Sloped<'a, 'r> {
 
 /// The comparisons; none if the sweep file has no `[compare]`.
 pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> Tests<'a, 'r> {
-    let Some(compare) = &folder.file().compare else {
+    let Some(compare) = &folder.file.compare else {
         return Tests::default();
     };
     let mut tests = Tests {
@@ -78,26 +78,23 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
             continue;
         };
         let outcomes = outcomes(&point, &mut tests.warnings);
-        let outcomes = outcomes.map(|outcomes| (outcomes.resample(), outcomes));
         for (number, arm) in point.iter().enumerate().filter(|(number, _)| *number != at) {
-            let comparison = outcomes.as_ref().map(|(resamples, outcomes)| {
-                Comparison::of(outcomes, resamples, number, at, compare.margin)
-            });
+            let comparison = outcomes.as_ref();
+            let comparison = comparison.map(|it| Comparison::of(it, number, at, compare.margin));
             found.push((*arm, point[at], comparison));
         }
-        if let Some((resamples, outcomes)) = &outcomes {
+        if let Some(outcomes) = &outcomes {
             let slopes = ladders_at(&point).into_iter().map(|ladder| {
                 let number = |rung| point.iter().position(|arm| std::ptr::eq(*arm, rung));
                 let rungs = ladder.rungs.iter();
                 let rungs: Vec<(usize, usize)> = rungs
                     .filter_map(|rung| Some((number(*rung)?, rung.h())))
                     .collect();
-                let slope = Slope::of(outcomes, resamples, &rungs, compare.margin);
+                let slope = Slope::of(outcomes, &rungs, compare.margin);
                 Sloped { ladder, slope }
             });
             tests.slopes.extend(slopes);
-            let effects = effects(&point, outcomes, resamples, compare);
-            tests.effects.extend(effects);
+            tests.effects.extend(effects(&point, outcomes, compare));
         }
     }
     // The p-values of all points are corrected as one family.
@@ -129,21 +126,19 @@ fn incomplete_blocks(arms: &[ArmRuns<'_>]) -> BTreeSet<(u64, usize)> {
 fn effects<'a, 'r>(
     point: &[&'r ArmRuns<'a>],
     outcomes: &Outcomes,
-    resamples: &Resamples,
     compare: &'a Compare,
 ) -> Vec<Effect<'a, 'r>> {
     let effect = |(factor, with): (&'a String, &'a Vec<String>)| {
         let has = |arm: &ArmRuns<'_>| with.iter().any(|name| name == arm.arm);
         let having: Vec<bool> = point.iter().map(|arm| has(arm)).collect();
-        let weights = Contrast::with_and_without(&having)?;
-        Some(Effect {
+        Effect {
             factor,
             arms: point.iter().copied().filter(|arm| has(arm)).collect(),
             point: point.to_vec(),
-            effect: Contrast::of(outcomes, resamples, &weights),
-        })
+            effect: Contrast::of(outcomes, &Contrast::with_and_without(&having)),
+        }
     };
-    compare.effects.iter().filter_map(effect).collect()
+    compare.effects.iter().map(effect).collect()
 }
 
 /// Pass@1 in the seeds in which a run of every arm counts, on the tasks that all of them judged. What is left out is noted in the warnings.

@@ -25,15 +25,15 @@ pub(super) fn all(
         warnings.push("All times are left out (--no-times).".into());
     }
     warnings.extend(tests.warnings.iter().cloned());
-    let (untimed, blocks) = (tests.untimed.len(), folder.plan().blocks.len());
+    let (untimed, blocks) = (tests.untimed.len(), folder.plan.blocks.len());
     // Where no block has any times, there is no ratio.
     if times && (1..blocks).contains(&untimed) {
         warnings.push(format!(
             "The time ratios leave out {untimed} of {blocks} blocks, which are all runs of a seed and round, since a run of theirs is not finished."
         ));
     }
-    let seeds = folder.file().seeds.len();
-    if folder.file().compare.is_none() {
+    let seeds = folder.file.seeds.len();
+    if folder.file.compare.is_none() {
         warnings.push("The sweep file has no [compare], so nothing is compared. It may be added: `rapid sweep` with the changed file takes it over.".into());
     } else if let Some(seeds) = ["no seed", "one seed", "two seeds"].get(seeds) {
         warnings.push(format!(
@@ -64,7 +64,7 @@ pub(super) fn all(
     if processors.len() > 1 {
         warnings.push("The runs were made on different processors; the last table says which. Minutes and seconds are means over them: only the time ratios are between runs on one.".into());
     }
-    let unmatched = folder.plan().unmatched().into_iter();
+    let unmatched = folder.plan.unmatched().into_iter();
     warnings.extend(unmatched.map(|sentence| format!("{sentence}.")));
     warnings.extend(evaluations(runs));
     let mut seen = BTreeSet::new();
@@ -81,10 +81,8 @@ pub(super) fn listed(what: &str, items: impl Iterator<Item = String>) -> String 
 
 fn missing(runs: &[SweepRun]) -> Vec<String> {
     let mut warnings = Vec::new();
-    let unfinished = runs.iter();
-    let unfinished =
-        unfinished.filter(|run| matches!(run.state, RunState::Absent | RunState::Begun));
-    let unfinished: Vec<&SweepRun> = unfinished.collect();
+    let is_unfinished = |run: &&SweepRun| matches!(run.state, RunState::Absent | RunState::Begun);
+    let unfinished: Vec<&SweepRun> = runs.iter().filter(is_unfinished).collect();
     if !unfinished.is_empty() {
         warnings.push(format!(
             "{} of {} runs are not finished, so every number is preliminary: {}.",

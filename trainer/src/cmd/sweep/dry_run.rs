@@ -74,7 +74,7 @@ impl DryRun {
     fn new(args: &Args, root: &Path, file: &SweepFile) -> anyhow::Result<Self> {
         // What is finished there tells how long the rest takes.
         let folder = SweepFolder::check(root, file)?;
-        let (plan, manifest) = (folder.plan(), folder.manifest()?);
+        let (plan, manifest) = (&folder.plan, folder.manifest()?);
         let sizes = Sizes::of(plan, args.data_dir.as_deref())?;
         let finished = estimate::finished(plan, &manifest);
         let completions = |run: &PlannedRun| sizes.of_run(run).completions();

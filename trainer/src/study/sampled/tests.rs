@@ -11,43 +11,41 @@ fn groups(
     plan: &StudyPlan,
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Vec<SampledGroup> {
-    let generate = requests.iter().map(|request| engine::GenerateRequest {
-        prompt: request.prompt.tokens.clone(),
-        seeds: request.seeds.clone(),
-        sampling: Sampling {
-            temperature: plan.temperature,
-            ..Sampling::default()
-        },
-        min_tokens: 0,
-        max_tokens: plan.max_tokens,
-        stop_tokens: policy.stop_tokens(),
-        stop_strings: Vec::new(),
-    });
-    let all = policy.generate(generate.collect()).into_iter();
-    let mut all: Vec<_> = all.map(Result::unwrap).collect();
-    all.sort_by_key(|completion| (completion.request, completion.sample));
-    let sample = |completion: &engine::Completion| {
-        let mut sample = Sample {
-            tokens: completion.tokens.clone(),
-            logp: completion.logp.clone(),
-            finish: Finish::Stop,
-            ..judged(&completion.text, 0.0)
+    let group = |request: &RolloutRequest| {
+        let generate = engine::GenerateRequest {
+            prompt: request.prompt.tokens.clone(),
+            seeds: request.seeds.clone(),
+            sampling: Sampling {
+                temperature: plan.temperature,
+                ..Sampling::default()
+            },
+            min_tokens: 0,
+            max_tokens: plan.max_tokens,
+            stop_tokens: policy.stop_tokens(),
+            stop_strings: Vec::new(),
         };
-        sample.judged.reward = judge(&completion.text);
-        sample
+        let completions = policy.generate(vec![generate]).into_iter();
+        let mut completions: Vec<_> = completions.map(Result::unwrap).collect();
+        completions.sort_by_key(|completion| completion.sample);
+        let samples = completions.into_iter().map(|completion| {
+            let mut sample = judged(&completion.text, 0.0);
+            sample.judged.reward = judge(&completion.text);
+            Sample {
+                tokens: completion.tokens,
+                logp: completion.logp,
+                finish: Finish::Stop,
+                ..sample
+            }
+        });
+        SampledGroup {
+            prompt: request.prompt.clone(),
+            samples: samples.collect(),
+        }
     };
-    let group = |(number, request): (usize, &RolloutRequest)| SampledGroup {
-        prompt: request.prompt.clone(),
-        samples: all
-            .iter()
-            .filter(|completion| completion.request == number)
-            .map(sample)
-            .collect(),
-    };
-    requests.iter().enumerate().map(group).collect()
+    requests.iter().map(group).collect()
 }
 
-fn rewards_b(text: &str) -> Option<f64> {
+fn rewards(text: &str) -> Option<f64> {
     let is_right = text.starts_with('b') || text.ends_with('c');
     Some(f64::from(u8::from(is_right)))
 }
@@ -69,32 +67,29 @@ fn study(
     let policy = FakePolicy::default();
     let all: Vec<_> = tasks.iter().map(|task| prompt(&policy, task)).collect();
     let prompts = plan.prompts(&all);
-    let mut seeds = std::collections::HashSet::new();
-    let mut models = [0.0].iter().chain(distances).enumerate();
-    let mut model = |(stream, distance): (usize, &f32)| {
+    let models = [0.0].iter().chain(distances).enumerate();
+    let models = models.map(|(stream, distance): (usize, &f32)| {
         let requests = plan.requests(&prompts, stream);
-        let of_model = requests.iter().flat_map(|request| &request.seeds);
-        assert!(of_model.copied().all(|seed| seeds.insert(seed)));
         Behaviour {
             name: format!("{distance}"),
             staleness: stream,
             groups: groups(&FakePolicy::moved(*distance), &requests, &plan, judge),
         }
-    };
-    let own = model(models.next().unwrap());
-    let others: Vec<Behaviour> = models.map(model).collect();
-    sampled(&policy, &plan, &own, &others, &|_, _, _| ())
+    });
+    let models: Vec<Behaviour> = models.collect();
+    sampled(&policy, &plan, &models, &|_, _, _| ())
 }
 
 #[test]
 fn estimates_agree_with_theory_within_their_noise() {
-    let results = study(2000, &[0.0, 0.6], &rewards_b).unwrap();
+    let results = study(2000, &[0.0, 0.6], &rewards).unwrap();
     assert_eq!((results.prompts, results.masked), (16, 0));
     let row = |staleness: usize, factor: &str, baseline: &str| {
-        let matches = |row: &&Row| {
+        let mut rows = results.rows.iter();
+        let row = rows.find(|row| {
             row.staleness == staleness && (row.factor, row.baseline) == (factor, baseline)
-        };
-        results.rows.iter().find(matches).unwrap()
+        });
+        row.unwrap()
     };
     for staleness in [1, 2] {
         let whole = row(staleness, "w", "loo");
@@ -102,42 +97,24 @@ fn estimates_agree_with_theory_within_their_noise() {
         assert!(whole.cosine > 0.95, "{whole:?}");
     }
     // On policy every factor is 1, and a baseline with the completion gives 1 − 1/G of the gradient. Off policy a factor of 1 is biased.
-    let (one, whole, own) = (
-        row(1, "one", "loo"),
-        row(1, "w", "loo"),
-        row(1, "one", "group"),
-    );
+    let [one, whole] = ["one", "w"].map(|factor| row(1, factor, "loo"));
+    let own = row(1, "one", "group");
     assert!((one.bias - whole.bias).abs() < 1e-4 && (one.ess - 1.0).abs() < 1e-6);
     assert!((own.scale / one.scale - 0.75).abs() < 1e-3, "{own:?}");
-    let (stale, capped, whole) = (
-        row(2, "one", "loo"),
-        row(2, "w-capped", "loo"),
-        row(2, "w", "loo"),
-    );
-    assert!(
-        stale.bias > stale.noise.max(whole.bias) && stale.ess < 0.9,
-        "{stale:?}"
-    );
+    let [stale, capped, whole] = ["one", "w-capped", "w"].map(|factor| row(2, factor, "loo"));
+    let is_biased = stale.bias > stale.noise.max(whole.bias);
+    assert!(is_biased && stale.ess < 0.9, "{stale:?}");
     assert!(capped.variance < whole.variance);
 }
 
 #[test]
 fn completions_without_a_verdict_are_left_out_and_without_a_signal_there_is_no_result() {
-    let judge = |text: &str| rewards_b(text).filter(|_| text.len().is_multiple_of(2));
+    let judge = |text: &str| rewards(text).filter(|_| text.len().is_multiple_of(2));
     let results = study(256, &[0.3], &judge).unwrap();
     // Of 1,024 completions of each of the two.
     assert!((128..1920).contains(&results.masked), "{}", results.masked);
-    assert!(
-        results
-            .rows
-            .iter()
-            .all(|row| row.update_error.is_finite() && row.noise > 0.0)
-    );
-    assert_eq!(
-        results,
-        study(256, &[0.3], &judge).unwrap(),
-        "the results depend on the seed alone"
-    );
+    let mut rows = results.rows.iter();
+    assert!(rows.all(|row| row.update_error.is_finite() && row.noise > 0.0));
     let error = study(16, &[], &|_| Some(0.0)).unwrap_err();
     assert!(matches!(error, StudyError::NoSignal), "{error}");
 }

@@ -53,7 +53,7 @@ impl Synthetic {
     /// The folder of this sweep file, in which every run is made with its truth.
     pub(super) fn made(file: &str, truth: impl Fn(&PlannedRun) -> Truth) -> Self {
         let sweep = Self::new(file);
-        for run in sweep.folder.plan().runs() {
+        for run in sweep.folder.plan.runs() {
             sweep.run(run, truth(run));
             sweep.end(run, Event::Finish, None);
         }
@@ -130,7 +130,7 @@ impl Synthetic {
 
     /// Writes the report, with times or without, and returns the page.
     pub(super) fn page(&self, times: bool) -> String {
-        let page = super::super::write(self.folder.root(), &self.out(), times).unwrap();
+        let page = super::super::write(&self.folder.root, &self.out(), times).unwrap();
         fs::read_to_string(page).unwrap()
     }
 
