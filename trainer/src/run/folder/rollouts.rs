@@ -204,7 +204,7 @@ pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRec
         .lines()
         .map_while(Result::ok)
         .map_while(|line| serde_json::from_str(&line).ok())
-        .take(transcript::excerpt_samples(group_size))
+        .take(transcript::EXCERPT_PROMPTS * group_size)
         .collect()
 }
 

@@ -110,7 +110,7 @@ impl Journal {
             .groups
             .first()
             .map_or(0, |group| group.samples.len());
-        let excerpt = &records[..records.len().min(transcript::excerpt_samples(size))];
+        let excerpt = &records[..records.len().min(transcript::EXCERPT_PROMPTS * size)];
         self.tensorboard.phase(phase.first_update, excerpt);
         self.tensorboard.flush()
     }
@@ -143,7 +143,7 @@ impl Journal {
         folder.append(Log::Eval, record)?;
         let excerpt = samples
             .iter()
-            .take(transcript::excerpt_samples(record.samples))
+            .take(transcript::EXCERPT_PROMPTS * record.samples)
             .map(|record| record.sample.clone());
         self.tensorboard
             .evaluation(record, &excerpt.collect::<Vec<_>>());
