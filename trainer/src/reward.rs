@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
-use grader_policy::Expected;
 pub use terms::{Terms, means};
 
 /// First pause before a request is repeated; doubled each time.
@@ -29,9 +28,6 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Minimum time limit of a request. A batch of proofs that all reach Lean's deadline takes most of it.
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
-/// Trouble after so much time without any is another outage. It is longer than any pause between two tries.
-const CALM: Duration = Duration::from_secs(60);
-
 /// One completion to judge.
 #[derive(Debug, Clone)]
 pub struct JudgeRequest {
@@ -106,22 +102,19 @@ pub struct RewardClient {
 
 struct Inner {
     client: Client,
-    /// The environment variable of the token, and whether it held one.
-    token: (String, bool),
+    settings: config::Verifier,
+    /// Whether the environment variable of the token held one.
+    has_token: bool,
     /// Maximum number of completions in one request: as configured, or fewer if the verifier accepts fewer.
     batch: AtomicUsize,
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
     in_flight: Semaphore,
-    /// The graders' settings that the recipe expects.
-    expected: Expected,
     /// Whether tasks are sent by id, else inline.
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// What was said about a verifier that gives no verdicts.
-    outage: Mutex<Outage>,
 }
 
 impl RewardClient {
@@ -144,16 +137,15 @@ impl RewardClient {
         let patience = Duration::from_secs(settings.patience_s);
         Ok(Self {
             inner: Arc::new(Inner {
-                token: (settings.token_env.clone(), token.is_some()),
+                settings: settings.clone(),
+                has_token: token.is_some(),
                 client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
                 batch: AtomicUsize::new(settings.batch.max(1)),
                 patience,
                 all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
-                expected: Expected::of(settings),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
-                outage: Mutex::default(),
             }),
         })
     }
@@ -285,8 +277,8 @@ impl RewardClient {
         if status(&error) != Some(401) {
             return error.into();
         }
-        let (variable, sent) = &self.inner.token;
-        let state = if *sent {
+        let variable = &self.inner.settings.token_env;
+        let state = if self.inner.has_token {
             format!("the token in the environment variable {variable} is not the verifier's")
         } else {
             format!("the environment variable {variable} holds no token")
@@ -316,14 +308,6 @@ impl RewardClient {
         self.inner.client.verify(items).await
     }
 
-    /// As [`Outage::is_news`].
-    fn is_news(&self, masks: bool) -> bool {
-        let outage = self.inner.outage.lock();
-        outage
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_news(masks)
-    }
-
     /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
     async fn wait_or_mask(
         &self,
@@ -334,19 +318,17 @@ impl RewardClient {
     ) {
         let left = self.inner.patience.saturating_sub(trouble.lasted());
         if left.is_zero() {
-            if self.is_news(true) {
-                tracing::warn!(
-                    "{}: no verdict within {} s ({reason}); samples are masked",
-                    self.url(),
-                    self.inner.patience.as_secs()
-                );
-            }
+            tracing::warn!(
+                "{}: no verdict within {} s ({reason}); samples are masked",
+                self.url(),
+                self.inner.patience.as_secs()
+            );
             for open in judged.iter_mut().filter(|judged| judged.is_none()) {
                 *open = Some(masked(&reason));
             }
             return;
         }
-        if self.is_news(false) {
+        if trouble.tries == 0 {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
@@ -362,13 +344,13 @@ fn take(
 ) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
-        let unavailable = answer.verdict == Verdict::Unavailable || answer.reward.is_none();
-        if unavailable && answer.retryable && !no_patience {
+        let is_verdict = answer.reward.is_some();
+        if !is_verdict && answer.retryable && !no_patience {
             continue;
         }
-        progress |= !unavailable;
+        progress |= is_verdict;
         judged[*i] = Some(Judged {
-            reward: answer.reward.filter(|_| !unavailable),
+            reward: answer.reward,
             verdict: answer.verdict,
             detail: answer.detail,
             passed: answer.passed,
@@ -403,26 +385,6 @@ fn too_many(error: &ClientError) -> bool {
                 || (problem.status == 422 && problem.field.as_deref() == Some("items"))
         }
         _ => false,
-    }
-}
-
-/// What was said about a verifier that gives no verdicts, so that an outage is said once, and once that samples are masked.
-#[derive(Debug, Default)]
-struct Outage {
-    /// When there was trouble last.
-    last: Option<Instant>,
-    /// Whether samples were said to be masked since it began.
-    masks: bool,
-}
-
-impl Outage {
-    /// Whether to say it: that there is trouble, or that samples are masked.
-    fn is_news(&mut self, masks: bool) -> bool {
-        let begins = self.last.is_none_or(|last| last.elapsed() >= CALM);
-        self.last = Some(Instant::now());
-        let masked = self.masks && !begins;
-        self.masks = masks || masked;
-        if masks { !masked } else { begins }
     }
 }
 

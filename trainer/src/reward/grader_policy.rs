@@ -5,59 +5,41 @@ use verifier_api::{GraderInfo, ServiceInfo};
 use super::RewardError;
 use crate::config;
 
-/// The settings of the graders that change verdicts, as a recipe names them. `None` accepts any.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Expected {
-    math_policy: Option<String>,
-    math_extraction: Option<String>,
-    code_extraction: Option<String>,
-}
-
-impl Expected {
-    pub(super) fn of(settings: &config::Verifier) -> Self {
-        Self {
-            math_policy: settings.math_policy.clone(),
-            math_extraction: settings.math_extraction.clone(),
-            code_extraction: settings.code_extraction.clone(),
+/// Compares the settings of the grader for tasks of a kind that a recipe expects with the stated ones. `info` is `None` if the verifier does not describe itself.
+///
+/// # Errors
+/// [`RewardError::Policy`] if a setting differs, or is not stated.
+pub(super) fn check(
+    expected: &config::Verifier,
+    url: &str,
+    kind: &'static str,
+    info: Option<&ServiceInfo>,
+) -> Result<(), RewardError> {
+    let grader = info.and_then(|info| info.graders.iter().find(|grader| grader.name == kind));
+    let stated = grader.map_or_else(Vec::new, settings);
+    let expected: &[(&'static str, &Option<String>)] = match kind {
+        "math" => &[
+            ("math_policy", &expected.math_policy),
+            ("math_extraction", &expected.math_extraction),
+        ],
+        "code" => &[("code_extraction", &expected.code_extraction)],
+        _ => &[],
+    };
+    for (key, expected) in expected {
+        let Some(expected) = expected else { continue };
+        let found = stated.iter().find(|(stated, _)| stated == key);
+        let found = found.map(|(_, found)| (*found).to_owned());
+        if found.as_ref() != Some(expected) {
+            return Err(RewardError::Policy {
+                url: url.to_owned(),
+                kind,
+                key,
+                expected: expected.clone(),
+                found,
+            });
         }
     }
-
-    /// Compares the expected settings of the grader for tasks of a kind with the stated ones. `info` is `None` if the verifier does not describe itself.
-    ///
-    /// # Errors
-    /// [`RewardError::Policy`] if a setting differs, or is not stated.
-    pub(super) fn check(
-        &self,
-        url: &str,
-        kind: &'static str,
-        info: Option<&ServiceInfo>,
-    ) -> Result<(), RewardError> {
-        let grader = info.and_then(|info| info.graders.iter().find(|grader| grader.name == kind));
-        let stated = grader.map_or_else(Vec::new, |grader| settings(grader));
-        let expected = match kind {
-            "math" => vec![
-                ("math_policy", &self.math_policy),
-                ("math_extraction", &self.math_extraction),
-            ],
-            "code" => vec![("code_extraction", &self.code_extraction)],
-            _ => Vec::new(),
-        };
-        for (key, expected) in expected {
-            let Some(expected) = expected else { continue };
-            let found = stated.iter().find(|(stated, _)| *stated == key);
-            let found = found.map(|(_, found)| (*found).to_owned());
-            if found.as_ref() != Some(expected) {
-                return Err(RewardError::Policy {
-                    url: url.to_owned(),
-                    kind,
-                    key,
-                    expected: expected.clone(),
-                    found,
-                });
-            }
-        }
-        Ok(())
-    }
+    Ok(())
 }
 
 /// The settings in a grader's `policy`, by the recipe's keys: mathematics has `boxed, standard`, code has `program`.

@@ -2,16 +2,6 @@
 
 use super::*;
 
-#[test]
-fn an_outage_is_said_once_and_once_that_samples_are_masked() {
-    let mut outage = Outage::default();
-    let mut said = |masks: bool| (0..16).filter(|_| outage.is_news(masks)).count();
-    assert_eq!([false, true, false, true].map(&mut said), [1, 1, 0, 0]);
-    outage.last = Instant::now().checked_sub(CALM);
-    let mut said = |masks: bool| (0..16).filter(|_| outage.is_news(masks)).count();
-    assert_eq!([false, true].map(&mut said), [1, 1]);
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn the_wait_for_other_requests_does_not_use_up_the_patience() {
     let refused = AtomicUsize::new(0);
