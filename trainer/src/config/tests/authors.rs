@@ -22,7 +22,7 @@ struct AuthorValue {
     value: Value,
     /// The paper states it, it was read in the authors' code, a review of that code found it, or neither shows it.
     #[serde(rename = "evidence")]
-    _evidence: Evidence,
+    _evidence: String,
     source: String,
     /// Whether it departs from the paper, so that only the recipes `authors/…` have it.
     #[serde(default)]
@@ -30,15 +30,6 @@ struct AuthorValue {
     models: Option<Vec<String>>,
     datasets: Option<Vec<String>>,
     algorithms: Option<Vec<String>>,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Evidence {
-    Paper,
-    Checked,
-    Reported,
-    Assumed,
 }
 
 impl AuthorValue {
