@@ -153,7 +153,8 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
         model_path(behaviour)?;
     }
     let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(model)?)?;
-    let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
+    let tasks = args.split.tasks(&dataset, None);
+    let renderer = checkpoint.renderer(&args.prompt, name, &tasks)?;
     let plan = StudyPlan {
         groups: args.groups,
         group_size: args.group_size,
@@ -174,7 +175,6 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     rewards.start(name, &dataset).await?;
     let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
     let engine = open(model)?;
-    let tasks = args.split.tasks(dataset);
     let prompts = tokio::task::block_in_place(|| prompts::of_tasks(&renderer, &engine, tasks))?;
     let prompts = plan.prompts(&prompts);
     let state = |engine: &engine::Engine| {
