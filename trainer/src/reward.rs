@@ -68,30 +68,11 @@ pub enum RewardError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A grader that the tasks need judges differently than the recipe expects, or does not say how it judges.
-    #[error(
-        "the verifier at {url} {}",
-        grader_policy::difference(kind, key, expected, found.as_deref())
-    )]
-    Policy {
-        /// The verifier.
-        url: String,
-        /// `math` or `code`.
-        kind: &'static str,
-        /// The key in `[verifier]`.
-        key: &'static str,
-        /// The recipe's value.
-        expected: String,
-        /// The verifier's, if it says so.
-        found: Option<String>,
-    },
+    #[error("{0}")]
+    Policy(String),
     /// The verifier is not prepared for the tasks, or refuses the token or a task: what it is, and what to do.
-    #[error("the verifier at {url} {reason}")]
-    Unusable {
-        /// The verifier.
-        url: String,
-        /// The rest of the sentence.
-        reason: String,
-    },
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// The client of a verifier, with its patience. Cheap to clone; clones share the bound on requests in flight.
@@ -259,11 +240,11 @@ impl RewardClient {
         };
         let at_fault = problem.item.and_then(|item| tasks.get(item));
         match (problem.status, at_fault, tasks) {
-            (422, Some(task), _) => self.unusable(format!(
+            (422, Some(task), _) => self.unusable(&format!(
                 "rejects the task {}: {error}. Correct the task; if it is right, use a verifier of this program's version",
                 task.id
             )),
-            (413, _, [task]) => self.unusable(format!(
+            (413, _, [task]) => self.unusable(&format!(
                 "does not accept a request as large as one completion of {}, its prompt and its task; start it with a higher limit (`rapid-verifier serve --set \
                  limits.body_bytes=N`)",
                 task.id
@@ -283,16 +264,13 @@ impl RewardClient {
         } else {
             format!("the environment variable {variable} holds no token")
         };
-        self.unusable(format!(
+        self.unusable(&format!(
             "requires a token, and {state}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`"
         ))
     }
 
-    fn unusable(&self, reason: String) -> RewardError {
-        RewardError::Unusable {
-            url: self.url().to_owned(),
-            reason,
-        }
+    fn unusable(&self, reason: &str) -> RewardError {
+        RewardError::Unusable(format!("the verifier at {} {reason}", self.url()))
     }
 
     /// Sends a request once fewer than the maximum are in flight. The wait for that is not part of `trouble`: the others may all be answered.

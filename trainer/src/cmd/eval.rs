@@ -158,7 +158,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
-        let differs = matches!(started, Err(RewardError::Policy { .. }));
+        let differs = matches!(started, Err(RewardError::Policy(_)));
         match checkpoint.source().filter(|_| differs) {
             Some(settings) => started.with_context(|| {
                 let settings = settings.display();

@@ -158,7 +158,7 @@ impl RewardClient {
                     ..
                 }) => {
                     let reason = reason.as_deref().unwrap_or("it gave no reason");
-                    return Err(self.unusable(format!(
+                    return Err(self.unusable(&format!(
                         "cannot judge {kind} tasks: {}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again",
                         reason.trim_end_matches('.')
                     )));
@@ -170,7 +170,7 @@ impl RewardClient {
                 Some(_) | None => return Ok(()),
             }
             if started.elapsed() > self.inner.patience {
-                return Err(self.unusable(format!(
+                return Err(self.unusable(&format!(
                     "is still preparing its {kind} grader after {} s; raise `verifier.patience_s`, or see its log",
                     started.elapsed().as_secs()
                 )));
@@ -217,7 +217,7 @@ impl RewardClient {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
-        Err(self.unusable(format!(
+        Err(self.unusable(&format!(
             "cannot judge {kind} tasks: {}{more} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier \
              (`rapid-verifier doctor` says how), and start again",
             first.task.id
