@@ -87,7 +87,6 @@ const WRONG_VALUES: &str = "
 generate --model m --prompts p --out o --threads 100000 | 1 to 1024
 generate --model m --prompts p --out o -n 1000000000 | 1 to 10000
 generate --model m --prompts p --out o --temperature -1 | give 0, which is greedy
-generate --model m --prompts Cargo.toml --out Cargo.toml | Cargo.toml exists already
 generate --model m --prompts p --out Cargo.toml | Cargo.toml exists already
 eval --model m --dataset starter-math --verifier http://127.0.0.1:9 --out Cargo.toml | Cargo.toml exists already
 bench rollout --prompt-tokens 99999999999 | 1 to 1048576

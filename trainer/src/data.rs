@@ -282,19 +282,12 @@ impl Prompts {
         let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
         if train.is_empty() {
             let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
-            let (room, asked) = (room(max_tokens), config.data.max_prompt_tokens);
-            let reason = if room < asked {
-                format!(
-                    "`sampling.max_tokens` is {max_tokens}, which leaves {room} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context"
-                )
-            } else {
-                format!(
-                    "`data.max_prompt_tokens` is {asked}, and the prompt of each ({left_out} in all) is longer. Raise it; completions of `sampling.max_tokens` leave {room} of the {context} tokens of the model's context for the prompt"
-                )
-            };
             return Err(DataError::Nothing(format!(
-                "no training task of {} is left: {reason}",
-                dataset.name
+                "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
+                 {max_tokens}, leaves {} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
+                dataset.name,
+                config.data.max_prompt_tokens,
+                room(max_tokens)
             )));
         }
         Ok(Self {
@@ -409,18 +402,16 @@ mod tests {
         let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
         assert_eq!(some.overlap, [repeated]);
 
-        let context = FakePolicy::default().context();
-        let long = "`data.max_prompt_tokens` is 5, and the prompt of each (3 in all)".to_owned();
-        let no_room = format!(
-            "`sampling.max_tokens` is 100000, which leaves 0 of the {context} tokens of the model's context for the prompt, and all 3 prompts are longer"
-        );
         for (set, says) in [
-            ("data.max_prompt_tokens=5", long),
-            ("sampling.max_tokens=100000", no_room),
+            (
+                "data.max_prompt_tokens=5",
+                "all 3 prompts are longer than 5",
+            ),
+            ("sampling.max_tokens=9000", "leaves 0 of the 256 tokens"),
         ] {
             let error = prompts(&[set], dataset(3, 1)).unwrap_err();
-            let start = format!("no training task of toy is left: {says}");
-            assert!(error.starts_with(&start), "{error}");
+            let start = "no training task of toy is left: ";
+            assert!(error.starts_with(start) && error.contains(says), "{error}");
         }
     }
 }

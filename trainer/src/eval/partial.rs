@@ -56,16 +56,8 @@ pub struct PartialEvaluation {
 /// Why an evaluation cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialEvaluationError {
-    /// A file could not be written or read.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Another process writes the same evaluation, or it is not known what the existing completions are of.
-    #[error("{0}, or give another file with --out")]
+    /// A file could not be written or read, another process writes the same evaluation, or it is not known what the existing completions are of.
+    #[error("{0}")]
     Refused(String),
     /// The completions are those of another evaluation.
     #[error("{0}, or give another file with --out")]
@@ -80,29 +72,26 @@ impl PartialEvaluation {
     pub fn open(out: &Path) -> Result<Self, PartialEvaluationError> {
         let origin_path = out.with_added_extension("drawn.json");
         let completions_path = out.with_added_extension("drawn.jsonl");
-        let io = |source| PartialEvaluationError::Io {
-            path: origin_path.clone(),
-            source,
-        };
+        let failed = at(&origin_path);
         let mut options = File::options();
         options.create(true).truncate(false).read(true).write(true);
         let mut origin_file = loop {
-            let file = options.open(&origin_path).map_err(io)?;
+            let file = options.open(&origin_path).map_err(&failed)?;
             match file.try_lock() {
                 // The process that held the lock may have removed the file since it was opened here.
                 Ok(()) if is_at(&file, &origin_path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(PartialEvaluationError::Refused(format!(
-                        "another process is evaluating into {}; wait for it to end",
+                        "another process is evaluating into {}; wait for it to end, or give another file with --out",
                         out.display()
                     )));
                 }
-                Err(TryLockError::Error(source)) => return Err(io(source)),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         };
         let mut text = Vec::new();
-        origin_file.read_to_end(&mut text).map_err(io)?;
+        origin_file.read_to_end(&mut text).map_err(&failed)?;
         // Without completions the origin does not matter, even if a killed process left it damaged.
         let previous = if lines(&completions_path) == 0 {
             None
@@ -114,7 +103,7 @@ impl PartialEvaluation {
             });
             let damaged = |reason: String| {
                 PartialEvaluationError::Refused(format!(
-                    "{} is damaged ({reason}), so the origin of the completions in {} is not known; delete both files to begin again",
+                    "{} is damaged ({reason}), so the origin of the completions in {} is not known; delete both files to begin again, or give another file with --out",
                     origin_path.display(),
                     completions_path.display()
                 ))
@@ -144,7 +133,7 @@ impl PartialEvaluation {
     /// Continues with stored completions of the same origin, or begins if there are none.
     ///
     /// # Errors
-    /// [`PartialEvaluationError::Other`], [`PartialEvaluationError::Io`].
+    /// [`PartialEvaluationError`].
     pub fn resume(
         &mut self,
         origin: &Origin,
@@ -159,10 +148,6 @@ impl PartialEvaluation {
                 self.completions()
             )));
         }
-        let io = |path: &Path| {
-            let path = path.to_owned();
-            move |source| PartialEvaluationError::Io { path, source }
-        };
         if self.previous.is_none() {
             let content = Content {
                 version: VERSION,
@@ -178,9 +163,9 @@ impl PartialEvaluation {
                     self.origin_file.write_all(&text)?;
                     self.origin_file.sync_all()
                 })
-                .map_err(io(&self.origin_path))?;
+                .map_err(at(&self.origin_path))?;
         }
-        PartialRollout::open(&self.completions_path).map_err(io(&self.completions_path))
+        PartialRollout::open(&self.completions_path).map_err(at(&self.completions_path))
     }
 
     /// Removes both files, once the completions of `partial` are in the output.
@@ -197,6 +182,12 @@ impl PartialEvaluation {
             let _ = std::fs::remove_file(&self.origin_path);
         }
     }
+}
+
+/// The error for a file that could not be written or read.
+fn at(path: &Path) -> impl Fn(io::Error) -> PartialEvaluationError + use<> {
+    let path = path.display().to_string();
+    move |error| PartialEvaluationError::Refused(format!("{path}: {error}"))
 }
 
 /// Whether an open file is still the file at the path.

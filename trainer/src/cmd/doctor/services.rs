@@ -67,6 +67,7 @@ async fn answers(url: &str) -> Result<Vec<Check>, Check> {
     let failed = |remedy: &'static str| {
         move |error: ClientError| Check::fail("verifier", error.to_string(), remedy)
     };
+    let asks_for_token = |error: &ClientError| matches!(error, ClientError::Refused { problem, .. } if problem.status == 401);
     let client = Client::new(url, Verifier::default().token())
         .map_err(failed("give its address, such as http://127.0.0.1:8700"))?;
     let readiness = client.ready().await.map_err(failed(
@@ -82,13 +83,11 @@ async fn answers(url: &str) -> Result<Vec<Check>, Check> {
                 info.datasets.len()
             ),
         ),
-        Err(error) if matches!(&error, ClientError::Refused { problem, .. } if problem.status == 401) => {
-            Check::fail(
-                "verifier",
-                error.to_string(),
-                "set RAPID_VERIFIER_TOKEN to the verifier's token",
-            )
-        }
+        Err(error) if asks_for_token(&error) => Check::fail(
+            "verifier",
+            error.to_string(),
+            "set RAPID_VERIFIER_TOKEN to the verifier's token",
+        ),
         Err(error) => Check::warn(
             "verifier",
             error.to_string(),
