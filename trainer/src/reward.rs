@@ -28,6 +28,9 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Minimum time limit of a request. A batch of proofs that all reach Lean's deadline takes most of it.
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
+/// Minimum time between two warnings of the same kind, since all requests in flight meet the same outage.
+const QUIET: Duration = Duration::from_secs(60);
+
 /// One completion to judge.
 #[derive(Debug, Clone)]
 pub struct JudgeRequest {
@@ -96,6 +99,8 @@ struct Inner {
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
+    /// When it was last said that requests are repeated, and that samples are masked.
+    said: Mutex<[Option<Instant>; 2]>,
 }
 
 impl RewardClient {
@@ -127,6 +132,7 @@ impl RewardClient {
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
+                said: Mutex::default(),
             }),
         })
     }
@@ -286,6 +292,17 @@ impl RewardClient {
         self.inner.client.verify(items).await
     }
 
+    /// Whether to say that requests are repeated, or that samples are masked: if that was not said within [`QUIET`].
+    fn is_news(&self, masks: bool) -> bool {
+        let said = self.inner.said.lock();
+        let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];
+        let is_news = last.is_none_or(|last| last.elapsed() >= QUIET);
+        if is_news {
+            *last = Some(Instant::now());
+        }
+        is_news
+    }
+
     /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
     async fn wait_or_mask(
         &self,
@@ -296,17 +313,19 @@ impl RewardClient {
     ) {
         let left = self.inner.patience.saturating_sub(trouble.lasted());
         if left.is_zero() {
-            tracing::warn!(
-                "{}: no verdict within {} s ({reason}); samples are masked",
-                self.url(),
-                self.inner.patience.as_secs()
-            );
+            if self.is_news(true) {
+                tracing::warn!(
+                    "{}: no verdict within {} s ({reason}); samples are masked",
+                    self.url(),
+                    self.inner.patience.as_secs()
+                );
+            }
             for open in judged.iter_mut().filter(|judged| judged.is_none()) {
                 *open = Some(masked(&reason));
             }
             return;
         }
-        if trouble.tries == 0 {
+        if trouble.tries == 0 && self.is_news(false) {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(retry_after).min(left)).await;

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use datasets::Task;
 use engine::text::{Date, today};
-use trainer::checkpoint_settings::{CheckpointSettings, CheckpointSettingsError};
+use trainer::checkpoint_settings::{CheckpointSettings, CheckpointSettingsError, NAME};
 use trainer::config::{Data, Eval, Verifier};
 use trainer::data::PromptRenderer;
 use trainer::stderr::say;
@@ -17,9 +17,16 @@ use super::prompts;
 pub(crate) struct Settings(Option<CheckpointSettings>);
 
 impl Settings {
-    /// The settings in a model's folder.
+    /// The settings in a model's folder. Warns of a checkpoint that was copied without them.
     pub(crate) fn of(model: &Path) -> Result<Self, CheckpointSettingsError> {
-        CheckpointSettings::of(model).map(Self)
+        let settings = CheckpointSettings::of(model)?;
+        if settings.is_none() && model.join("run.json").is_file() {
+            say(&format!(
+                "warning: {} has no {NAME}, with which a checkpoint has its run's template, limits and temperature, so those of this command are used",
+                model.display()
+            ));
+        }
+        Ok(Self(settings))
     }
 
     /// The file of the settings.
@@ -101,7 +108,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainer::checkpoint_settings::{NAME, SettingsFile};
+    use trainer::checkpoint_settings::SettingsFile;
     use trainer::config;
 
     #[test]

@@ -19,7 +19,7 @@ use trainer::escape;
 
 /// Check this machine, and print how to fix each failed check
 ///
-/// Checks the processor, GPU, cache folder, artifacts, verifier and model. Prints one line per check, with a remedy where one is needed; exits with 1 if a check fails.
+/// Checks the processor, GPU, memory, cache folder, artifacts, verifier and model. Prints one line per check, with a remedy where one is needed; exits with 1 if a check fails.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

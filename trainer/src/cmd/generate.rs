@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::Write as _;
+use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -327,12 +327,16 @@ fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u
 /// The prompts of a file, with the numbers of their lines.
 fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let problem = || format!("the prompts in {} cannot be read", path.display());
-    let file = File::open(path).map_err(|error| {
-        let problem = problem();
-        Usage(format!(
-            "{problem}: {error}; give another file with --prompts"
-        ))
-    })?;
+    let file = match File::open(path) {
+        Err(error) if error.kind() == ErrorKind::NotFound => {
+            let problem = problem();
+            return Err(Usage(format!(
+                "{problem}: {error}; give another file with --prompts"
+            ))
+            .into());
+        }
+        other => other.with_context(problem)?,
+    };
     let mut source = Lines::new(file).with_context(problem)?;
     let mut lines = Vec::new();
     let failed = |error| match error {

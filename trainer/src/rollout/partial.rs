@@ -161,12 +161,12 @@ mod tests {
     fn the_file_is_truncated_before_the_first_damaged_line() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.jsonl");
-        let add = |seed: u64, tokens: &[u32]| {
+        let add = |task: &str, tokens: &[u32]| {
             let mut partial = PartialRollout::open(&path).unwrap();
             let saved = completion(tokens);
-            partial.add("a", seed, Duration::ZERO, &saved).unwrap();
+            partial.add(task, 1, Duration::ZERO, &saved).unwrap();
         };
-        add(1, &[7]);
+        add("a", &[7]);
         let whole = std::fs::read_to_string(&path).unwrap();
         for tail in [
             whole.trim_end().to_owned(),
@@ -178,9 +178,9 @@ mod tests {
             std::fs::write(&path, [&whole, &*tail, &whole].concat()).unwrap();
             drop(PartialRollout::open(&path).unwrap());
             assert_eq!(std::fs::read_to_string(&path).unwrap(), whole, "{tail}");
-            add(2, &[7, 8]);
+            add("b", &[7, 8]);
             let mut partial = PartialRollout::open(&path).unwrap();
-            assert!(partial.take("a", 1).is_some() && partial.take("a", 2).is_some());
+            assert!(partial.take("a", 1).is_some() && partial.take("b", 1).is_some());
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Checks of the processor, the GPU, the cache folder and the libraries of runs with several ranks.
+//! Checks of the processor, the GPU, the memory, the cache folder and the libraries of runs with several ranks.
 
 use std::fs;
 
@@ -15,6 +15,7 @@ use crate::cmd::paragraph;
 pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
     let mut checks = vec![
         processor(),
+        resources(),
         gpu(),
         device(args),
         products(args),
@@ -37,6 +38,28 @@ fn processor() -> Check {
         );
     }
     Check::ok("processor", name)
+}
+
+/// Threads, memory and the instruction sets that affect the engine's speed, for a reader of the output.
+fn resources() -> Check {
+    const SETS: &str = "avx2 fma avx512f avx512_bf16 amx_bf16 asimd asimdhp";
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let gib = |name| {
+        let kib = field("/proc/meminfo", name).unwrap_or_default();
+        let kib: f64 = kib.trim_end_matches(" kB").parse().unwrap_or_default();
+        kib / 1024.0 / 1024.0
+    };
+    let (free, all) = (gib("MemAvailable"), gib("MemTotal"));
+    let features =
+        ["flags", "Features"].map(|name| field("/proc/cpuinfo", name).unwrap_or_default());
+    let features = features.concat();
+    let sets: Vec<&str> = SETS
+        .split(' ')
+        .filter(|set| features.split(' ').any(|it| it == *set))
+        .collect();
+    let sets = sets.join(" ");
+    let found = format!("{threads} threads, {free:.1} GiB free of {all:.1}, {sets}");
+    Check::ok("resources", found)
 }
 
 fn gpu() -> Check {
