@@ -79,18 +79,36 @@ fn the_wait_for_a_verifier_is_reported() {
     let _ = running.kill();
 }
 
-/// Command lines with a number out of range or an unknown name, each with a part of the remedy.
+/// Command lines with a number out of range, an unknown name, or options that do not go together, each with a part of the remedy.
 const WRONG_VALUES: &str = "
 generate --model m --prompts p --out o --threads 100000 | 1 to 1024
+generate --model m --prompts p --out o -n 0 | 1 to 10000
 generate --model m --prompts p --out o -n 1000000000 | 1 to 10000
 generate --model m --prompts p --out o --temperature -1 | give 0, which is greedy
-generate --model m --prompts Cargo.toml --out Cargo.toml | is the file of --prompts
+generate --model m --prompts p --out o --chat | cannot be used with
+generate --model m --prompts p --out o --template t | cannot be used with
+generate --model m --prompts p --out o --split eval | cannot be used with
+generate --model m --prompts p --out o --data-dir d | cannot be used with
 generate --model m --prompts p --out Cargo.toml | Cargo.toml exists already
 eval --model m --dataset starter-math --verifier http://127.0.0.1:9 --out Cargo.toml | Cargo.toml exists already
+eval --model m --dataset d --verifier http://127.0.0.1:9 --top-p -1 | give a number above 0
+eval --model m --dataset d --verifier http://127.0.0.1:9 --k -1 | give a whole number from 1 to
+bench step --shared-tokens -1 | give a whole number from 0
 bench rollout --prompt-tokens 99999999999 | 1 to 1048576
 bench rollout --prompts 99999999999999 | 100000000 tokens
 study estimator --out o --groups 99999999999 | 4 to 1000000
 study estimator --out o --groups 3 | do not tell a bias from noise
+study | Usage: rapid study
+study estimator | --out <DIR>
+study estimator --out o --model m | --behaviour <MODEL>
+study estimator --out o --behaviour m | --model <MODEL>
+study estimator --out o --temperature 0 | at 0 there is nothing to sample
+sweep f --block -1 | give a whole number from 1 on
+quickstart --device gpu | give auto, cpu, cuda or cuda:N
+quickstart --resume r --seed 1 | cannot be used with
+quickstart --seed -1 | give a whole number
+train --resume a --out b | cannot be used with
+train --recipe quickstart --threads -1 | 1 to 1024
 train --recipe quickstart --dry-run --threads 99999999999 | 1 to 1024
 train --recipe quickstart --dry-run --set engine.threads=99999999999 | at most 1024
 train --recipe quickstart --dry-run --set run.updates=9223372036854775800 | at most 10000000

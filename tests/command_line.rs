@@ -86,14 +86,9 @@ fn a_wrong_command_line_exits_with_2() {
         "fetch nope",
         "generate --model m --prompts nope --out o",
         "generate --model m --out o",
-        "generate --model m --prompts p --out o --chat",
-        "generate --model m --prompts p --out o --template t",
-        "generate --model m --prompts p --out o --split eval",
-        "generate --model m --prompts p --out o --data-dir d",
         "eval --model smollm2-135m-instruct --dataset starter-math --template nope --verifier http://127.0.0.1:9",
         "eval --model smollm2-135m-instruct --dataset starter-code --template boxed --verifier http://127.0.0.1:9",
         "eval --model nope.gguf --dataset starter-math --verifier http://127.0.0.1:9",
-        "quickstart --device gpu",
     ] {
         let outcome = run(&mut rapid(line.split_whitespace()));
         assert_eq!(outcome.code, Some(2), "rapid {line}: {outcome:?}");

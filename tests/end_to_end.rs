@@ -142,8 +142,9 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
     assert_has(
         &elsewhere(&[]).failure(1),
         &[
-            "rapid.toml requires the policy of the training, verifier.math_policy = `standard`",
-            "has `lenient`; start it with `rapid-verifier serve --math-policy standard`, or accept its verdicts with --any-verifier",
+            "rapid.toml requires the policies of the training, and --any-verifier accepts others",
+            "judges math tasks with `lenient`, and the recipe expects `standard`",
+            "start it with `rapid-verifier serve --math-policy standard`",
         ],
     );
     let _ = elsewhere(&["--any-verifier"]).success();

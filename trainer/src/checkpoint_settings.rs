@@ -110,7 +110,7 @@ impl SettingsFile {
             .map(|path| path.to_string_lossy());
         let path = path.as_deref().map(|path| name_of(path).to_owned());
         let model = config.model.name.clone().or(path).unwrap_or_default();
-        let template = renderer.template();
+        let template = &renderer.template;
         Self(Content {
             version: VERSION,
             made: CheckpointOrigin {
@@ -185,12 +185,6 @@ impl CheckpointSettings {
             ..settings
         }
     }
-}
-
-/// Whether a folder is a checkpoint, also one that was copied without its settings.
-#[must_use]
-pub fn is_checkpoint(model: &Path) -> bool {
-    model.join("run.json").is_file()
 }
 
 /// The file's text. Only a regular file is read, of at most [`MAX_BYTES`].

@@ -43,29 +43,22 @@ pub enum DataError {
         /// The engine's error.
         source: EngineError,
     },
-    /// No training task is left: what leaves them out, and the remedy.
+    /// No training task or no update is left: what leaves them out, and the remedy.
     #[error("{0}")]
     Nothing(String),
-    /// No epoch has a whole phase, and others are dropped.
-    #[error(
-        "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
-    )]
-    NoPhase {
-        /// Prompts of a phase.
-        phase: usize,
-        /// Training prompts.
-        tasks: usize,
-    },
 }
 
 /// Makes prompts of tasks.
 #[derive(Debug, Clone)]
 pub struct PromptRenderer {
     /// The template, as the recipe names it.
-    name: String,
-    template: Template,
-    chat: bool,
-    day: Date,
+    pub name: String,
+    /// The template.
+    pub template: Template,
+    /// Whether prompts are in the model's chat template.
+    pub chat: bool,
+    /// The date for chat templates that write it into prompts.
+    pub day: Date,
     stop: Vec<String>,
 }
 
@@ -113,36 +106,6 @@ impl PromptRenderer {
             day: settings.chat_day().unwrap_or_else(today),
             stop,
         }
-    }
-
-    /// The template, as the recipe names it.
-    #[must_use]
-    pub fn name(&self) -> &str {
-        &self.name
-    }
-
-    /// Whether prompts are in the model's chat template.
-    #[must_use]
-    pub fn is_chat(&self) -> bool {
-        self.chat
-    }
-
-    /// The same renderer with another date.
-    #[must_use]
-    pub fn on_day(self, day: Date) -> Self {
-        Self { day, ..self }
-    }
-
-    /// The template.
-    #[must_use]
-    pub fn template(&self) -> &Template {
-        &self.template
-    }
-
-    /// The date for chat templates that write it into prompts.
-    #[must_use]
-    pub fn day(&self) -> Date {
-        self.day
     }
 
     /// Refuses tasks of another kind than the template is for.
@@ -319,19 +282,12 @@ impl Prompts {
         let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
         if train.is_empty() {
             let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
-            let (room, asked) = (room(max_tokens), config.data.max_prompt_tokens);
-            let reason = if room < asked {
-                format!(
-                    "`sampling.max_tokens` is {max_tokens}, which leaves {room} of the {context} tokens of the model's context for the prompt, and all {left_out} prompts are longer. Lower `sampling.max_tokens`, or train a model with a longer context"
-                )
-            } else {
-                format!(
-                    "`data.max_prompt_tokens` is {asked}, and the prompt of each ({left_out} in all) is longer. Raise it; completions of `sampling.max_tokens` leave {room} of the {context} tokens of the model's context for the prompt"
-                )
-            };
             return Err(DataError::Nothing(format!(
-                "no training task of {} is left: {reason}",
-                dataset.name
+                "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
+                 {max_tokens}, leaves {} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
+                dataset.name,
+                config.data.max_prompt_tokens,
+                room(max_tokens)
             )));
         }
         Ok(Self {
@@ -363,40 +319,51 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_given_by_name_by_file_or_by_text() {
+    fn a_template_is_a_name_a_file_or_a_text_and_the_recipes_stop_strings_replace_its_own() {
         let folder = tempfile::tempdir().unwrap();
-        let file = folder.path().join("mine.txt");
-        std::fs::write(&file, "From a file: {question}").unwrap();
-        let file = format!("data.template={}", file.display());
-        for (set, expected) in [
-            ("data.template=plain", "question toy/train/0"),
-            (
-                "data.template=Directly: {question}!",
-                "Directly: question toy/train/0!",
-            ),
-            (file.as_str(), "From a file: question toy/train/0"),
+        let file = |name: &str, text: &str| {
+            let path = folder.path().join(name);
+            std::fs::write(&path, text).unwrap();
+            path.display().to_string()
+        };
+        let task = Arc::new(dataset(1, 0).train.remove(0));
+        let text = file("mine.txt", "From a file: {question}");
+        let toml = file("mine.toml", "stop = [\"Q:\"]\ntext = 'Q: {question}'\n");
+        let end = Some("data.stop=[\"END\"]");
+        for (template, stop, start, expected) in [
+            ("plain", None, "question", &[][..]),
+            ("Directly: {question}!", None, "Directly: question", &[]),
+            (&text, None, "From a file: question", &[]),
+            (&toml, None, "Q: question", &["Q:"]),
+            (&toml, Some("data.stop=[]"), "Q: question", &[]),
+            ("few-shot-boxed", None, "Question: ", &["\n"]),
+            ("few-shot-boxed", end, "Question: ", &["END"]),
         ] {
-            let prompts = prompts(&[set], dataset(1, 1)).unwrap();
-            assert_eq!(&*prompts.train[0].text, expected);
+            let template = format!("data.template={template}");
+            let sets: Vec<&str> = [&*template].into_iter().chain(stop).collect();
+            let renderer = PromptRenderer::new(&config(&sets).data).unwrap();
+            let prompt = renderer.prompt(&FakePolicy::default(), &task).unwrap();
+            assert!(prompt.text.starts_with(start), "{sets:?}");
+            assert_eq!(renderer.stop_strings(), expected, "{sets:?}");
         }
-        let error = prompts(&["data.template=plian"], dataset(1, 1));
-        assert!(error.unwrap_err().contains("plain"));
-        for missing in ["./missing.toml", "missing.txt"] {
-            let set = format!("data.template={missing}");
-            let error = PromptRenderer::new(&config(&[set.as_str()]).data)
-                .unwrap_err()
-                .to_string();
-            assert!(
-                error.starts_with(&format!(
-                    "`data.template`: {missing} cannot be read: No such"
-                )),
-                "{error}"
-            );
+        for (template, error) in [
+            ("plian", "plain"),
+            ("./missing.toml", "./missing.toml cannot be read: No such"),
+            ("missing.txt", "missing.txt cannot be read: No such"),
+        ] {
+            let set = format!("data.template={template}");
+            let found = PromptRenderer::new(&config(&[&set]).data).unwrap_err();
+            assert!(found.to_string().contains(error), "{found}");
         }
     }
 
     #[test]
     fn a_template_for_another_kind_is_refused_and_a_suitable_one_is_named() {
+        const CODE: &str =
+            "asks for a boxed answer, and 45 of 45 tasks for a function; use `mbppplus`";
+        const MATH: &str = "asks for a function, and 300 of 300 tasks for a boxed answer; use `boxed` or `few-shot-boxed`";
+        const LEAN: &str = "asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`";
+        const MIXED: &str = "asks for a boxed answer, and 1 of 2 tasks for a function; give each kind of task a file of its own";
         let opened = |dataset: &str, template: &str| {
             let sets = ["dataset", "template"].map(|key| format!("data.{key}="));
             let sets = [sets[0].clone() + dataset, sets[1].clone() + template];
@@ -410,54 +377,16 @@ mod tests {
         let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
         std::fs::write(&mixed, lines).unwrap();
         for (dataset, template, says) in [
-            (
-                "starter-code",
-                "few-shot-boxed",
-                "asks for a boxed answer, and 45 of 45 tasks for a function; use `mbppplus`",
-            ),
-            (
-                "starter-math",
-                "mbppplus",
-                "asks for a function, and 300 of 300 tasks for a boxed answer; use `boxed` or `few-shot-boxed`",
-            ),
-            (
-                "starter-lean",
-                "boxed",
-                "asks for a boxed answer, and 15 of 15 tasks for a proof; use `lean4`",
-            ),
-            (
-                mixed.path().to_str().unwrap(),
-                "boxed",
-                "asks for a boxed answer, and 1 of 2 tasks for a function; give each kind of task a file of its own",
-            ),
+            ("starter-code", "few-shot-boxed", CODE),
+            ("starter-math", "mbppplus", MATH),
+            ("starter-lean", "boxed", LEAN),
+            (mixed.path().to_str().unwrap(), "boxed", MIXED),
         ] {
             let error = opened(dataset, template).unwrap_err();
             assert_eq!(error, format!("`data.template`: `{template}` {says}"));
             for template in ["auto", "plain", "Q: {question}"] {
                 assert_eq!(opened(dataset, template), Ok(()), "{template}");
             }
-        }
-    }
-
-    #[test]
-    fn the_recipes_stop_strings_replace_those_of_the_template() {
-        let file = tempfile::Builder::new().suffix(".toml").tempfile().unwrap();
-        std::fs::write(&file, "stop = [\"Q:\"]\ntext = 'Q: {question}'\n").unwrap();
-        let file = format!("data.template={}", file.path().display());
-        for (template, stop, expected) in [
-            ("data.template=few-shot-boxed", None, &["\n"][..]),
-            (
-                "data.template=few-shot-boxed",
-                Some("data.stop=[\"END\"]"),
-                &["END"],
-            ),
-            ("data.template=plain", None, &[]),
-            (file.as_str(), None, &["Q:"]),
-            (file.as_str(), Some("data.stop=[]"), &[]),
-        ] {
-            let sets: Vec<&str> = [template].into_iter().chain(stop).collect();
-            let renderer = PromptRenderer::new(&config(&sets).data).unwrap();
-            assert_eq!(renderer.stop_strings(), expected, "{sets:?}");
         }
     }
 
@@ -473,22 +402,16 @@ mod tests {
         let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
         assert_eq!(some.overlap, [repeated]);
 
-        let context = FakePolicy::default().context();
         for (set, says) in [
             (
                 "data.max_prompt_tokens=5",
-                "`data.max_prompt_tokens` is 5, and the prompt of each (3 in all)".to_owned(),
+                "all 3 prompts are longer than 5",
             ),
-            (
-                "sampling.max_tokens=100000",
-                format!(
-                    "`sampling.max_tokens` is 100000, which leaves 0 of the {context} tokens of the model's context for the prompt, and all 3 prompts are longer"
-                ),
-            ),
+            ("sampling.max_tokens=9000", "leaves 0 of the 256 tokens"),
         ] {
             let error = prompts(&[set], dataset(3, 1)).unwrap_err();
-            let start = format!("no training task of toy is left: {says}");
-            assert!(error.starts_with(&start), "{error}");
+            let start = "no training task of toy is left: ";
+            assert!(error.starts_with(start) && error.contains(says), "{error}");
         }
     }
 }

@@ -84,25 +84,13 @@ fn main() -> ExitCode {
 
 #[cfg(test)]
 mod tests {
-    use clap::{CommandFactory as _, Parser as _};
+    use clap::CommandFactory as _;
 
-    use super::{Cli, with_numbers_below_zero};
+    use super::Cli;
 
     #[test]
     fn the_options_of_all_commands_are_consistent() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_has_help_with_examples() {
-        for command in Cli::command().get_subcommands_mut() {
-            let name = command.get_name().to_owned();
-            let help = command.render_long_help().to_string();
-            assert!(
-                help.contains("Examples:") && help.contains(&format!("rapid {name}")),
-                "{name}: {help}"
-            );
-        }
     }
 
     #[test]
@@ -114,74 +102,10 @@ mod tests {
             .get_subcommands_mut()
             .filter(|command| command.get_name() != "help")
         {
-            texts.push(command.render_long_help().to_string());
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Examples:\n  rapid"), "{help}");
+            texts.push(help);
         }
         insta::assert_snapshot!(texts.join(&format!("\n{}\n\n", "-".repeat(80))));
-    }
-
-    #[test]
-    fn usage_errors_exit_with_2() {
-        for wrong in [
-            "rapid",
-            "rapid trian",
-            "rapid report",
-            "rapid train",
-            "rapid train --recipe r --resume a",
-            "rapid train --resume a --out b",
-            "rapid eval --model m",
-            "rapid generate --model m --prompts p --out o -n 0",
-            "rapid bench rollout --device gpu",
-            "rapid quickstart --device gpu",
-            "rapid quickstart --resume r --seed 1",
-            "rapid study",
-            "rapid study estimator",
-            "rapid study estimator --out o --model m",
-            "rapid study estimator --out o --behaviour m",
-            "rapid study estimator --out o --temperature 0",
-        ] {
-            let error = Cli::try_parse_from(wrong.split(' ')).unwrap_err();
-            assert_eq!(error.exit_code(), 2, "{wrong}");
-        }
-    }
-
-    #[test]
-    fn a_number_below_zero_is_answered_with_the_range() {
-        let eval = "eval --model m --dataset d --verifier http://127.0.0.1:9";
-        for (command, option, hint) in [
-            (eval, "--temperature", "give 0, which is greedy"),
-            (eval, "--top-p", "give a number above 0"),
-            (eval, "--min-p", "give a number of at least 0"),
-            (eval, "--k", "give a whole number from 1 to"),
-            ("bench step", "--prompts", "give a whole number from 1 on"),
-            (
-                "bench step",
-                "--shared-tokens",
-                "give a whole number from 0",
-            ),
-            (
-                "bench step",
-                "--activations-mib",
-                "give a whole number from 0",
-            ),
-            ("sweep f", "--block", "give a whole number from 1 on"),
-            (
-                "train --recipe r",
-                "--threads",
-                "give a whole number from 1 to 1024",
-            ),
-            (
-                "bench step",
-                "--threads",
-                "give a whole number from 1 to 1024",
-            ),
-            ("quickstart", "--seed", "give a whole number"),
-        ] {
-            let line = format!("rapid {command} {option} -1");
-            let error = with_numbers_below_zero(Cli::command())
-                .try_get_matches_from(line.split(' '))
-                .unwrap_err()
-                .to_string();
-            assert!(error.contains(hint), "{error}");
-        }
     }
 }

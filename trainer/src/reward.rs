@@ -20,7 +20,6 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
-use grader_policy::Expected;
 pub use terms::{Terms, means};
 
 /// First pause before a request is repeated; doubled each time.
@@ -29,8 +28,8 @@ const FIRST_PAUSE: Duration = Duration::from_millis(250);
 const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 /// Minimum time limit of a request. A batch of proofs that all reach Lean's deadline takes most of it.
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
-/// Trouble after so much time without any is another outage. It is longer than any pause between two tries.
-const CALM: Duration = Duration::from_secs(60);
+/// Minimum time between two warnings of the same kind, since all requests in flight meet the same outage.
+const QUIET: Duration = Duration::from_secs(60);
 
 /// One completion to judge.
 #[derive(Debug, Clone)]
@@ -72,30 +71,11 @@ pub enum RewardError {
     #[error(transparent)]
     Client(#[from] ClientError),
     /// A grader that the tasks need judges differently than the recipe expects, or does not say how it judges.
-    #[error(
-        "the verifier at {url} {}",
-        grader_policy::difference(kind, key, expected, found.as_deref())
-    )]
-    Policy {
-        /// The verifier.
-        url: String,
-        /// `math` or `code`.
-        kind: &'static str,
-        /// The key in `[verifier]`.
-        key: &'static str,
-        /// The recipe's value.
-        expected: String,
-        /// The verifier's, if it says so.
-        found: Option<String>,
-    },
+    #[error("{0}")]
+    Policy(String),
     /// The verifier is not prepared for the tasks, or refuses the token or a task: what it is, and what to do.
-    #[error("the verifier at {url} {reason}")]
-    Unusable {
-        /// The verifier.
-        url: String,
-        /// The rest of the sentence.
-        reason: String,
-    },
+    #[error("{0}")]
+    Unusable(String),
 }
 
 /// The client of a verifier, with its patience. Cheap to clone; clones share the bound on requests in flight.
@@ -106,22 +86,21 @@ pub struct RewardClient {
 
 struct Inner {
     client: Client,
-    /// The environment variable of the token, and whether it held one.
-    token: (String, bool),
+    settings: config::Verifier,
+    /// Whether the environment variable of the token held one.
+    has_token: bool,
     /// Maximum number of completions in one request: as configured, or fewer if the verifier accepts fewer.
     batch: AtomicUsize,
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
     in_flight: Semaphore,
-    /// The graders' settings that the recipe expects.
-    expected: Expected,
     /// Whether tasks are sent by id, else inline.
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// What was said about a verifier that gives no verdicts.
-    outage: Mutex<Outage>,
+    /// When it was last said that requests are repeated, and that samples are masked.
+    said: Mutex<[Option<Instant>; 2]>,
 }
 
 impl RewardClient {
@@ -144,16 +123,16 @@ impl RewardClient {
         let patience = Duration::from_secs(settings.patience_s);
         Ok(Self {
             inner: Arc::new(Inner {
-                token: (settings.token_env.clone(), token.is_some()),
+                settings: settings.clone(),
+                has_token: token.is_some(),
                 client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
                 batch: AtomicUsize::new(settings.batch.max(1)),
                 patience,
                 all_tests,
                 in_flight: Semaphore::new(settings.in_flight.max(1)),
-                expected: Expected::of(settings),
                 named: AtomicBool::new(true),
                 digests: Mutex::default(),
-                outage: Mutex::default(),
+                said: Mutex::default(),
             }),
         })
     }
@@ -267,11 +246,11 @@ impl RewardClient {
         };
         let at_fault = problem.item.and_then(|item| tasks.get(item));
         match (problem.status, at_fault, tasks) {
-            (422, Some(task), _) => self.unusable(format!(
+            (422, Some(task), _) => self.unusable(&format!(
                 "rejects the task {}: {error}. Correct the task; if it is right, use a verifier of this program's version",
                 task.id
             )),
-            (413, _, [task]) => self.unusable(format!(
+            (413, _, [task]) => self.unusable(&format!(
                 "does not accept a request as large as one completion of {}, its prompt and its task; start it with a higher limit (`rapid-verifier serve --set \
                  limits.body_bytes=N`)",
                 task.id
@@ -285,22 +264,19 @@ impl RewardClient {
         if status(&error) != Some(401) {
             return error.into();
         }
-        let (variable, sent) = &self.inner.token;
-        let state = if *sent {
+        let variable = &self.inner.settings.token_env;
+        let state = if self.inner.has_token {
             format!("the token in the environment variable {variable} is not the verifier's")
         } else {
             format!("the environment variable {variable} holds no token")
         };
-        self.unusable(format!(
+        self.unusable(&format!(
             "requires a token, and {state}. Set {variable} to the token that the verifier was started with; a recipe may name another variable as `verifier.token_env`"
         ))
     }
 
-    fn unusable(&self, reason: String) -> RewardError {
-        RewardError::Unusable {
-            url: self.url().to_owned(),
-            reason,
-        }
+    fn unusable(&self, reason: &str) -> RewardError {
+        RewardError::Unusable(format!("the verifier at {} {reason}", self.url()))
     }
 
     /// Sends a request once fewer than the maximum are in flight. The wait for that is not part of `trouble`: the others may all be answered.
@@ -316,12 +292,15 @@ impl RewardClient {
         self.inner.client.verify(items).await
     }
 
-    /// As [`Outage::is_news`].
+    /// Whether to say that requests are repeated, or that samples are masked: if that was not said within [`QUIET`].
     fn is_news(&self, masks: bool) -> bool {
-        let outage = self.inner.outage.lock();
-        outage
-            .unwrap_or_else(PoisonError::into_inner)
-            .is_news(masks)
+        let said = self.inner.said.lock();
+        let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];
+        let is_news = last.is_none_or(|last| last.elapsed() >= QUIET);
+        if is_news {
+            *last = Some(Instant::now());
+        }
+        is_news
     }
 
     /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
@@ -346,7 +325,7 @@ impl RewardClient {
             }
             return;
         }
-        if self.is_news(false) {
+        if trouble.tries == 0 && self.is_news(false) {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
@@ -362,13 +341,13 @@ fn take(
 ) -> bool {
     let mut progress = false;
     for (i, answer) in open.iter().zip(answers) {
-        let unavailable = answer.verdict == Verdict::Unavailable || answer.reward.is_none();
-        if unavailable && answer.retryable && !no_patience {
+        let is_verdict = answer.reward.is_some();
+        if !is_verdict && answer.retryable && !no_patience {
             continue;
         }
-        progress |= !unavailable;
+        progress |= is_verdict;
         judged[*i] = Some(Judged {
-            reward: answer.reward.filter(|_| !unavailable),
+            reward: answer.reward,
             verdict: answer.verdict,
             detail: answer.detail,
             passed: answer.passed,
@@ -403,26 +382,6 @@ fn too_many(error: &ClientError) -> bool {
                 || (problem.status == 422 && problem.field.as_deref() == Some("items"))
         }
         _ => false,
-    }
-}
-
-/// What was said about a verifier that gives no verdicts, so that an outage is said once, and once that samples are masked.
-#[derive(Debug, Default)]
-struct Outage {
-    /// When there was trouble last.
-    last: Option<Instant>,
-    /// Whether samples were said to be masked since it began.
-    masks: bool,
-}
-
-impl Outage {
-    /// Whether to say it: that there is trouble, or that samples are masked.
-    fn is_news(&mut self, masks: bool) -> bool {
-        let begins = self.last.is_none_or(|last| last.elapsed() >= CALM);
-        self.last = Some(Instant::now());
-        let masked = self.masks && !begins;
-        self.masks = masks || masked;
-        if masks { !masked } else { begins }
     }
 }
 

@@ -1,6 +1,5 @@
 //! Writes samples as Markdown, for people to see what a model does.
 
-use std::collections::HashMap;
 use std::fmt::Write as _;
 
 use engine::Finish;
@@ -11,16 +10,18 @@ use crate::record::SampleRecord;
 
 /// Maximum length of a text, in characters. Longer texts are cut, with a note; the JSON Lines beside the page have them whole.
 const MAX_LENGTH: usize = 4000;
-/// Number of tasks in an excerpt, and of completions of each.
-const EXCERPT: (usize, usize) = (4, 2);
+/// Number of samples on a page that is an excerpt.
+pub const EXCERPT: usize = 16;
 /// Minimum length, in bytes, of a common start of all prompts that is shown once.
 const MIN_SHARED: usize = 120;
 
-/// A page with all samples, by prompt. Equal completions of a prompt are shown once.
+/// A page with all samples, of which those of a prompt follow each other. Equal completions of a prompt are shown once.
 pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
     let samples: Vec<&SampleRecord> = samples.into_iter().collect();
-    let groups = by_prompt(&samples);
-    let mut out = format!("# {title}\n\n{}\n", summary(&samples, &groups));
+    // A task can occur twice in a phase that spans two epochs; then its samples are numbered from 0 again.
+    let of_one_prompt = |a: &&SampleRecord, b: &&SampleRecord| a.task == b.task && b.sample > 0;
+    let groups: Vec<&[&SampleRecord]> = samples.chunk_by(of_one_prompt).collect();
+    let mut out = format!("# {title}\n\n{}\n", summary(&samples, groups.len()));
     let shared = shared_start(&groups);
     if !shared.is_empty() {
         let _ = write!(out, "\nEvery prompt begins with:\n\n{}\n", cut(shared));
@@ -38,63 +39,6 @@ pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>
         }
     }
     out
-}
-
-/// A few prompts with a few completions of each, among them a correct and a wrong one if there are both.
-pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
-    let samples: Vec<&SampleRecord> = samples.into_iter().collect();
-    let mut groups = by_prompt(&samples);
-    groups.truncate(EXCERPT.0);
-    let shared = shared_start(&groups).len();
-    let mut out = String::new();
-    for group in &groups {
-        let _ = write!(
-            out,
-            "**{}**: {}\n\n{}\n",
-            code(&group[0].task),
-            right_of(group),
-            cut(&group[0].prompt[shared..])
-        );
-        let mut shown = distinct(group);
-        // A completion with another reward comes second, if there is one.
-        let other = shown
-            .iter()
-            .position(|same| same[0].reward != shown[0][0].reward);
-        if let Some(other) = other {
-            shown.swap(1, other);
-        }
-        for same in shown.iter().take(EXCERPT.1) {
-            answer(&mut out, same);
-        }
-        out.push('\n');
-    }
-    out
-}
-
-/// The number of samples that [`excerpt`] uses, with `group_size` samples for each prompt.
-#[must_use]
-pub fn excerpt_samples(group_size: usize) -> usize {
-    EXCERPT.0 * group_size
-}
-
-/// The samples by prompt, in the order in which the prompts first appear. A group is never empty.
-fn by_prompt<'a>(samples: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
-    let mut groups: Vec<Vec<&SampleRecord>> = Vec::new();
-    let mut places = HashMap::new();
-    for sample in samples {
-        // A task can occur twice in a phase that spans two epochs; then its samples are numbered from 0 again.
-        let place = places
-            .get(&sample.task)
-            .copied()
-            .filter(|_| sample.sample > 0)
-            .unwrap_or(groups.len());
-        if place == groups.len() {
-            groups.push(Vec::new());
-        }
-        places.insert(&sample.task, place);
-        groups[place].push(sample);
-    }
-    groups
 }
 
 /// The completions of a group, those with the same text and verdict together.
@@ -115,7 +59,7 @@ fn distinct<'a>(group: &[&'a SampleRecord]) -> Vec<Vec<&'a SampleRecord>> {
 }
 
 /// The whole lines with which all prompts begin; empty if there is only one prompt or the lines are shorter than [`MIN_SHARED`].
-fn shared_start<'a>(groups: &[Vec<&'a SampleRecord>]) -> &'a str {
+fn shared_start<'a>(groups: &[&[&'a SampleRecord]]) -> &'a str {
     let [first, rest @ ..] = groups else {
         return "";
     };
@@ -138,17 +82,15 @@ fn shared_start<'a>(groups: &[Vec<&'a SampleRecord>]) -> &'a str {
     }
 }
 
-fn summary(samples: &[&SampleRecord], groups: &[Vec<&SampleRecord>]) -> String {
+fn summary(samples: &[&SampleRecord], prompts: usize) -> String {
     let rewards: Vec<f64> = samples.iter().filter_map(|sample| sample.reward).collect();
     let share = |count: usize| 100.0 * count as f64 / samples.len().max(1) as f64;
-    let cut_off = samples
-        .iter()
-        .filter(|sample| sample.finish == Finish::Length)
-        .count();
+    let is_cut_off = |sample: &&&SampleRecord| sample.finish == Finish::Length;
+    let cut_off = samples.iter().filter(is_cut_off).count();
     let mut out = format!(
         "{} completions of {} prompts: mean reward {:.3}, {:.1} tokens on average, {:.0}% cut off at the limit",
         samples.len(),
-        groups.len(),
+        prompts,
         rewards.iter().sum::<f64>() / rewards.len().max(1) as f64,
         samples.iter().map(|sample| sample.tokens).sum::<usize>() as f64
             / samples.len().max(1) as f64,
@@ -158,24 +100,6 @@ fn summary(samples: &[&SampleRecord], groups: &[Vec<&SampleRecord>]) -> String {
         let _ = write!(out, ", {} without a verdict", samples.len() - rewards.len());
     }
     out.push('.');
-    let mut texts: HashMap<&str, usize> = HashMap::new();
-    for sample in samples {
-        *texts.entry(&sample.completion).or_default() += 1;
-    }
-    // Among equal counts, the order of the texts decides, so that the page is always the same.
-    let commonest = texts
-        .into_iter()
-        .max_by_key(|(text, count)| (*count, *text));
-    if let Some((text, count)) = commonest
-        && count > 1
-        && groups.len() > 1
-    {
-        let _ = write!(
-            out,
-            " The commonest completion ({count} times): {}",
-            code(&text.chars().take(80).collect::<String>())
-        );
-    }
     out
 }
 
@@ -216,13 +140,8 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
             ""
         }
     );
-    let has_detail = match &sample.detail {
-        serde_json::Value::Null => false,
-        serde_json::Value::Object(fields) => !fields.is_empty(),
-        _ => true,
-    };
-    if has_detail {
-        let detail: String = sample.detail.to_string().chars().take(400).collect();
+    let detail: String = sample.detail.to_string().chars().take(400).collect();
+    if !["null", "{}"].contains(&detail.as_str()) {
         let _ = write!(out, " · {}", code(&detail));
     }
     let _ = if sample.completion.trim().is_empty() {
@@ -249,26 +168,17 @@ mod tests {
 
     fn sample(task: &str, sample: usize, completion: &str, reward: Option<f64>) -> SampleRecord {
         let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4);
-        SampleRecord {
-            task: task.to_owned(),
-            sample,
-            prompt: format!("{examples}Question: {task}?\nAnswer:"),
-            completion: completion.to_owned(),
-            reward,
-            verdict: match reward {
-                Some(1.0) => Verdict::Correct,
-                Some(_) => Verdict::Malformed,
-                None => Verdict::Unavailable,
-            },
-            detail: serde_json::json!({"extracted": reward}),
-            tokens: 8,
-            logp: -3.51,
-            finish: if sample == 2 {
-                Finish::Length
-            } else {
-                Finish::Stop
-            },
-        }
+        let verdict = match reward {
+            Some(1.0) => "correct",
+            Some(_) => "malformed",
+            None => "unavailable",
+        };
+        serde_json::from_value(serde_json::json!({
+            "task": task, "sample": sample, "prompt": format!("{examples}Question: {task}?\nAnswer:"), "completion": completion,
+            "reward": reward, "verdict": verdict, "detail": {"extracted": reward}, "tokens": 8, "logp": -3.51,
+            "finish": if sample == 2 { "length" } else { "stop" },
+        }))
+        .unwrap()
     }
 
     fn samples() -> Vec<SampleRecord> {
@@ -284,32 +194,6 @@ mod tests {
     #[test]
     fn a_page_shows_every_prompt_and_each_different_completion_once() {
         insta::assert_snapshot!(page("Phase 3", &samples()));
-    }
-
-    #[test]
-    fn an_excerpt_is_short_and_shows_correct_and_wrong_completions() {
-        let many: Vec<SampleRecord> = (0..50)
-            .flat_map(|task| {
-                (0..8).map(move |n| {
-                    let text = format!("answer {n}");
-                    sample(
-                        &task.to_string(),
-                        n,
-                        &text,
-                        Some(f64::from(u8::from(n == 7))),
-                    )
-                })
-            })
-            .collect();
-        let text = excerpt(&many);
-        assert_eq!(text, excerpt(&many[..excerpt_samples(8)]));
-        assert_eq!(
-            (
-                text.matches("**right**").count(),
-                text.matches("**no answer found**").count()
-            ),
-            (4, 4)
-        );
     }
 
     #[test]

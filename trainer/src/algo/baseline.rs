@@ -45,59 +45,39 @@ impl Baseline {
     /// R − b of each completion of a group that has a reward. `group` has `(reward, ℓ)` of each, at least two if the baseline is of the group; `batch` is the mean reward
     /// of the mini-batch.
     pub(super) fn advantages(self, group: &[(f64, f64)], batch: f64, eta: f64) -> Vec<f64> {
-        let terms = |weighted: bool| -> Vec<f64> {
-            let weight = |ell| {
-                if weighted {
-                    weight::capped(ell, eta)
-                } else {
-                    1.0
-                }
-            };
-            group
-                .iter()
-                .map(|(reward, ell)| weight(*ell) * reward)
-                .collect()
+        let term = |(reward, ell): &(f64, f64)| match self.has_cap() {
+            true => weight::capped(*ell, eta) * reward,
+            false => *reward,
         };
-        let values = match self {
-            Baseline::None => vec![0.0; group.len()],
-            Baseline::Batch => vec![batch; group.len()],
-            Baseline::Group | Baseline::WeightedGroup => {
-                let terms = terms(self.has_cap());
-                vec![terms.iter().sum::<f64>() / terms.len() as f64; terms.len()]
-            }
+        let total: f64 = group.iter().map(term).sum();
+        let count = group.len() as f64;
+        let advantage = |(own, sample): (usize, &(f64, f64))| match self {
+            Baseline::None => sample.0,
+            Baseline::Batch => sample.0 - batch,
+            Baseline::Group | Baseline::WeightedGroup => sample.0 - total / count,
             Baseline::Loo | Baseline::WeightedLoo => {
-                let terms = terms(self.has_cap());
-                let total: f64 = terms.iter().sum();
-                terms
-                    .iter()
-                    .map(|own| (total - own) / (terms.len() as f64 - 1.0))
-                    .collect()
+                sample.0 - (total - term(sample)) / (count - 1.0)
             }
-            Baseline::OptimalLoo => return optimal_loo(group),
+            Baseline::OptimalLoo => optimal_loo(group, own),
         };
-        let rewards = group.iter().map(|(reward, _)| reward);
-        rewards.zip(values).map(|(reward, b)| reward - b).collect()
+        group.iter().enumerate().map(advantage).collect()
     }
 }
 
-/// Rᵢ − bᵢ = Σ_{j≠i} wⱼ² (Rᵢ − Rⱼ) / Σ_{j≠i} wⱼ² of each completion: exactly 0 if all rewards are equal. The squares are divided by the largest of them, so that
-/// neither sum overflows or vanishes.
-fn optimal_loo(group: &[(f64, f64)]) -> Vec<f64> {
-    let advantage = |(own, (reward, _)): (usize, &(f64, f64))| {
-        let others = || {
-            let others = group.iter().enumerate().filter(move |(j, _)| *j != own);
-            others.map(|(_, (reward, ell))| (reward, ell.min(MAX_LOG_WEIGHT)))
-        };
-        let largest = others()
-            .map(|(_, ell)| ell)
-            .fold(f64::NEG_INFINITY, f64::max);
-        let (mut sum, mut total) = (0.0, 0.0);
-        for (other, ell) in others() {
-            let square = (2.0 * (ell - largest)).exp();
-            sum += square * (reward - other);
-            total += square;
-        }
-        sum / total
+/// Rᵢ − bᵢ = Σ_{j≠i} wⱼ² (Rᵢ − Rⱼ) / Σ_{j≠i} wⱼ² of a completion: exactly 0 if all rewards are equal. The squares are divided by the largest of them, so that neither
+/// sum overflows or vanishes.
+fn optimal_loo(group: &[(f64, f64)], own: usize) -> f64 {
+    let others = || {
+        let others = group.iter().enumerate().filter(|(j, _)| *j != own);
+        others.map(|(_, (reward, ell))| (reward, ell.min(MAX_LOG_WEIGHT)))
     };
-    group.iter().enumerate().map(advantage).collect()
+    let ells = others().map(|(_, ell)| ell);
+    let largest = ells.fold(f64::NEG_INFINITY, f64::max);
+    let (mut sum, mut total) = (0.0, 0.0);
+    for (reward, ell) in others() {
+        let square = (2.0 * (ell - largest)).exp();
+        sum += square * (group[own].0 - reward);
+        total += square;
+    }
+    sum / total
 }

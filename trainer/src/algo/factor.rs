@@ -52,11 +52,7 @@ impl Factor {
     ) -> Vec<f64> {
         let all = |factor: f64| vec![factor * advantage; sample.new.len()];
         let each = |factor: &dyn Fn(f64) -> f64| -> Vec<f64> {
-            let ratios = sample
-                .new
-                .iter()
-                .zip(sample.behaviour)
-                .map(|(new, behaviour)| weight::weight(f64::from(*new) - f64::from(*behaviour)));
+            let ratios = weight::log_ratios(sample).map(weight::weight);
             ratios.map(|ratio| factor(ratio) * advantage).collect()
         };
         match self {

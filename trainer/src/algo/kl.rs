@@ -14,16 +14,15 @@ pub(super) fn penalty<'a>(
     sample: &Sample<'a>,
 ) -> Option<impl Iterator<Item = (f64, f64)> + 'a> {
     let reference = sample.reference.filter(|_| beta > 0.0)?;
-    Some(
-        reference
-            .iter()
-            .zip(sample.new)
-            .map(move |(reference, new)| {
-                let log_ratio = f64::from(*reference) - f64::from(*new);
-                (
-                    -beta * k3(log_ratio),
-                    beta * (weight::weight(log_ratio) - 1.0),
-                )
-            }),
-    )
+    let log_ratios = log_ratios(reference, sample.new);
+    Some(log_ratios.map(move |it| (-beta * k3(it), beta * (weight::weight(it) - 1.0))))
+}
+
+/// log `π_ref/π` of each token.
+pub(super) fn log_ratios<'a>(
+    reference: &'a [f32],
+    new: &'a [f32],
+) -> impl Iterator<Item = f64> + use<'a> {
+    let pairs = reference.iter().zip(new);
+    pairs.map(|(reference, new)| f64::from(*reference) - f64::from(*new))
 }

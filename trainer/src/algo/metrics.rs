@@ -2,9 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kl::k3;
-use super::weight::{MAX_LOG_WEIGHT, log_sum_exp, log_weight};
-use super::{Estimator, Sample};
+use super::kl::{self, k3};
+use super::weight::{MAX_LOG_WEIGHT, log_ratios, log_sum_exp};
+use super::{Batch, Estimator};
 
 /// The metrics of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -60,49 +60,30 @@ pub struct Metrics {
 }
 
 impl Metrics {
-    pub(super) fn of(
-        groups: &[Vec<Sample<'_>>],
-        estimator: &Estimator,
-        loss: f64,
-        left_out: usize,
-    ) -> Self {
-        let judged: Vec<(&Sample<'_>, f64)> = groups
-            .iter()
-            .flatten()
-            .filter_map(|sample| Some((sample, sample.reward?)))
-            .collect();
-        let all: usize = groups.iter().map(Vec::len).sum();
+    /// The numbers that follow from the completions with a reward; the others are those of an empty mini-batch.
+    pub(super) fn of(batch: &Batch<'_>, estimator: &Estimator) -> Self {
         let mut metrics = Self {
-            judged: judged.len(),
-            masked: all - judged.len(),
-            groups_left_out: left_out,
-            loss,
+            judged: batch.judged.len(),
             eta: estimator.eta,
             ..Self::default()
         };
-        if !judged.is_empty() {
-            let ells: Vec<f64> = judged
-                .iter()
-                .map(|(sample, _)| log_weight(sample))
-                .collect();
-            metrics.reward = mean(judged.iter().map(|(_, reward)| *reward));
-            metrics.add_weights(&ells);
-            let samples = || judged.iter().map(|(sample, _)| *sample);
-            metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
-            if estimator.factor.has_clip() {
-                let outside = |log_ratio: f64| {
-                    let ratio = log_ratio.exp();
-                    ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high
-                };
-                metrics.clipped_tokens = Some(mean(
-                    samples()
-                        .flat_map(log_ratios)
-                        .map(|log_ratio| f64::from(u8::from(outside(log_ratio)))),
-                ));
-            }
-            if samples().all(|sample| sample.reference.is_some()) {
-                metrics.kl_reference = Some(mean(samples().flat_map(reference_log_ratios).map(k3)));
-            }
+        if batch.judged.is_empty() {
+            return metrics;
+        }
+        metrics.reward = batch.mean_reward;
+        metrics.add_weights(&batch.ells);
+        let samples = || batch.judged.iter().copied();
+        metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
+        if estimator.factor.has_clip() {
+            let is_outside = |log_ratio: f64| {
+                let ratio = log_ratio.exp();
+                f64::from(ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high)
+            };
+            metrics.clipped_tokens = Some(mean(samples().flat_map(log_ratios).map(is_outside)));
+        }
+        if samples().all(|sample| sample.reference.is_some()) {
+            let ratios = samples().filter_map(|it| Some(kl::log_ratios(it.reference?, it.new)));
+            metrics.kl_reference = Some(mean(ratios.flatten().map(k3)));
         }
         metrics
     }
@@ -118,12 +99,10 @@ impl Metrics {
         self.stale_abs_log_mean = abs_log_mean(ells, cap);
         let quarter = &ells[..ells.len().div_ceil(4)];
         self.stale_abs_log_mean_quarter = Some(abs_log_mean(quarter, cap));
-        self.clip_share = mean(ells.iter().map(|ell| f64::from(u8::from(*ell > cap))));
+        self.clip_share = mean(ells.iter().map(|ell| f64::from(*ell > cap)));
         self.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
-        let (log_sum, log_sum_of_squares) = (
-            log_sum_exp(ells.iter().copied()),
-            log_sum_exp(ells.iter().map(|ell| 2.0 * ell)),
-        );
+        let log_sum = log_sum_exp(ells.iter().copied());
+        let log_sum_of_squares = log_sum_exp(ells.iter().map(|ell| 2.0 * ell));
         self.ess = (2.0 * log_sum - log_sum_of_squares).exp();
     }
 }
@@ -132,24 +111,6 @@ impl Metrics {
 fn abs_log_mean(ells: &[f64], cap: f64) -> f64 {
     let log_sum = log_sum_exp(ells.iter().map(|ell| ell.min(cap)));
     (log_sum - (ells.len() as f64).ln()).abs()
-}
-
-/// log π/μ of each token.
-fn log_ratios<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
-    sample
-        .new
-        .iter()
-        .zip(sample.behaviour)
-        .map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
-}
-
-/// log `π_ref/π` of each token.
-fn reference_log_ratios<'a>(sample: &'a Sample<'_>) -> impl Iterator<Item = f64> + 'a {
-    sample
-        .new
-        .iter()
-        .zip(sample.reference.unwrap_or_default())
-        .map(|(new, reference)| f64::from(*reference) - f64::from(*new))
 }
 
 fn no_cap() -> f64 {
@@ -164,7 +125,8 @@ fn is_no_cap(eta: &f64) -> bool {
     eta.is_infinite()
 }
 
-fn mean(values: impl Iterator<Item = f64>) -> f64 {
+/// The mean; 0 of no values.
+pub(super) fn mean(values: impl Iterator<Item = f64>) -> f64 {
     let (mut total, mut count) = (0.0, 0usize);
     for value in values {
         total += value;

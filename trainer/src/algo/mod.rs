@@ -45,7 +45,6 @@ macro_rules! names {
 }
 
 mod baseline;
-mod cap;
 mod factor;
 mod kl;
 mod length;
@@ -137,7 +136,7 @@ pub fn gradient(
     check(estimator, groups)?;
     let batch = Batch::of(groups);
     let estimator = &Estimator {
-        eta: cap::adaptive(&batch.ells, estimator.eta, estimator.adaptive_eta),
+        eta: weight::adaptive_cap(&batch.ells, estimator.eta, estimator.adaptive_eta),
         ..*estimator
     };
     // Ratios are not below 0, so that a lower bound of 0 clips none.
@@ -148,10 +147,8 @@ pub fn gradient(
         ..*estimator
     };
     let bounded = estimator.factor.has_cap() || estimator.factor.has_clip();
-    let (mut kept, mut whole) = (0.0, 0.0);
-    let mut dlogp = Vec::new();
-    let mut loss = 0.0;
-    let mut left_out = 0;
+    let (mut kept, mut whole, mut loss) = (0.0, 0.0, 0.0);
+    let (mut dlogp, mut left_out) = (Vec::new(), 0);
     for group in groups {
         let Some(advantages) = advantages(estimator, group, &batch) else {
             left_out += 1;
@@ -187,42 +184,43 @@ pub fn gradient(
             dlogp.push(terms.iter().map(|term| -(term / norm) as f32).collect());
         }
     }
-    let mut metrics = Metrics::of(groups, estimator, loss, left_out);
-    if bounded {
-        metrics.clipped_gradient = Some(if whole > 0.0 { 1.0 - kept / whole } else { 0.0 });
-    }
+    let share_removed = if whole > 0.0 { 1.0 - kept / whole } else { 0.0 };
+    let metrics = Metrics {
+        loss,
+        groups_left_out: left_out,
+        masked: dlogp.len() - batch.judged.len(),
+        clipped_gradient: bounded.then_some(share_removed),
+        ..Metrics::of(&batch, estimator)
+    };
     Ok(Gradient { dlogp, metrics })
 }
 
-/// The totals of a mini-batch, over the completions that have a reward.
-struct Batch {
-    /// ℓ of each completion.
+/// The completions of a mini-batch that have a reward.
+struct Batch<'a> {
+    judged: Vec<&'a Sample<'a>>,
+    /// ℓ of each.
     ells: Vec<f64>,
+    /// Their tokens together.
     tokens: usize,
     mean_reward: f64,
 }
 
-impl Batch {
-    fn of(groups: &[Vec<Sample<'_>>]) -> Batch {
-        let judged = || {
-            groups
-                .iter()
-                .flatten()
-                .filter_map(|sample| Some((sample, sample.reward?)))
-        };
-        let ells: Vec<f64> = judged().map(|(sample, _)| log_weight(sample)).collect();
-        let count = ells.len();
-        Batch {
-            ells,
-            tokens: judged().map(|(sample, _)| sample.new.len()).sum(),
-            mean_reward: judged().map(|(_, reward)| reward).sum::<f64>() / count.max(1) as f64,
+impl<'a> Batch<'a> {
+    fn of(groups: &'a [Vec<Sample<'a>>]) -> Self {
+        let samples = groups.iter().flatten();
+        let judged: Vec<_> = samples.filter(|sample| sample.reward.is_some()).collect();
+        Self {
+            ells: judged.iter().map(|sample| log_weight(sample)).collect(),
+            tokens: judged.iter().map(|sample| sample.new.len()).sum(),
+            mean_reward: metrics::mean(judged.iter().filter_map(|sample| sample.reward)),
+            judged,
         }
     }
 }
 
 /// The advantage of each sample of a group; 0 if it is masked. `None` if the group has fewer rewards than the estimator needs: two if it compares within groups,
 /// else one.
-fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Option<Vec<f64>> {
+fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch<'_>) -> Option<Vec<f64>> {
     let judged: Vec<(f64, f64)> = group
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample) + sample.padding)))
@@ -240,15 +238,13 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch) -> Opt
     } else {
         1.0
     };
-    let judged = estimator
-        .baseline
-        .advantages(&judged, batch.mean_reward, estimator.eta);
-    let mut judged = judged.into_iter();
-    let advantages = group.iter().map(|sample| match sample.reward {
-        Some(_) => judged.next().unwrap_or(0.0) / scale,
-        None => 0.0,
-    });
-    Some(advantages.collect())
+    let baseline = estimator.baseline;
+    let mut judged = baseline
+        .advantages(&judged, batch.mean_reward, estimator.eta)
+        .into_iter();
+    let advantage = |sample: &Sample<'_>| sample.reward.and_then(|_| judged.next());
+    let advantages = group.iter().map(advantage);
+    Some(advantages.map(|a| a.unwrap_or(0.0) / scale).collect())
 }
 
 /// The standard deviation of a group's rewards, with n − 1 degrees of freedom.

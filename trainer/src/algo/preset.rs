@@ -38,69 +38,36 @@ names! {
 impl Preset {
     /// Its estimator.
     #[must_use]
-    pub fn estimator(self) -> Estimator {
-        let plain = Estimator {
-            factor: Factor::One,
-            baseline: Baseline::Group,
+    pub const fn estimator(self) -> Estimator {
+        use {Baseline as B, Factor as F, LengthNorm as L};
+        let (factor, baseline, length_norm, divide_by_std) = match self {
+            Self::RapidPaper => (F::W, B::WeightedGroup, L::None, false),
+            Self::RapidAuthor => (F::TokenPpoClip, B::WeightedGroup, L::Length, false),
+            Self::RapidLoo | Self::RapidAuto => (F::WCapped, B::Loo, L::None, false),
+            Self::Pg => (F::One, B::Group, L::None, false),
+            Self::PgAuthor | Self::Grpo => (F::One, B::Group, L::Length, true),
+            Self::DapoPaper => (F::One, B::Group, L::BatchTokens, true),
+            Self::Dapo => (F::TokenPpoClip, B::Group, L::BatchTokens, true),
+            Self::GrpoClip => (F::TokenPpoClip, B::Group, L::Length, true),
+            Self::Sft => (F::One, B::None, L::BatchTokens, false),
+        };
+        Estimator {
+            factor,
+            baseline,
             eta: 2.0,
             adaptive_eta: 0.0,
             clip_low: 0.2,
-            clip_high: 0.2,
-            length_norm: LengthNorm::None,
-            divide_by_std: false,
-            kl: 0.0,
-        };
-        match self {
-            Preset::RapidPaper => Estimator {
-                factor: Factor::W,
-                baseline: Baseline::WeightedGroup,
-                ..plain
+            clip_high: if matches!(self, Self::Dapo) {
+                0.28
+            } else {
+                0.2
             },
-            Preset::RapidAuthor => Estimator {
-                factor: Factor::TokenPpoClip,
-                baseline: Baseline::WeightedGroup,
-                length_norm: LengthNorm::Length,
-                ..plain
-            },
-            Preset::RapidLoo | Preset::RapidAuto => Estimator {
-                factor: Factor::WCapped,
-                baseline: Baseline::Loo,
-                ..plain
-            },
-            Preset::Pg => plain,
-            Preset::PgAuthor => Estimator {
-                length_norm: LengthNorm::Length,
-                divide_by_std: true,
-                ..plain
-            },
-            Preset::Grpo => Estimator {
-                length_norm: LengthNorm::Length,
-                divide_by_std: true,
-                kl: 0.04,
-                ..plain
-            },
-            Preset::DapoPaper => Estimator {
-                length_norm: LengthNorm::BatchTokens,
-                divide_by_std: true,
-                ..plain
-            },
-            Preset::Dapo => Estimator {
-                factor: Factor::TokenPpoClip,
-                clip_high: 0.28,
-                length_norm: LengthNorm::BatchTokens,
-                divide_by_std: true,
-                ..plain
-            },
-            Preset::Sft => Estimator {
-                baseline: Baseline::None,
-                length_norm: LengthNorm::BatchTokens,
-                ..plain
-            },
-            Preset::GrpoClip => Estimator {
-                factor: Factor::TokenPpoClip,
-                length_norm: LengthNorm::Length,
-                divide_by_std: true,
-                ..plain
+            length_norm,
+            divide_by_std,
+            kl: if matches!(self, Self::Grpo) {
+                0.04
+            } else {
+                0.0
             },
         }
     }

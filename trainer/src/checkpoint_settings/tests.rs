@@ -60,10 +60,10 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
         std::fs::rename(&moved, &file).unwrap();
         let restored = settings.renderer();
         assert_eq!(restored.stop_strings(), renderer.stop_strings());
-        assert_eq!(restored.template().kind, renderer.template().kind);
-        assert_eq!(restored.template().text(), renderer.template().text());
+        assert_eq!(restored.template.kind, renderer.template.kind);
+        assert_eq!(restored.template.text(), renderer.template.text());
         if config.data.chat_date.is_some() {
-            assert_eq!(restored.day(), renderer.day());
+            assert_eq!(restored.day, renderer.day);
         }
         let task = Arc::new(dataset(1, 1).eval.remove(0));
         let prompt = |renderer: &PromptRenderer| {

@@ -91,29 +91,20 @@ impl VerifierArgs {
 }
 
 /// How a data set's tasks become prompts.
-#[derive(Debug, Clone, Args)]
+#[derive(Debug, Clone, Default, Args)]
 pub(crate) struct PromptArgs {
     /// Prompt template: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
     #[arg(long, value_name = "NAME")]
-    template: Option<String>,
+    pub(crate) template: Option<String>,
     /// Put the prompt into the model's chat template, as the user's message
     #[arg(long)]
     pub(crate) chat: bool,
     /// A stop string, instead of the template's; may be repeated
     #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
+    pub(crate) stop: Vec<String>,
 }
 
 impl PromptArgs {
-    /// For a command that declares these options itself, with its own help texts.
-    pub(crate) fn new(template: Option<String>, chat: bool, stop: Vec<String>) -> Self {
-        Self {
-            template,
-            chat,
-            stop,
-        }
-    }
-
     /// The `[data]` settings for a data set.
     pub(crate) fn data(&self, dataset: &str) -> config::Data {
         config::Data {
@@ -123,11 +114,6 @@ impl PromptArgs {
             stop: self.stop_strings(),
             ..config::Data::default()
         }
-    }
-
-    /// Whether a template is given.
-    pub(crate) fn has_template(&self) -> bool {
-        self.template.is_some()
     }
 
     /// The stop strings, or `None` if none are given.
@@ -151,13 +137,13 @@ pub(crate) struct CutoffArgs {
 }
 
 impl CutoffArgs {
-    /// Sampling at a temperature with these cut-offs.
-    pub(crate) fn sampling_at(self, temperature: f32) -> Sampling {
+    /// Sampling at a temperature with these cut-offs, else those of `default`.
+    pub(crate) fn sampling(self, temperature: f32, default: &config::Eval) -> Sampling {
         Sampling {
             temperature,
-            top_p: self.top_p.unwrap_or(1.0),
-            top_k: self.top_k.unwrap_or(0),
-            min_p: self.min_p.unwrap_or(0.0),
+            top_p: self.top_p.unwrap_or(default.top_p as f32),
+            top_k: self.top_k.unwrap_or(default.top_k),
+            min_p: self.min_p.unwrap_or(default.min_p as f32),
         }
     }
 }
@@ -191,7 +177,7 @@ pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     }
     let settings = config::Model {
         name: Some(model.to_owned()),
-        path: None,
+        ..config::Model::default()
     };
     locate_model(&settings).map_err(|error| match error {
         TrainError::NoModel(_) => no_model(model),
@@ -199,27 +185,17 @@ pub(crate) fn model_path(model: &str) -> anyhow::Result<PathBuf> {
     })
 }
 
-/// Refuses the folder of a run, and names the checkpoints in it. A model's folder has a `config.json`.
+/// Refuses the folder of a run, and says where its checkpoints are. A model's folder has a `config.json`.
 fn check_is_no_run(model: &Path) -> Result<(), Usage> {
     let checkpoints = model.join("checkpoints");
     let is_run = model.join("config.toml").is_file() && checkpoints.is_dir();
     if !is_run || model.join("config.json").exists() {
         return Ok(());
     }
-    let paths: Vec<String> = ["best", "last"]
-        .map(|name| checkpoints.join(name))
-        .iter()
-        .filter(|path| path.exists())
-        .map(|path| path.display().to_string())
-        .collect();
-    let hint = if paths.is_empty() {
-        "it has no checkpoint yet".to_owned()
-    } else {
-        format!("give one of its checkpoints: {}", paths.join(" or "))
-    };
     Err(Usage(format!(
-        "{} is the folder of a run, not a model; {hint}",
-        model.display()
+        "{} is the folder of a run, not a model; give one of its checkpoints, such as {}/last",
+        model.display(),
+        checkpoints.display()
     )))
 }
 
@@ -285,19 +261,7 @@ pub(crate) fn check_data_dir(folder: Option<&Path>) -> Result<(), Usage> {
     }
 }
 
-/// Refuses an output file that is also the input. `option` is the option that names the input.
-pub(crate) fn check_out_is_not_input(option: &str, input: &Path, out: &Path) -> anyhow::Result<()> {
-    match (input.canonicalize(), out.canonicalize()) {
-        (Ok(input), Ok(same)) if input == same => Err(Usage(format!(
-            "--out {} is the file of {option}, which would be lost; give another file",
-            out.display()
-        ))
-        .into()),
-        _ => Ok(()),
-    }
-}
-
-/// Refuses to replace a file that the command did not write. `fields` are those of each line that it writes. An empty file may be replaced.
+/// Refuses to replace a file that the command did not write, such as its input. `fields` are those of each line that it writes. An empty file may be replaced.
 pub(crate) fn check_out_is_own(out: &Path, command: &str, fields: &[&str]) -> Result<(), Usage> {
     let has_content = |file: std::fs::Metadata| file.is_file() && file.len() > 0;
     if !std::fs::metadata(out).is_ok_and(has_content) {
@@ -329,19 +293,14 @@ pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(
 
 /// The name of a device, whether or not this machine has it.
 pub(crate) fn device(text: &str) -> Result<String, String> {
-    if text.starts_with(PLAN) {
-        return Err(format!(
-            "{PLAN} counts work and computes nothing, so only `rapid bench` accepts it; give auto, cpu, cuda or cuda:N"
-        ));
-    }
     let settings = config::Engine {
         device: text.to_owned(),
         ..config::Engine::default()
     };
-    settings
-        .options()
-        .map(|_| text.to_owned())
-        .map_err(|_| "give auto, cpu, cuda or cuda:N".to_owned())
+    let options = settings.options();
+    options
+        .map(|_| settings.device)
+        .map_err(|it| it.to_string())
 }
 
 /// A value that `fits`; the error asks for `expected`.
@@ -413,31 +372,26 @@ mod tests {
         }
         let error = device(PLAN).unwrap_err();
         assert!(error.contains("only `rapid bench` accepts it"), "{error}");
-        assert_eq!(device("cuda:1"), Ok("cuda:1".to_owned()));
-        let error = device("gpu").unwrap_err();
-        assert_eq!(error, "give auto, cpu, cuda or cuda:N");
     }
 
     #[test]
-    fn the_folder_of_a_run_is_refused_with_the_paths_of_its_checkpoints() {
+    fn the_folder_of_a_run_is_refused_with_the_path_of_its_last_checkpoint() {
         let folder = tempfile::tempdir().unwrap();
         let run = folder.path();
         std::fs::write(run.join("config.toml"), "").unwrap();
-        std::fs::create_dir(run.join("checkpoints")).unwrap();
-        let error = || model_path(run.to_str().unwrap()).unwrap_err();
-        assert!(error().to_string().ends_with("it has no checkpoint yet"));
-        let best = run.join("checkpoints/best");
-        std::fs::create_dir(&best).unwrap();
-        let best = best.to_str().unwrap();
-        assert!(error().is::<Usage>() && error().to_string().ends_with(best));
-        assert_eq!(model_path(best).unwrap(), Path::new(best));
+        let last = run.join("checkpoints/last");
+        std::fs::create_dir_all(&last).unwrap();
+        let (run_name, last) = (run.to_str().unwrap(), last.to_str().unwrap());
+        let error = model_path(run_name).unwrap_err();
+        assert!(error.is::<Usage>() && error.to_string().ends_with(last));
+        assert_eq!(model_path(last).unwrap(), Path::new(last));
         // A model's folder.
         std::fs::write(run.join("config.json"), "{}").unwrap();
-        assert_eq!(model_path(run.to_str().unwrap()).unwrap(), run);
+        assert_eq!(model_path(run_name).unwrap(), run);
     }
 
     #[test]
-    fn only_an_empty_file_or_an_earlier_output_that_is_not_the_input_is_replaced() {
+    fn only_an_empty_file_or_an_earlier_output_is_replaced() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out");
         let check = || check_out_is_own(&out, "rapid generate", &["id", "completion"]);
@@ -452,10 +406,5 @@ mod tests {
             std::fs::write(&out, text).unwrap();
             assert_eq!(check().is_ok(), own, "{text}");
         }
-        let other = folder.path().join("other");
-        assert!(check_out_is_not_input("--prompts", &out, &other).is_ok());
-        let roundabout = folder.path().join(".").join("out");
-        let error = check_out_is_not_input("--prompts", &out, &roundabout).unwrap_err();
-        assert!(error.is::<Usage>() && error.to_string().contains("--prompts"));
     }
 }

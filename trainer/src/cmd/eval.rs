@@ -8,7 +8,7 @@ use std::io::Write as _;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, bail};
 use clap::ValueEnum;
 use datasets::passk::{Interval, no_interval, percent};
 use datasets::{Dataset, Task};
@@ -28,9 +28,8 @@ use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
 use trainer::stderr::say;
 
 use super::args::{
-    CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count,
-    check_out_is_not_input, check_out_is_own, from_zero, model_path, open_dataset, open_model_on,
-    positive, temperature, up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count, check_out_is_own,
+    from_zero, model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
@@ -115,20 +114,14 @@ pub(crate) enum Split {
 }
 
 impl Split {
-    /// The tasks of this part, borrowed.
-    pub(crate) fn of(self, dataset: &Dataset) -> &[Task] {
-        match self {
+    /// The first tasks of this part, at most `limit`.
+    pub(crate) fn tasks(self, dataset: &Dataset, limit: Option<usize>) -> Vec<Task> {
+        let tasks = match self {
             Split::Eval => &dataset.eval,
             Split::Train => &dataset.train,
-        }
-    }
-
-    /// The tasks of this part.
-    pub(crate) fn tasks(self, dataset: Dataset) -> Vec<Task> {
-        match self {
-            Split::Eval => dataset.eval,
-            Split::Train => dataset.train,
-        }
+        };
+        let first = tasks.iter().take(limit.unwrap_or(usize::MAX));
+        first.cloned().collect()
     }
 }
 
@@ -139,17 +132,15 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let k = requested_k(&args.k, args.samples)?;
     if let Some(out) = &args.out {
-        check_out_is_not_input("--dataset", Path::new(&args.dataset), out)?;
         check_out_is_own(out, "rapid eval", &FIELDS)?;
     }
     let dataset = open_dataset(&args.dataset, args.data_dir.as_deref())?;
-    let tasks = args.split.of(&dataset);
-    let limit = args.limit.unwrap_or(usize::MAX);
-    check_completion_count(tasks.len().min(limit), args.samples)?;
+    let tasks = args.split.tasks(&dataset, args.limit);
+    check_completion_count(tasks.len(), args.samples)?;
     // The model's errors are reported before the wait for the verifier.
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
-    let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, tasks)?;
+    let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
     let settings = settings::resolve(args, k, &checkpoint, &renderer)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
@@ -163,21 +154,26 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let mut partial_evaluation = out.map(PartialEvaluation::open).transpose()?;
     if let Some(day) = partial_evaluation.as_ref().and_then(PartialEvaluation::day) {
         // Completions that were sampled yesterday continue prompts with yesterday's date.
-        renderer = renderer.on_day(day);
+        renderer.day = day;
     }
     let evaluation = super::block_on(async {
         let started = rewards.start(&args.dataset, &dataset).await;
-        started.map_err(|error| explain_policy(error, checkpoint.source()))?;
+        let differs = matches!(started, Err(RewardError::Policy(_)));
+        match checkpoint.source().filter(|_| differs) {
+            Some(settings) => started.with_context(|| {
+                let settings = settings.display();
+                format!("{settings} requires the policies of the training, and --any-verifier accepts others")
+            })?,
+            None => started?,
+        };
         let engine =
             tokio::task::block_in_place(|| open_model_on(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
-        let has_chat = engine.chat_prompt(&message, renderer.day()).is_ok();
+        let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();
         let max_tokens = settings.sampling.max_tokens;
         say(&prompts::description(&renderer, has_chat, max_tokens));
         let engine: Arc<dyn Policy> = Arc::new(engine);
-        let mut tasks = args.split.tasks(dataset);
-        tasks.truncate(limit);
         let prompts =
             tokio::task::block_in_place(|| prompts::of_tasks(&renderer, engine.as_ref(), tasks))?;
         let mut rollout = match &mut partial_evaluation {
@@ -186,7 +182,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
                     let engine = args.device.resolved();
                     settings::origin(&model, &prompts, &settings, &engine, &device)
                 })?;
-                let stored = partial_evaluation.resume(&origin, renderer.day())?;
+                let stored = partial_evaluation.resume(&origin, renderer.day)?;
                 if partial_evaluation.completions() > 0 {
                     say(&format!(
                         "continuing with {} that were sampled before",
@@ -250,33 +246,6 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         say(&format!("warning: {hint}"));
     }
     judged
-}
-
-/// The error for a verifier whose policies differ from the checkpoint's, with the remedy for a command without a recipe. Other errors stay as they are.
-fn explain_policy(error: RewardError, source: Option<&Path>) -> anyhow::Error {
-    let (
-        RewardError::Policy {
-            url,
-            key,
-            expected,
-            found,
-            ..
-        },
-        Some(source),
-    ) = (&error, source)
-    else {
-        return error.into();
-    };
-    let found = found.as_ref().map_or_else(
-        || "does not state it".to_owned(),
-        |found| format!("has `{found}`"),
-    );
-    anyhow!(
-        "{} requires the policy of the training, verifier.{key} = `{expected}`, and the verifier at {url} {found}; start it with \
-         `rapid-verifier serve --{} {expected}`, or accept its verdicts with --any-verifier",
-        source.display(),
-        key.replace('_', "-")
-    )
 }
 
 /// Leaves the stored completions of an evaluation that ends early, and reports their number if they are its own.
@@ -360,7 +329,7 @@ fn output(
     renderer: &PromptRenderer,
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
-    let summary = evaluation.summary(&settings.k);
+    let summary = eval::summary(&evaluation.records, &settings.k);
     let verdicts = Verdicts::of(evaluation.records.iter().map(|record| &record.sample));
     let temperature = settings.sampling.sampling.temperature;
     if args.json {
@@ -372,7 +341,7 @@ fn output(
             temperature,
             min_tokens: settings.sampling.min_tokens,
             max_tokens: settings.sampling.max_tokens,
-            template: renderer.name(),
+            template: &renderer.name,
             seed: args.seed,
             summary: &summary,
             verdicts,
@@ -381,27 +350,22 @@ fn output(
         };
         return Ok(serde_json::to_string_pretty(&figures)? + "\n");
     }
-    let head = format!(
-        "{} on {}, {}, {} each, temperature {temperature}",
+    let mut out = format!(
+        "{} on {}, {}, {} each, temperature {temperature}\n\n{}\n",
         args.model,
         args.dataset,
         count(summary.tasks, "task"),
         count(args.samples, "sample"),
+        table(&summary)
     );
-    Ok(table(&head, &summary) + &counts(verdicts))
-}
-
-/// The number of completions with each verdict; verdicts without completions are left out.
-fn counts(verdicts: Verdicts) -> String {
-    let mut out = "\n".to_owned();
     for (name, count) in verdicts.named().into_iter().filter(|(_, count)| *count > 0) {
         let _ = writeln!(out, "  {name:<22} {count:>6}");
     }
-    out
+    Ok(out)
 }
 
-fn table(head: &str, summary: &Summary) -> String {
-    let mut out = format!("{head}\n\n");
+fn table(summary: &Summary) -> String {
+    let mut out = String::new();
     let mut passes = |passes: &[PassAt], suffix: &str| {
         for PassAt { k, estimate } in passes {
             let spread = match estimate.interval {
@@ -448,30 +412,20 @@ mod tests {
     }
 
     #[test]
-    fn every_record_has_the_fields_by_which_an_own_file_is_recognised() {
-        let line = serde_json::to_value(record(None)).unwrap();
-        assert!(
-            FIELDS.iter().all(|field| line.get(field).is_some()),
-            "{line}"
-        );
-    }
-
-    #[test]
     fn an_evaluation_without_any_verdict_is_an_error_with_its_reason() {
-        let check = |records: Vec<Record>| {
+        let check = |rewards: &[Option<f64>]| {
             check_judged(&Evaluation {
-                records,
+                records: rewards.iter().map(|reward| record(*reward)).collect(),
                 inference: Duration::ZERO,
                 verify: Duration::ZERO,
             })
         };
-        let error = check(vec![record(None), record(None)]).unwrap_err();
-        assert_eq!(
-            error.to_string(),
-            "none of 2 samples could be judged: no interpreter"
-        );
-        assert!(check(vec![record(None), record(Some(0.0))]).is_ok());
-        assert!(check(Vec::new()).is_ok());
+        let error = check(&[None, None]).unwrap_err().to_string();
+        assert_eq!(error, "none of 2 samples could be judged: no interpreter");
+        assert!(check(&[None, Some(0.0)]).is_ok() && check(&[]).is_ok());
+        // The fields by which an earlier output is recognised.
+        let line = serde_json::to_value(record(None)).unwrap();
+        assert!(FIELDS.iter().all(|field| line.get(field).is_some()));
     }
 
     #[test]
@@ -504,9 +458,6 @@ mod tests {
             mean_tokens: 6.12,
             truncated: 0.1016,
         };
-        insta::assert_snapshot!(table(
-            "m.gguf on starter-math, 48 tasks, 8 samples each, temperature 0.9",
-            &summary
-        ));
+        insta::assert_snapshot!(table(&summary));
     }
 }

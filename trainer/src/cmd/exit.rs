@@ -30,25 +30,22 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 
 /// Whether the command line or the recipe is at fault.
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
-    let dataset = error.downcast_ref::<DatasetError>();
-    let fetched = error.downcast_ref::<FetchError>();
     error.is::<Usage>()
         || error.is::<ConfigError>()
         || error.is::<TooLarge>()
-        || error.downcast_ref::<TrainError>().is_some_and(train)
-        || matches!(
-            error.downcast_ref::<SweepError>(),
-            Some(SweepError::Usage(_))
-        )
-        || matches!(
-            error.downcast_ref::<PartialEvaluationError>(),
-            Some(PartialEvaluationError::Other(_))
-        )
-        || error.downcast_ref::<DataError>().is_some_and(data)
-        || error.downcast_ref::<RewardError>().is_some_and(reward)
-        || dataset.is_some_and(DatasetError::is_misnamed)
-        || matches!(fetched, Some(FetchError::Unknown(_)))
-        || matches!(error.downcast_ref::<RunError>(), Some(RunError::Given(_)))
+        || is(error, train)
+        || is(error, data)
+        || is(error, reward)
+        || is(error, DatasetError::is_misnamed)
+        || is(error, |it| matches!(it, SweepError::Usage(_)))
+        || is(error, |it| matches!(it, PartialEvaluationError::Other(_)))
+        || is(error, |it| matches!(it, FetchError::Unknown(_)))
+        || is(error, |it| matches!(it, RunError::Given(_)))
+}
+
+/// Whether an error is of this type and of this kind.
+fn is<E: Error + 'static>(error: &(dyn Error + 'static), kind: impl Fn(&E) -> bool) -> bool {
+    error.downcast_ref().is_some_and(kind)
 }
 
 fn train(error: &TrainError) -> bool {
@@ -64,7 +61,7 @@ fn data(error: &DataError) -> bool {
     match error {
         DataError::Dataset(error) => error.is_misnamed(),
         DataError::Tokens { .. } => false,
-        DataError::Template(_) | DataError::Nothing(_) | DataError::NoPhase { .. } => true,
+        DataError::Template(_) | DataError::Nothing(_) => true,
     }
 }
 
@@ -79,7 +76,7 @@ fn reward(error: &RewardError) -> bool {
 mod tests {
     use std::path::Path;
 
-    use anyhow::{Context as _, anyhow};
+    use anyhow::anyhow;
     use trainer::config;
     use trainer::report::RunData;
     use trainer::reward::RewardClient;
@@ -91,45 +88,39 @@ mod tests {
     #[test]
     fn names_that_do_not_exist_or_cannot_be_used_exit_with_2() {
         let nowhere = Path::new("nowhere");
+        let runs = [nowhere.to_owned(), nowhere.to_owned()];
         let settings = config::Verifier {
             url: Some("nowhere".to_owned()),
             ..config::Verifier::default()
         };
-        let errors: [anyhow::Error; 11] = [
+        let page = sweep_report::write(nowhere, nowhere, true);
+        let errors: [anyhow::Error; 9] = [
             Usage("--out".to_owned()).into(),
             config::load("nowhere", &[]).unwrap_err().into(),
             run::resume_config(nowhere, &[]).unwrap_err().into(),
-            RunData::read(nowhere).unwrap_err().into(),
-            RunData::read_all(&[nowhere.to_owned(), nowhere.to_owned()])
-                .unwrap_err()
-                .into(),
-            datasets::open("nowhere", None).unwrap_err().into(),
+            RunData::read_all(&runs).unwrap_err().into(),
             datasets::open("nowhere.jsonl", None).unwrap_err().into(),
             TrainError::from(DataError::Template("nowhere".to_owned())).into(),
             TrainError::from(RewardError::NoUrl).into(),
             RewardClient::new(&settings).map(drop).unwrap_err().into(),
-            sweep_report::write(nowhere, nowhere, true)
-                .unwrap_err()
-                .into(),
+            page.unwrap_err().into(),
         ];
         for error in errors {
             assert_eq!(code(&error), 2, "{error}");
             // Context around the error does not change the code.
-            let text = error.to_string();
-            let error = Err::<(), _>(error).context("the run did not finish");
-            assert_eq!(code(&error.unwrap_err()), 2, "{text}");
+            assert_eq!(code(&error.context("the run did not finish")), 2);
         }
     }
 
     #[test]
     fn other_errors_exit_with_1_and_ctrl_c_with_130() {
-        let folder = tempfile::tempdir().unwrap();
-        let damaged = folder.path().join("damaged.jsonl");
+        let damaged = tempfile::Builder::new().suffix(".jsonl").tempfile();
+        let damaged = damaged.unwrap();
         std::fs::write(&damaged, "{").unwrap();
-        let damaged = datasets::open(damaged.to_str().unwrap(), None).unwrap_err();
+        let damaged = damaged.path().to_str().unwrap();
         for error in [
             anyhow!("the disk is full"),
-            damaged.into(),
+            datasets::open(damaged, None).unwrap_err().into(),
             TrainError::NoModel("fetched/never".to_owned()).into(),
             TrainError::Refused("it is locked".into()).into(),
         ] {

@@ -15,7 +15,7 @@ use datasets::jsonl::{Line, LineError, Lines};
 use engine::text::Date;
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
-use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
+use trainer::config::{Eval, MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::interrupt::StopSignal;
 use trainer::policy::PromptEncoder as _;
@@ -23,9 +23,8 @@ use trainer::seed;
 use trainer::stderr::say;
 
 use super::args::{
-    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_not_input,
-    check_out_is_own, from_zero, model_path, open_dataset, open_model_on, positive, temperature,
-    up_to,
+    CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_own, from_zero,
+    model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
 use super::bar::bar;
 use super::eval::{Split, create};
@@ -56,22 +55,18 @@ pub(crate) struct Args {
     #[arg(long, value_name = "MODEL")]
     model: String,
     /// JSON Lines with "prompt" or "messages" on each line
-    #[arg(long, value_name = "FILE")]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["split", "template", "chat", "data_dir"])]
     prompts: Option<PathBuf>,
     /// A data set's name, or a path to a .jsonl file of tasks
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Which part of the data set
-    #[arg(long, value_enum, default_value_t = Split::Train, conflicts_with = "prompts")]
+    #[arg(long, value_enum, default_value_t = Split::Train)]
     split: Split,
-    /// Prompt template of the tasks: the data set's own (auto), a built-in one's name, or a file [default: the checkpoint's, else auto]
-    #[arg(long, value_name = "NAME", conflicts_with = "prompts")]
-    template: Option<String>,
-    /// Put the tasks' prompts into the model's chat template, as the user's message
-    #[arg(long, conflicts_with = "prompts")]
-    chat: bool,
+    #[command(flatten)]
+    prompt: PromptArgs,
     /// A folder of data sets, as DIR/gsm8k/train.jsonl
-    #[arg(long, value_name = "DIR", conflicts_with = "prompts")]
+    #[arg(long, value_name = "DIR")]
     data_dir: Option<PathBuf>,
     /// Complete only the first N
     #[arg(long, value_name = "N", value_parser = positive)]
@@ -93,9 +88,6 @@ pub(crate) struct Args {
     /// Write each token's id and log-probability too
     #[arg(long)]
     logprobs: bool,
-    /// A stop string, instead of the template's; may be repeated
-    #[arg(long, value_name = "TEXT")]
-    stop: Vec<String>,
     /// Seed of the sampling
     #[arg(long, value_name = "N", default_value_t = 0, value_parser = from_zero::<u64>)]
     seed: u64,
@@ -144,21 +136,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
-    if let Some(prompts) = &args.prompts {
-        check_out_is_not_input("--prompts", prompts, &args.out)?;
-    }
-    if let Some(dataset) = &args.dataset {
-        check_out_is_not_input("--dataset", Path::new(dataset), &args.out)?;
-    }
     check_out_is_own(&args.out, "rapid generate", &FIELDS)?;
-    let mut checkpoint = match model_path(&args.model) {
-        Ok(model) => checkpoint_overrides::Settings::of(&model)?,
-        // Errors of the input are reported before those of the model.
-        Err(_) => checkpoint_overrides::Settings::default(),
-    };
+    let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(&args.model)?)?;
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
-    model_path(&args.model)?;
     // The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
     let max_tokens = match &args.dataset {
         Some(_) => {
@@ -171,12 +152,13 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     drop(create(&args.out)?);
     let engine = open_model_on(&args.model, &args.device, ranks)?;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
+    let sampling = args.cutoffs.sampling(args.temperature, &Eval::default());
     let request = |prompt: &TokenPrompt| GenerateRequest {
         seeds: (0..args.samples)
             .map(|sample| seed::of_sample(args.seed, 0, &prompt.id.to_string(), sample))
             .collect(),
         prompt: Arc::clone(&prompt.tokens),
-        sampling: args.cutoffs.sampling_at(args.temperature),
+        sampling,
         min_tokens: 0,
         max_tokens,
         stop_tokens: engine.stop_tokens(),
@@ -263,19 +245,16 @@ impl<'a> Source<'a> {
         args: &'a Args,
         checkpoint: &mut checkpoint_overrides::Settings,
     ) -> anyhow::Result<Self> {
-        let limit = args.limit.unwrap_or(usize::MAX);
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
-            let mut tasks = args.split.tasks(dataset);
-            tasks.truncate(limit);
-            let prompt = PromptArgs::new(args.template.clone(), args.chat, args.stop.clone());
-            let renderer = checkpoint.renderer(&prompt, name, &tasks)?;
+            let tasks = args.split.tasks(&dataset, args.limit);
+            let renderer = checkpoint.renderer(&args.prompt, name, &tasks)?;
             return Ok(Source::Tasks(renderer, tasks));
         }
         // clap requires one of the two.
         let path = args.prompts.as_deref().unwrap_or(Path::new(""));
         let mut lines = read(path)?;
-        lines.truncate(limit);
+        lines.truncate(args.limit.unwrap_or(usize::MAX));
         Ok(Source::File(path, lines, checkpoint.day()))
     }
 
@@ -303,7 +282,10 @@ impl<'a> Source<'a> {
                         tokens: tokens.into(),
                     })
                 });
-                Ok((prompts.collect::<anyhow::Result<_>>()?, args.stop.clone()))
+                Ok((
+                    prompts.collect::<anyhow::Result<_>>()?,
+                    args.prompt.stop.clone(),
+                ))
             }
             Source::Tasks(renderer, tasks) => {
                 let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
@@ -332,18 +314,14 @@ fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u
     if tokens.is_empty() {
         bail!("the prompt is empty, so there is nothing to continue");
     }
-    check_room(tokens.len(), engine.info().context)?;
-    Ok(tokens)
-}
-
-/// Refuses a prompt that leaves no token of the context for a completion.
-fn check_room(tokens: usize, context: usize) -> anyhow::Result<()> {
-    if tokens >= context {
+    let context = engine.info().context;
+    if tokens.len() >= context {
         bail!(
-            "the prompt's {tokens} tokens leave no room for a completion in the model's context of {context}; shorten it"
+            "the prompt's {} tokens leave no room for a completion in the model's context of {context}; shorten it",
+            tokens.len()
         );
     }
-    Ok(())
+    Ok(tokens)
 }
 
 /// The prompts of a file, with the numbers of their lines.
@@ -351,9 +329,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let problem = || format!("the prompts in {} cannot be read", path.display());
     let file = match File::open(path) {
         Err(error) if error.kind() == ErrorKind::NotFound => {
+            let problem = problem();
             return Err(Usage(format!(
-                "{}: {error}; give another file with --prompts",
-                problem()
+                "{problem}: {error}; give another file with --prompts"
             ))
             .into());
         }
@@ -465,12 +443,5 @@ mod tests {
         }
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
-    }
-
-    #[test]
-    fn a_prompt_that_fills_the_context_is_refused() {
-        assert!(check_room(31, 32).is_ok());
-        let error = check_room(43, 32).unwrap_err().to_string();
-        assert!(error.contains("43 tokens leave no room") && error.contains("context of 32"));
     }
 }

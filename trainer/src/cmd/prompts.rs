@@ -30,9 +30,9 @@ pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Pr
 
 /// How prompts are made and completions end, in words: a figure depends on it as much as on the model. `has_chat` says whether the model has a chat template.
 pub(crate) fn description(renderer: &PromptRenderer, has_chat: bool, max_tokens: usize) -> String {
-    let built_in = |name: &&str| Template::named(name).as_ref() == Ok(renderer.template());
+    let built_in = |name: &&str| Template::named(name).as_ref() == Ok(&renderer.template);
     let template = match (
-        renderer.name(),
+        &*renderer.name,
         template::names().into_iter().find(built_in),
     ) {
         ("auto", Some(name)) => format!("{name} (auto)"),
@@ -43,7 +43,7 @@ pub(crate) fn description(renderer: &PromptRenderer, has_chat: bool, max_tokens:
         [] => "no stop strings".to_owned(),
         some => format!("stop {some:?}"),
     };
-    let chat = match (renderer.is_chat(), has_chat) {
+    let chat = match (renderer.chat, has_chat) {
         (true, _) => "in the model's chat template",
         (false, true) => "without the model's chat template (--chat uses it)",
         (false, false) => "the model has no chat template",
@@ -80,23 +80,33 @@ mod tests {
 
     #[test]
     fn template_stop_strings_limit_and_unused_chat_template_are_named() {
-        let described = |dataset: &str, template: &str, has_chat: bool| {
-            let arguments = PromptArgs::new(Some(template.to_owned()), false, Vec::new());
-            let renderer = PromptRenderer::new(&arguments.data(dataset)).unwrap();
-            description(&renderer, has_chat, 24)
-        };
-        assert_eq!(
-            described("starter-math", "few-shot-boxed", true),
-            "prompts: template few-shot-boxed, without the model's chat template (--chat uses it); completions: at most 24 tokens, stop [\"\\n\"]"
-        );
-        let own =
-            ", the model has no chat template; completions: at most 24 tokens, no stop strings";
-        for (template, name) in [
-            ("auto", "plain (auto)"),
-            ("Q: {question}", "\"Q: {question}\""),
+        const NONE: &str =
+            "the model has no chat template; completions: at most 24 tokens, no stop strings";
+        const UNUSED: &str = "without the model's chat template (--chat uses it); completions: at most 24 tokens, stop [\"\\n\"]";
+        for (dataset, template, has_chat, name, rest) in [
+            (
+                "starter-math",
+                "few-shot-boxed",
+                true,
+                "few-shot-boxed",
+                UNUSED,
+            ),
+            ("mine.jsonl", "auto", false, "plain (auto)", NONE),
+            (
+                "mine.jsonl",
+                "Q: {question}",
+                false,
+                "\"Q: {question}\"",
+                NONE,
+            ),
         ] {
-            let text = described("mine.jsonl", template, false);
-            assert_eq!(text, format!("prompts: template {name}{own}"));
+            let arguments = PromptArgs {
+                template: Some(template.to_owned()),
+                ..PromptArgs::default()
+            };
+            let renderer = PromptRenderer::new(&arguments.data(dataset)).unwrap();
+            let text = description(&renderer, has_chat, 24);
+            assert_eq!(text, format!("prompts: template {name}, {rest}"));
         }
     }
 }

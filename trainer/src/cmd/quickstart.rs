@@ -64,9 +64,7 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         Some(run) => Target::Resume(run.clone()),
         None => Target::New(args.out.clone().unwrap_or_else(|| free_folder(RECIPE))),
     };
-    let folder = match &target {
-        Target::New(folder) | Target::Resume(folder) => folder.clone(),
-    };
+    let folder = target.folder().to_owned();
     if let Target::New(folder) = &target {
         RunFolder::check_free(folder)?;
     }
@@ -85,22 +83,21 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     say(&format!("the verifier listens on {}", verifier.url()));
     config.verifier.url = Some(verifier.url().to_owned());
 
-    let progress = Progress::on_stderr();
     let launched = run::launch(Launch {
         config,
         data_dir: None,
         target,
         stop,
-        progress,
+        progress: Progress::on_stderr(),
         ranks: None,
     })
     .await;
     drop(verifier);
     let summary =
         launched.with_context(|| format!("the run in {} did not finish", folder.display()))?;
-    let page = tokio::task::block_in_place(|| write_report(&summary.folder))?;
+    let outcome = tokio::task::block_in_place(|| report(&summary.folder))?;
     match summary.ended {
-        RunOutcome::Finished => super::print(&outcome(&summary.folder, &page)?),
+        RunOutcome::Finished => super::print(&outcome),
         RunOutcome::Interrupted => {
             let (program, folder) = (shell::program(), shell::path(&folder));
             say(&format!(
@@ -131,41 +128,24 @@ fn resolve(args: &Args) -> anyhow::Result<Config> {
 }
 
 async fn fetch_all(config: &Config) -> anyhow::Result<()> {
-    let model = config
-        .model
-        .name
-        .iter()
-        .map(|name| (ArtifactKind::Model, name.as_str()));
-    for (kind, name) in model.chain([(ArtifactKind::Sandbox, SANDBOX)]) {
-        fetch::fetch(kind, name).await?;
+    if let Some(model) = &config.model.name {
+        fetch::fetch(ArtifactKind::Model, model).await?;
     }
+    fetch::fetch(ArtifactKind::Sandbox, SANDBOX).await?;
     Ok(())
 }
 
-fn write_report(folder: &Path) -> anyhow::Result<PathBuf> {
+/// Writes the report. Returns the table of the evaluations before and after, the report's path, and commands to try next.
+fn report(folder: &Path) -> anyhow::Result<String> {
     let run = RunData::read(folder)?;
-    Ok(report::write(&[run], folder)?)
-}
-
-/// The table of the evaluations before and after, the path of the report, and commands to try next.
-fn outcome(folder: &Path, page: &Path) -> anyhow::Result<String> {
-    let run = RunData::read(folder)?;
+    let page = report::write(std::slice::from_ref(&run), folder)?;
     let comparison = Comparison::of(&run).unwrap_or_default();
     let updates = run.steps.last().map_or(0, |step| step.step);
-    let seed = run.config.map_or(0, |config| config.run.seed);
-    let run = (folder, page, updates, seed);
-    Ok(outcome_text(&comparison, run, &shell::program()))
-}
-
-fn outcome_text(
-    comparison: &Comparison,
-    (folder, page, updates, seed): (&Path, &Path, usize, u64),
-    program: &str,
-) -> String {
-    format!(
+    let config = run.config.unwrap_or_default();
+    Ok(format!(
         "\n{}, {} of each, before and after {}:\n\n{}\nThe report is {}\n\nNext:\n\
          \x20 what it answers now:\n\
-         \x20   {program} generate --model {last} --dataset starter-math --split eval --limit 5 --out completions.jsonl\n\
+         \x20   {program} generate --model {last} --dataset {dataset} --split eval --limit 5 --out completions.jsonl\n\
          \x20 another run, to see how much is luck:\n\
          \x20   {program} quickstart --seed {next_seed}\n\
          \x20 your own model, tasks and recipe:\n\
@@ -174,51 +154,10 @@ fn outcome_text(
         count(comparison.samples, "sample"),
         count(updates, "update"),
         comparison.text(),
-        run::absolute(page).display(),
+        run::absolute(&page).display(),
+        program = shell::program(),
         last = shell::path(&folder.join("checkpoints").join("last")),
-        next_seed = seed.wrapping_add(1)
-    )
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_outcome_shows_a_small_table_the_report_and_the_next_commands() {
-        let comparison = Comparison {
-            tasks: 48,
-            samples: 8,
-            ..Comparison::default()
-        };
-        let folder = Path::new("/home/it/my rapid/runs/quickstart");
-        let run = (folder, &*folder.join("report.html"), 10, 0);
-        let text = outcome_text(&comparison, run, "'/home/it/my rapid/rapid'");
-        let dataset = config::load(RECIPE, &[]).unwrap().data.dataset;
-        for part in [
-            "\n48 held-out tasks, 8 samples of each, before and after 10 updates:\n\n",
-            "\nThe report is /home/it/my rapid/runs/quickstart/report.html\n",
-            " generate --model '/home/it/my rapid/runs/quickstart/checkpoints/last'",
-            &format!(" --dataset {dataset} "),
-            "    '/home/it/my rapid/rapid' quickstart --seed 1\n",
-        ] {
-            assert!(text.contains(part), "{part} in {text}");
-        }
-    }
-
-    #[test]
-    fn the_commands_options_override_the_recipe() {
-        let args = Args {
-            seed: 5,
-            out: None,
-            updates: Some(3),
-            device: Some("cpu".to_owned()),
-            threads: Some(2),
-            resume: None,
-        };
-        let config = resolve(&args).unwrap();
-        let found = (config.run.seed, config.run.updates, config.engine.threads);
-        assert_eq!(found, (5, Some(3), Some(2)));
-        assert_eq!(config.engine.device, "cpu");
-    }
+        dataset = config.data.dataset,
+        next_seed = config.run.seed.wrapping_add(1)
+    ))
 }

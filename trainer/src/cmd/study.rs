@@ -149,7 +149,8 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
         model_path(behaviour)?;
     }
     let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(model)?)?;
-    let renderer = checkpoint.renderer(&args.prompt, name, args.split.of(&dataset))?;
+    let tasks = args.split.tasks(&dataset, None);
+    let renderer = checkpoint.renderer(&args.prompt, name, &tasks)?;
     let plan = StudyPlan {
         groups: args.groups,
         group_size: args.group_size,

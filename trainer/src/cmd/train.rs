@@ -128,9 +128,7 @@ async fn train(
     if let Target::New(folder) = &target {
         RunFolder::check_free(folder)?;
     }
-    let folder = match &target {
-        Target::New(folder) | Target::Resume(folder) => folder.clone(),
-    };
+    let folder = target.folder().to_owned();
     let stop = StopSignal::on_ctrl_c();
     if until_stdin_ends {
         stop.when_stdin_ends();
@@ -202,19 +200,16 @@ fn plan(
     let fit = plan
         .model
         .map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
-    if let Ok(Some(large)) = fit {
-        say(&format!("warning: {large}"));
-    }
     let disk = match (target, &plan.model) {
         (Target::New(folder), Some(model)) => {
             model.fits_on_disk(plan.checkpoints, free_space(folder))
         }
         _ => Ok(None),
     };
-    if let Ok(Some(little)) = &disk {
-        say(&format!("warning: {little}"));
-    }
-    for warning in warnings(config, &inputs.task_counts()) {
+    let large = fit.iter().flatten().map(ToString::to_string);
+    let little = disk.iter().flatten().map(ToString::to_string);
+    let others = warnings(config, &inputs.task_counts());
+    for warning in large.chain(little).chain(others) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;

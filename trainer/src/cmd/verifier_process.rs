@@ -101,8 +101,10 @@ impl VerifierProcess {
 }
 
 /// The option with its value, or nothing if the recipe does not set the value.
-fn option(flag: &str, value: Option<&String>) -> Vec<String> {
-    value.map_or_else(Vec::new, |value| vec![flag.to_owned(), value.clone()])
+fn option<'a>(flag: &'a str, value: Option<&'a String>) -> impl Iterator<Item = &'a str> {
+    value
+        .into_iter()
+        .flat_map(move |value| [flag, value.as_str()])
 }
 
 /// The last line of a log, for an error.

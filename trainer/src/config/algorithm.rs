@@ -149,16 +149,12 @@ impl Algorithm {
             drop_last_phase: false,
             group_size,
             n_step,
-            // Presets without a correction for staleness stay on policy.
             h: match preset {
-                Preset::Pg | Preset::PgAuthor | Preset::Grpo | Preset::DapoPaper | Preset::Sft => 1,
-                Preset::RapidPaper
-                | Preset::RapidAuthor
-                | Preset::RapidLoo
-                | Preset::GrpoClip
-                | Preset::Dapo => 4,
                 // The largest of the paper's.
                 Preset::RapidAuto => 16,
+                // Presets without a correction for staleness stay on policy.
+                _ if estimator.factor == Factor::One => 1,
+                _ => 4,
             },
         }
     }

@@ -66,8 +66,7 @@ impl Engine {
             return self;
         };
         self.dtype = options.dtype.name().to_owned();
-        if options.dtype == Dtype::Bf16 && options.device.memory().is_none() {
-            let kernel = options.kernel.unwrap_or_else(Bf16Kernel::detect);
+        if let Some(kernel) = kernel(&options) {
             self.kernel = kernel.name().to_owned();
         }
         self
@@ -79,11 +78,12 @@ impl Engine {
     /// As [`Engine::options`].
     pub fn arithmetic(&self) -> Result<String, SettingError> {
         let options = self.options()?;
-        let kernel = || options.kernel.unwrap_or_else(Bf16Kernel::detect);
-        Ok(match (options.device.memory(), options.dtype) {
-            (Some(_), dtype) => format!("{} on the GPU", dtype.name()),
-            (None, Dtype::F32) => "f32 by fused multiply-adds".to_owned(),
-            (None, Dtype::Bf16) => format!("bf16 by {}", kernel().instruction()),
+        Ok(match kernel(&options) {
+            Some(kernel) => format!("bf16 by {}", kernel.instruction()),
+            None if options.device.memory().is_some() => {
+                format!("{} on the GPU", options.dtype.name())
+            }
+            None => "f32 by fused multiply-adds".to_owned(),
         })
     }
 
@@ -106,6 +106,12 @@ impl Engine {
         let reason = format!("`{}` {reason}; {remedy}", self.device);
         Err(SettingError::value("engine.device", reason))
     }
+}
+
+/// How a CPU multiplies bf16 numbers, if these options have it do so.
+fn kernel(options: &EngineOptions) -> Option<Bf16Kernel> {
+    let on_cpu = options.dtype == Dtype::Bf16 && options.device.memory().is_none();
+    on_cpu.then(|| options.kernel.unwrap_or_else(Bf16Kernel::detect))
 }
 
 /// The number type that auto stands for. It follows from what the processor reports, never from a measurement.

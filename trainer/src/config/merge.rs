@@ -13,15 +13,15 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 /// The environment variable with the verifier's address, which is used if neither the recipe nor the command line has one.
 const VERIFIER: &str = "RAPID_VERIFIER";
 
-/// Pairs of keys that exclude each other, each after its section. Of two that `--set` sets, the last counts.
-const RIVALS: [[&str; 3]; 3] = [
-    ["run", "epochs", "updates"],
-    ["eval", "every", "every_epochs"],
-    ["model", "name", "path"],
+/// Pairs of keys that exclude each other. Of two that `--set` sets, the last counts.
+const RIVALS: [[&str; 2]; 3] = [
+    ["run.epochs", "run.updates"],
+    ["eval.every", "eval.every_epochs"],
+    ["model.name", "model.path"],
 ];
 
-/// Keys that 0.1.0 had, each with its section and the value that turned it off: the `config.toml` of every run folder has them.
-const RETIRED: [(&str, &str, f64); 1] = [("algorithm", "adaptive_h", 0.0)];
+/// Keys that 0.1.0 had, each with the value that turned it off: the `config.toml` of every run folder has them.
+const RETIRED: [(&str, f64); 1] = [("algorithm.adaptive_h", 0.0)];
 
 /// Resolves a recipe (a TOML file, or the name of a built-in one) with `--set section.key=value` on top, and `RAPID_VERIFIER` if neither names a verifier.
 ///
@@ -66,21 +66,19 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
     let mut table: Table = text
         .parse()
         .map_err(|error| SettingError::syntax(origin, &error))?;
-    remove_retired(&mut table);
+    for (retired, off) in RETIRED {
+        if value_of(&table, retired).and_then(Value::as_float) == Some(off) {
+            remove(&mut table, retired);
+        }
+    }
     KEYS.check(origin, &table)?;
     for set in sets {
         let (path, value) = parse_set(set)?;
-        for [section, one, other] in RIVALS {
-            let rival = match path
-                .strip_prefix(section)
-                .and_then(|key| key.strip_prefix('.'))
-            {
-                Some(key) if key == one => other,
-                Some(key) if key == other => one,
-                _ => continue,
-            };
-            if let Some(Value::Table(content)) = table.get_mut(section) {
-                content.remove(rival);
+        for [one, other] in RIVALS {
+            if path == one {
+                remove(&mut table, other);
+            } else if path == other {
+                remove(&mut table, one);
             }
         }
         put(&mut table, &path, value);
@@ -88,14 +86,17 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
     resolve(table)
 }
 
-/// Removes keys that no longer exist and were turned off.
-fn remove_retired(table: &mut Table) {
-    for (section, key, off) in RETIRED {
-        if let Some(Value::Table(content)) = table.get_mut(section)
-            && content.get(key).and_then(Value::as_float) == Some(off)
-        {
-            content.remove(key);
-        }
+/// The value of a key, given as `section.key`.
+pub(super) fn value_of<'a>(table: &'a Table, path: &str) -> Option<&'a Value> {
+    let (section, key) = path.split_once('.')?;
+    table.get(section)?.get(key)
+}
+
+fn remove(table: &mut Table, path: &str) {
+    if let Some((section, key)) = path.split_once('.')
+        && let Some(Value::Table(content)) = table.get_mut(section)
+    {
+        content.remove(key);
     }
 }
 
@@ -110,22 +111,14 @@ pub fn parse_set(set: &str) -> Result<(String, Value), SettingError> {
 /// Lays a recipe over the defaults and its preset.
 fn resolve(recipe: Table) -> Result<Config, SettingError> {
     KEYS.check_limits(&recipe)?;
-    for [section, one, other] in RIVALS {
-        if let Some(Value::Table(content)) = recipe.get(section)
-            && content.contains_key(one)
-            && content.contains_key(other)
-        {
-            return Err(SettingError::value(
-                &format!("{section}.{one}"),
-                format!("`{section}.{other}` is set too; keep one of the two"),
-            ));
+    for [one, other] in RIVALS {
+        if value_of(&recipe, one).is_some() && value_of(&recipe, other).is_some() {
+            let reason = format!("`{other}` is set too; keep one of the two");
+            return Err(SettingError::value(one, reason));
         }
     }
-    let preset = recipe
-        .get("algorithm")
-        .and_then(|algorithm| algorithm.get("preset")?.as_str())
-        .and_then(Preset::named)
-        .unwrap_or_default();
+    let preset = value_of(&recipe, "algorithm.preset").and_then(Value::as_str);
+    let preset = preset.and_then(Preset::named).unwrap_or_default();
     let mut table = Config::of(preset).to_table();
     for (section, content) in recipe {
         if let (Some(Value::Table(defaults)), Value::Table(content)) =

@@ -54,33 +54,6 @@ fn every_file_in_the_recipes_folder_is_a_built_in_recipe() {
     assert_eq!(files, for_cpu);
 }
 
-#[test]
-fn the_recipe_of_a_paper_row_matches_its_name() {
-    let mut rows = 0;
-    for name in built_in() {
-        let Some(row) = name.strip_prefix("paper/") else {
-            continue;
-        };
-        let config = load(&name, &[]).unwrap();
-        let (model, algorithm) = row
-            .split_once(&format!("-{}-", config.data.dataset))
-            .unwrap();
-        assert!(
-            config.model.name.as_ref().unwrap().starts_with(model),
-            "{name}"
-        );
-        let a = &config.algorithm;
-        let (preset, h) = match algorithm.split_once("-h") {
-            Some((_, h)) => (Preset::RapidPaper, h.parse().unwrap()),
-            None if algorithm == "dapo" => (Preset::DapoPaper, 1),
-            None => (Preset::named(algorithm).unwrap(), 1),
-        };
-        assert_eq!((a.preset, a.h), (preset, h), "{name}");
-        rows += 1;
-    }
-    assert_eq!(rows, 39);
-}
-
 /// Settings on top of [`RECIPE`], each with values that the configuration then has.
 const VALUES: &str = r#"
  | algorithm.factor="w" algorithm.baseline="weighted-group" algorithm.eta=2.0 algorithm.group_size=4 run.epochs=3

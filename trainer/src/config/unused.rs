@@ -1,7 +1,6 @@
 //! The table of keys that have no effect in combination with another key, and the warnings about them.
 
-use toml::Value;
-
+use super::merge::value_of;
 use super::{Config, LrSchedule, Preset};
 
 /// A key, the condition under which it has no effect, and the reason.
@@ -10,10 +9,7 @@ type Row = (&'static str, fn(&Config) -> bool, &'static str);
 const ONE_UPDATE: &str = "`algorithm.h` is 1, so a phase has one mini-batch, of fresh samples";
 const NO_CAP: &str =
     "neither the factor nor the baseline caps weights; only the logged numbers about them change";
-const NO_VALUE_WEIGHT: &str = "the baseline has no weights that could include padding";
 const NO_CLIP: &str = "`algorithm.factor` is neither token-ppo-clip nor cispo";
-const SFT: &str = "supervised fine-tuning samples nothing, and trains the model at temperature 1";
-const CONSTANT: &str = "`optimiser.schedule` is constant, so the learning rate does not fall";
 const GREEDY: &str = "`eval.temperature` is 0, which is greedy";
 
 const UNUSED: &[Row] = &[
@@ -24,9 +20,21 @@ const UNUSED: &[Row] = &[
     ("algorithm.clip_high", no_clip, NO_CLIP),
     ("algorithm.auto_h", one_update, ONE_UPDATE),
     ("algorithm.mix_groups", one_update, ONE_UPDATE),
-    ("algorithm.sum_padding", no_value_weight, NO_VALUE_WEIGHT),
-    ("sampling.temperature", is_sft, SFT),
-    ("optimiser.final_lr", is_constant, CONSTANT),
+    (
+        "algorithm.sum_padding",
+        |c| !c.algorithm.baseline.has_weights(),
+        "the baseline has no weights that could include padding",
+    ),
+    (
+        "sampling.temperature",
+        |c| c.algorithm.preset == Preset::Sft,
+        "supervised fine-tuning samples nothing, and trains the model at temperature 1",
+    ),
+    (
+        "optimiser.final_lr",
+        |c| c.optimiser.schedule == LrSchedule::Constant,
+        "`optimiser.schedule` is constant, so the learning rate does not fall",
+    ),
     ("lora.alpha", |c| c.lora.rank == 0, "`lora.rank` is 0"),
     ("eval.top_p", greedy, GREEDY),
     ("eval.top_k", greedy, GREEDY),
@@ -38,21 +46,9 @@ const UNUSED: &[Row] = &[
     ),
 ];
 
-fn is_sft(config: &Config) -> bool {
-    config.algorithm.preset == Preset::Sft
-}
-
-fn is_constant(config: &Config) -> bool {
-    config.optimiser.schedule == LrSchedule::Constant
-}
-
 fn no_cap(config: &Config) -> bool {
     let a = &config.algorithm;
     !a.factor.has_cap() && !a.baseline.has_cap()
-}
-
-fn no_value_weight(config: &Config) -> bool {
-    !config.algorithm.baseline.has_weights()
 }
 
 fn no_clip(config: &Config) -> bool {
@@ -72,13 +68,7 @@ impl Config {
     #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let (set, preset) = (self.to_table(), Self::of(self.algorithm.preset).to_table());
-        let differs = |path: &str| {
-            let value = |table: &toml::Table| -> Option<Value> {
-                let (section, key) = path.split_once('.')?;
-                table.get(section)?.get(key).cloned()
-            };
-            value(&set) != value(&preset)
-        };
+        let differs = |path: &str| value_of(&set, path) != value_of(&preset, path);
         UNUSED
             .iter()
             .filter(|(path, unused, _)| unused(self) && differs(path))
@@ -101,33 +91,24 @@ mod tests {
     #[test]
     fn a_key_without_an_effect_is_named_and_a_key_with_one_is_not() {
         for (set, without, with) in [
-            (
-                "algorithm.eta=3",
-                "algorithm.preset=pg",
-                "algorithm.factor=w-capped",
-            ),
+            ("algorithm.eta=3", "preset=pg", "factor=w-capped"),
             (
                 "algorithm.clip_low=0.3",
-                "algorithm.preset=rapid-paper",
-                "algorithm.preset=dapo",
+                "preset=rapid-paper",
+                "preset=dapo",
             ),
-            (
-                "algorithm.mix_groups=true",
-                "algorithm.h=1",
-                "algorithm.h=2",
-            ),
-            ("lora.alpha=16", "lora.rank=0", "lora.rank=4"),
-            ("eval.top_p=0.9", "eval.temperature=0", "eval.temperature=1"),
+            ("algorithm.mix_groups=true", "h=1", "h=2"),
         ] {
+            let [without, with] = [without, with].map(|set| format!("algorithm.{set}"));
             let key = set.split('=').next().unwrap();
-            let warnings = unused(&[without, set]);
+            let warnings = unused(&[&without, set]);
             let start = format!("`{key}` is set, and has no effect: ");
             assert!(
                 warnings.len() == 1 && warnings[0].starts_with(&start),
                 "{warnings:?}"
             );
-            assert_eq!(unused(&[without]), Vec::<String>::new());
-            assert_eq!(unused(&[with, set]), Vec::<String>::new());
+            assert_eq!(unused(&[&without]), Vec::<String>::new());
+            assert_eq!(unused(&[&with, set]), Vec::<String>::new());
         }
     }
 

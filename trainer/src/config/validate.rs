@@ -36,14 +36,12 @@ fn model_and_data(config: &Config) -> Result<(), SettingError> {
         "data.stop",
         "an empty string would end every completion at once; leave it out",
     )?;
-    match &data.chat_date {
-        Some(date) => refuse_if(
-            data.chat_day().is_none(),
-            "data.chat_date",
-            format!("`{date}` is not a date; give one as in 2026-03-09"),
-        ),
-        None => Ok(()),
-    }
+    let date = data.chat_date.as_deref().unwrap_or_default();
+    refuse_if(
+        data.chat_date.is_some() && data.chat_day().is_none(),
+        "data.chat_date",
+        format!("`{date}` is not a date; give one as in 2026-03-09"),
+    )
 }
 
 /// Checks the keys of supervised fine-tuning: the one that it requires, and those that it cannot have.
@@ -62,16 +60,12 @@ fn supervised(config: &Config) -> Result<(), SettingError> {
         "data.teacher",
         "only the preset sft learns from given completions; set `algorithm.preset = \"sft\"`, or leave the key out",
     )?;
-    let sections = match is_sft {
-        true => &["algorithm", "sampling", "reward"][..],
-        false => &[],
-    };
     let (set, preset) = (config.to_table(), Config::of(Preset::Sft).to_table());
-    for section in sections {
-        for (key, value) in set[*section].as_table().into_iter().flatten() {
+    for section in ["algorithm", "sampling", "reward"] {
+        for (key, value) in set[section].as_table().into_iter().flatten() {
             let is_free = ["n_step", "temperature", "max_tokens"].contains(&key.as_str());
             refuse_if(
-                !is_free && preset[*section].get(key) != Some(value),
+                is_sft && !is_free && preset[section].get(key) != Some(value),
                 &format!("{section}.{key}"),
                 "supervised fine-tuning learns from a teacher's correct completions, each with the reward 1: it samples nothing, compares nothing, and has no behaviour policy or reference model; leave the key out",
             )?;
@@ -149,18 +143,17 @@ fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
             eval.min_tokens
         ),
     )?;
-    let is_possible = |k: &usize| (1..=eval.samples).contains(k);
-    match eval.k.iter().find(|k| !is_possible(k)) {
-        Some(k) => refuse_if(
-            eval.samples > 0,
-            "eval.k",
-            format!(
-                "Pass@{k} cannot be estimated from {} samples per task; give a k from 1 to `eval.samples`",
-                eval.samples
-            ),
+    let possible = 1..=eval.samples;
+    let impossible = eval.k.iter().find(|k| !possible.contains(k));
+    refuse_if(
+        impossible.is_some() && eval.samples > 0,
+        "eval.k",
+        format!(
+            "Pass@{} cannot be estimated from {} samples per task; give a k from 1 to `eval.samples`",
+            impossible.unwrap_or(&0),
+            eval.samples
         ),
-        None => Ok(()),
-    }
+    )
 }
 
 fn refuse_if(fault: bool, key: &str, reason: impl Into<String>) -> Result<(), SettingError> {

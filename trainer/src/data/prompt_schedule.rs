@@ -170,23 +170,23 @@ impl PromptSchedule {
     pub fn phase(&self, index: usize) -> Phase {
         let first_update = self.begin_of(index);
         let last_update = self.begin_of(index + 1).min(self.updates());
-        let mut orders = Orders {
-            seed: self.seed,
-            tasks: self.tasks,
-            per_epoch: self.per_epoch,
-            cached: None,
-        };
-        let updates = (first_update..last_update)
-            .map(|update| {
-                let from = update * self.per_update;
-                let to = (from + self.per_update).min(self.prompts);
-                (from..to).map(|position| orders.slot(position)).collect()
+        let [from, to] =
+            [first_update, last_update].map(|update| (update * self.per_update).min(self.prompts));
+        let per_epoch = self.per_epoch.max(1);
+        let uses_of = |epoch: usize| {
+            let order = seed::permutation(self.seed, epoch, self.tasks);
+            let start = epoch * per_epoch;
+            (from.max(start)..to.min(start + per_epoch)).map(move |position| PromptUse {
+                epoch,
+                prompt: order[position - start],
             })
-            .collect();
+        };
+        let epochs = from / per_epoch..to.div_ceil(per_epoch);
+        let uses: Vec<PromptUse> = epochs.flat_map(uses_of).collect();
         Phase {
             index,
             first_update,
-            updates,
+            updates: uses.chunks(self.per_update).map(<[_]>::to_vec).collect(),
         }
     }
 }
@@ -201,28 +201,6 @@ impl Phase {
     /// All its prompts, in order.
     pub fn slots(&self) -> impl Iterator<Item = PromptUse> + '_ {
         self.updates.iter().flatten().copied()
-    }
-}
-
-/// The orders of the epochs. The last one used is cached.
-struct Orders {
-    seed: u64,
-    tasks: usize,
-    per_epoch: usize,
-    cached: Option<(usize, Vec<usize>)>,
-}
-
-impl Orders {
-    fn slot(&mut self, position: usize) -> PromptUse {
-        let epoch = position / self.per_epoch;
-        let within = position % self.per_epoch;
-        let order = match self.cached.take() {
-            Some((cached, order)) if cached == epoch => order,
-            _ => seed::permutation(self.seed, epoch, self.tasks),
-        };
-        let prompt = order[within];
-        self.cached = Some((epoch, order));
-        PromptUse { epoch, prompt }
     }
 }
 
@@ -268,6 +246,7 @@ mod tests {
             }
             prop_assert_eq!(counts.len(), tasks * epochs);
             prop_assert!(counts.values().all(|count| *count == 1));
+            prop_assert!(planned.phase(phases.len()).updates.is_empty());
             for phase in &phases[..phases.len() - 1] {
                 prop_assert_eq!(phase.updates.len(), h);
                 prop_assert!(phase.updates.iter().all(|update| update.len() == per_update));
@@ -275,16 +254,6 @@ mod tests {
             let last = &phases[phases.len() - 1];
             prop_assert!(!last.updates.is_empty() && last.updates.iter().all(|update| !update.is_empty()));
             prop_assert_eq!(last.first_update + last.updates.len(), planned.updates());
-        }
-
-        #[test]
-        fn every_update_is_in_the_phase_that_phase_of_returns(prompts in 1usize..200, tasks in 1usize..40, per_update in 1usize..9, h in 1usize..5) {
-            let planned = schedule(prompts, tasks, per_update, h);
-            for done in 0..planned.updates() {
-                let phase = planned.phase(planned.phase_of(done));
-                prop_assert!(phase.first_update <= done && done < phase.first_update + phase.updates.len());
-            }
-            prop_assert!(planned.phase(planned.phases().unwrap()).updates.is_empty());
         }
 
         /// Each phase begins where the one before it ends, and the last ends with the run.
@@ -358,82 +327,41 @@ mod tests {
         PromptSchedule::new(&config, tasks)
     }
 
-    fn updates_of_the_authors(tasks: usize, h: usize, drop: bool) -> usize {
-        schedule_of_the_authors(tasks, h, drop, "every=0").updates()
-    }
-
-    /// The numbers of updates after which there are evaluations.
-    fn evaluated(schedule: &PromptSchedule) -> Vec<usize> {
-        let all: Vec<usize> = (0..=schedule.updates())
-            .filter(|done| schedule.evaluates_after(*done))
-            .collect();
-        assert_eq!(schedule.evaluations(), all.len());
-        all
-    }
-
     #[test]
-    fn dropping_last_phases_leaves_the_updates_of_the_authors_checkpoints() {
+    fn evaluations_are_after_epochs_or_updates_and_the_last_is_that_of_the_authors_checkpoints() {
         // MBPP+ has 264 training tasks, MiniF2F 244.
-        for (tasks, h, updates) in [
-            (264_usize, 1, 99),
-            (264, 2, 96),
-            (264, 4, 96),
-            (264, 8, 96),
-            (264, 16, 96),
-            (244, 1, 90),
-            (244, 2, 90),
-            (244, 4, 84),
-            (244, 8, 72),
-            (244, 16, 48),
-        ] {
-            let all = (3 * tasks).div_ceil(8);
-            assert_eq!(updates_of_the_authors(tasks, h, false), all);
-            assert_eq!(
-                updates_of_the_authors(tasks, h, true),
-                updates,
-                "{tasks} {h}"
-            );
-        }
-        assert_eq!(updates_of_the_authors(63, 8, true), 0);
-    }
-
-    #[test]
-    fn evaluations_are_after_the_last_update_of_each_epoch() {
-        for (tasks, h, drop, expected) in [
-            (264, 1, false, [0, 33, 66, 99]),
-            (264, 4, true, [0, 32, 64, 96]),
-            (244, 1, true, [0, 30, 60, 90]),
-            (244, 2, true, [0, 30, 60, 90]),
-            (244, 4, true, [0, 28, 56, 84]),
-            (244, 8, true, [0, 24, 48, 72]),
-            (244, 16, true, [0, 16, 32, 48]),
+        for (tasks, h, drop, every, expected) in [
+            (264, 1, true, "every_epochs=1", &[0, 33, 66, 99][..]),
+            (264, 1, false, "every_epochs=1", &[0, 33, 66, 99]),
+            (264, 2, true, "every_epochs=1", &[0, 32, 64, 96]),
+            (264, 4, true, "every_epochs=1", &[0, 32, 64, 96]),
+            (264, 8, true, "every_epochs=1", &[0, 32, 64, 96]),
+            (264, 16, true, "every_epochs=1", &[0, 32, 64, 96]),
+            (244, 1, true, "every_epochs=1", &[0, 30, 60, 90]),
+            (244, 2, true, "every_epochs=1", &[0, 30, 60, 90]),
+            (244, 4, true, "every_epochs=1", &[0, 28, 56, 84]),
+            (244, 8, true, "every_epochs=1", &[0, 24, 48, 72]),
+            (244, 16, true, "every_epochs=1", &[0, 16, 32, 48]),
             // The first epoch ends in the middle of update 31.
-            (244, 4, false, [0, 31, 61, 92]),
+            (244, 4, false, "every_epochs=1", &[0, 31, 61, 92]),
+            (264, 4, true, "every_epochs=2", &[0, 64, 96]),
+            (264, 4, true, "every_epochs=9", &[0, 96]),
+            // Several epochs of 3 prompts end in an update of 8.
+            (3, 1, false, "every_epochs=1", &[0, 1, 2]),
+            (264, 1, false, "every=0", &[0, 99]),
+            (264, 1, false, "every=40", &[0, 40, 80, 99]),
+            (264, 1, false, "every=33", &[0, 33, 66, 99]),
+            (264, 1, false, "every=99", &[0, 99]),
+            (264, 1, false, "every=1000000000", &[0, 99]),
         ] {
-            let planned = schedule_of_the_authors(tasks, h, drop, "every_epochs=1");
-            assert_eq!(evaluated(&planned), expected, "{tasks} {h} {drop}");
+            let planned = schedule_of_the_authors(tasks, h, drop, every);
+            let due = |done: &usize| planned.evaluates_after(*done);
+            let evaluated: Vec<usize> = (0..=planned.updates()).filter(due).collect();
+            assert_eq!(evaluated, expected, "{tasks} {h} {drop} {every}");
+            assert_eq!(planned.evaluations(), expected.len());
         }
-        let every_second = schedule_of_the_authors(264, 4, true, "every_epochs=2");
-        assert_eq!(evaluated(&every_second), [0, 64, 96]);
-        let rare = schedule_of_the_authors(264, 4, true, "every_epochs=9");
-        assert_eq!(evaluated(&rare), [0, 96]);
-        // Several epochs of 3 prompts end in an update of 8.
-        let small = schedule_of_the_authors(3, 1, false, "every_epochs=1");
-        assert_eq!(evaluated(&small), [0, 1, 2]);
-    }
-
-    #[test]
-    fn evaluations_are_after_each_multiple_of_a_number_of_updates() {
-        for (every, expected) in [
-            (0, &[0, 99][..]),
-            (40, &[0, 40, 80, 99]),
-            (33, &[0, 33, 66, 99]),
-            (99, &[0, 99]),
-            (1_000_000_000, &[0, 99]),
-        ] {
-            let planned = schedule_of_the_authors(264, 1, false, &format!("every={every}"));
-            assert_eq!(evaluated(&planned), expected, "{every}");
-        }
+        let no_whole_phase = schedule_of_the_authors(63, 8, true, "every=0");
+        assert_eq!(no_whole_phase.updates(), 0);
     }
 
     #[test]

@@ -23,7 +23,7 @@ use crate::policy::Policy;
 use crate::record::SampleRecord;
 use crate::reward::{JudgeRequest, RewardClient};
 use crate::rollout::{
-    self, PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
+    self, PartialRollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
 };
 use crate::seed;
 
@@ -42,12 +42,10 @@ pub struct Settings {
     pub seed: u64,
     /// How completions are sampled.
     pub sampling: SamplingParams,
-    /// Whether mathematical answers are also judged in any form.
-    pub any_form: bool,
 }
 
 impl Settings {
-    /// The settings of a recipe's `[eval]`, with answers in any form judged too. `stop_strings` are the template's.
+    /// The settings of a recipe's `[eval]`. `stop_strings` are the template's.
     pub fn of(config: &Config, stop_strings: &[String]) -> Self {
         let eval = &config.eval;
         Self {
@@ -65,7 +63,6 @@ impl Settings {
                 max_tokens: eval.max_tokens.unwrap_or(config.sampling.max_tokens),
                 stop_strings: stop_strings.to_vec(),
             },
-            any_form: true,
         }
     }
 }
@@ -76,7 +73,7 @@ pub struct Record {
     /// The prompt, the completion and the verdict.
     #[serde(flatten)]
     pub sample: SampleRecord,
-    /// The reward if any form of the answer counts; absent if that was not judged.
+    /// The reward if any form of the answer counts; absent for tasks other than mathematics.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub any_form: Option<f64>,
 }
@@ -122,15 +119,6 @@ pub struct PassAt {
     pub estimate: Estimate,
 }
 
-/// A reading of the completions.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum AnswerMode {
-    /// The verifier's reading of the unchanged completion.
-    AsAnswered,
-    /// Any form of the answer.
-    AnyForm,
-}
-
 /// Samples `settings.samples` completions of each prompt, except those that `partial` already has, and has all judged.
 ///
 /// # Errors
@@ -163,32 +151,24 @@ pub async fn evaluate(
         watch,
     )
     .await?;
-    let mut evaluation = Evaluation::of(&rollout);
-    if settings.any_form {
-        tokio::select! {
-            () = stop.wait() => return Err(RolloutError::Stopped),
-            judged = evaluation.judge_any_form(rewards, prompts) => judged?,
-        }
+    let samples = rollout.groups.iter().flat_map(SampleRecord::of_group);
+    let record = |sample| Record {
+        sample,
+        any_form: None,
+    };
+    let mut evaluation = Evaluation {
+        records: samples.map(record).collect(),
+        inference: rollout.inference,
+        verify: rollout.verify,
+    };
+    tokio::select! {
+        () = stop.wait() => return Err(RolloutError::Stopped),
+        judged = evaluation.judge_any_form(rewards, prompts) => judged?,
     }
     Ok(evaluation)
 }
 
 impl Evaluation {
-    fn of(rollout: &Rollout) -> Self {
-        let samples = rollout.groups.iter().flat_map(SampleRecord::of_group);
-        let records = samples
-            .map(|sample| Record {
-                sample,
-                any_form: None,
-            })
-            .collect();
-        Self {
-            records,
-            inference: rollout.inference,
-            verify: rollout.verify,
-        }
-    }
-
     /// Has the verifier judge the bare answer of each mathematical completion that it did not accept.
     async fn judge_any_form(
         &mut self,
@@ -223,15 +203,13 @@ impl Evaluation {
         }
         Ok(())
     }
-
-    /// The figures for each k.
-    pub fn summary(&self, k: &[usize]) -> Summary {
-        summary(&self.records, k)
-    }
 }
 
+/// A reading of the completions: the reward of each, `None` if it has none. `|record| record.sample.reward` is the verifier's reading of the unchanged completion.
+pub type Reading = fn(&Record) -> Option<f64>;
+
 /// The counts of each task, in the order in which the tasks first appear.
-pub fn counts(records: &[Record], reading: AnswerMode) -> Vec<(String, Counts)> {
+pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
     let mut order: Vec<(String, Counts)> = Vec::new();
     let mut places = HashMap::new();
     for record in records {
@@ -241,11 +219,7 @@ pub fn counts(records: &[Record], reading: AnswerMode) -> Vec<(String, Counts)> 
                 order.push((record.sample.task.clone(), Counts::default()));
                 order.len() - 1
             });
-        let reward = match reading {
-            AnswerMode::AsAnswered => record.sample.reward,
-            AnswerMode::AnyForm => record.any_form,
-        };
-        if let Some(reward) = reward {
+        if let Some(reward) = reading(record) {
             order[place].1.judged += 1;
             order[place].1.correct += usize::from(reward >= 1.0);
         }
@@ -255,33 +229,26 @@ pub fn counts(records: &[Record], reading: AnswerMode) -> Vec<(String, Counts)> 
 
 /// The figures of records, for each k that some task has samples for.
 pub fn summary(records: &[Record], k: &[usize]) -> Summary {
-    let pass = |reading| -> Vec<PassAt> {
-        let counts: Vec<Counts> = counts(records, reading)
-            .into_iter()
-            .map(|(_, counts)| counts)
-            .collect();
-        k.iter()
-            .filter_map(|&k| passk::pass_at(&counts, k).map(|estimate| PassAt { k, estimate }))
-            .collect()
+    let pass = |reading: Reading| -> Vec<PassAt> {
+        let counts = counts(records, reading).into_iter();
+        let counts: Vec<Counts> = counts.map(|(_, counts)| counts).collect();
+        let pass_at = |k: &usize| {
+            let estimate = passk::pass_at(&counts, *k)?;
+            Some(PassAt { k: *k, estimate })
+        };
+        k.iter().filter_map(pass_at).collect()
     };
     let share = |part: usize| part as f64 / records.len().max(1) as f64;
-    let masked = records
-        .iter()
-        .filter(|record| record.sample.reward.is_none())
-        .count();
+    let samples = || records.iter().map(|record| &record.sample);
+    let masked = samples().filter(|sample| sample.reward.is_none()).count();
     Summary {
-        tasks: counts(records, AnswerMode::AsAnswered).len(),
+        tasks: counts(records, |record| record.sample.reward).len(),
         samples: records.len() - masked,
         masked,
-        pass: pass(AnswerMode::AsAnswered),
-        any_form: pass(AnswerMode::AnyForm),
-        mean_tokens: share(records.iter().map(|record| record.sample.tokens).sum()),
-        truncated: share(
-            records
-                .iter()
-                .filter(|record| record.sample.finish == Finish::Length)
-                .count(),
-        ),
+        pass: pass(|record| record.sample.reward),
+        any_form: pass(|record| record.any_form),
+        mean_tokens: share(samples().map(|sample| sample.tokens).sum()),
+        truncated: share(samples().filter(|it| it.finish == Finish::Length).count()),
     }
 }
 

@@ -31,7 +31,7 @@ pub struct Origin {
 }
 
 /// The content of `FILE.drawn.json`.
-#[derive(Serialize, Deserialize)]
+#[derive(Debug, Serialize, Deserialize)]
 struct Content {
     version: u32,
     /// The date that chat templates wrote into prompts.
@@ -49,34 +49,19 @@ pub struct PartialEvaluation {
     completions_path: PathBuf,
     /// The open and locked `FILE.drawn.json`.
     origin_file: File,
-    /// The date and the origin of the interrupted evaluation, if it has completions.
-    previous: Option<(Option<Date>, Origin)>,
+    /// The interrupted evaluation, if it has completions.
+    previous: Option<Content>,
 }
 
 /// Why an evaluation cannot begin or continue.
 #[derive(Debug, thiserror::Error)]
 pub enum PartialEvaluationError {
-    /// A file could not be written or read.
-    #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// Another process writes the same evaluation, or it is not known what the existing completions are of.
-    #[error("{0}, or give another file with --out")]
+    /// A file could not be written or read, another process writes the same evaluation, or it is not known what the existing completions are of.
+    #[error("{0}")]
     Refused(String),
     /// The completions are those of another evaluation.
     #[error("{0}, or give another file with --out")]
     Other(String),
-}
-
-/// The path of a file beside `out`: its name with a suffix.
-fn beside(out: &Path, suffix: &str) -> PathBuf {
-    let mut name = out.as_os_str().to_owned();
-    name.push(suffix);
-    PathBuf::from(name)
 }
 
 impl PartialEvaluation {
@@ -85,53 +70,45 @@ impl PartialEvaluation {
     /// # Errors
     /// [`PartialEvaluationError`].
     pub fn open(out: &Path) -> Result<Self, PartialEvaluationError> {
-        let (origin_path, completions_path) =
-            (beside(out, ".drawn.json"), beside(out, ".drawn.jsonl"));
-        let io = |source| PartialEvaluationError::Io {
-            path: origin_path.clone(),
-            source,
-        };
+        let origin_path = out.with_added_extension("drawn.json");
+        let completions_path = out.with_added_extension("drawn.jsonl");
+        let failed = at(&origin_path);
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
         let mut origin_file = loop {
-            let file = File::options()
-                .create(true)
-                .truncate(false)
-                .read(true)
-                .write(true)
-                .open(&origin_path)
-                .map_err(io)?;
+            let file = options.open(&origin_path).map_err(&failed)?;
             match file.try_lock() {
                 // The process that held the lock may have removed the file since it was opened here.
                 Ok(()) if is_at(&file, &origin_path) => break file,
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => {
                     return Err(PartialEvaluationError::Refused(format!(
-                        "another process is evaluating into {}; wait for it to end",
+                        "another process is evaluating into {}; wait for it to end, or give another file with --out",
                         out.display()
                     )));
                 }
-                Err(TryLockError::Error(source)) => return Err(io(source)),
+                Err(TryLockError::Error(source)) => return Err(failed(source)),
             }
         };
-        let mut text = String::new();
-        let read = origin_file.read_to_string(&mut text).map_err(io);
+        let mut text = Vec::new();
+        origin_file.read_to_end(&mut text).map_err(&failed)?;
         // Without completions the origin does not matter, even if a killed process left it damaged.
         let previous = if lines(&completions_path) == 0 {
             None
         } else {
+            let content = serde_json::from_slice(&text).map_err(|error| error.to_string());
+            let content = content.and_then(|content: Content| match content.version {
+                VERSION => Ok(content),
+                other => Err(format!("it is of version {other}")),
+            });
             let damaged = |reason: String| {
                 PartialEvaluationError::Refused(format!(
-                    "{} is damaged ({reason}), so the origin of the completions in {} is not known; delete both files to begin again",
+                    "{} is damaged ({reason}), so the origin of the completions in {} is not known; delete both files to begin again, or give another file with --out",
                     origin_path.display(),
                     completions_path.display()
                 ))
             };
-            read?;
-            let content: Content =
-                serde_json::from_str(&text).map_err(|error| damaged(error.to_string()))?;
-            if content.version != VERSION {
-                return Err(damaged(format!("it is of version {}", content.version)));
-            }
-            Some((content.day.parse().ok(), content.origin))
+            Some(content.map_err(damaged)?)
         };
         Ok(Self {
             origin_path,
@@ -144,7 +121,7 @@ impl PartialEvaluation {
     /// The date that the chat template wrote into prompts when the evaluation began; `None` if there are no completions.
     #[must_use]
     pub fn day(&self) -> Option<Date> {
-        self.previous.as_ref().and_then(|(day, _)| *day)
+        self.previous.as_ref()?.day.parse().ok()
     }
 
     /// The number of stored completions.
@@ -156,14 +133,14 @@ impl PartialEvaluation {
     /// Continues with stored completions of the same origin, or begins if there are none.
     ///
     /// # Errors
-    /// [`PartialEvaluationError::Other`], [`PartialEvaluationError::Io`].
+    /// [`PartialEvaluationError`].
     pub fn resume(
         &mut self,
         origin: &Origin,
         day: Date,
     ) -> Result<PartialRollout, PartialEvaluationError> {
-        if let Some((_, previous)) = &self.previous
-            && let Some(difference) = difference(previous, origin)
+        if let Some(previous) = &self.previous
+            && let Some(difference) = difference(&previous.origin, origin)
         {
             return Err(PartialEvaluationError::Other(format!(
                 "{0} holds {1} completions of an interrupted evaluation with {difference}: run that evaluation again to continue it, delete {0} to begin this one",
@@ -171,29 +148,24 @@ impl PartialEvaluation {
                 self.completions()
             )));
         }
-        let content = Content {
-            version: VERSION,
-            day: day.to_string(),
-            origin: origin.clone(),
-        };
         if self.previous.is_none() {
-            let text = serde_json::to_vec(&content).map_err(io::Error::from);
+            let content = Content {
+                version: VERSION,
+                day: day.to_string(),
+                origin: origin.clone(),
+            };
             // The origin is on the disk before the first completion.
-            text.and_then(|text| {
-                self.origin_file.set_len(0)?;
-                self.origin_file.seek(SeekFrom::Start(0))?;
-                self.origin_file.write_all(&text)?;
-                self.origin_file.sync_all()
-            })
-            .map_err(|source| PartialEvaluationError::Io {
-                path: self.origin_path.clone(),
-                source,
-            })?;
+            serde_json::to_vec(&content)
+                .map_err(io::Error::from)
+                .and_then(|text| {
+                    self.origin_file.set_len(0)?;
+                    self.origin_file.seek(SeekFrom::Start(0))?;
+                    self.origin_file.write_all(&text)?;
+                    self.origin_file.sync_all()
+                })
+                .map_err(at(&self.origin_path))?;
         }
-        PartialRollout::open(&self.completions_path).map_err(|source| PartialEvaluationError::Io {
-            path: self.completions_path.clone(),
-            source,
-        })
+        PartialRollout::open(&self.completions_path).map_err(at(&self.completions_path))
     }
 
     /// Removes both files, once the completions of `partial` are in the output.
@@ -210,6 +182,12 @@ impl PartialEvaluation {
             let _ = std::fs::remove_file(&self.origin_path);
         }
     }
+}
+
+/// The error for a file that could not be written or read.
+fn at(path: &Path) -> impl Fn(io::Error) -> PartialEvaluationError + use<> {
+    let path = path.display().to_string();
+    move |error| PartialEvaluationError::Refused(format!("{path}: {error}"))
 }
 
 /// Whether an open file is still the file at the path.
@@ -234,12 +212,8 @@ fn difference(previous: &Origin, now: &Origin) -> Option<String> {
     } else if previous.prompts != now.prompts {
         parts.push("other prompts (--template, --chat)".to_owned());
     }
-    let names: BTreeSet<&String> = previous
-        .settings
-        .keys()
-        .chain(now.settings.keys())
-        .collect();
-    for name in names {
+    let names = previous.settings.keys().chain(now.settings.keys());
+    for name in BTreeSet::from_iter(names) {
         let (before, after) = (previous.settings.get(name), now.settings.get(name));
         if before != after {
             let before = before.map_or_else(|| "unset".to_owned(), Value::to_string);
@@ -287,28 +261,24 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let out = home.path().join("s.jsonl");
         begin(&out);
-        type Change = fn(&mut Origin);
-        let changes: [(Change, &str); 4] = [
-            (|o| o.model = "n".into(), "with another model:"),
-            (|o| o.tasks = "u".into(), "with other tasks (--dataset"),
-            (|o| o.prompts = "q".into(), "with other prompts (--template"),
+        let changed = |change: &dyn Fn(&mut Origin)| {
+            let mut origin = origin();
+            change(&mut origin);
+            origin
+        };
+        for (other, expected) in [
+            (changed(&|o| o.model = "n".into()), "another model:"),
+            (changed(&|o| o.tasks = "u".into()), "other tasks (--dataset"),
             (
-                |o| *o.settings.get_mut("-n").unwrap() = 8.into(),
-                "with -n 4:",
+                changed(&|o| o.prompts = "q".into()),
+                "other prompts (--templ",
             ),
-        ];
-        for (change, expected) in changes {
-            let mut other = origin();
-            change(&mut other);
+            (changed(&|o| _ = o.settings.remove("-n")), "-n 4:"),
+        ] {
             let mut evaluation = PartialEvaluation::open(&out).unwrap();
-            let resumed = evaluation.resume(&other, today());
-            let error = resumed.unwrap_err().to_string();
-            assert!(
-                error.contains(expected)
-                    && error.contains("s.jsonl.drawn.jsonl holds 1 completions")
-                    && error.contains("give another file with --out"),
-                "{error}"
-            );
+            let error = evaluation.resume(&other, today()).unwrap_err().to_string();
+            let start = "s.jsonl.drawn.jsonl holds 1 completions of an interrupted evaluation with";
+            assert!(error.contains(&format!("{start} {expected}")), "{error}");
         }
         let mut evaluation = PartialEvaluation::open(&out).unwrap();
         assert_eq!(

@@ -60,34 +60,29 @@ impl Verdicts {
         ]
     }
 
-    /// The hint to print if nearly all completions have no answer in the required form, with one of them. `settings` are the names of the settings of the template and of
-    /// the limit of tokens.
+    /// The hint to print if nearly all completions have no answer in the required form, with one of them. `template` and `limit` are the names of the settings of the
+    /// template and of the limit of tokens.
     pub fn hint<'a>(
         samples: &(impl Iterator<Item = &'a SampleRecord> + Clone),
-        settings: (&str, &str),
+        (template, limit): (&str, &str),
     ) -> Option<String> {
-        let hint = Self::of(samples.clone()).remark(settings)?;
-        let is_malformed = |sample: &&SampleRecord| sample.verdict == Verdict::Malformed;
-        let example = samples.clone().find(is_malformed)?.completion.chars();
-        let beginning: String = example.take(120).collect();
-        Some(format!("{hint} One of them begins: {beginning:?}"))
-    }
-
-    fn remark(&self, (template, limit): (&str, &str)) -> Option<String> {
-        let all: usize = self.named().iter().map(|(_, count)| count).sum();
-        let judged = all - self.unavailable;
-        if judged == 0 || (self.malformed as f64) < NEARLY_ALL * judged as f64 {
+        let counts = Self::of(samples.clone());
+        let all: usize = counts.named().iter().map(|(_, count)| count).sum();
+        let (malformed, judged) = (counts.malformed, all - counts.unavailable);
+        if judged == 0 || (malformed as f64) < NEARLY_ALL * judged as f64 {
             return None;
         }
-        let cut = if self.truncated as f64 >= NEARLY_ALL * all as f64 {
+        let cut = if counts.truncated as f64 >= NEARLY_ALL * all as f64 {
             format!(", and the limit of tokens ({limit}), at which nearly all are cut off")
         } else {
             String::new()
         };
+        let is_malformed = |sample: &&SampleRecord| sample.verdict == Verdict::Malformed;
+        let example = samples.clone().find(is_malformed)?.completion.chars();
+        let beginning: String = example.take(120).collect();
         Some(format!(
-            "{} of {judged} completions ({}) have no answer in the form that is graded (malformed): does the template ask for it ({template}){cut}?",
-            self.malformed,
-            percent(self.malformed as f64 / judged as f64)
+            "{malformed} of {judged} completions ({}) have no answer in the form that is graded (malformed): does the template ask for it ({template}){cut}? One of them begins: {beginning:?}",
+            percent(malformed as f64 / judged as f64)
         ))
     }
 }
@@ -97,41 +92,26 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_names_the_template_if_nearly_all_completions_have_no_answer() {
-        let some = Verdicts {
-            correct: 1,
-            malformed: 9,
-            unavailable: 5,
-            truncated: 14,
-            ..Verdicts::default()
-        };
-        let options = ("--template", "--max-tokens");
-        assert_eq!(
-            some.remark(options).unwrap(),
-            "9 of 10 completions (90.0%) have no answer in the form that is graded (malformed): does the template ask for it (--template), and the limit of tokens (--max-tokens), at which nearly all are cut off?"
-        );
-        let fewer = Verdicts {
-            malformed: 8,
-            incorrect: 1,
-            ..some
-        };
-        assert_eq!(fewer.remark(options), None);
-        assert_eq!(Verdicts::default().remark(options), None);
-    }
-
-    #[test]
-    fn the_hint_shows_the_beginning_of_a_completion_without_an_answer() {
+    fn a_hint_names_the_template_and_quotes_one_if_nearly_all_completions_have_no_answer() {
         let completion = "1\n2".repeat(60);
-        let sample = serde_json::json!({
-            "task": "a", "sample": 0, "prompt": "", "completion": completion, "reward": 0.0, "verdict": "malformed",
-            "detail": {}, "tokens": 1, "logp": -1.0, "finish": "stop",
-        });
-        let sample: SampleRecord = serde_json::from_value(sample).unwrap();
-        let hint = Verdicts::hint(&[&sample].into_iter(), ("`data.template`", "")).unwrap();
-        let end = format!(
-            "(`data.template`)? One of them begins: {:?}",
-            &completion[..120]
-        );
-        assert!(hint.ends_with(&end), "{hint}");
+        let hint = |malformed: usize, finish: &str| {
+            let verdicts = ["correct"; 1].into_iter().chain(["unavailable"; 5]);
+            let verdicts = verdicts.chain(std::iter::repeat_n("malformed", malformed));
+            let sample = |verdict| {
+                serde_json::from_value(serde_json::json!({
+                    "task": "a", "sample": 0, "prompt": "", "completion": completion, "reward": 0.0, "verdict": verdict,
+                    "detail": {}, "tokens": 1, "logp": -1.0, "finish": finish,
+                }))
+                .unwrap()
+            };
+            let samples: Vec<SampleRecord> = verdicts.map(sample).collect();
+            Verdicts::hint(&samples.iter(), ("--template", "--max-tokens"))
+        };
+        let start = "9 of 10 completions (90.0%) have no answer in the form that is graded (malformed): does the template ask for it (--template)";
+        let end = format!("? One of them begins: {:?}", &completion[..120]);
+        assert_eq!(hint(9, "stop").unwrap(), format!("{start}{end}"));
+        let cut = ", and the limit of tokens (--max-tokens), at which nearly all are cut off";
+        assert_eq!(hint(9, "length").unwrap(), format!("{start}{cut}{end}"));
+        assert_eq!(hint(8, "stop"), None);
     }
 }

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use datasets::passk::{self, Counts, Estimate, no_interval, percent, points};
 
-use crate::eval::{self, AnswerMode};
+use crate::eval;
 use crate::record::EvalRecord;
 
 use super::run_data::RunData;
@@ -49,7 +49,7 @@ impl Comparison {
         let mut table = rows(&ks, "", &first.tasks, &last.tasks);
         if run.after.iter().any(|record| record.any_form.is_some()) {
             let [before, after] = [&run.before, &run.after].map(|records| -> ByTask {
-                let counts = eval::counts(records, AnswerMode::AnyForm);
+                let counts = eval::counts(records, |record| record.any_form);
                 counts.into_iter().collect()
             });
             table.extend(rows(&ks, ", any form", &before, &after));

@@ -12,7 +12,7 @@ use verifier_api::Verdict;
 use super::figure::Figure;
 use super::{Comparison, RunData, curves, run_labels, write};
 use crate::algo::PhaseSize;
-use crate::eval::{self, AnswerMode, Record};
+use crate::eval::{self, Record};
 use crate::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
 use datasets::passk;
 
@@ -58,7 +58,7 @@ fn records(tasks: Range<usize>, correct: usize) -> Vec<Record> {
 }
 
 fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
-    let counts: Vec<_> = eval::counts(records, AnswerMode::AsAnswered);
+    let counts: Vec<_> = eval::counts(records, |record| record.sample.reward);
     let all: Vec<_> = counts.iter().map(|(_, counts)| *counts).collect();
     EvalRecord {
         step,

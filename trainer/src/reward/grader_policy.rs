@@ -1,81 +1,51 @@
 //! Compares the graders' settings that a recipe expects with those that the verifier states.
 
-use verifier_api::{GraderInfo, ServiceInfo};
+use verifier_api::ServiceInfo;
 
 use super::RewardError;
 use crate::config;
 
-/// The settings of the graders that change verdicts, as a recipe names them. `None` accepts any.
-#[derive(Debug, Clone, Default)]
-pub(super) struct Expected {
-    math_policy: Option<String>,
-    math_extraction: Option<String>,
-    code_extraction: Option<String>,
-}
-
-impl Expected {
-    pub(super) fn of(settings: &config::Verifier) -> Self {
-        Self {
-            math_policy: settings.math_policy.clone(),
-            math_extraction: settings.math_extraction.clone(),
-            code_extraction: settings.code_extraction.clone(),
-        }
-    }
-
-    /// Compares the expected settings of the grader for tasks of a kind with the stated ones. `info` is `None` if the verifier does not describe itself.
-    ///
-    /// # Errors
-    /// [`RewardError::Policy`] if a setting differs, or is not stated.
-    pub(super) fn check(
-        &self,
-        url: &str,
-        kind: &'static str,
-        info: Option<&ServiceInfo>,
-    ) -> Result<(), RewardError> {
-        let grader = info.and_then(|info| info.graders.iter().find(|grader| grader.name == kind));
-        let stated = grader.map_or_else(Vec::new, |grader| settings(grader));
-        let expected = match kind {
-            "math" => vec![
-                ("math_policy", &self.math_policy),
-                ("math_extraction", &self.math_extraction),
-            ],
-            "code" => vec![("code_extraction", &self.code_extraction)],
-            _ => Vec::new(),
-        };
-        for (key, expected) in expected {
-            let Some(expected) = expected else { continue };
-            let found = stated.iter().find(|(stated, _)| *stated == key);
-            let found = found.map(|(_, found)| (*found).to_owned());
-            if found.as_ref() != Some(expected) {
-                return Err(RewardError::Policy {
-                    url: url.to_owned(),
-                    kind,
-                    key,
-                    expected: expected.clone(),
-                    found,
-                });
-            }
-        }
-        Ok(())
-    }
-}
-
-/// The settings in a grader's `policy`, by the recipe's keys: mathematics has `boxed, standard`, code has `program`.
-fn settings(grader: &GraderInfo) -> Vec<(&'static str, &str)> {
-    let Some(policy) = grader.policy.as_deref() else {
-        return Vec::new();
-    };
-    match (grader.name.as_str(), policy.split_once(", ")) {
-        ("math", Some((extraction, policy))) => {
-            vec![("math_extraction", extraction), ("math_policy", policy)]
-        }
-        ("code", None) => vec![("code_extraction", policy)],
+/// Compares the settings of the grader for tasks of a kind that a recipe expects with those in the grader's `policy`: mathematics has `boxed, standard`, code has
+/// `program`. `info` is `None` if the verifier does not describe itself.
+///
+/// # Errors
+/// [`RewardError::Policy`] if a setting differs, or is not stated.
+pub(super) fn check(
+    expected: &config::Verifier,
+    url: &str,
+    kind: &str,
+    info: Option<&ServiceInfo>,
+) -> Result<(), RewardError> {
+    let grader = info.and_then(|info| info.graders.iter().find(|grader| grader.name == kind));
+    let stated = grader.and_then(|grader| grader.policy.as_deref());
+    let pair = stated.and_then(|stated| stated.split_once(", "));
+    let (extraction, policy) = pair.unzip();
+    let settings = match kind {
+        "math" => vec![
+            ("math_policy", &expected.math_policy, policy),
+            ("math_extraction", &expected.math_extraction, extraction),
+        ],
+        "code" => vec![(
+            "code_extraction",
+            &expected.code_extraction,
+            stated.filter(|_| pair.is_none()),
+        )],
         _ => Vec::new(),
+    };
+    for (key, expected, found) in settings {
+        if let Some(expected) = expected
+            && found != Some(expected.as_str())
+        {
+            let difference = difference(kind, key, expected, found);
+            let message = format!("the verifier at {url} {difference}");
+            return Err(RewardError::Policy(message));
+        }
     }
+    Ok(())
 }
 
 /// How a verifier differs from what a recipe expects of it, and what to do.
-pub(super) fn difference(kind: &str, key: &str, expected: &str, found: Option<&str>) -> String {
+fn difference(kind: &str, key: &str, expected: &str, found: Option<&str>) -> String {
     let option = key.replace('_', "-");
     let start = format!("start it with `rapid-verifier serve --{option} {expected}`");
     if let Some(found) = found {

@@ -94,73 +94,69 @@ pub fn means(terms: &[Terms], settings: &config::Reward) -> BTreeMap<String, f64
 mod tests {
     use super::*;
 
-    fn judged(verdict: Verdict, tests: Option<(u32, u32)>) -> Judged {
-        let reward = match verdict {
-            Verdict::Unavailable => None,
-            Verdict::Correct => Some(1.0),
-            _ => Some(0.0),
-        };
-        Judged {
-            reward,
+    const RIGHT: (Verdict, Option<(u32, u32)>) = (Verdict::Correct, None);
+
+    /// The terms of a completion with this verdict and these numbers of passed tests and of tests.
+    fn terms(
+        (verdict, tests): (Verdict, Option<(u32, u32)>),
+        tokens: usize,
+        max_tokens: usize,
+    ) -> Option<Terms> {
+        let judged = Judged {
+            reward: match verdict {
+                Verdict::Unavailable => None,
+                Verdict::Correct => Some(1.0),
+                _ => Some(0.0),
+            },
             verdict,
             detail: serde_json::Value::Null,
             passed: tests.map(|(passed, _)| passed),
             total: tests.map(|(_, total)| total),
-        }
-    }
-
-    fn settings() -> config::Reward {
-        config::Reward::default()
+        };
+        Terms::of(&judged, tokens, max_tokens, &config::Reward::default())
     }
 
     #[test]
-    fn the_default_reward_is_the_verifiers() {
-        for verdict in [Verdict::Correct, Verdict::Incorrect, Verdict::Malformed] {
-            let judged = judged(verdict, Some((1, 4)));
-            let terms = Terms::of(&judged, 7, 8, &settings()).unwrap();
-            assert_eq!(Some(terms.sum(&settings())), judged.reward);
-            assert_eq!(means(&[terms], &settings()), BTreeMap::new());
-        }
-        assert_eq!(
-            Terms::of(&judged(Verdict::Unavailable, None), 7, 8, &settings()),
-            None
-        );
-    }
-
-    #[test]
-    fn the_share_of_tests_is_one_only_for_a_correct_program() {
-        let settings = config::Reward {
+    fn the_reward_is_the_weighted_sum_of_its_terms() {
+        let default = config::Reward::default();
+        let share = config::Reward {
             correct: 0.0,
             share: 1.0,
-            ..settings()
+            ..default
         };
-        for (verdict, tests, share) in [
-            (Verdict::Correct, Some((4, 4)), 1.0),
-            (Verdict::Incorrect, Some((3, 4)), 0.75),
-            (Verdict::Timeout, Some((1, 4)), 0.25),
-            // It stopped after its last test.
-            (Verdict::Incorrect, Some((4, 4)), 0.75),
-            (Verdict::Incorrect, Some((0, 4)), 0.0),
-            (Verdict::Incorrect, None, 0.0),
-            (Verdict::Correct, None, 1.0),
-        ] {
-            let terms = Terms::of(&judged(verdict, tests), 1, 8, &settings).unwrap();
-            assert_eq!(terms.sum(&settings), share, "{verdict:?} {tests:?}");
-        }
-    }
-
-    #[test]
-    fn completions_near_the_limit_lose_reward_in_proportion() {
-        let settings = config::Reward {
+        let overlong = config::Reward {
             overlong: 1.0,
-            ..settings()
+            ..default
         };
-        let right = judged(Verdict::Correct, None);
-        for (tokens, reward) in [(1, 1.0), (80, 1.0), (90, 0.5), (95, 0.25), (100, 0.0)] {
-            let terms = Terms::of(&right, tokens, 100, &settings).unwrap();
+        let wrong = Verdict::Incorrect;
+        for (settings, judged, tokens, reward) in [
+            // The verifier's, by default.
+            (default, (Verdict::Correct, Some((1, 4))), 95, 1.0),
+            (default, (wrong, Some((1, 4))), 95, 0.0),
+            (default, (Verdict::Malformed, None), 95, 0.0),
+            // The share of tests is one only for a correct program.
+            (share, (Verdict::Correct, Some((4, 4))), 1, 1.0),
+            (share, (wrong, Some((3, 4))), 1, 0.75),
+            (share, (Verdict::Timeout, Some((1, 4))), 1, 0.25),
+            // It stopped after its last test.
+            (share, (wrong, Some((4, 4))), 1, 0.75),
+            (share, (wrong, Some((0, 4))), 1, 0.0),
+            (share, (wrong, None), 1, 0.0),
+            (share, RIGHT, 1, 1.0),
+            // Completions near the limit lose reward in proportion.
+            (overlong, RIGHT, 1, 1.0),
+            (overlong, RIGHT, 80, 1.0),
+            (overlong, RIGHT, 90, 0.5),
+            (overlong, RIGHT, 95, 0.25),
+            (overlong, RIGHT, 100, 0.0),
+        ] {
+            let terms = terms(judged, tokens, 100).unwrap();
             let sum = terms.sum(&settings);
-            assert!((sum - reward).abs() < 1e-12, "{tokens}: {terms:?}");
+            assert!((sum - reward).abs() < 1e-12, "{judged:?} {tokens}: {sum}");
+            let logs_terms = !means(&[terms], &settings).is_empty();
+            assert_eq!(logs_terms, settings != default);
         }
+        assert_eq!(terms((Verdict::Unavailable, None), 7, 8), None);
     }
 
     #[test]
@@ -168,7 +164,7 @@ mod tests {
         let settings = config::Reward {
             format: 0.1,
             length: -0.5,
-            ..settings()
+            ..config::Reward::default()
         };
         let terms: Vec<Terms> = [
             (Verdict::Correct, 2),
@@ -176,14 +172,11 @@ mod tests {
             (Verdict::Incorrect, 2),
             (Verdict::Incorrect, 4),
         ]
-        .map(|(verdict, tokens)| Terms::of(&judged(verdict, None), tokens, 8, &settings).unwrap())
+        .map(|(verdict, tokens)| terms((verdict, None), tokens, 8).unwrap())
         .to_vec();
-        let means = means(&terms, &settings);
         let expected = [("correct", 0.25), ("format", 0.75), ("length", 0.5)];
-        assert_eq!(
-            means,
-            expected.map(|(name, mean)| (name.to_owned(), mean)).into()
-        );
+        let expected = expected.map(|(name, mean)| (name.to_owned(), mean));
+        assert_eq!(means(&terms, &settings), expected.into());
         let sums: f64 = terms.iter().map(|term| term.sum(&settings)).sum();
         assert!((sums / 4.0 - (0.25 + 0.1 * 0.75 - 0.5 * 0.5)).abs() < 1e-12);
     }

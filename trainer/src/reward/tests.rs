@@ -49,11 +49,7 @@ async fn verdicts_are_in_order_and_batches_in_flight_are_bounded() {
     let client = client(&server, 5);
     assert_eq!(judge(&client, &completions[..40]).await, expected[..40]);
     assert_eq!(server.requests(), 10, "40 completions in batches of 4");
-    assert!(
-        server.max_at_once() <= 2,
-        "{} at once",
-        server.max_at_once()
-    );
+    assert!(server.max_at_once() <= 2);
 }
 
 #[tokio::test]
@@ -177,21 +173,9 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
     .await;
     for (server, dataset, reason) in [
         (&preparing, dataset(1, 1), "a reason"),
-        (
-            &refusing,
-            dataset(1, 0),
-            "toy/train/0 got no verdict (busy)",
-        ),
-        (
-            &refusing,
-            dataset(1, 1),
-            "toy/train/0 and 1 more got no verdict (busy)",
-        ),
-        (
-            &refusing,
-            dataset(90, 10),
-            "toy/train/0 and 7 more got no verdict (busy)",
-        ),
+        (&refusing, dataset(1, 0), "toy/train/0 got no verdict"),
+        (&refusing, dataset(1, 1), "toy/train/0 and 1 more got"),
+        (&refusing, dataset(90, 10), "toy/train/0 and 7 more got"),
     ] {
         let started = client(server, 5).start("toy", &dataset).await;
         let error = started.unwrap_err().to_string();
@@ -225,6 +209,8 @@ async fn a_broken_first_task_does_not_stop_a_run() {
 
 #[tokio::test]
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
+    const LENIENT: &str = "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`";
+    const SILENT: &str = "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction";
     let grader = |name: &str, policy: Option<&str>| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
     let boxed = Some("boxed, standard");
     let server = async |graders| FakeVerifier::with_graders(json!(graders)).await;
@@ -236,7 +222,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
     let math = dataset(1, 1);
     let mut programs = math.clone();
     for task in programs.train.iter_mut().chain(&mut programs.eval) {
-        task.spec = TaskSpec::Code(function());
+        task.spec = TaskSpec::Code(CodeTask::default());
     }
     let policy = ("math_policy", "standard");
     let extraction = ("math_extraction", "boxed");
@@ -249,30 +235,10 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         // The data set has no code tasks.
         (&math, &lenient, &[code], accepted),
         (&programs, &program, &[code], accepted),
-        (
-            &math,
-            &lenient,
-            &[policy],
-            "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`",
-        ),
-        (
-            &math,
-            &lenient,
-            &[extraction],
-            "`rapid-verifier serve --math-extraction boxed`",
-        ),
-        (
-            &math,
-            &none,
-            &[extraction],
-            "or remove verifier.math_extraction",
-        ),
-        (
-            &programs,
-            &silent,
-            &[code],
-            "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction",
-        ),
+        (&math, &lenient, &[policy], LENIENT),
+        (&math, &lenient, &[extraction], "--math-extraction boxed`"),
+        (&math, &none, &[extraction], "remove verifier.math_extr"),
+        (&programs, &silent, &[code], SILENT),
     ] {
         let mut settings = verifier_settings(&server.url, 5);
         for (key, value) in expected {
@@ -298,18 +264,6 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         );
         // The refusal comes before the first request to judge.
         assert_eq!(server.requests(), before);
-    }
-}
-
-/// The task of the identity function.
-fn function() -> CodeTask {
-    CodeTask {
-        entry_point: "f".into(),
-        tests: vec![CodeTest {
-            args: vec![Value::Int(1.into())],
-            expected: Some(Value::Int(1.into())),
-        }],
-        ..CodeTask::default()
     }
 }
 
@@ -417,10 +371,7 @@ async fn a_task_that_the_verifier_rejects_is_named() {
     requests[1].task = Arc::new(dataset(2, 0).train[1].clone());
     let error = client(&server, 5).judge(requests).await.unwrap_err();
     let error = error.to_string();
-    assert!(
-        error.contains("rejects the task toy/train/1") && error.contains("Correct the task"),
-        "{error}"
-    );
+    assert!(error.contains("rejects the task toy/train/1"), "{error}");
 }
 
 #[test]
@@ -435,23 +386,17 @@ fn pauses_grow_up_to_a_bound_and_are_random() {
 
 #[tokio::test]
 async fn only_a_counting_client_requests_all_tests() {
-    let requested = Arc::new(Mutex::new(Vec::new()));
-    let all_tests = Arc::clone(&requested);
-    let server = FakeVerifier::serve(move |_, items| {
-        all_tests.lock().unwrap().push(items[0].all_tests);
-        Answer::Results(vec![
-            json!({"id": items[0].id, "reward": 0.0, "verdict": "incorrect", "detail": {}, "passed": 3, "total": 4, "key": "", "cached": false, "deterministic": true, "elapsed_ms": 0.1}),
-        ])
+    let server = FakeVerifier::serve(|_, items| {
+        let mut judged = judgement(&items[0].id, false);
+        judged["passed"] = json!(3);
+        judged["total"] = json!(if items[0].all_tests { 5 } else { 4 });
+        Answer::Results(vec![judged])
     })
     .await;
     let settings = verifier_settings(&server.url, 5);
-    for all_tests in [false, true] {
+    for (all_tests, total) in [(false, 4), (true, 5)] {
         let client = RewardClient::with_tests(&settings, all_tests).unwrap();
-        let judged = client.judge(judge_requests(&["three"])).await.unwrap();
-        assert_eq!(
-            (judged[0].reward, judged[0].passed, judged[0].total),
-            (Some(0.0), Some(3), Some(4))
-        );
+        let judged = client.judge(judge_requests(&["c"])).await.unwrap();
+        assert_eq!((judged[0].passed, judged[0].total), (Some(3), Some(total)));
     }
-    assert_eq!(*requested.lock().unwrap(), [false, true]);
 }

@@ -10,7 +10,7 @@ use datasets::{Dataset, Task};
 use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
-use super::{JudgeRequest, Judged, RewardClient, RewardError, status};
+use super::{JudgeRequest, Judged, RewardClient, RewardError, grader_policy, status};
 use crate::stderr::say;
 
 /// A verifier that was just started may not listen yet, and a proxy in front of it may not see it yet.
@@ -50,7 +50,7 @@ impl RewardClient {
         let graders = self.reach().await?;
         let info = self.info().await?;
         for kind in kinds.keys() {
-            self.inner.expected.check(self.url(), kind, info.as_ref())?;
+            grader_policy::check(&self.inner.settings, self.url(), kind, info.as_ref())?;
         }
         for kind in kinds.keys() {
             self.until_ready(kind, &graders).await?;
@@ -158,7 +158,7 @@ impl RewardClient {
                     ..
                 }) => {
                     let reason = reason.as_deref().unwrap_or("it gave no reason");
-                    return Err(self.unusable(format!(
+                    return Err(self.unusable(&format!(
                         "cannot judge {kind} tasks: {}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again",
                         reason.trim_end_matches('.')
                     )));
@@ -170,7 +170,7 @@ impl RewardClient {
                 Some(_) | None => return Ok(()),
             }
             if started.elapsed() > self.inner.patience {
-                return Err(self.unusable(format!(
+                return Err(self.unusable(&format!(
                     "is still preparing its {kind} grader after {} s; raise `verifier.patience_s`, or see its log",
                     started.elapsed().as_secs()
                 )));
@@ -189,7 +189,10 @@ impl RewardClient {
     /// Has the first task judged. If it gets no verdict, others are tried, since the task itself may be broken. Any verdict will do.
     async fn probe(&self, kind: &'static str, tasks: &[&Task]) -> Result<(), RewardError> {
         let started = Instant::now();
-        let trials: Vec<JudgeRequest> = spread(tasks).map(|task| trial(kind, task)).collect();
+        // At equal distances from the first on.
+        let distance = tasks.len().div_ceil(PROBES).max(1);
+        let tried = tasks.iter().step_by(distance);
+        let trials: Vec<JudgeRequest> = tried.map(|task| trial(kind, task)).collect();
         let Some((first, others)) = trials.split_first() else {
             return Ok(());
         };
@@ -214,7 +217,7 @@ impl RewardClient {
             0 => String::new(),
             others => format!(" and {others} more"),
         };
-        Err(self.unusable(format!(
+        Err(self.unusable(&format!(
             "cannot judge {kind} tasks: {}{more} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier \
              (`rapid-verifier doctor` says how), and start again",
             first.task.id
@@ -236,12 +239,6 @@ where
             answer => return answer,
         }
     }
-}
-
-/// Up to [`PROBES`] of `tasks`, at equal distances from the first on.
-fn spread<'a>(tasks: &[&'a Task]) -> impl Iterator<Item = &'a Task> {
-    let step = tasks.len().div_ceil(PROBES).max(1);
-    tasks.iter().copied().step_by(step)
 }
 
 /// A completion that gets a verdict from any working grader.

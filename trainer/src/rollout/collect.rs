@@ -88,14 +88,15 @@ type SampleId = (usize, usize);
 /// The completions that were sent in one request to the verifier, and their verdicts.
 type Answer = (Vec<SampleId>, Result<Vec<Judged>, RewardError>);
 
+/// A completion, once it is sampled, and its verdict, once it is judged.
+type Slot = (Option<Completion>, Option<Judged>);
+
 /// The state of a phase that is being collected.
 struct Collector<'a> {
     requests: &'a [RolloutRequest],
     rewards: &'a RewardClient,
-    /// By request and seed; `None` until it is sampled.
-    completions: Vec<Vec<Option<Completion>>>,
-    /// By request and seed; `None` until it is judged.
-    judged: Vec<Vec<Option<Judged>>>,
+    /// By request and seed.
+    slots: Vec<Vec<Slot>>,
     /// Sampled, and not yet sent to the verifier.
     unsent: Vec<(SampleId, JudgeRequest)>,
     /// When the oldest unsent completion finished.
@@ -106,22 +107,16 @@ struct Collector<'a> {
 
 impl<'a> Collector<'a> {
     fn new(requests: &'a [RolloutRequest], rewards: &'a RewardClient) -> Self {
+        let sizes = || requests.iter().map(|request| request.seeds.len());
         Self {
             requests,
             rewards,
-            completions: requests
-                .iter()
-                .map(|request| vec![None; request.seeds.len()])
-                .collect(),
-            judged: requests
-                .iter()
-                .map(|request| vec![None; request.seeds.len()])
-                .collect(),
+            slots: sizes().map(|size| vec![Slot::default(); size]).collect(),
             unsent: Vec::new(),
             oldest: None,
             judging: JoinSet::new(),
             progress: RolloutProgress {
-                wanted: requests.iter().map(|request| request.seeds.len()).sum(),
+                wanted: sizes().sum(),
                 ..RolloutProgress::default()
             },
         }
@@ -151,17 +146,12 @@ impl<'a> Collector<'a> {
 
     /// The completions that are still to be sampled.
     fn missing(&self) -> Vec<Missing> {
-        let missing = |completions: &Vec<Option<Completion>>| {
-            (0..completions.len())
-                .filter(|seed| completions[*seed].is_none())
-                .collect()
+        let missing = |slots: &Vec<Slot>| -> Vec<usize> {
+            let seeds = 0..slots.len();
+            seeds.filter(|seed| slots[*seed].0.is_none()).collect()
         };
-        self.completions
-            .iter()
-            .map(missing)
-            .enumerate()
-            .filter(|(_, seeds): &Missing| !seeds.is_empty())
-            .collect()
+        let missing = self.slots.iter().map(missing).enumerate();
+        missing.filter(|(_, seeds)| !seeds.is_empty()).collect()
     }
 
     fn is_judging(&self) -> bool {
@@ -189,7 +179,7 @@ impl<'a> Collector<'a> {
                 completion: completion.text.clone(),
             },
         ));
-        self.completions[id.0][id.1] = Some(completion);
+        self.slots[id.0][id.1].0 = Some(completion);
         self.oldest.get_or_insert_with(Instant::now);
         if self.unsent.len() >= self.rewards.batch() {
             self.send();
@@ -223,48 +213,35 @@ impl<'a> Collector<'a> {
                 Some(reward) => self.progress.reward += reward,
                 None => self.progress.masked += 1,
             }
-            self.judged[id.0][id.1] = Some(judged);
+            self.slots[id.0][id.1].1 = Some(judged);
         }
         Ok(())
     }
 
     fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
-        let incomplete = || RolloutError::Incomplete {
-            sampled: self.progress.sampled,
-            wanted: self.progress.wanted,
-        };
-        self.requests
-            .iter()
-            .zip(self.completions.into_iter().zip(self.judged))
-            .map(|(request, (completions, judged))| {
-                let samples = completions
-                    .into_iter()
-                    .zip(judged)
-                    .map(|(completion, judged)| {
-                        let (completion, judged) = completion.zip(judged).ok_or_else(incomplete)?;
-                        let Completion {
-                            tokens,
-                            logp,
-                            text,
-                            finish,
-                            ..
-                        } = completion;
-                        Ok(Sample {
-                            tokens,
-                            logp,
-                            text,
-                            reference: Vec::new(),
-                            padding: None,
-                            finish,
-                            judged,
-                        })
-                    })
-                    .collect::<Result<_, RolloutError>>()?;
-                Ok(SampledGroup {
-                    prompt: request.prompt.clone(),
-                    samples,
-                })
+        let RolloutProgress {
+            sampled, wanted, ..
+        } = self.progress;
+        let sample = |slot: Slot| -> Result<Sample, RolloutError> {
+            let incomplete = RolloutError::Incomplete { sampled, wanted };
+            let (completion, judged) = slot.0.zip(slot.1).ok_or(incomplete)?;
+            Ok(Sample {
+                tokens: completion.tokens,
+                logp: completion.logp,
+                text: completion.text,
+                reference: Vec::new(),
+                padding: None,
+                finish: completion.finish,
+                judged,
             })
-            .collect()
+        };
+        let group = |(request, slots): (&RolloutRequest, Vec<Slot>)| {
+            let samples: Result<_, RolloutError> = slots.into_iter().map(sample).collect();
+            Ok(SampledGroup {
+                prompt: request.prompt.clone(),
+                samples: samples?,
+            })
+        };
+        self.requests.iter().zip(self.slots).map(group).collect()
     }
 }

@@ -1,3 +1,4 @@
+use std::path::Path;
 use std::sync::Mutex;
 
 use super::*;
@@ -43,15 +44,19 @@ async fn verifier() -> (FakeVerifier, RewardClient) {
     (server, rewards)
 }
 
-/// The samples of the requests, sampled anew and watched.
+/// Samples the requests that are not in the file yet, if there is one, until the watcher stops it.
 async fn collected(
     policy: &Arc<dyn Policy>,
     rewards: &RewardClient,
     requests: &[RolloutRequest],
-    watch: &mut (dyn FnMut(&RolloutProgress) + Send),
-) -> Rollout {
+    file: Option<&Path>,
+    mut watch: impl FnMut(&RolloutProgress, &StopSignal) + Send,
+) -> Result<Rollout, RolloutError> {
     let (params, stop) = (params(), StopSignal::default());
-    let mut partial = PartialRollout::default();
+    let mut partial = file.map_or_else(PartialRollout::default, |path| {
+        PartialRollout::open(path).unwrap()
+    });
+    let mut watch = |progress: &RolloutProgress| watch(progress, &stop);
     collect(
         policy,
         rewards,
@@ -59,10 +64,9 @@ async fn collected(
         &params,
         &mut partial,
         &stop,
-        watch,
+        &mut watch,
     )
     .await
-    .unwrap()
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -70,13 +74,15 @@ async fn every_sample_is_judged_while_others_are_sampled_and_returned_in_its_pla
     let (policy, (_server, rewards)) = (policy(), verifier().await);
     let requests = requests(policy.as_ref(), 40, 8);
     let (mut early, mut last) = (false, RolloutProgress::default());
-    let mut watch = |progress: &RolloutProgress| {
+    let watch = |progress: &RolloutProgress, _: &StopSignal| {
         early |= progress.judged > 0 && progress.sampled < progress.wanted;
         last = *progress;
     };
-    let rollout = collected(&policy, &rewards, &requests, &mut watch).await;
+    let rollout = collected(&policy, &rewards, &requests, None, watch).await;
+    let rollout = rollout.unwrap();
     assert!(early);
-    let again = collected(&policy, &rewards, &requests, &mut |_| {}).await;
+    let again = collected(&policy, &rewards, &requests, None, |_, _| {}).await;
+    let again = again.unwrap();
     assert_eq!(
         rollout.groups, again.groups,
         "samples are a function of their seeds"
@@ -112,7 +118,7 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();
     let rewards = RewardClient::new(&verifier_settings(&url, 60)).unwrap();
     let address = url.trim_start_matches("http://").to_owned();
-    let mut watch = |progress: &RolloutProgress| {
+    let watch = |progress: &RolloutProgress, _: &StopSignal| {
         if progress.judged >= 20
             && let Some(killed) = server.lock().unwrap().take()
         {
@@ -130,12 +136,12 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
         }
     };
     let requests = requests(policy.as_ref(), 30, 8);
-    let rollout = collected(&policy, &rewards, &requests, &mut watch).await;
+    let rollout = collected(&policy, &rewards, &requests, None, watch).await;
     assert!(
         server.lock().unwrap().is_none(),
         "the verifier was not killed"
     );
-    assert_judged(&rollout);
+    assert_judged(&rollout.unwrap());
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -145,24 +151,15 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
     let toy = Arc::new(FakePolicy::default());
     let policy: Arc<dyn Policy> = toy.clone();
     let requests = requests(toy.as_ref(), 10, 8);
-    let whole = collected(&policy, &rewards, &requests, &mut |_| {}).await;
+    let whole = collected(&policy, &rewards, &requests, None, |_, _| {}).await;
+    let whole = whole.unwrap();
 
-    let stop = StopSignal::default();
-    let stop_request = stop.clone();
-    let interrupted = collect(
-        &policy,
-        &rewards,
-        &requests,
-        &params(),
-        &mut PartialRollout::open(&path).unwrap(),
-        &stop,
-        &mut |progress| {
-            if progress.sampled == 21 {
-                stop_request.request();
-            }
-        },
-    )
-    .await;
+    let stop_at_21 = |progress: &RolloutProgress, stop: &StopSignal| {
+        if progress.sampled == 21 {
+            stop.request();
+        }
+    };
+    let interrupted = collected(&policy, &rewards, &requests, Some(&path), stop_at_21).await;
     assert!(matches!(interrupted, Err(RolloutError::Stopped)));
     let text = std::fs::read_to_string(&path).unwrap();
     let saved = text.lines().count();
@@ -172,19 +169,11 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
         let toy = Arc::new(FakePolicy::default());
         let policy: Arc<dyn Policy> = toy.clone();
         let mut first = None;
-        let rollout = collect(
-            &policy,
-            &rewards,
-            &requests,
-            &params(),
-            &mut PartialRollout::open(&path).unwrap(),
-            &StopSignal::default(),
-            &mut |progress| {
-                first.get_or_insert((progress.sampled, progress.elapsed));
-            },
-        )
-        .await
-        .unwrap();
+        let watch = |progress: &RolloutProgress, _: &StopSignal| {
+            first.get_or_insert((progress.sampled, progress.elapsed));
+        };
+        let rollout = collected(&policy, &rewards, &requests, Some(&path), watch).await;
+        let rollout = rollout.unwrap();
         assert_eq!(rollout.groups, whole.groups);
         assert_eq!(toy.sampled(), missing);
         let (sampled, before) = first.unwrap();

@@ -157,7 +157,7 @@ impl TrainError {
             Self::Usage(_)
                 | Self::Refused(_)
                 | Self::TooLittleDisk(_)
-                | Self::Reward(RewardError::Policy { .. })
+                | Self::Reward(RewardError::Policy(_))
         )
     }
 }

@@ -79,7 +79,7 @@ fn eval_record(
     // Checkpoints are ranked and alarms are raised by Pass@1, whichever k the recipe has.
     let others = settings.k.iter().copied().filter(|k| *k != 1);
     let k: Vec<usize> = std::iter::once(1).chain(others).collect();
-    let summary = evaluation.summary(&k);
+    let summary = eval::summary(&evaluation.records, &k);
     EvalRecord {
         step,
         samples: settings.samples,
@@ -88,7 +88,7 @@ fn eval_record(
             .iter()
             .map(|pass| (pass.k, pass.estimate))
             .collect::<BTreeMap<_, _>>(),
-        tasks: eval::counts(&evaluation.records, eval::AnswerMode::AsAnswered)
+        tasks: eval::counts(&evaluation.records, |record| record.sample.reward)
             .into_iter()
             .collect(),
         masked: summary.masked,

@@ -2,11 +2,10 @@
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
-use crate::algo::*;
+use super::*;
 
 const POSITIONS: usize = 3;
 const WORDS: usize = 4;
-const MAX_TOKENS: usize = 5;
 
 /// A completion of the toy policy, which has logits for each position and samples the tokens independently.
 struct Completion {
@@ -73,99 +72,56 @@ fn objective(
     advantage: f64,
 ) -> Result<Tensor> {
     let log_ratio = logp.sub(behaviour)?;
-    let with_constant = |factor: Tensor| {
-        factor
-            .detach()
-            .broadcast_mul(logp)?
-            .sum_all()?
-            .affine(advantage, 0.0)
-    };
-    match estimator.factor {
-        Factor::One => with_constant(Tensor::ones(1, DType::F64, &Device::Cpu)?),
-        Factor::W => with_constant(log_ratio.sum_all()?.exp()?.reshape(1)?),
-        Factor::WCapped => with_constant(
-            log_ratio
-                .sum_all()?
-                .exp()?
-                .minimum(estimator.eta)?
-                .reshape(1)?,
-        ),
-        Factor::TokenCapped => with_constant(log_ratio.exp()?.minimum(estimator.eta)?),
-        Factor::TokenMasked => {
-            let ratio = log_ratio.exp()?;
-            let kept = ratio.le(estimator.eta)?.to_dtype(DType::F64)?;
-            with_constant(ratio.mul(&kept)?)
-        }
-        Factor::Cispo => with_constant(
-            log_ratio
-                .exp()?
-                .clamp(1.0 - estimator.clip_low, 1.0 + estimator.clip_high)?,
-        ),
-        Factor::Geometric => with_constant(log_ratio.mean_all()?.exp()?.reshape(1)?),
+    let (ratio, weight) = (log_ratio.exp()?, log_ratio.sum_all()?.exp()?.reshape(1)?);
+    let clipped = ratio.clamp(1.0 - estimator.clip_low, 1.0 + estimator.clip_high)?;
+    let factor = match estimator.factor {
+        Factor::One => Tensor::ones(1, DType::F64, &Device::Cpu)?,
+        Factor::W => weight,
+        Factor::WCapped => weight.minimum(estimator.eta)?,
+        Factor::TokenCapped => ratio.minimum(estimator.eta)?,
+        Factor::TokenMasked => ratio.mul(&ratio.le(estimator.eta)?.to_dtype(DType::F64)?)?,
+        Factor::Cispo => clipped,
+        Factor::Geometric => log_ratio.mean_all()?.exp()?.reshape(1)?,
         Factor::TokenPpoClip => {
-            let ratio = log_ratio.exp()?;
-            let clipped = ratio
-                .maximum(1.0 - estimator.clip_low)?
-                .minimum(1.0 + estimator.clip_high)?;
-            let surrogate = ratio
-                .affine(advantage, 0.0)?
-                .minimum(&clipped.affine(advantage, 0.0)?)?;
-            surrogate.sum_all()
+            let surrogate = ratio.affine(advantage, 0.0)?;
+            return surrogate
+                .minimum(&clipped.affine(advantage, 0.0)?)?
+                .sum_all();
         }
-    }
+    };
+    let terms = factor.detach().broadcast_mul(logp)?;
+    terms.sum_all()?.affine(advantage, 0.0)
 }
 
 /// The advantages of a group, from its rewards, its weights and the mean reward of the mini-batch.
 fn advantages_of(estimator: &Estimator, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
     let n = rewards.len() as f64;
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
-    let deviation = (rewards
-        .iter()
-        .map(|r| (r - mean(rewards)).powi(2))
-        .sum::<f64>()
-        / (n - 1.0))
-        .sqrt();
-    (0..rewards.len())
-        .map(|own| {
-            let others = |weighted: bool| -> f64 {
-                let terms = (0..rewards.len()).filter(|j| *j != own);
-                let terms = terms.map(|j| {
-                    rewards[j]
-                        * if weighted {
-                            weights[j].min(estimator.eta)
-                        } else {
-                            1.0
-                        }
-                });
-                terms.sum::<f64>() / (n - 1.0)
-            };
-            let capped: Vec<f64> = rewards
-                .iter()
-                .zip(weights)
-                .map(|(r, w)| r * w.min(estimator.eta))
-                .collect();
-            let baseline = match estimator.baseline {
-                Baseline::None => 0.0,
-                Baseline::Batch => batch,
-                Baseline::Group => mean(rewards),
-                Baseline::Loo => others(false),
-                Baseline::WeightedGroup => mean(&capped),
-                Baseline::WeightedLoo => others(true),
-                Baseline::OptimalLoo => {
-                    let square = |j: usize| if j == own { 0.0 } else { weights[j].powi(2) };
-                    let all = 0..rewards.len();
-                    let sum: f64 = all.clone().map(|j| square(j) * rewards[j]).sum();
-                    sum / all.map(square).sum::<f64>()
-                }
-            };
-            let advantage = rewards[own] - baseline;
-            if estimator.divide_by_std {
-                advantage / (deviation + 1e-4)
-            } else {
-                advantage
+    let mean = rewards.iter().sum::<f64>() / n;
+    let squares: f64 = rewards.iter().map(|r| (r - mean).powi(2)).sum();
+    let scale = match estimator.divide_by_std {
+        true => (squares / (n - 1.0)).sqrt() + 1e-4,
+        false => 1.0,
+    };
+    let capped = |j: usize| rewards[j] * weights[j].min(estimator.eta);
+    let advantage = |own: usize| {
+        let all = 0..rewards.len();
+        let others = || all.clone().filter(|j| *j != own);
+        let square = |j: usize| weights[j].powi(2);
+        let baseline = match estimator.baseline {
+            Baseline::None => 0.0,
+            Baseline::Batch => batch,
+            Baseline::Group => mean,
+            Baseline::Loo => others().map(|j| rewards[j]).sum::<f64>() / (n - 1.0),
+            Baseline::WeightedGroup => all.clone().map(capped).sum::<f64>() / n,
+            Baseline::WeightedLoo => others().map(capped).sum::<f64>() / (n - 1.0),
+            Baseline::OptimalLoo => {
+                let sum: f64 = others().map(|j| square(j) * rewards[j]).sum();
+                sum / others().map(square).sum::<f64>()
             }
-        })
-        .collect()
+        };
+        (rewards[own] - baseline) / scale
+    };
+    (0..rewards.len()).map(advantage).collect()
 }
 
 /// The largest difference between the gradient by `dL/dlogp` and the gradient by automatic differentiation, over all logits, and the largest absolute value of the
@@ -181,8 +137,9 @@ fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
     let batch = all.iter().map(|completion| completion.reward).sum::<f64>() / judged;
 
     let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
-    let (mut new, mut behaviour_logp, mut reference_logp) = (Vec::new(), Vec::new(), Vec::new());
+    let mut samples = Vec::new();
     for group in &groups {
+        let mut sampled = Vec::new();
         let pairs: Vec<(Tensor, Tensor)> = group
             .iter()
             .map(|completion| {
@@ -214,10 +171,14 @@ fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
                 objective(estimator, logp, mu, advantage)?.sub(&k3.affine(estimator.kl, 0.0)?)?;
             loss = loss.sub(&term.affine(1.0 / norm, 0.0)?)?;
             let single = |values: &Tensor| values.to_dtype(DType::F32)?.to_vec1::<f32>();
-            new.push(single(logp)?);
-            behaviour_logp.push(single(mu)?);
-            reference_logp.push(single(&frozen)?);
+            sampled.push(Owned {
+                new: single(logp)?,
+                behaviour: single(mu)?,
+                reference: single(&frozen)?,
+                reward: Some(completion.reward),
+            });
         }
+        samples.push(sampled);
     }
     let by_candle: Vec<f64> = loss
         .backward()?
@@ -226,24 +187,7 @@ fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
         .flatten_all()?
         .to_vec1()?;
 
-    let (mut new, mut behaviour_logp, mut reference_logp) =
-        (new.iter(), behaviour_logp.iter(), reference_logp.iter());
-    let samples: Vec<Vec<Sample<'_>>> = groups
-        .iter()
-        .map(|group| {
-            group
-                .iter()
-                .map(|completion| Sample {
-                    new: new.next().expect("one for each completion"),
-                    behaviour: behaviour_logp.next().expect("one for each completion"),
-                    reference: reference_logp.next().map(Vec::as_slice),
-                    reward: Some(completion.reward),
-                    padding: 0.0,
-                })
-                .collect()
-        })
-        .collect();
-    let computed = gradient(estimator, &samples, MAX_TOKENS).expect("the numbers are finite");
+    let computed = run(estimator, &samples);
     let mut ours = [0.0; POSITIONS * WORDS];
     let values: Vec<f64> = logits.flatten_all()?.to_vec1()?;
     for (completion, dlogp) in all.iter().zip(&computed.dlogp) {
@@ -275,12 +219,10 @@ fn every_combination_of_choices_agrees_with_automatic_differentiation() {
                         factor,
                         baseline,
                         eta: 1.2,
-                        adaptive_eta: 0.0,
-                        clip_low: 0.2,
-                        clip_high: 0.28,
                         length_norm,
                         divide_by_std,
                         kl,
+                        ..Preset::Dapo.estimator()
                     };
                     let (difference, largest) = compare(&estimator).unwrap();
                     // Only the group of equal rewards, divided by 1e-4, has large numbers.

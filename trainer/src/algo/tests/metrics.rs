@@ -21,12 +21,11 @@ fn the_clipped_gradient_is_the_share_of_the_advantages_times_ratios_that_is_remo
         one(&[-1.0 + ln(1.5), -1.0], &[-1.0, -1.0], Some(1.0)),
         one(&[-2.0 + ln(4.0), -1.0 + ln(0.5)], &[-2.0, -1.0], Some(0.0)),
     ];
-    let share = |factor: Factor| {
+    let metrics = |factor: Factor| {
         let estimator = Estimator { factor, ..PG };
-        run(&estimator, std::slice::from_ref(&group))
-            .metrics
-            .clipped_gradient
+        run(&estimator, std::slice::from_ref(&group)).metrics
     };
+    let share = |factor: Factor| metrics(factor).clipped_gradient;
     // PPO's clip stops 1.5, for an advantage above 0, and ½, for one below: 2 of 7.
     assert!(close(share(Factor::TokenPpoClip).unwrap(), 2.0 / 7.0));
     // The cap of 2 takes 2 of the 4.
@@ -35,10 +34,12 @@ fn the_clipped_gradient_is_the_share_of_the_advantages_times_ratios_that_is_remo
     assert!(close(share(Factor::TokenMasked).unwrap(), 4.0 / 7.0));
     // CISPO has 1.2, 1, 1.2 and 0.8 in place of 1.5, 1, 4 and ½.
     assert!(close(share(Factor::Cispo).unwrap(), 2.8 / 7.0));
+    assert_eq!(metrics(Factor::Cispo).clipped_tokens, Some(0.75));
     // Weights 1.5 and 2: neither is above the cap.
     assert!(close(share(Factor::WCapped).unwrap(), 0.0));
     assert_eq!(share(Factor::One), None);
     assert_eq!(share(Factor::W), None);
+    assert_eq!(metrics(Factor::WCapped).clipped_tokens, None);
     let capped = Estimator {
         factor: Factor::WCapped,
         eta: 1.2,

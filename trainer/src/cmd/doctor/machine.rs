@@ -1,10 +1,9 @@
-//! Checks of the processor, GPU, threads, memory and cache folder.
+//! Checks of the processor, the GPU, the memory, the cache folder and the libraries of runs with several ranks.
 
 use std::fs;
 
 use datasets::fetch;
 use engine::Device;
-use engine::backend::Bf16Kernel;
 use engine::backend::cuda::nccl;
 use engine::backend::cuda::probe::Absent;
 use trainer::world;
@@ -13,20 +12,16 @@ use super::Check;
 use crate::cmd::args::DeviceArgs;
 use crate::cmd::paragraph;
 
-/// Memory that training a model of 135 million weights in f32 takes, about: weights, gradients, moments, activations.
-const COMFORTABLE_GIB: f64 = 4.0;
-
 pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
     let mut checks = vec![
         processor(),
+        resources(),
         gpu(),
         device(args),
         products(args),
-        thread_count(args.threads),
+        cache_folder(),
+        mpi(),
     ];
-    checks.extend(memory());
-    checks.push(cache_folder());
-    checks.push(mpi());
     checks.extend(nccl());
     checks
 }
@@ -34,19 +29,37 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
 fn processor() -> Check {
     let name = field("/proc/cpuinfo", "model name");
     let name = name.unwrap_or_else(|| std::env::consts::ARCH.to_owned());
-    let features = instructions();
-    if cfg!(target_arch = "x86_64") && !(features.contains(&"avx2") && features.contains(&"fma")) {
+    #[cfg(target_arch = "x86_64")]
+    if !is_x86_feature_detected!("avx2") || !is_x86_feature_detected!("fma") {
         return Check::warn(
             "processor",
             format!("{name}, without AVX2 and FMA"),
             "training works here, several times slower than on a processor made since 2014",
         );
     }
-    let list = match features.is_empty() {
-        true => String::new(),
-        false => format!(" ({})", features.join(", ")),
+    Check::ok("processor", name)
+}
+
+/// Threads, memory and the instruction sets that affect the engine's speed, for a reader of the output.
+fn resources() -> Check {
+    const SETS: &str = "avx2 fma avx512f avx512_bf16 amx_bf16 asimd asimdhp";
+    let threads = std::thread::available_parallelism().map_or(1, usize::from);
+    let gib = |name| {
+        let kib = field("/proc/meminfo", name).unwrap_or_default();
+        let kib: f64 = kib.trim_end_matches(" kB").parse().unwrap_or_default();
+        kib / 1024.0 / 1024.0
     };
-    Check::ok("processor", name + &list)
+    let (free, all) = (gib("MemAvailable"), gib("MemTotal"));
+    let features =
+        ["flags", "Features"].map(|name| field("/proc/cpuinfo", name).unwrap_or_default());
+    let features = features.concat();
+    let sets: Vec<&str> = SETS
+        .split(' ')
+        .filter(|set| features.split(' ').any(|it| it == *set))
+        .collect();
+    let sets = sets.join(" ");
+    let found = format!("{threads} threads, {free:.1} GiB free of {all:.1}, {sets}");
+    Check::ok("resources", found)
 }
 
 fn gpu() -> Check {
@@ -89,69 +102,6 @@ fn remedy<T>(first: &Result<T, Absent>) -> &'static str {
         Err(Absent::Unusable(_)) => "until this is fixed, use --device cpu",
         Ok(_) => "use a GPU that exists, or --device cpu",
     }
-}
-
-/// The instruction sets of this processor that affect the engine's speed.
-fn instructions() -> Vec<&'static str> {
-    #[cfg(target_arch = "x86_64")]
-    let all = [
-        ("avx2", std::arch::is_x86_feature_detected!("avx2")),
-        ("fma", std::arch::is_x86_feature_detected!("fma")),
-        ("avx512f", std::arch::is_x86_feature_detected!("avx512f")),
-        (
-            "avx512bf16",
-            std::arch::is_x86_feature_detected!("avx512bf16"),
-        ),
-        ("amx_bf16", Bf16Kernel::Amx.available()),
-    ];
-    #[cfg(target_arch = "aarch64")]
-    let all = [
-        ("neon", std::arch::is_aarch64_feature_detected!("neon")),
-        ("fp16", std::arch::is_aarch64_feature_detected!("fp16")),
-    ];
-    #[cfg(not(any(target_arch = "x86_64", target_arch = "aarch64")))]
-    let all: [(&'static str, bool); 0] = [];
-    let present = all.into_iter().filter(|(_, present)| *present);
-    present.map(|(name, _)| name).collect()
-}
-
-fn thread_count(requested: Option<usize>) -> Check {
-    let processors = std::thread::available_parallelism().map_or(1, usize::from);
-    match requested {
-        Some(requested) if requested > processors => Check::warn(
-            "threads",
-            format!("{requested} requested, {processors} processors"),
-            format!(
-                "more threads than processors wait for each other; give --threads {processors}"
-            ),
-        ),
-        Some(requested) => Check::ok("threads", format!("{requested} of {processors}")),
-        None => Check::ok("threads", processors.to_string()),
-    }
-}
-
-fn memory() -> Option<Check> {
-    let gib = |name| -> Option<f64> {
-        let kib: f64 = field("/proc/meminfo", name)?
-            .split_whitespace()
-            .next()?
-            .parse()
-            .ok()?;
-        Some(kib / 1024.0 / 1024.0)
-    };
-    let (free, all) = (gib("MemAvailable")?, gib("MemTotal")?);
-    let found = format!("{free:.1} GiB free of {all:.1}");
-    Some(if free < COMFORTABLE_GIB {
-        Check::warn(
-            "memory",
-            found,
-            format!(
-                "training the smallest model takes about {COMFORTABLE_GIB} GiB; close other programs, or lower engine.pack_tokens"
-            ),
-        )
-    } else {
-        Check::ok("memory", found)
-    })
 }
 
 fn cache_folder() -> Check {

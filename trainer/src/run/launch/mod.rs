@@ -53,6 +53,14 @@ pub struct Launch {
 }
 
 impl Target {
+    /// The folder of the run.
+    #[must_use]
+    pub fn folder(&self) -> &Path {
+        match self {
+            Self::New(folder) | Self::Resume(folder) => folder,
+        }
+    }
+
     /// The folder of the run to resume.
     fn resumed(&self) -> Option<&Path> {
         match self {

@@ -48,7 +48,10 @@ pub(super) fn check(
 fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
     let phase = config.prompts_per_phase();
     if config.algorithm.drop_last_phase && tasks < phase {
-        return Err(DataError::NoPhase { phase, tasks });
+        return Err(DataError::Nothing(format!(
+            "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and \
+             `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
+        )));
     }
     Ok(())
 }
@@ -70,9 +73,7 @@ mod tests {
             whole_phases(&config::load("quickstart", &sets).unwrap(), tasks)
         };
         assert!(checked(8, true).is_ok() && checked(7, false).is_ok());
-        assert!(matches!(
-            checked(7, true),
-            Err(DataError::NoPhase { phase: 8, tasks: 7 })
-        ));
+        let error = checked(7, true).unwrap_err().to_string();
+        assert!(error.contains("a phase has 8 prompts"), "{error}");
     }
 }

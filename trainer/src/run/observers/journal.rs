@@ -77,12 +77,12 @@ impl Journal {
         for phase in phases.filter(|phase| phase.end() <= step) {
             let path = folder.phase_samples(phase.index);
             if path.exists() {
-                let samples = rollouts::read_head(&path, config.algorithm.group_size);
+                let samples = rollouts::read_head(&path);
                 tensorboard.phase(phase.first_update, &samples);
             }
         }
         for eval in &evals {
-            let samples = rollouts::read_head(&folder.eval_samples(eval.step), eval.samples);
+            let samples = rollouts::read_head(&folder.eval_samples(eval.step));
             tensorboard.evaluation(eval, &samples);
         }
         alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
@@ -106,11 +106,7 @@ impl Journal {
                     .say(&format!("warning: in the first phase, {hint}"));
             }
         }
-        let size = samples
-            .groups
-            .first()
-            .map_or(0, |group| group.samples.len());
-        let excerpt = &records[..records.len().min(transcript::excerpt_samples(size))];
+        let excerpt = &records[..records.len().min(transcript::EXCERPT)];
         self.tensorboard.phase(phase.first_update, excerpt);
         self.tensorboard.flush()
     }
@@ -143,7 +139,7 @@ impl Journal {
         folder.append(Log::Eval, record)?;
         let excerpt = samples
             .iter()
-            .take(transcript::excerpt_samples(record.samples))
+            .take(transcript::EXCERPT)
             .map(|record| record.sample.clone());
         self.tensorboard
             .evaluation(record, &excerpt.collect::<Vec<_>>());

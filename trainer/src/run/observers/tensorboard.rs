@@ -100,14 +100,14 @@ impl TensorboardWriter {
         }
         values.push((
             "samples/eval".to_owned(),
-            Value::Text(transcript::excerpt(samples)),
+            Value::Text(transcript::page("First samples of the evaluation", samples)),
         ));
         self.put(record.step, values);
     }
 
     /// Adds samples of a phase that were sampled after `step` updates.
     pub(in crate::run) fn phase(&mut self, step: usize, samples: &[SampleRecord]) {
-        let text = transcript::excerpt(samples);
+        let text = transcript::page("First samples of the phase", samples);
         self.put(step, vec![("samples/train".to_owned(), Value::Text(text))]);
     }
 
