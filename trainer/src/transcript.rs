@@ -11,8 +11,6 @@ use crate::record::SampleRecord;
 
 /// Maximum length of a text, in characters. Longer texts are cut, with a note; the JSON Lines beside the page have them whole.
 const MAX_LENGTH: usize = 4000;
-/// Number of tasks in an excerpt, and of completions of each.
-const EXCERPT: (usize, usize) = (4, 2);
 /// Minimum length, in bytes, of a common start of all prompts that is shown once.
 const MIN_SHARED: usize = 120;
 
@@ -38,43 +36,6 @@ pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>
         }
     }
     out
-}
-
-/// A few prompts with a few completions of each, among them a correct and a wrong one if there are both.
-pub fn excerpt<'a>(samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
-    let samples: Vec<&SampleRecord> = samples.into_iter().collect();
-    let mut groups = by_prompt(&samples);
-    groups.truncate(EXCERPT.0);
-    let shared = shared_start(&groups).len();
-    let mut out = String::new();
-    for group in &groups {
-        let _ = write!(
-            out,
-            "**{}**: {}\n\n{}\n",
-            code(&group[0].task),
-            right_of(group),
-            cut(&group[0].prompt[shared..])
-        );
-        let mut shown = distinct(group);
-        // A completion with another reward comes second, if there is one.
-        let other = shown
-            .iter()
-            .position(|same| same[0].reward != shown[0][0].reward);
-        if let Some(other) = other {
-            shown.swap(1, other);
-        }
-        for same in shown.iter().take(EXCERPT.1) {
-            answer(&mut out, same);
-        }
-        out.push('\n');
-    }
-    out
-}
-
-/// The number of samples that [`excerpt`] uses, with `group_size` samples for each prompt.
-#[must_use]
-pub fn excerpt_samples(group_size: usize) -> usize {
-    EXCERPT.0 * group_size
 }
 
 /// The samples by prompt, in the order in which the prompts first appear. A group is never empty.
@@ -284,32 +245,6 @@ mod tests {
     #[test]
     fn a_page_shows_every_prompt_and_each_different_completion_once() {
         insta::assert_snapshot!(page("Phase 3", &samples()));
-    }
-
-    #[test]
-    fn an_excerpt_is_short_and_shows_correct_and_wrong_completions() {
-        let many: Vec<SampleRecord> = (0..50)
-            .flat_map(|task| {
-                (0..8).map(move |n| {
-                    let text = format!("answer {n}");
-                    sample(
-                        &task.to_string(),
-                        n,
-                        &text,
-                        Some(f64::from(u8::from(n == 7))),
-                    )
-                })
-            })
-            .collect();
-        let text = excerpt(&many);
-        assert_eq!(text, excerpt(&many[..excerpt_samples(8)]));
-        assert_eq!(
-            (
-                text.matches("**right**").count(),
-                text.matches("**no answer found**").count()
-            ),
-            (4, 4)
-        );
     }
 
     #[test]

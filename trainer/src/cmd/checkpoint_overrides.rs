@@ -123,15 +123,16 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainer::checkpoint_settings::SettingsFile;
+    use trainer::checkpoint_settings::settings_file;
     use trainer::config;
 
     /// A checkpoint of the recipe `quickstart` that has up to 33 tokens.
     fn checkpoint() -> tempfile::TempDir {
         let config = config::load("quickstart", &["eval.max_tokens=33".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let file = SettingsFile::of(&config, &PromptRenderer::new(&config.data).unwrap());
-        std::fs::write(folder.path().join(NAME), file.text(10)).unwrap();
+        let renderer = PromptRenderer::new(&config.data).unwrap();
+        let file = settings_file(&config, &renderer, 10);
+        std::fs::write(folder.path().join(NAME), file).unwrap();
         folder
     }
 

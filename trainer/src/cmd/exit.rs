@@ -8,7 +8,7 @@ use datasets::fetch::FetchError;
 use trainer::config::ConfigError;
 use trainer::data::DataError;
 use trainer::eval::PartialEvaluationError;
-use trainer::plan::TooLarge;
+use trainer::plan::Misfit;
 use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::TrainError;
@@ -35,7 +35,7 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
     let fetched = error.downcast_ref::<FetchError>();
     error.is::<Usage>()
         || error.is::<ConfigError>()
-        || error.is::<TooLarge>()
+        || matches!(error.downcast_ref::<Misfit>(), Some(Misfit::Memory { .. }))
         || error.downcast_ref::<TrainError>().is_some_and(train)
         || matches!(
             error.downcast_ref::<SweepError>(),
@@ -58,7 +58,9 @@ fn is_usage(error: &(dyn Error + 'static)) -> bool {
 
 fn train(error: &TrainError) -> bool {
     match error {
-        TrainError::Config(_) | TrainError::TooLarge(_) | TrainError::Usage(_) => true,
+        TrainError::Config(_)
+        | TrainError::Misfit(Misfit::Memory { .. })
+        | TrainError::Usage(_) => true,
         TrainError::Data(error) => data(error),
         TrainError::Reward(error) => reward(error),
         _ => false,

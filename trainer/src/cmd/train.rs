@@ -9,7 +9,7 @@ use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, free_space, warnings};
+use trainer::plan::{MemoryEstimate, RunPlan, TaskCounts, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
@@ -125,9 +125,6 @@ async fn train(
     until_stdin_ends: bool,
     ranks: Option<Leader>,
 ) -> anyhow::Result<()> {
-    if let Target::New(folder) = &target {
-        RunFolder::check_free(folder)?;
-    }
     let folder = match &target {
         Target::New(folder) | Target::Resume(folder) => folder.clone(),
     };
@@ -187,7 +184,7 @@ fn plan(
 ) -> anyhow::Result<()> {
     // The plan refuses whatever the run would refuse, except that the run also needs a verifier.
     check_slices(config.run.slices, ranks)?;
-    if let Target::New(folder) = target {
+    if let Some(folder) = target.new_folder() {
         RunFolder::check_free(folder)?;
     }
     if config.verifier.url.is_some() {
@@ -199,27 +196,17 @@ fn plan(
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let fit = plan
-        .model
-        .map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
-    if let Ok(Some(large)) = fit {
-        say(&format!("warning: {large}"));
-    }
-    let disk = match (target, &plan.model) {
-        (Target::New(folder), Some(model)) => {
-            model.fits_on_disk(plan.checkpoints, free_space(folder))
-        }
-        _ => Ok(None),
-    };
-    if let Ok(Some(little)) = &disk {
-        say(&format!("warning: {little}"));
+    let misfits = plan.model.map_or(Ok(Vec::new()), |model| {
+        model.check(config, device, target.new_folder())
+    });
+    for misfit in misfits.iter().flatten() {
+        say(&format!("warning: {misfit}"));
     }
     for warning in warnings(config, &inputs.task_counts()) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;
-    fit?;
-    disk?;
+    misfits?;
     Ok(())
 }
 
@@ -292,7 +279,7 @@ impl PlanInputs {
 
 /// The resolved recipe with the plan in comments, which is itself a valid recipe.
 fn planned(config: &Config, plan: &RunPlan) -> String {
-    let plan = plan.to_string().replace('\n', "\n# ");
+    let plan = plan.text(config).replace('\n', "\n# ");
     format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
 }
 
