@@ -8,7 +8,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 use super::TrainError;
 use super::clock::Clock;
 use crate::algo::{self, Estimator, Metrics};
-use crate::config::{Config, Optimiser, Preset, Reward};
+use crate::config::{Config, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
 use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
@@ -21,6 +21,8 @@ pub(super) struct UpdateSettings {
     pub(super) estimator: Estimator,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
+    /// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
+    /// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
     pub(super) temperature: f32,
     /// With the learning rate of the update.
     pub(super) adamw: AdamW,
@@ -44,37 +46,28 @@ impl UpdateSettings {
     }
 
     pub(super) fn of(config: &Config) -> Self {
+        let optimiser = &config.optimiser;
         Self {
             estimator: config.algorithm.estimator(),
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
-            temperature: temperature(config),
-            adamw: adamw(&config.optimiser),
+            temperature: match config.algorithm.preset {
+                Preset::Sft => 1.0,
+                _ => config.sampling.temperature as f32,
+            },
+            adamw: AdamW {
+                lr: optimiser.lr as f32,
+                beta1: optimiser.beta1 as f32,
+                beta2: optimiser.beta2 as f32,
+                eps: optimiser.eps as f32,
+                weight_decay: optimiser.weight_decay as f32,
+                clip_norm: if optimiser.clip_norm > 0.0 {
+                    optimiser.clip_norm as f32
+                } else {
+                    f32::INFINITY
+                },
+            },
         }
-    }
-}
-
-/// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
-/// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
-fn temperature(config: &Config) -> f32 {
-    match config.algorithm.preset {
-        Preset::Sft => 1.0,
-        _ => config.sampling.temperature as f32,
-    }
-}
-
-fn adamw(optimiser: &Optimiser) -> AdamW {
-    AdamW {
-        lr: optimiser.lr as f32,
-        beta1: optimiser.beta1 as f32,
-        beta2: optimiser.beta2 as f32,
-        eps: optimiser.eps as f32,
-        weight_decay: optimiser.weight_decay as f32,
-        clip_norm: if optimiser.clip_norm > 0.0 {
-            optimiser.clip_norm as f32
-        } else {
-            f32::INFINITY
-        },
     }
 }
 

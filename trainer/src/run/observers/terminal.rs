@@ -21,9 +21,8 @@ const UNCOUNTED: &str = "{spinner} {prefix} {wide_msg}";
 #[derive(Debug)]
 pub struct Progress {
     output: Output,
-    /// Updates of the run, and phases if their number is known; 0 before the run begins.
+    /// Updates of the run; 0 before it begins.
     updates: usize,
-    phases: Option<usize>,
     /// When this process began its first update, or the sampling for it, and the updates made since.
     began: Instant,
     made: usize,
@@ -60,7 +59,6 @@ impl Progress {
         Self {
             output,
             updates: 0,
-            phases: None,
             began: Instant::now(),
             made: 0,
             left: 0.0,
@@ -70,7 +68,7 @@ impl Progress {
 
     /// The run starts or resumes.
     pub(in crate::run) fn begin(&mut self, schedule: &PromptSchedule) {
-        (self.updates, self.phases) = (schedule.updates(), schedule.phases());
+        self.updates = schedule.updates();
         self.began = Instant::now();
         if let Output::Bar(bar) = &self.output {
             // An update reports nothing until it is done; the spinner shows that it is under way.
@@ -89,17 +87,17 @@ impl Progress {
 
     /// Progress of a training phase.
     pub(in crate::run) fn sampling(&mut self, phase: &Phase, progress: &RolloutProgress) {
-        let place = self.place(phase);
+        let number = phase.index + 1;
         if progress.wanted > 0 && progress.judged == progress.wanted {
             self.last_line = Instant::now();
             self.say(&format!(
-                "phase {place}: {} completions in {}: {}",
+                "phase {number}: {} completions in {}: {}",
                 progress.sampled,
                 human_duration(progress.elapsed.as_secs_f64()),
                 sampling_state(progress)
             ));
         } else {
-            self.rollout(&format!("inference {place}"), progress);
+            self.rollout(&format!("inference {number}"), progress);
         }
     }
 
@@ -136,7 +134,7 @@ impl Progress {
             let number = phase.first_update + update + 1;
             set_style(bar, UNCOUNTED);
             bar.set_prefix(format!("update {number}/{}", self.updates));
-            bar.set_message(format!("in phase {}{}", self.place(phase), self.outlook()));
+            bar.set_message(format!("in phase {}{}", phase.index + 1, self.outlook()));
         }
     }
 
@@ -165,15 +163,6 @@ impl Progress {
     pub(in crate::run) fn end(&self) {
         if let Output::Bar(bar) = &self.output {
             bar.finish_and_clear();
-        }
-    }
-
-    /// The number of a phase, counted from 1, and of how many if that is known.
-    fn place(&self, phase: &Phase) -> String {
-        let number = phase.index + 1;
-        match self.phases {
-            Some(phases) => format!("{number}/{phases}"),
-            None => number.to_string(),
         }
     }
 

@@ -306,22 +306,6 @@ fn another_model_is_refused_and_another_device_or_grader_gets_a_warning() {
 }
 
 #[test]
-fn held_out_tasks_that_are_trained_on_are_counted() {
-    let config = config("http://127.0.0.1:1", &[]);
-    let disjoint = dataset(4, 3);
-    let without_splits = Dataset {
-        eval: disjoint.train.clone(),
-        ..disjoint.clone()
-    };
-    let mut same_question = disjoint.clone();
-    same_question.eval[1].question = "  Question toy/train/2".into();
-    for (tasks, counted) in [(disjoint, 0), (without_splits, 4), (same_question, 1)] {
-        let provenance = Provenance::of(&config, &tasks, None).unwrap();
-        assert_eq!(provenance.trained_on, counted);
-    }
-}
-
-#[test]
 fn a_new_run_is_refused_in_a_folder_with_other_files() {
     let home = fakes::folder();
     let file = home.path().join("notes.txt");
