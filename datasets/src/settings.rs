@@ -115,6 +115,10 @@ macro_rules! choice {
             /// The names of the variants in files of settings.
             $visible const NAMES: &'static [&'static str] = &[$($text),*];
 
+            /// All variants.
+            #[allow(dead_code, reason = "not every program lists its choices")]
+            $visible const ALL: [Self; Self::NAMES.len()] = [$(Self::$variant),*];
+
             /// The name of the variant in files of settings.
             #[must_use]
             $visible fn name(self) -> &'static str {

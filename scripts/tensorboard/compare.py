@@ -40,7 +40,7 @@ for record in log("eval.jsonl"):
         expected.setdefault(tag, []).append((record["step"], value))
 
 # 0 keeps every event.
-events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0, "tensors": 0})
+events = EventAccumulator(str(run / "tensorboard"), size_guidance={"scalars": 0})
 events.Reload()
 found = {tag: events.Scalars(tag) for tag in events.Tags()["scalars"]}
 wrong = sorted(set(expected) - set(found))
@@ -51,16 +51,4 @@ for tag, points in expected.items():
     times = [event.wall_time for event in found[tag]]
     assert times == sorted(times) and times[0] > 1.6e9, f"{tag}: {times}"
 
-texts = {tag: events.Tensors(tag) for tag in events.Tags()["tensors"]}
-for tag in texts:
-    assert events.SummaryMetadata(tag).plugin_data.plugin_name == "text", tag
-    assert all(event.tensor_proto.string_val[0].decode() for event in texts[tag]), tag
-steps = {tag: [event.step for event in events] for tag, events in texts.items()}
-assert steps.get("alarms", []) == [alarm["step"] for alarm in log("alarms.jsonl")], steps
-assert steps.get("samples/eval", []) == [record["step"] for record in log("eval.jsonl")], steps
-phases = {}
-for record in log("metrics.jsonl"):
-    phases.setdefault(record["phase"], record["step"] - 1)
-assert steps.get("samples/train", []) == list(phases.values()), steps
-
-print(f"TensorBoard reads {len(found)} curves of {sum(map(len, found.values()))} points and {sum(map(len, steps.values()))} texts, all as logged")
+print(f"TensorBoard reads {len(found)} curves of {sum(map(len, found.values()))} points, all as logged")

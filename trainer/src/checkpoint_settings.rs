@@ -51,7 +51,7 @@ pub struct CheckpointSettingsError {
     reason: String,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Content {
     version: i64,
@@ -64,7 +64,7 @@ struct Content {
 }
 
 /// The origin of the checkpoint, for people.
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct CheckpointOrigin {
     by: String,
@@ -74,7 +74,7 @@ struct CheckpointOrigin {
     step: usize,
 }
 
-#[derive(Debug, Clone, Serialize, Deserialize)]
+#[derive(Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct TemplateText {
     name: String,
@@ -83,69 +83,51 @@ struct TemplateText {
     kind: Option<String>,
 }
 
-/// The settings file of a run's checkpoints.
-#[derive(Debug, Clone)]
-pub struct SettingsFile(Content);
-
-impl SettingsFile {
-    /// The settings file of a run with this configuration and this renderer.
-    #[must_use]
-    pub fn of(config: &Config, renderer: &PromptRenderer) -> Self {
-        let table = Table::try_from(config).unwrap_or_default();
-        let part = |section: &str, keys: &[&str]| -> Table {
-            let content = table.get(section).and_then(Value::as_table);
-            let chosen = |key: &&str| Some(((*key).to_owned(), content?.get(*key)?.clone()));
-            keys.iter().filter_map(chosen).collect()
-        };
-        let (mut data, mut eval) = (part("data", &DATA), part("eval", &EVAL));
-        data.insert("dataset".into(), name_of(&config.data.dataset).into());
-        let stop = renderer.stop_strings().iter().cloned().map(Value::from);
-        data.insert("stop".into(), stop.collect::<Vec<_>>().into());
-        let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
-        eval.insert("max_tokens".into(), Value::Integer(max_tokens as i64));
-        let path = config
-            .model
-            .path
-            .as_ref()
-            .map(|path| path.to_string_lossy());
-        let path = path.as_deref().map(|path| name_of(path).to_owned());
-        let model = config.model.name.clone().or(path).unwrap_or_default();
-        let template = &renderer.template;
-        Self(Content {
-            version: VERSION,
-            made: CheckpointOrigin {
-                by: concat!("rapid ", env!("CARGO_PKG_VERSION")).into(),
-                model,
-                algorithm: config.algorithm.preset.name().into(),
-                seed: config.run.seed,
-                step: 0,
+/// The settings file of the checkpoint after `step` updates of a run with this configuration and this renderer.
+#[must_use]
+pub fn settings_file(config: &Config, renderer: &PromptRenderer, step: usize) -> String {
+    let table = Table::try_from(config).unwrap_or_default();
+    let part = |section: &str, keys: &[&str]| -> Table {
+        let content = table.get(section).and_then(Value::as_table);
+        let chosen = |key: &&str| Some(((*key).to_owned(), content?.get(*key)?.clone()));
+        keys.iter().filter_map(chosen).collect()
+    };
+    let (mut data, mut eval) = (part("data", &DATA), part("eval", &EVAL));
+    data.insert("dataset".into(), name_of(&config.data.dataset).into());
+    let stop = renderer.stop_strings().iter().cloned().map(Value::from);
+    data.insert("stop".into(), stop.collect::<Vec<_>>().into());
+    let max_tokens = config.eval.max_tokens.unwrap_or(config.sampling.max_tokens);
+    eval.insert("max_tokens".into(), Value::Integer(max_tokens as i64));
+    let path = config.model.path.as_ref();
+    let path = path.map(|path| name_of(&path.to_string_lossy()).to_owned());
+    let template = &renderer.template;
+    let content = Content {
+        version: VERSION,
+        made: CheckpointOrigin {
+            by: concat!("rapid ", env!("CARGO_PKG_VERSION")).into(),
+            model: config.model.name.clone().or(path).unwrap_or_default(),
+            algorithm: config.algorithm.preset.name().into(),
+            seed: config.run.seed,
+            step,
+        },
+        template: TemplateText {
+            // Not its text, and not the folder of its file, which is private.
+            name: match config.data.template.as_str() {
+                "auto" => format!("{}'s own", name_of(&config.data.dataset)),
+                text if text.contains('{') => "the recipe's own".to_owned(),
+                path => name_of(path).to_owned(),
             },
-            template: TemplateText {
-                // Not its text, and not the folder of its file, which is private.
-                name: match config.data.template.as_str() {
-                    "auto" => format!("{}'s own", name_of(&config.data.dataset)),
-                    text if text.contains('{') => "the recipe's own".to_owned(),
-                    path => name_of(path).to_owned(),
-                },
-                text: template.text().to_owned(),
-                kind: template.kind.clone(),
-            },
-            data,
-            eval,
-            verifier: part("verifier", &VERIFIER),
-        })
-    }
-
-    /// The file of the checkpoint after `step` updates.
-    #[must_use]
-    pub fn text(&self, step: usize) -> String {
-        let mut content = self.0.clone();
-        content.made.step = step;
-        let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
-        format!(
-            "# How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.\n{text}"
-        )
-    }
+            text: template.text().to_owned(),
+            kind: template.kind.clone(),
+        },
+        data,
+        eval,
+        verifier: part("verifier", &VERIFIER),
+    };
+    let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
+    format!(
+        "# How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.\n{text}"
+    )
 }
 
 impl CheckpointSettings {
@@ -246,16 +228,14 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
 /// The same values as a recipe, which checks them.
 fn as_a_recipe(content: &Content) -> Result<Config, config::ConfigError> {
     let model = Table::from_iter([("name".to_owned(), Value::from("-"))]);
-    let recipe = Table::from_iter([
-        ("model".to_owned(), Value::Table(model)),
-        ("data".to_owned(), Value::Table(content.data.clone())),
-        ("eval".to_owned(), Value::Table(content.eval.clone())),
-        (
-            "verifier".to_owned(),
-            Value::Table(content.verifier.clone()),
-        ),
-    ]);
-    config::parse("it", &recipe.to_string(), &[])
+    let sections = [
+        ("model", &model),
+        ("data", &content.data),
+        ("eval", &content.eval),
+        ("verifier", &content.verifier),
+    ];
+    let recipe = sections.map(|(name, table)| (name.to_owned(), table.clone().into()));
+    config::parse("it", &Table::from_iter(recipe).to_string(), &[])
 }
 
 fn template(template: &TemplateText) -> Result<Template, String> {

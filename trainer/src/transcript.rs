@@ -10,8 +10,6 @@ use crate::record::SampleRecord;
 
 /// Maximum length of a text, in characters. Longer texts are cut, with a note; the JSON Lines beside the page have them whole.
 const MAX_LENGTH: usize = 4000;
-/// Number of samples on a page that is an excerpt.
-pub const EXCERPT: usize = 16;
 /// Minimum length, in bytes, of a common start of all prompts that is shown once.
 const MIN_SHARED: usize = 120;
 

@@ -27,42 +27,16 @@ pub struct World {
 /// Why the environment of a launcher cannot be used.
 #[derive(Debug, thiserror::Error)]
 pub enum WorldError {
-    /// torchrun gives its processes no MPI.
-    #[error(
-        "torchrun started {0} processes, which cannot find each other, since it brings no MPI; start the ranks with `mpirun -n {0} rapid …` or `srun -n {0} rapid …`"
-    )]
-    Torchrun(usize),
-    /// srun without a way for ranks to find each other.
-    #[error(
-        "srun started {0} processes without telling them of each other; give it --mpi=pmix for Open MPI, or --mpi=pmi2 for MPICH and Intel MPI, or name an MPI library that needs neither in RAPID_MPI_LIBRARY"
-    )]
-    Srun(usize),
-    /// The number of ranks.
-    #[error("the launcher started {0} ranks; start a power of two (2, 4, 8, …)")]
-    Size(usize),
-    /// A variable that a person sets.
-    #[error("{name} is `{value}`; give a whole number of seconds, at least 1")]
-    Variable {
-        /// Its name.
-        name: &'static str,
-        /// Its value.
-        value: String,
-    },
+    /// The launcher has to be called in another way, or a variable changed.
+    #[error("{0}")]
+    Launcher(String),
     /// MPI, or another rank.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The launcher and the library belong to different MPIs.
-    #[error(
-        "the launcher started {launched} ranks, but {library} knows of {joined}, so the two do not belong together; name the launcher's own library in RAPID_MPI_LIBRARY, or give srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH"
-    )]
-    Mismatch {
-        /// Ranks by the environment.
-        launched: usize,
-        /// Ranks by the library.
-        joined: usize,
-        /// The library.
-        library: String,
-    },
+}
+
+fn refused<T>(reason: String) -> Result<T, WorldError> {
+    Err(WorldError::Launcher(reason))
 }
 
 /// The variables of a launcher: size, number on the machine.
@@ -99,16 +73,20 @@ impl World {
         if let Some((size, local)) = found {
             return match size {
                 1 => Ok(None),
-                _ if !size.is_power_of_two() => Err(WorldError::Size(size)),
+                _ if !size.is_power_of_two() => refused(format!(
+                    "the launcher started {size} ranks; start a power of two (2, 4, 8, …)"
+                )),
                 // An MPI that is not told of the other ranks ends the process, or takes it for the only one.
-                _ if !CONNECTED.iter().any(|name| variable(name).is_some()) => {
-                    Err(WorldError::Srun(size))
-                }
+                _ if !CONNECTED.iter().any(|name| variable(name).is_some()) => refused(format!(
+                    "srun started {size} processes without telling them of each other; give it --mpi=pmix for Open MPI, or --mpi=pmi2 for MPICH and Intel MPI, or name an MPI library that needs neither in RAPID_MPI_LIBRARY"
+                )),
                 _ => Ok(Some(Self { size, local })),
             };
         }
         match (variable("TORCHELASTIC_RUN_ID"), number("WORLD_SIZE")) {
-            (Some(_), Some(size)) if size > 1 => Err(WorldError::Torchrun(size)),
+            (Some(_), Some(size)) if size > 1 => refused(format!(
+                "torchrun started {size} processes, which cannot find each other, since it brings no MPI; start the ranks with `mpirun -n {size} rapid …` or `srun -n {size} rapid …`"
+            )),
             _ => Ok(None),
         }
     }
@@ -136,11 +114,12 @@ pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
     let deadline = timeout(variable("RAPID_RANK_TIMEOUT_S"))?;
     let mpi = Mpi::join(variable(LIBRARY).as_deref(), deadline)?;
     if mpi.size() != world.size {
-        return Err(WorldError::Mismatch {
-            launched: world.size,
-            joined: mpi.size(),
-            library: mpi.name().to_owned(),
-        });
+        return refused(format!(
+            "the launcher started {} ranks, but {} knows of {}, so the two do not belong together; name the launcher's own library in RAPID_MPI_LIBRARY, or give srun --mpi=pmix for Open MPI, --mpi=pmi2 for MPICH",
+            world.size,
+            mpi.name(),
+            mpi.size()
+        ));
     }
     let ranks: Arc<dyn Group> = Arc::new(mpi);
     if ranks.rank() == 0 {
@@ -184,10 +163,9 @@ fn timeout(set: Option<String>) -> Result<Duration, WorldError> {
     };
     match value.parse::<u64>() {
         Ok(seconds @ 1..) => Ok(Duration::from_secs(seconds)),
-        _ => Err(WorldError::Variable {
-            name: "RAPID_RANK_TIMEOUT_S",
-            value,
-        }),
+        _ => refused(format!(
+            "RAPID_RANK_TIMEOUT_S is `{value}`; give a whole number of seconds, at least 1"
+        )),
     }
 }
 

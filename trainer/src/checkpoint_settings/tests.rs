@@ -22,7 +22,7 @@ fn config(sets: &[&str]) -> Config {
 
 /// The text of the settings file.
 fn settings_file(config: &Config) -> String {
-    SettingsFile::of(config, &PromptRenderer::new(&config.data).unwrap()).text(10)
+    super::settings_file(config, &PromptRenderer::new(&config.data).unwrap(), 10)
 }
 
 /// A checkpoint's folder with this settings file.

@@ -108,7 +108,7 @@ impl Settings {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use trainer::checkpoint_settings::SettingsFile;
+    use trainer::checkpoint_settings::settings_file;
     use trainer::config;
 
     #[test]
@@ -116,8 +116,8 @@ mod tests {
         // A checkpoint of the recipe `quickstart` that has up to 33 tokens.
         let config = config::load("quickstart", &["eval.max_tokens=33".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let file = SettingsFile::of(&config, &PromptRenderer::new(&config.data).unwrap());
-        std::fs::write(folder.path().join(NAME), file.text(10)).unwrap();
+        let file = settings_file(&config, &PromptRenderer::new(&config.data).unwrap(), 10);
+        std::fs::write(folder.path().join(NAME), file).unwrap();
         let own = ("few-shot-boxed", Some("\n"), 33);
         let ended = ("few-shot-boxed", Some("END"), 33);
         let none = tempfile::tempdir().unwrap();

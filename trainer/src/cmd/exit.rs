@@ -8,7 +8,7 @@ use datasets::fetch::FetchError;
 use trainer::config::ConfigError;
 use trainer::data::DataError;
 use trainer::eval::PartialEvaluationError;
-use trainer::plan::TooLarge;
+use trainer::plan::Misfit;
 use trainer::report::RunError;
 use trainer::reward::RewardError;
 use trainer::run::TrainError;
@@ -32,7 +32,7 @@ pub(crate) fn code(error: &anyhow::Error) -> u8 {
 fn is_usage(error: &(dyn Error + 'static)) -> bool {
     error.is::<Usage>()
         || error.is::<ConfigError>()
-        || error.is::<TooLarge>()
+        || is(error, |it| matches!(it, Misfit::Memory { .. }))
         || is(error, train)
         || is(error, data)
         || is(error, reward)
@@ -50,7 +50,9 @@ fn is<E: Error + 'static>(error: &(dyn Error + 'static), kind: impl Fn(&E) -> bo
 
 fn train(error: &TrainError) -> bool {
     match error {
-        TrainError::Config(_) | TrainError::TooLarge(_) | TrainError::Usage(_) => true,
+        TrainError::Config(_)
+        | TrainError::Misfit(Misfit::Memory { .. })
+        | TrainError::Usage(_) => true,
         TrainError::Data(error) => data(error),
         TrainError::Reward(error) => reward(error),
         _ => false,

@@ -9,7 +9,7 @@ use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
 use trainer::data::{self, Prompts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, TaskCounts, free_space, warnings};
+use trainer::plan::{MemoryEstimate, RunPlan, TaskCounts, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
@@ -125,9 +125,6 @@ async fn train(
     until_stdin_ends: bool,
     ranks: Option<Leader>,
 ) -> anyhow::Result<()> {
-    if let Target::New(folder) = &target {
-        RunFolder::check_free(folder)?;
-    }
     let folder = target.folder().to_owned();
     let stop = StopSignal::on_ctrl_c();
     if until_stdin_ends {
@@ -185,7 +182,7 @@ fn plan(
 ) -> anyhow::Result<()> {
     // The plan refuses whatever the run would refuse, except that the run also needs a verifier.
     check_slices(config.run.slices, ranks)?;
-    if let Target::New(folder) = target {
+    if let Some(folder) = target.new_folder() {
         RunFolder::check_free(folder)?;
     }
     if config.verifier.url.is_some() {
@@ -197,24 +194,17 @@ fn plan(
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let fit = plan
-        .model
-        .map_or(Ok(None), |model| model.fits(MemoryBudget::of(device)));
-    let disk = match (target, &plan.model) {
-        (Target::New(folder), Some(model)) => {
-            model.fits_on_disk(plan.checkpoints, free_space(folder))
-        }
-        _ => Ok(None),
-    };
-    let large = fit.iter().flatten().map(ToString::to_string);
-    let little = disk.iter().flatten().map(ToString::to_string);
-    let others = warnings(config, &inputs.task_counts());
-    for warning in large.chain(little).chain(others) {
+    let misfits = plan.model.map_or(Ok(Vec::new()), |model| {
+        model.check(config, device, target.new_folder())
+    });
+    for misfit in misfits.iter().flatten() {
+        say(&format!("warning: {misfit}"));
+    }
+    for warning in warnings(config, &inputs.task_counts()) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;
-    fit?;
-    disk?;
+    misfits?;
     Ok(())
 }
 
@@ -287,7 +277,7 @@ impl PlanInputs {
 
 /// The resolved recipe with the plan in comments, which is itself a valid recipe.
 fn planned(config: &Config, plan: &RunPlan) -> String {
-    let plan = plan.to_string().replace('\n', "\n# ");
+    let plan = plan.text(config).replace('\n', "\n# ");
     format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
 }
 

@@ -13,7 +13,7 @@ use crate::config;
 use crate::data::Prompt;
 use crate::policy::Policy;
 use crate::reward::Judged;
-use crate::rollout::Sample;
+use crate::rollout::{Sample, SampledGroup};
 
 pub(crate) use policy::FakePolicy;
 pub(crate) use verifier::{Answer, FakeVerifier, MAX_ITEMS, judgement};
@@ -68,6 +68,15 @@ pub(crate) fn sample(text: &str, reward: f64) -> Sample {
             passed: None,
             total: None,
         },
+    }
+}
+
+/// The completions of the training task of this number.
+pub(crate) fn group(number: usize, samples: Vec<Sample>) -> SampledGroup {
+    let task = &dataset(number + 1, 0).train[number];
+    SampledGroup {
+        prompt: prompt(&FakePolicy::default(), task),
+        samples,
     }
 }
 

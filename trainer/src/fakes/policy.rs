@@ -21,7 +21,7 @@ const SIZE: usize = ROWS * POSITIONS * LETTERS;
 /// Letter `a` ends a completion.
 const END: u32 = 0;
 
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Clone)]
 struct State {
     weights: Vec<f32>,
     first: Vec<f32>,
@@ -35,15 +35,15 @@ pub(crate) struct FakePolicy {
     steps: AtomicUsize,
     sampled: Arc<AtomicUsize>,
     /// The step, counted over this object's life, that fails.
-    fail_at: Option<usize>,
-    /// The step, counted the same way, that makes the weights NaN.
-    diverge_at: Option<usize>,
-    /// The difference between the log-probabilities of sampling and of training.
-    logp_offset: f32,
+    pub(crate) fail_at: Option<usize>,
+    /// The step, counted the same way, that succeeds and makes the weights NaN.
+    pub(crate) diverge_at: Option<usize>,
+    /// By how much log-probabilities are higher in sampling than in training.
+    pub(crate) logp_offset: f32,
     /// Its completions end without them too.
-    stop_tokens: Vec<u32>,
-    /// How long each pass over a mini-batch takes.
-    pass: Duration,
+    pub(crate) stop_tokens: Vec<u32>,
+    /// How long scoring takes, and each of the forward pass, the backward pass and the optimiser in an update.
+    pub(crate) pass: Duration,
 }
 
 impl Default for FakePolicy {
@@ -71,36 +71,6 @@ impl Default for FakePolicy {
 }
 
 impl FakePolicy {
-    /// A policy whose update of this number, counted from 0, fails.
-    pub(crate) fn failing_at(update: usize) -> Self {
-        Self {
-            fail_at: Some(update),
-            ..Self::default()
-        }
-    }
-
-    /// The same policy, whose scoring and whose forward pass, backward pass and optimiser in an update take `pass` each.
-    pub(crate) fn slow(self, pass: Duration) -> Self {
-        Self { pass, ..self }
-    }
-
-    /// A policy whose update of this number, counted from 0, succeeds and makes the weights NaN.
-    pub(crate) fn diverging_at(update: usize) -> Self {
-        Self {
-            diverge_at: Some(update),
-            ..Self::default()
-        }
-    }
-
-    /// A policy whose log-probabilities are higher by `logp_offset` in sampling than in training, and which has these stop tokens.
-    pub(crate) fn with(logp_offset: f32, stop_tokens: &[u32]) -> Self {
-        Self {
-            logp_offset,
-            stop_tokens: stop_tokens.to_vec(),
-            ..Self::default()
-        }
-    }
-
     /// A policy whose logits differ from the default's by about `distance`.
     pub(crate) fn moved(distance: f32) -> Self {
         let toy = Self::default();
@@ -141,8 +111,7 @@ fn log_softmax(weights: &[f32], temperature: f32) -> [f64; LETTERS] {
 
 fn uniform(seed: u64, index: usize) -> f64 {
     let hash = blake3::hash(&[seed.to_le_bytes(), (index as u64).to_le_bytes()].concat());
-    let mut bytes = [0; 8];
-    bytes.copy_from_slice(&hash.as_bytes()[..8]);
+    let bytes = hash.as_bytes()[..8].try_into().unwrap();
     u64::from_le_bytes(bytes) as f64 / 2f64.powi(64)
 }
 
@@ -191,29 +160,21 @@ impl Policy for FakePolicy {
                 for (sample, seed) in request.seeds.iter().enumerate() {
                     let (tokens, mut logp) = sample_tokens(&state, request, *seed);
                     logp.iter_mut().for_each(|logp| *logp += logp_offset);
-                    let finish = if tokens.last() == Some(&END) {
-                        Finish::Stop
-                    } else {
-                        Finish::Length
+                    let letters = tokens.iter().filter(|token| **token != END);
+                    let completion = Completion {
+                        request: number,
+                        sample,
+                        text: letters.map(|t| char::from(b'a' + *t as u8)).collect(),
+                        finish: match tokens.last() {
+                            Some(&END) => Finish::Stop,
+                            _ => Finish::Length,
+                        },
+                        tokens,
+                        logp,
                     };
-                    let text = tokens
-                        .iter()
-                        .filter(|t| **t != END)
-                        .map(|t| char::from(b'a' + *t as u8))
-                        .collect();
                     std::thread::sleep(Duration::from_micros(200));
                     sampled.fetch_add(1, Ordering::SeqCst);
-                    if sender
-                        .send(Ok(Completion {
-                            request: number,
-                            sample,
-                            tokens,
-                            logp,
-                            text,
-                            finish,
-                        }))
-                        .is_err()
-                    {
+                    if sender.send(Ok(completion)).is_err() {
                         return;
                     }
                 }
@@ -286,27 +247,21 @@ impl Policy for FakePolicy {
     }
 
     fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        std::fs::create_dir(&folder).map_err(|source| EngineError::Io {
-            path: folder,
-            source,
-        })
+        std::fs::create_dir(folder).unwrap();
+        Ok(())
     }
 
     fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let state = self.state.lock().unwrap();
-        let numbers = state
-            .weights
-            .iter()
-            .chain(&state.first)
-            .chain(&state.second);
-        let mut bytes: Vec<u8> = numbers.flat_map(|x| x.to_le_bytes()).collect();
+        let numbers = [&state.weights[..], &state.first, &state.second].concat();
+        let mut bytes: Vec<u8> = numbers.iter().flat_map(|x| x.to_le_bytes()).collect();
         bytes.extend(state.updates.to_le_bytes());
-        std::fs::write(&file, bytes).map_err(|source| EngineError::Io { path: file, source })
+        std::fs::write(file, bytes).unwrap();
+        Ok(())
     }
 
     fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let bytes =
-            std::fs::read(&file).map_err(|source| EngineError::Io { path: file, source })?;
+        let bytes = std::fs::read(file).unwrap();
         let (numbers, updates) = bytes.split_at(SIZE * 12);
         let numbers: Vec<f32> = numbers
             .chunks(4)
@@ -340,10 +295,10 @@ impl PromptEncoder for FakePolicy {
         messages: &[(String, String)],
         _day: Date,
     ) -> Result<String, EngineError> {
-        Ok(messages
+        let texts = messages
             .iter()
-            .map(|(role, content)| format!("<{role}>{content}"))
-            .collect())
+            .map(|(role, text)| format!("<{role}>{text}"));
+        Ok(texts.collect())
     }
 
     fn context(&self) -> usize {
@@ -353,14 +308,10 @@ impl PromptEncoder for FakePolicy {
 
 /// Each completion with its prompt.
 fn sequences(groups: &[Group]) -> impl Iterator<Item = (&[u32], &Vec<u32>)> {
-    let each = |group| {
-        let Group {
-            prompt,
-            completions,
-        }: &Group = group;
-        completions.iter().map(|completion| (&**prompt, completion))
-    };
-    groups.iter().flat_map(each)
+    groups.iter().flat_map(|group| {
+        let completions = group.completions.iter();
+        completions.map(|completion| (&*group.prompt, completion))
+    })
 }
 
 impl State {
@@ -370,24 +321,16 @@ impl State {
     }
 
     fn stats(&self, groups: &[Group], temperature: f32) -> Vec<TokenStats> {
-        sequences(groups)
-            .map(|(prompt, tokens)| {
-                let all: Vec<_> = (0..tokens.len())
-                    .map(|position| self.row(prompt, position, temperature))
-                    .collect();
-                TokenStats {
-                    logp: all
-                        .iter()
-                        .zip(tokens.iter())
-                        .map(|(row, token)| row[*token as usize] as f32)
-                        .collect(),
-                    entropy: all
-                        .iter()
-                        .map(|row| -row.iter().map(|l| l * l.exp()).sum::<f64>() as f32)
-                        .collect(),
-                }
-            })
-            .collect()
+        let of_completion = |(prompt, tokens): (&[u32], &Vec<u32>)| {
+            let (mut logp, mut entropy) = (Vec::new(), Vec::new());
+            for (position, token) in tokens.iter().enumerate() {
+                let row = self.row(prompt, position, temperature);
+                logp.push(row[*token as usize] as f32);
+                entropy.push(-row.iter().map(|l| l * l.exp()).sum::<f64>() as f32);
+            }
+            TokenStats { logp, entropy }
+        };
+        sequences(groups).map(of_completion).collect()
     }
 
     fn gradient(&self, groups: &[Group], temperature: f32, dlogp: &[Vec<f32>]) -> Vec<f64> {

@@ -1,12 +1,12 @@
 //! The memory that a run takes, estimated before it starts.
 
-use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 
 use engine::config::ModelConfig;
 use engine::{Demand, Device, Footprint, shared_prompt_tokens, trained_elements};
 
+use super::checkpoints;
 use crate::config::{Config, ConfigError};
 use crate::data::{Prompt, Prompts};
 
@@ -27,60 +27,54 @@ pub struct MemoryEstimate {
     pub exchanged: u64,
 }
 
-/// The memory that a run must fit into, in bytes.
+/// The memory that a run must fit into.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum MemoryBudget {
-    /// The memory of the GPU.
-    Gpu(u64),
-    /// The memory of the machine, or of the process's control group.
-    Machine(u64),
+pub struct MemoryBudget {
+    /// Bytes.
+    pub bytes: u64,
+    /// Whether it is the memory of a GPU. Else it is that of the machine, or of the process's control group.
+    pub is_gpu: bool,
 }
 
 impl MemoryBudget {
     /// The memory of a device; `None` if the system does not report it.
     #[must_use]
     pub fn of(device: Device) -> Option<Self> {
-        match device.memory() {
-            Some(bytes) => Some(Self::Gpu(bytes)),
-            None => engine::machine_memory::total().map(Self::Machine),
-        }
-    }
-
-    fn bytes(self) -> u64 {
-        match self {
-            Self::Gpu(bytes) | Self::Machine(bytes) => bytes,
-        }
+        let gpu = device.memory();
+        let bytes = gpu.or_else(engine::machine_memory::total)?;
+        let is_gpu = gpu.is_some();
+        Some(Self { bytes, is_gpu })
     }
 }
 
-impl fmt::Display for MemoryBudget {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let owner = match self {
-            Self::Gpu(_) => "the GPU's",
-            Self::Machine(_) => "this machine's",
-        };
-        write!(f, "{owner} {}", gb(self.bytes()))
-    }
-}
-
-/// A run that does not fit, or may not.
+/// A run that does not fit into the memory or onto the disk, or may not.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error(
-    "the run takes up to {} of {budget}: {} for weights, {} for gradient and moments, {} for one pass, {} for the program itself, and the larger of {} for keys and values and {} for kept activations; \
-     lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
-    gb(.estimate.peak()), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.work), gb(PROGRAM + .estimate.memory.reserved), gb(.estimate.memory.cache), gb(.estimate.memory.activations)
-)]
-pub struct TooLarge {
-    estimate: MemoryEstimate,
-    budget: MemoryBudget,
+pub enum Misfit {
+    /// The memory is too small.
+    #[error(
+        "the run takes up to {} of {} {}: {} for weights, {} for gradient and moments, {} for one pass, {} for the program itself, and the larger of {} for keys and values and {} for kept activations; \
+         lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])",
+        gb(.estimate.peak()), if .budget.is_gpu { "the GPU's" } else { "this machine's" }, gb(.budget.bytes), gb(.estimate.memory.weights + .estimate.reference), gb(.estimate.memory.optimiser), gb(.estimate.memory.work), gb(PROGRAM + .estimate.memory.reserved), gb(.estimate.memory.cache), gb(.estimate.memory.activations)
+    )]
+    Memory {
+        /// What the run takes.
+        estimate: MemoryEstimate,
+        /// What there is.
+        budget: MemoryBudget,
+    },
+    /// The disk has no room for all checkpoints.
+    #[error("a checkpoint takes {} of disk space, up to {all} are there at once, and {} is free: make room, lower run.keep, or give --out on another disk",
+        gb(*.one), gb(*.free)
+    )]
+    Disk {
+        /// Bytes of a checkpoint.
+        one: u64,
+        /// Number of checkpoints.
+        all: usize,
+        /// Bytes that are free.
+        free: u64,
+    },
 }
-
-/// A disk without room for all checkpoints of a run: the bytes of one, their number, and the bytes that are free.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
-#[error("a checkpoint takes {one} of disk space, up to {all} are there at once, and {free} is free: make room, lower run.keep, or give --out on another disk",
-    one = gb(*.0), all = .1, free = gb(*.2)
-)]
-pub struct TooLittleDisk(u64, usize, u64);
 
 /// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
 #[must_use]
@@ -163,41 +157,55 @@ impl MemoryEstimate {
         PROGRAM + self.memory.peak() + self.reference
     }
 
-    /// Checks whether the run fits into the budget. It returns a warning if the run may not fit: a machine's memory is allocated when it is touched, and completions may
-    /// be shorter than the maximum.
+    /// Checks whether the run fits into the memory of its device, and a new run's checkpoints onto the disk of its folder `new`. Returns warnings: a machine's memory is
+    /// allocated when it is touched, and completions may be shorter than the maximum; some checkpoints may fit onto the disk.
     ///
     /// # Errors
-    /// [`TooLarge`] if the run cannot fit, with the estimate and the settings to lower.
-    pub fn fits(&self, budget: Option<MemoryBudget>) -> Result<Option<TooLarge>, TooLarge> {
-        let Some(budget) = budget.filter(|budget| self.peak() > budget.bytes()) else {
+    /// [`Misfit`] if the run cannot fit.
+    pub fn check(
+        &self,
+        config: &Config,
+        device: Device,
+        new: Option<&Path>,
+    ) -> Result<Vec<Misfit>, Misfit> {
+        let memory = self.fits(MemoryBudget::of(device))?;
+        let disk = self.fits_on_disk(checkpoints(config), new.and_then(free_space))?;
+        Ok(memory.into_iter().chain(disk).collect())
+    }
+
+    /// Whether the run fits into the budget; a warning if it may not.
+    pub(crate) fn fits(&self, budget: Option<MemoryBudget>) -> Result<Option<Misfit>, Misfit> {
+        let Some(budget) = budget.filter(|budget| self.peak() > budget.bytes) else {
             return Ok(None);
         };
-        let large = TooLarge {
+        let misfit = Misfit::Memory {
             estimate: *self,
             budget,
         };
         let memory = self.memory;
         let minimum =
             PROGRAM + memory.reserved + memory.weights + memory.optimiser + self.reference;
-        match budget {
-            MemoryBudget::Machine(bytes) if minimum <= bytes => Ok(Some(large)),
-            _ => Err(large),
+        if budget.is_gpu || minimum > budget.bytes {
+            return Err(misfit);
         }
+        Ok(Some(misfit))
     }
 
-    /// Checks whether `checkpoints` checkpoints fit into the `free` bytes of a disk. It returns a warning if only some do.
-    ///
-    /// # Errors
-    /// [`TooLittleDisk`] if not even one fits.
-    pub fn fits_on_disk(
+    /// Whether `all` checkpoints fit into the `free` bytes of a disk; a warning if only some do.
+    pub(crate) fn fits_on_disk(
         &self,
-        checkpoints: usize,
+        all: usize,
         free: Option<u64>,
-    ) -> Result<Option<TooLittleDisk>, TooLittleDisk> {
-        let all = self.checkpoint * checkpoints as u64;
-        match free.map(|free| TooLittleDisk(self.checkpoint, checkpoints, free)) {
-            Some(little) if little.2 < self.checkpoint => Err(little),
-            little => Ok(little.filter(|little| little.2 < all)),
+    ) -> Result<Option<Misfit>, Misfit> {
+        let one = self.checkpoint;
+        let Some(free) = free.filter(|free| *free < one * all as u64) else {
+            return Ok(None);
+        };
+        let misfit = Misfit::Disk { one, all, free };
+        if free < one {
+            Err(misfit)
+        } else {
+            Ok(Some(misfit))
         }
     }
 }

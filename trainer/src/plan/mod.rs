@@ -3,16 +3,14 @@
 mod memory;
 mod warnings;
 
-use std::fmt;
-
 use crate::config::Config;
 use crate::data::PromptSchedule;
 use memory::gb;
 
-pub use memory::{MemoryBudget, MemoryEstimate, TooLarge, TooLittleDisk, free_space};
+pub use memory::{MemoryBudget, MemoryEstimate, Misfit, free_space};
 pub use warnings::{TaskCounts, warnings};
 
-/// The sizes of a run; `Display` writes them as text.
+/// The sizes of a run.
 #[derive(Debug, Clone, PartialEq)]
 pub struct RunPlan {
     /// Number of training tasks, before prompts that are too long are left out.
@@ -23,22 +21,14 @@ pub struct RunPlan {
     pub trained_on: usize,
     /// Number of inference phases; `None` if their sizes are chosen during the run.
     pub phases: Option<usize>,
-    /// Maximum number of completions of a phase: N_inference.
-    pub phase_completions: usize,
     /// Number of optimiser updates.
     pub updates: usize,
-    /// Completions of a whole update: N_step.
-    pub update_completions: usize,
     /// Training completions in all.
     pub completions: usize,
-    /// Maximum number of tokens that training samples.
-    pub max_tokens: usize,
     /// Number of evaluations.
     pub evaluations: usize,
     /// Completions of one evaluation.
     pub eval_completions: usize,
-    /// Maximum number of completions that dynamic sampling adds.
-    pub resampled: usize,
     /// Maximum number of checkpoints on disk at once: the `run.keep` newest, the best, and one that is being written.
     pub checkpoints: usize,
     /// Memory and disk space for the model; `None` if the model is not on this machine.
@@ -55,43 +45,25 @@ impl RunPlan {
         model: Option<MemoryEstimate>,
     ) -> Self {
         let schedule = PromptSchedule::new(config, tasks);
-        let completions = schedule.prompts() * config.algorithm.group_size;
-        let updates = schedule.updates();
         let evaluates = config.eval.samples > 0 && eval_tasks > 0;
         Self {
             tasks,
             eval_tasks,
             trained_on: 0,
             phases: schedule.phases(),
-            phase_completions: config.algorithm.h * config.algorithm.n_step,
-            updates,
-            update_completions: config.algorithm.n_step,
-            completions,
-            max_tokens: completions * config.sampling.max_tokens,
+            updates: schedule.updates(),
+            completions: schedule.prompts() * config.algorithm.group_size,
             evaluations: if evaluates { schedule.evaluations() } else { 0 },
             eval_completions: eval_tasks * config.eval.samples,
-            resampled: completions * config.algorithm.dynamic_sampling,
             checkpoints: checkpoints(config),
             model,
         }
     }
-}
 
-/// As [`RunPlan::checkpoints`].
-#[must_use]
-pub fn checkpoints(config: &Config) -> usize {
-    config.run.keep + usize::from(config.eval.samples > 0) + 1
-}
-
-impl fmt::Display for RunPlan {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let count = |n: usize, word: &str| {
-            if n == 1 {
-                format!("1 {word}")
-            } else {
-                format!("{n} {word}s")
-            }
-        };
+    /// The plan of this recipe as text.
+    #[must_use]
+    pub fn text(&self, config: &Config) -> String {
+        let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let evaluated = match self.trained_on {
             0 => "held out".to_owned(),
             all if all == self.eval_tasks => {
@@ -99,89 +71,85 @@ impl fmt::Display for RunPlan {
             }
             some => format!("to evaluate on, {some} of them trained on too"),
         };
-        writeln!(
-            f,
-            "{}, {} {evaluated}",
-            count(self.tasks, "training task"),
-            self.eval_tasks
-        )?;
         // The last phase, and in it the last update, may be shorter.
-        let up_to = |whole: usize| {
-            if whole > self.completions {
-                "up to "
-            } else {
-                ""
-            }
+        let up_to = |number: usize, each: usize| {
+            let all = number * each > self.completions;
+            let up_to = if all { "up to " } else { "" };
+            format!("{up_to}{}", count(each, "completion"))
         };
-        match self.phases {
-            Some(phases) => writeln!(
-                f,
-                "{} of {}{}",
-                count(phases, "inference phase"),
-                up_to(phases * self.phase_completions),
-                count(self.phase_completions, "completion")
-            )?,
-            None => writeln!(
-                f,
-                "inference phases of up to {}, whose number is chosen during the run",
-                count(self.phase_completions.min(self.completions), "completion")
-            )?,
-        }
-        writeln!(
-            f,
-            "{} on {}{} each",
-            count(self.updates, "update"),
-            up_to(self.updates * self.update_completions),
-            count(self.update_completions, "completion")
-        )?;
-        writeln!(
-            f,
-            "{} in all, at most {} tokens",
-            count(self.completions, "completion"),
-            self.max_tokens
-        )?;
-        if self.resampled > 0 {
-            writeln!(
-                f,
+        let algorithm = &config.algorithm;
+        let phase = algorithm.h * algorithm.n_step;
+        let mut lines = vec![
+            format!(
+                "{}, {} {evaluated}",
+                count(self.tasks, "training task"),
+                self.eval_tasks
+            ),
+            match self.phases {
+                Some(phases) => format!(
+                    "{} of {}",
+                    count(phases, "inference phase"),
+                    up_to(phases, phase)
+                ),
+                None => format!(
+                    "inference phases of up to {}, whose number is chosen during the run",
+                    count(phase.min(self.completions), "completion")
+                ),
+            },
+            format!(
+                "{} on {} each",
+                count(self.updates, "update"),
+                up_to(self.updates, algorithm.n_step)
+            ),
+            format!(
+                "{} in all, at most {} tokens",
+                count(self.completions, "completion"),
+                self.completions * config.sampling.max_tokens
+            ),
+        ];
+        if algorithm.dynamic_sampling > 0 {
+            lines.push(format!(
                 "at most {} more, in place of groups that are all correct or all incorrect",
-                count(self.resampled, "completion")
-            )?;
+                count(self.completions * algorithm.dynamic_sampling, "completion")
+            ));
         }
-        writeln!(
-            f,
+        lines.push(format!(
             "{} of {}",
             count(self.evaluations, "evaluation"),
             count(self.eval_completions, "completion")
-        )?;
+        ));
         let checkpoints = count(self.checkpoints, "checkpoint");
         let Some(model) = self.model else {
-            return write!(
-                f,
+            lines.push(format!(
                 "at most {checkpoints} at once; the model is not on this machine yet, so its memory and disk space are not known"
-            );
+            ));
+            return lines.join("\n");
         };
         let memory = model.memory;
-        writeln!(
-            f,
+        lines.push(format!(
             "memory: about {}, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
             gb(model.peak()),
             gb(memory.weights + model.reference),
             model.parameters as f64 / 1e6,
             gb(memory.optimiser),
             gb(memory.cache.max(memory.activations))
-        )?;
+        ));
         if model.ranks > 1 {
-            writeln!(
-                f,
+            lines.push(format!(
                 "{} ranks, each with that memory: in an update, each sends and receives about {}",
                 model.ranks,
                 gb(model.exchanged)
-            )?;
+            ));
         }
-        write!(
-            f,
+        lines.push(format!(
             "disk: at most {checkpoints} at once, {} each",
             gb(model.checkpoint)
-        )
+        ));
+        lines.join("\n")
     }
+}
+
+/// As [`RunPlan::checkpoints`].
+fn checkpoints(config: &Config) -> usize {
+    config.run.keep + usize::from(config.eval.samples > 0) + 1
 }

@@ -9,7 +9,7 @@ use crate::config::{Config, Factor};
 use crate::data::Prompts;
 
 /// The tasks of a run, as far as warnings are about them.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Default)]
 pub struct TaskCounts {
     /// Number of training tasks that are left out, because their prompts are too long.
     pub left_out: usize,
@@ -29,16 +29,8 @@ impl TaskCounts {
     /// The tasks of a data set whose prompts are not known.
     #[must_use]
     pub fn of_dataset(dataset: &Dataset) -> Self {
-        let overlap = datasets::overlap(dataset);
         let ids = dataset.eval.iter().map(|task| task.id.as_str());
-        Self {
-            left_out: 0,
-            eval_left_out: 0,
-            context: 0,
-            eval: dataset.eval.len(),
-            trained_on: trained_on(&overlap, ids),
-            in_both: overlap.into_iter().next(),
-        }
+        Self::of(&ids.collect::<Vec<_>>(), &datasets::overlap(dataset))
     }
 
     /// The tasks of these prompts.
@@ -49,17 +41,20 @@ impl TaskCounts {
             left_out: prompts.left_out,
             eval_left_out: prompts.eval_left_out,
             context: prompts.context,
-            eval: prompts.eval.len(),
-            trained_on: trained_on(&prompts.overlap, ids),
-            in_both: prompts.overlap.first().cloned(),
+            ..Self::of(&ids.collect::<Vec<_>>(), &prompts.overlap)
         }
     }
-}
 
-/// How many evaluation tasks are trained on too, by their questions.
-fn trained_on<'a>(overlap: &[(String, String)], eval: impl Iterator<Item = &'a str>) -> usize {
-    let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
-    eval.filter(|id| in_both.contains(*id)).count()
+    /// The evaluation tasks with these ids. `overlap` has the pairs of ids in both splits.
+    fn of(eval: &[&str], overlap: &[(String, String)]) -> Self {
+        let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
+        Self {
+            eval: eval.len(),
+            trained_on: eval.iter().filter(|id| in_both.contains(*id)).count(),
+            in_both: overlap.first().cloned(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Warnings about a recipe and its tasks.

@@ -18,9 +18,9 @@ use crate::algo::{Metrics, PhaseSize};
 use crate::rollout::SampledGroup;
 
 pub use alarms::{Alarm, AlarmRecord, AlarmState};
-pub use clock::{Activity, ByActivity, ClockRecord, Peak};
+pub use clock::{Activity, ClockRecord};
 pub use repeats::Repeats;
-pub use run_times::{Ledger, RunTimes};
+pub use run_times::{ByActivity, Peak, RunTimes, training_until};
 pub use token_weights::TokenWeights;
 
 /// A line of `metrics.jsonl`: one optimiser update.
@@ -46,7 +46,7 @@ pub struct StepRecord {
     pub groups: GroupCounts,
     /// Groups that dynamic sampling discarded when the update's samples were sampled, since they were all correct, all wrong, or had no verdict; logged with the first
     /// update on new samples.
-    #[serde(default, rename = "dropped", skip_serializing_if = "is_zero")]
+    #[serde(default, rename = "dropped", skip_serializing_if = "is_default")]
     pub discarded: usize,
     /// With dynamic sampling: mean reward of all completions that were sampled, those of discarded groups included, which `reward` and `pass_at` leave out; logged with the
     /// first update on new samples.
@@ -117,20 +117,8 @@ impl GroupCounts {
     }
 }
 
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
-)]
-fn is_zero(number: &usize) -> bool {
-    *number == 0
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
-)]
-fn is_nothing(seconds: &f64) -> bool {
-    *seconds == 0.0
+fn is_default<T: Default + PartialEq>(value: &T) -> bool {
+    *value == T::default()
 }
 
 /// A line of `timings.jsonl`: the seconds of one update. The first update on new samples has those of inference and judging; the others have 0.
@@ -151,7 +139,7 @@ pub struct StepTimings {
     /// Clipping and AdamW.
     pub optimiser: f64,
     /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
-    #[serde(default, skip_serializing_if = "is_nothing")]
+    #[serde(default, skip_serializing_if = "is_default")]
     pub exchange: f64,
     /// Tokens of the update's completions and prompts, each prompt once.
     pub trained_tokens: usize,
@@ -200,9 +188,9 @@ impl EvalRecord {
 
 /// The step and Pass@1 of the evaluation with the highest Pass@1 after at least one update, the earliest among equals.
 #[must_use]
-pub fn best(evals: &[EvalRecord]) -> Option<(usize, f64)> {
+pub fn best<'a>(evals: impl IntoIterator<Item = &'a EvalRecord>) -> Option<(usize, f64)> {
     evals
-        .iter()
+        .into_iter()
         .filter(|record| record.step > 0)
         .filter_map(|record| Some((record.step, record.pass_at_1()?)))
         .reduce(|best, next| if next.1 > best.1 { next } else { best })
@@ -211,23 +199,12 @@ pub fn best(evals: &[EvalRecord]) -> Option<(usize, f64)> {
 /// A line of `extended.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct ExtensionRecord {
-    /// Updates of the newest checkpoint when the run was made longer.
-    pub step: usize,
     /// Number of updates in the shorter run.
     pub updates_before: usize,
     /// Number of updates in the longer run.
     pub updates: usize,
     /// Whether the run equals one that had this length from the start. If an earlier extension was not equal, this one is not either.
     pub equal: bool,
-    /// Learning rate of update `step` when it was made; absent before the first update.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub lr_before: Option<f64>,
-    /// Learning rate of the update after it.
-    pub lr: f64,
-    /// When the run was made longer, in seconds since 1970.
-    pub at: f64,
-    /// The version of `rapid` that made it longer.
-    pub version: String,
 }
 
 /// A line of `samples/phase-N.jsonl` and `samples/eval-N.jsonl`: a completion for a person to read.

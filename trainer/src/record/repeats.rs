@@ -44,18 +44,13 @@ impl Repeats {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{FakePolicy, dataset, prompt, sample};
+    use crate::fakes::{group, sample};
 
     fn groups(texts: &[&[&str]]) -> Vec<SampledGroup> {
-        let policy = FakePolicy::default();
-        let dataset = dataset(texts.len(), 0);
-        texts
-            .iter()
-            .zip(&dataset.train)
-            .map(|(texts, task)| SampledGroup {
-                prompt: prompt(&policy, task),
-                samples: texts.iter().map(|text| sample(text, 0.0)).collect(),
-            })
+        let samples = |texts: &[&str]| texts.iter().map(|text| sample(text, 0.0)).collect();
+        let numbered = texts.iter().enumerate();
+        numbered
+            .map(|(number, texts)| group(number, samples(texts)))
             .collect()
     }
 

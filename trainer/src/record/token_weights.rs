@@ -35,24 +35,19 @@ impl TokenWeights {
         groups: &[SampledGroup],
         stats: &[TokenStats],
     ) -> Option<Self> {
-        let is_mixed = |group: &SampledGroup| {
+        let samples = groups
+            .iter()
+            .flat_map(|group| group.samples.iter().map(move |sample| (group, sample)));
+        let judged: Vec<(&SampledGroup, &Sample, &TokenStats)> = samples
+            .zip(stats)
+            .map(|((group, sample), stats)| (group, sample, stats))
+            .filter(|(_, sample, _)| sample.judged.reward.is_some() && !sample.logp.is_empty())
+            .collect();
+        let mixed = judged.iter().find(|(group, ..)| {
             let counts = group.counts();
             counts.correct > 0 && counts.correct < counts.judged
-        };
-        let mut all = stats.iter();
-        let with_stats: Vec<(&SampledGroup, Vec<(&Sample, &TokenStats)>)> = groups
-            .iter()
-            .map(|group| (group, group.samples.iter().zip(all.by_ref()).collect()))
-            .collect();
-        let mixed = with_stats.iter().filter(|(group, _)| is_mixed(group));
-        let (group, sample, stats) = mixed
-            .chain(&with_stats)
-            .flat_map(|(group, samples)| {
-                samples
-                    .iter()
-                    .map(move |(sample, stats)| (group, *sample, *stats))
-            })
-            .find(|(_, sample, _)| sample.judged.reward.is_some() && !sample.logp.is_empty())?;
+        });
+        let (group, sample, stats) = mixed.or(judged.first())?;
         Some(Self {
             step,
             phase,

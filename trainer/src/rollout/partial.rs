@@ -63,12 +63,6 @@ impl PartialRollout {
         })
     }
 
-    /// Whether no completion of an earlier process is left to take.
-    #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.stored.is_empty()
-    }
-
     /// Removes and returns the completion of a task and seed that an earlier process sampled.
     pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<StoredCompletion> {
         self.stored.remove(&(task.to_owned(), seed))

@@ -10,7 +10,7 @@ use crate::data::Phase;
 use crate::seed;
 
 /// The samples for a phase's updates.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct PhaseSamples {
     /// Whole groups, in the order of the updates.
     pub groups: Vec<SampledGroup>,

@@ -7,7 +7,7 @@ use engine::MemoryMeter;
 
 use super::TrainError;
 use super::folder::{Log, RunFolder};
-use crate::record::{Activity, ClockRecord, Ledger, Peak, RunTimes};
+use crate::record::{Activity, ClockRecord, Peak, RunTimes};
 use crate::resident_memory;
 
 /// How much time a process that is killed while it samples may leave without a line.
@@ -27,8 +27,8 @@ struct State {
     saved: Instant,
     /// The meters of the GPU's memory; none on a CPU.
     meters: Vec<MemoryMeter>,
-    /// The lines before, those of earlier processes included.
-    ledger: Ledger,
+    /// The times of the lines before, those of earlier processes included.
+    times: RunTimes,
 }
 
 impl Clock {
@@ -43,7 +43,7 @@ impl Clock {
             line: ClockRecord::default(),
             saved: now,
             meters: Vec::new(),
-            ledger: Ledger::default(),
+            times: RunTimes::default(),
         })))
     }
 
@@ -58,10 +58,15 @@ impl Clock {
     }
 
     /// Continues the lines of earlier processes, from a checkpoint of `step` updates.
-    pub(super) fn resume(&self, earlier: &[ClockRecord], step: usize) {
+    pub(super) fn resume(&self, mut earlier: Vec<ClockRecord>, step: usize) {
         let mut state = self.state();
-        state.ledger = Ledger::of(earlier);
         state.line.began = Some(step);
+        // What this process does again is lost.
+        earlier.push(ClockRecord {
+            began: Some(step),
+            ..ClockRecord::default()
+        });
+        state.times = RunTimes::of(&earlier, &[]);
     }
 
     /// Ends the activity under way, which is returned, and begins another.
@@ -82,15 +87,10 @@ impl Clock {
         for (activity, part) in parts.iter().filter(|(_, part)| !part.is_zero()) {
             let part = left.min(*part);
             left -= part;
-            *state.line.seconds.entry(whole).or_default() -= part.as_secs_f64();
-            *state.line.seconds.entry(*activity).or_default() += part.as_secs_f64();
-            state.line.add_peak(*activity, peak);
+            let seconds = part.as_secs_f64();
+            state.line.times.add_interval(whole, -seconds, peak);
+            state.line.times.add_interval(*activity, seconds, peak);
         }
-    }
-
-    /// Notes that samples ([`Activity::Inference`]) or an evaluation are made without anything of an earlier process.
-    pub(super) fn anew(&self, work: Activity) {
-        self.state().line.anew = Some(work);
     }
 
     /// Writes a line with the time since the last one, and returns the times so far. After an error the next line has this time too.
@@ -100,9 +100,9 @@ impl Clock {
         state.line.step = step;
         folder.append(Log::Clock, &state.line)?;
         let line = std::mem::take(&mut state.line);
-        state.ledger.add(line);
+        state.times.add(&line.times);
         state.saved = Instant::now();
-        Ok(state.ledger.times())
+        Ok(state.times.clone())
     }
 
     /// Writes a line if the last one is old.
@@ -131,8 +131,8 @@ impl State {
         let now = Instant::now();
         let elapsed = now.duration_since(self.since);
         self.since = now;
-        *self.line.seconds.entry(self.activity).or_default() += elapsed.as_secs_f64();
-        self.line.add_peak(self.activity, peak);
+        let (activity, seconds) = (self.activity, elapsed.as_secs_f64());
+        self.line.times.add_interval(activity, seconds, peak);
         (elapsed, peak)
     }
 }
@@ -149,7 +149,7 @@ mod tests {
     #[test]
     fn a_line_is_written_during_long_work_and_has_what_a_failed_one_would_have_had() {
         let home = tempfile::tempdir().unwrap();
-        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let folder = RunFolder::claim(&home.path().join("run")).unwrap();
         let clock = Clock::start();
         clock.enter(Activity::Inference);
         clock.save_if_due(&folder, 0);
@@ -157,7 +157,6 @@ mod tests {
 
         let log = folder.root().join("clock.jsonl");
         std::os::unix::fs::symlink("/dev/full", &log).unwrap();
-        clock.anew(Activity::Inference);
         let error = clock.save(&folder, 0).unwrap_err().to_string();
         assert!(error.contains("clock.jsonl"), "{error}");
         std::fs::remove_file(&log).unwrap();
@@ -165,8 +164,8 @@ mod tests {
         clock.state().saved -= SAVE_EVERY;
         clock.save_if_due(&folder, 0);
         let lines = written(&folder);
-        assert_eq!((lines.len(), lines[0].anew), (1, Some(Activity::Inference)));
-        assert!(lines[0].seconds[&Activity::Start] > 0.0);
+        assert_eq!(lines.len(), 1);
+        assert!(lines[0].times.seconds[&Activity::Start] > 0.0);
         clock.save_if_due(&folder, 0);
         assert_eq!(written(&folder).len(), 1);
     }
@@ -174,13 +173,13 @@ mod tests {
     #[test]
     fn an_interval_can_be_split_and_a_meter_is_read_once() {
         let home = tempfile::tempdir().unwrap();
-        let folder = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let folder = RunFolder::claim(&home.path().join("run")).unwrap();
         let clock = Clock::start();
         let meter = MemoryMeter::default();
         clock.watch([meter.clone(), meter, MemoryMeter::default()].into_iter());
         assert_eq!(clock.state().meters.len(), 2);
         assert_eq!(clock.enter(Activity::Forward), Activity::Start);
-        assert_eq!(clock.state().line.device_memory[&Activity::Start], 0);
+        assert_eq!(clock.state().line.times.device_memory[&Activity::Start], 0);
         std::thread::sleep(Duration::from_millis(5));
         let part = Duration::from_millis(2);
         clock.split(&[

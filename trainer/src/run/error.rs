@@ -7,7 +7,7 @@ use engine::EngineError;
 
 use crate::config::ConfigError;
 use crate::data::DataError;
-use crate::plan::{TooLarge, TooLittleDisk};
+use crate::plan::Misfit;
 use crate::reward::RewardError;
 use crate::rollout::RolloutError;
 
@@ -23,12 +23,9 @@ pub enum TrainError {
     /// The engine failed.
     #[error(transparent)]
     Engine(#[from] EngineError),
-    /// The run does not fit into memory.
+    /// The run does not fit into memory, or its checkpoints onto the disk.
     #[error(transparent)]
-    TooLarge(#[from] TooLarge),
-    /// There is no disk space for its checkpoints.
-    #[error(transparent)]
-    TooLittleDisk(#[from] TooLittleDisk),
+    Misfit(#[from] Misfit),
     /// There can be no rewards.
     #[error(transparent)]
     Reward(#[from] RewardError),
@@ -53,19 +50,8 @@ pub enum TrainError {
     )]
     NoModel(String),
     /// Too many samples without a verdict.
-    #[error("{masked} of the {all} samples of {part} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {reason}. Fix the verifier, then continue", percent(*.limit))]
-    Masked {
-        /// The part of the run that sampled them: a phase, as the terminal numbers it, or an evaluation.
-        part: String,
-        /// Samples without a verdict.
-        masked: usize,
-        /// Samples.
-        all: usize,
-        /// The limit.
-        limit: f64,
-        /// Why one of them has none.
-        reason: String,
-    },
+    #[error("{0}")]
+    Masked(String),
     /// A file could not be written or read.
     #[error("{path}: {source}{}", advice(source))]
     Io {
@@ -81,23 +67,6 @@ pub enum TrainError {
     /// A run, or its teacher's file, cannot be used before the user has done what the error says. Nothing was changed.
     #[error("{0}")]
     Refused(String),
-}
-
-/// Why the training loop ended before its last update.
-pub(super) enum LoopExit {
-    /// A stop was requested.
-    Stopped,
-    /// Something failed.
-    Failed(TrainError),
-}
-
-impl<E: Into<TrainError>> From<E> for LoopExit {
-    fn from(error: E) -> Self {
-        match error.into() {
-            TrainError::Rollout(RolloutError::Stopped) => Self::Stopped,
-            error => Self::Failed(error),
-        }
-    }
 }
 
 impl From<RolloutError> for TrainError {
@@ -156,7 +125,7 @@ impl TrainError {
             self,
             Self::Usage(_)
                 | Self::Refused(_)
-                | Self::TooLittleDisk(_)
+                | Self::Misfit(Misfit::Disk { .. })
                 | Self::Reward(RewardError::Policy(_))
         )
     }

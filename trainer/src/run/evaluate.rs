@@ -2,18 +2,17 @@
 
 use std::collections::BTreeMap;
 
-use super::TrainError;
-use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
+use super::{Job, TrainError};
 use crate::eval;
 use crate::record::{Activity, EvalRecord, best};
 use crate::rollout::RolloutProgress;
 
 impl Run {
     /// Evaluates if an evaluation is due after this many updates and is not logged yet.
-    pub(super) async fn evaluate_if_due(&mut self) -> Result<(), LoopExit> {
+    pub(super) async fn evaluate_if_due(&mut self) -> Result<(), TrainError> {
         if !self.job.evaluates() || !self.schedule.evaluates_after(self.step) {
             return Ok(());
         }
@@ -23,11 +22,8 @@ impl Run {
         if !done.iter().any(|record| record.step == self.step) {
             let (folder, clock) = (&self.job.folder, &self.job.clock);
             let terminal = &mut self.job.journal.progress;
-            if partial.is_empty() {
-                clock.anew(Activity::Evaluation);
-            }
             let mut watch = |progress: &RolloutProgress| {
-                terminal.evaluating(progress);
+                terminal.rollout("evaluation", progress);
                 clock.save_if_due(folder, self.step);
             };
             let evaluation = eval::evaluate(
@@ -57,15 +53,16 @@ impl Run {
         // Nothing is logged yet, so a resumed run requests these verdicts again.
         unjudged.check(self.job.config.verifier.max_masked, &part)?;
         let record = eval_record(self.step, evaluation, &self.evaluation);
-        self.job
-            .journal
-            .evaluated(&self.job.folder, &record, &evaluation.records)?;
-        let better = best(std::slice::from_ref(&record))
-            .filter(|(_, now)| self.best.is_none_or(|(_, before)| *now > before));
-        if let Some((step, pass_at_1)) = better {
-            self.best = Some((step, pass_at_1));
+        let is_better = |now: f64| self.best.is_none_or(|(_, before)| now > before);
+        let better = best([&record]).filter(|(_, now)| is_better(*now));
+        self.best = better.or(self.best);
+        let Job {
+            journal, folder, ..
+        } = &mut self.job;
+        journal.evaluated(folder, &record, &evaluation.records, self.best)?;
+        if let Some((step, _)) = better {
             self.checkpoint()?;
-            checkpoint::mark_best(&self.job.folder, step)?;
+            checkpoint::point(&self.job.folder, "best", step)?;
         }
         Ok(())
     }

@@ -7,13 +7,13 @@ use super::clock::Clock;
 use super::folder::RunFolder;
 use super::folder::provenance::Provenance;
 use super::observers::{Journal, human_duration};
-use super::sft::Demonstration;
 use crate::config::Config;
 use crate::data::Prompts;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::record::{EvalRecord, RunTimes};
 use crate::reward::RewardClient;
+use crate::rollout::SampledGroup;
 
 /// The inputs of a run.
 pub struct Job {
@@ -24,7 +24,7 @@ pub struct Job {
     /// The frozen model that training began with, if the loss has a KL term.
     pub reference: Option<Arc<dyn Policy>>,
     /// The teacher's correct completions, for supervised fine-tuning.
-    pub demonstrations: Option<Vec<Demonstration>>,
+    pub demonstrations: Option<Vec<SampledGroup>>,
     /// The client of the verifier.
     pub rewards: RewardClient,
     /// The prompts of the tasks.
@@ -78,11 +78,7 @@ impl Summary {
     /// The time of training and of the whole run, for people to read.
     #[must_use]
     pub fn time(&self) -> String {
-        let time = |seconds: f64| match seconds < 600.0 {
-            true => format!("{seconds:.0} s"),
-            false => human_duration(seconds),
-        };
-        let (training, all) = (time(self.times.training()), time(self.times.wall()));
+        let [training, all] = [self.times.training(), self.times.wall()].map(human_duration);
         format!("{training} of training, {all} in all")
     }
 }

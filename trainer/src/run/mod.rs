@@ -38,7 +38,7 @@ pub(crate) use freeze_config::pin;
 pub use job::{Job, RunOutcome, Summary};
 pub use launch::{Launch, Target, launch, locate_model, resume_config};
 pub use observers::{Journal, Progress};
-pub use sft::{Demonstration, count_teacher_lines};
+pub use sft::count_teacher_lines;
 pub use train_loop::train;
 
 #[cfg(test)]

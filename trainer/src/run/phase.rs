@@ -1,11 +1,6 @@
 //! Gets the samples of a phase: newly sampled and judged, stored by an earlier process, or a teacher's demonstrations.
 
-use std::time::Duration;
-
-use engine::Finish;
-
 use super::TrainError;
-use super::error::LoopExit;
 use super::folder::rollouts;
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
@@ -19,7 +14,7 @@ use crate::seed;
 
 impl Run {
     /// The samples for the remaining updates of the phase.
-    pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, LoopExit> {
+    pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<PhaseSamples, TrainError> {
         if let Some(samples) = self.demonstrations(phase) {
             return Ok(samples);
         }
@@ -27,7 +22,7 @@ impl Run {
             Some(samples) => samples,
             // The weights that sampled this phase no longer exist.
             None if self.step > phase.first_update => {
-                return Err(rollouts::missing(&self.job.folder, phase).into());
+                return Err(rollouts::missing(&self.job.folder, phase));
             }
             None => self.sample_and_store(phase).await?,
         };
@@ -40,30 +35,21 @@ impl Run {
     /// The demonstrations that supervised fine-tuning trains on, instead of samples of the policy.
     fn demonstrations(&self, phase: &Phase) -> Option<PhaseSamples> {
         let demonstrations = self.job.demonstrations.as_ref()?;
+        let groups = phase
+            .slots()
+            .map(|slot| demonstrations[slot.prompt].clone());
         Some(PhaseSamples {
-            groups: phase
-                .slots()
-                .map(|slot| demonstrations[slot.prompt].group())
-                .collect(),
-            discarded: 0,
-            sampled_reward: None,
-            inference: Duration::ZERO,
-            verify: Duration::ZERO,
+            groups: groups.collect(),
+            ..PhaseSamples::default()
         })
     }
 
-    async fn sample_and_store(&mut self, phase: &Phase) -> Result<PhaseSamples, LoopExit> {
+    async fn sample_and_store(&mut self, phase: &Phase) -> Result<PhaseSamples, TrainError> {
         rollouts::remove_later(&self.job.folder, phase);
         let mut partial = rollouts::partial(&self.job.folder.partial_phase(phase.index))?;
         let clock = self.job.clock.clone();
-        if partial.is_empty() {
-            clock.anew(Activity::Inference);
-        }
         clock.enter(Activity::Inference);
         let mut samples = self.sample_groups(phase, &mut partial).await?;
-        if let Some(warning) = all_truncated(&samples.groups).filter(|_| phase.index == 0) {
-            self.job.journal.progress.say(&warning);
-        }
         let temperature = self.job.config.sampling.temperature as f32;
         if self.job.config.algorithm.sum_padding {
             clock.enter(Activity::Recompute);
@@ -88,7 +74,7 @@ impl Run {
         &mut self,
         phase: &Phase,
         partial: &mut PartialRollout,
-    ) -> Result<PhaseSamples, LoopExit> {
+    ) -> Result<PhaseSamples, TrainError> {
         let slots: Vec<PromptUse> = phase.slots().collect();
         // Counted over all rounds, since in the few groups of a later round one task that cannot be judged would be a large share.
         let mut unjudged = Unjudged::default();
@@ -97,10 +83,9 @@ impl Run {
         let mut rewards = self.settings.rewards(&first.groups);
         let mut samples = PhaseSamples {
             groups: first.groups,
-            discarded: 0,
-            sampled_reward: None,
             inference: first.inference,
             verify: first.verify,
+            ..PhaseSamples::default()
         };
         for round in 0..rounds {
             let no_signal: Vec<usize> = (0..samples.groups.len())
@@ -136,7 +121,7 @@ impl Run {
         slots: &[PromptUse],
         partial: &mut PartialRollout,
         unjudged: &mut Unjudged,
-    ) -> Result<Rollout, LoopExit> {
+    ) -> Result<Rollout, TrainError> {
         let run_seed = self.job.config.run.seed;
         let requests: Vec<RolloutRequest> = slots
             .iter()
@@ -216,37 +201,5 @@ impl Run {
             sample.reference = score.logp;
         }
         Ok(())
-    }
-}
-
-/// The warning about a phase whose completions all reach the limit of tokens.
-fn all_truncated(groups: &[SampledGroup]) -> Option<String> {
-    let mut samples = groups.iter().flat_map(|group| &group.samples).peekable();
-    samples.peek()?;
-    samples.all(|sample| sample.finish == Finish::Length).then(|| {
-        "warning: all completions of the first phase reach the limit of tokens, without an end token or a stop string. `rapid doctor --model MODEL` lists the model's end tokens. If one is missing, add its id to `eos_token_id` in generation_config.json; otherwise raise `sampling.max_tokens`, or set `data.stop`".to_owned()
-    })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fakes::{self, FakePolicy};
-
-    #[test]
-    fn completions_that_all_reach_the_limit_cause_a_warning() {
-        let warned = |finishes: &[Finish]| {
-            let (policy, tasks) = (FakePolicy::default(), fakes::dataset(1, 0).train);
-            let mut group = SampledGroup {
-                prompt: fakes::prompt(&policy, &tasks[0]),
-                samples: vec![fakes::sample("a", 0.0); finishes.len()],
-            };
-            for (sample, finish) in group.samples.iter_mut().zip(finishes) {
-                sample.finish = *finish;
-            }
-            all_truncated(&[group]).is_some()
-        };
-        assert!(warned(&[Finish::Length; 2]));
-        assert!(!warned(&[Finish::Length, Finish::Stop]) && !warned(&[]));
     }
 }

@@ -2,18 +2,16 @@
 
 use std::time::Instant;
 
-use super::choose_h::{self, EssOfPhase};
-use super::extend::Extension;
-use super::folder::{Log, checkpoint, rollouts, truncate, write_whole};
+use super::folder::{Log, checkpoint, rollouts, truncate};
 use super::freeze_config::absolute;
 use super::train_loop::Run;
 use super::update::UpdateSettings;
 use super::{Job, TrainError};
-use crate::checkpoint_settings::SettingsFile;
+use super::{choose_h, extend};
 use crate::config::{self, Config};
 use crate::data::{PromptRenderer, PromptSchedule};
 use crate::eval;
-use crate::record::{ClockRecord, EvalRecord, best};
+use crate::record::{ClockRecord, EvalRecord, StepRecord, StepTimings, TokenWeights, best};
 use crate::rollout::SamplingParams;
 
 impl Run {
@@ -23,69 +21,88 @@ impl Run {
             Some(demonstrations) => demonstrations.len(),
             None => job.prompts.train.len(),
         };
-        let step = checkpoint::steps(&job.folder)?.last().copied().unwrap_or(0);
-        let logged = truncate::logged(&job.folder)?;
+        let folder = &job.folder;
+        let step = checkpoint::steps(folder)?.last().copied().unwrap_or(0);
+        let logged = truncate::logged(folder)?;
         let previous = previous_config(&job);
         // An update is logged before its checkpoint is saved.
         let every = previous.run.checkpoint_every;
         if step == 0 && every > 0 && logged > every {
-            return Err(checkpoint::missing(&job.folder, logged));
+            return Err(checkpoint::missing(folder, logged));
         }
-        let extension = Extension::of(&job, &previous, tasks, step)?;
-        let updates = truncate::updates(&job.folder, step)?;
-        let schedule = choose_h::schedule(&job.config, tasks, &updates);
-        let truncations = truncate::to_step(&job.folder, step)?;
-        let clock: Vec<ClockRecord> = job.folder.read(Log::Clock)?;
+        let steps = truncate::to_step(folder, Log::Metrics, step, |it: &StepRecord| it.step)?;
+        let timings = truncate::to_step(folder, Log::Timings, step, |it: &StepTimings| it.step)?;
+        let evals = truncate::to_step(folder, Log::Eval, step, |it: &EvalRecord| it.step)?;
+        let weights = truncate::to_step(folder, Log::Weights, step, |it: &TokenWeights| it.step)?;
+        // The time of lost updates was spent too.
+        let clock = truncate::to_step(folder, Log::Clock, usize::MAX, |it: &ClockRecord| it.step)?;
+        let updates = &steps.records;
+        if !updates.iter().map(|update| update.step).eq(1..=step) {
+            return Err(TrainError::Refused(format!(
+                "{} has {} whole lines, but the checkpoint to continue from was made after {step} updates: lines were removed. Restore the file, or delete the \
+                 checkpoints that come after it",
+                folder.log(Log::Metrics).display(),
+                updates.len()
+            )));
+        }
+        let is_due = |schedule: &PromptSchedule| {
+            let logged = evals.records.iter().any(|eval| eval.step == step);
+            !logged && job.evaluates() && schedule.evaluates_after(step)
+        };
+        let extensions = extend::extensions(&job, &previous, tasks, updates, is_due)?;
+        let schedule = choose_h::schedule(&job.config, tasks, updates);
         if job.demonstrations.is_none() {
-            rollouts::check(&job.folder, &schedule, step, &job.prompts.train)?;
+            rollouts::check(folder, &schedule, step, &job.prompts.train)?;
         }
         if step > 0 {
-            if checkpoint::has_state(&job.folder, step) {
-                checkpoint::load(&job.folder, job.policy.as_ref(), step)?;
-            } else if step < schedule.updates() || evaluation_is_due(&job, &schedule, step)? {
-                let folder = absolute(&checkpoint::folder_of(&job.folder, step));
+            if checkpoint::has_state(folder, step) {
+                checkpoint::load(folder, job.policy.as_ref(), step)?;
+            } else if step < schedule.updates() || is_due(&schedule) {
                 return Err(TrainError::Refused(format!(
                     "{0} has no state.bin, from which training would go on: a run that has finished removes it, unless `run.keep_state = true` was set before. \
                      Start another run from its weights (`--set model.path={0}`)",
-                    folder.display()
+                    absolute(&checkpoint::folder_of(folder, step)).display()
                 )));
             }
         }
-        if let Some(extension) = &extension {
-            extension.begin(&job.folder)?;
+        if let Some(extensions) = &extensions {
+            folder.rewrite(Log::Extensions, extensions)?;
         }
-        for (log, content) in truncations {
-            write_whole(&log, &content)?;
-        }
+        let (steps, timings, evals) = (steps.write()?, timings.write()?, evals.write()?);
+        weights.write()?;
+        let clock = clock.write()?;
         if let Some(provenance) = &job.provenance {
-            provenance.save(&job.folder)?;
+            provenance.save(folder)?;
         }
-        job.folder.save_config(&job.config.to_toml())?;
-        rollouts::remove_dumps(&job.folder, schedule.phases_begun(step), step);
-        rollouts::remove_partial(&job.folder);
+        folder.save_config(&job.config.to_toml())?;
+        rollouts::remove_dumps(folder, schedule.phases_begun(step), step);
+        rollouts::remove_partial(folder);
+        let progress = &job.journal.progress;
         if step > 0 {
             // The process may have been killed between the rename and the link.
-            checkpoint::mark_last(&job.folder, step)?;
-            job.journal.progress.say(&format!(
+            checkpoint::point(folder, "last", step)?;
+            progress.say(&format!(
                 "continuing after update {step} of {}",
                 schedule.updates()
             ));
         }
         if logged > step {
-            job.journal.progress.say(&format!(
+            progress.say(&format!(
                 "the updates after {step}, up to {logged}, are made again: no checkpoint has them"
             ));
         }
-        if let Some(extension) = &extension {
-            job.journal.progress.say(&extension.message);
+        if let Some(extension) = extensions.as_ref().and_then(|all| all.last()) {
+            progress.say(&extend::message(extension));
         }
         job.journal
-            .resume(&job.folder, &job.config, &schedule, step)?;
-        job.clock.resume(&clock, step);
-        job.clock.save(&job.folder, step)?;
-        let best = best_with_checkpoint(&job)?;
+            .resume(folder, &job.config, &schedule, (&steps, &timings, &evals))?;
+        job.clock.resume(clock, step);
+        job.clock.save(folder, step)?;
+        // The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand.
+        let is_saved = |eval: &&EvalRecord| checkpoint::folder_of(folder, eval.step).exists();
+        let best = best(evals.iter().filter(is_saved));
         if let Some((step, _)) = best {
-            checkpoint::mark_best(&job.folder, step)?;
+            checkpoint::point(folder, "best", step)?;
         }
         let renderer = PromptRenderer::new(&job.config.data)?;
         let sampling = SamplingParams {
@@ -99,38 +116,19 @@ impl Run {
         };
         Ok(Self {
             settings: UpdateSettings::of(&job.config),
-            settings_file: SettingsFile::of(&job.config, &renderer),
             evaluation: eval::Settings::of(&job.config, renderer.stop_strings()),
+            renderer,
             best,
             started: Instant::now(),
             saved: step,
             logged: step,
             phase_size: None,
-            ess_of_phase: EssOfPhase::of(&updates),
             schedule,
             sampling,
             step,
             job,
         })
     }
-}
-
-/// Whether an evaluation after `step` updates is required and not logged. Without one, a run that has made all updates has finished, and needs no weights.
-pub(super) fn evaluation_is_due(
-    job: &Job,
-    schedule: &PromptSchedule,
-    step: usize,
-) -> Result<bool, TrainError> {
-    let evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
-    let logged = evals.iter().any(|eval| eval.step == step);
-    Ok(!logged && job.evaluates() && schedule.evaluates_after(step))
-}
-
-/// The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand.
-fn best_with_checkpoint(job: &Job) -> Result<Option<(usize, f64)>, TrainError> {
-    let mut evals: Vec<EvalRecord> = job.folder.read(Log::Eval)?;
-    evals.retain(|eval| checkpoint::folder_of(&job.folder, eval.step).exists());
-    Ok(best(&evals))
 }
 
 /// The configuration that the logged updates were made with. Parts of it may change when a run is resumed.

@@ -14,9 +14,9 @@ use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
 use super::TrainError;
-use super::error::percent;
-use super::folder::{self, RunFolder, write_whole};
+use super::folder;
 use super::observers::Progress;
+use super::unjudged::Unjudged;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
 use crate::policy::Policy;
@@ -26,18 +26,7 @@ use crate::rollout::{RolloutProgress, Sample, SampledGroup};
 /// Completions judged between two reports of progress.
 const CHUNK: usize = 256;
 /// The file in a run folder with the teacher's completions that the verifier found correct.
-const FILE: &str = "teacher.jsonl";
-
-/// A correct completion of a prompt.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Demonstration {
-    /// The prompt.
-    pub prompt: Arc<Prompt>,
-    /// What the teacher wrote.
-    pub text: String,
-    /// Its token ids, with those that end it.
-    pub tokens: Vec<u32>,
-}
+pub(super) const FILE: &str = "teacher.jsonl";
 
 /// A line of a teacher's file. `rapid eval --out` and the samples of a run name the task `task`, `rapid generate` names it `id`. Other keys are ignored.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -50,28 +39,26 @@ struct TeacherLine {
     finish: Option<Finish>,
 }
 
-impl Demonstration {
-    /// The demonstration as an update uses it: a group of one, whose reward is 1.
-    pub(super) fn group(&self) -> SampledGroup {
-        SampledGroup {
-            prompt: Arc::clone(&self.prompt),
-            samples: vec![Sample {
-                tokens: self.tokens.clone(),
-                // Without a behaviour policy, the importance weight is 1.
-                logp: Vec::new(),
-                reference: Vec::new(),
-                padding: None,
-                text: self.text.clone(),
-                finish: Finish::Stop,
-                judged: Judged {
-                    reward: Some(1.0),
-                    verdict: Verdict::Correct,
-                    detail: serde_json::Value::Null,
-                    passed: None,
-                    total: None,
-                },
-            }],
-        }
+/// A correct completion of a prompt, with the tokens that end it, as an update uses it: a group of one, whose reward is 1.
+pub(super) fn demonstration(prompt: &Arc<Prompt>, text: String, tokens: Vec<u32>) -> SampledGroup {
+    SampledGroup {
+        prompt: Arc::clone(prompt),
+        samples: vec![Sample {
+            tokens,
+            // Without a behaviour policy, the importance weight is 1.
+            logp: Vec::new(),
+            reference: Vec::new(),
+            padding: None,
+            text,
+            finish: Finish::Stop,
+            judged: Judged {
+                reward: Some(1.0),
+                verdict: Verdict::Correct,
+                detail: serde_json::Value::Null,
+                passed: None,
+                total: None,
+            },
+        }],
     }
 }
 
@@ -82,14 +69,6 @@ pub(super) struct TeacherFile {
     lines: Vec<TeacherLine>,
     /// Whether these are the lines that the verifier found correct when the run began.
     judged: bool,
-}
-
-/// Demonstrations that are not saved in the run folder yet.
-#[derive(Debug)]
-pub(super) struct SftData {
-    demonstrations: Vec<Demonstration>,
-    /// The content of [`FILE`], unless the run has it already.
-    file: Option<Vec<u8>>,
 }
 
 impl TeacherFile {
@@ -108,7 +87,8 @@ impl TeacherFile {
         }))
     }
 
-    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough.
+    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], so that a
+    /// resumed run trains on the same ones.
     pub(super) async fn judge(
         self,
         config: &Config,
@@ -116,52 +96,38 @@ impl TeacherFile {
         rewards: &RewardClient,
         prompts: &[Arc<Prompt>],
         progress: &mut Progress,
-    ) -> Result<SftData, TrainError> {
+    ) -> Result<(Vec<SampledGroup>, Vec<u8>), TrainError> {
         let by_id: HashMap<&str, &Arc<Prompt>> = prompts
             .iter()
             .map(|prompt| (prompt.task.id.as_str(), prompt))
             .collect();
         let refused = |reason: String| refused(&self.path, &reason);
-        let (correct, file) = if self.judged {
-            (self.lines, None)
+        let correct = if self.judged {
+            self.lines
         } else {
             let limit = config.verifier.max_masked;
-            let verdicts = judge(rewards, &by_id, self.lines, progress).await?;
-            progress.say(&verdicts.summary);
-            // A run does not train on fewer demonstrations because the verifier fails.
-            if verdicts.masked as f64 > limit * verdicts.requested as f64 {
+            let (correct, summary) = judge(rewards, &by_id, self.lines, limit, progress).await?;
+            if correct.is_empty() {
                 return Err(refused(format!(
-                    "more of its completions have no verdict than the {} % that `verifier.max_masked` allows ({}); the last reason was: {}. Fix the verifier, then run the same command again",
-                    percent(limit),
-                    verdicts.summary,
-                    verdicts.reason
-                )));
-            }
-            if verdicts.correct.is_empty() {
-                return Err(refused(format!(
-                    "none of its completions can be used ({}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
-                    verdicts.summary,
+                    "none of its completions can be used ({summary}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
                     config.data.dataset,
                     prompts.first().map_or("none", |prompt| &prompt.task.id),
                 )));
             }
-            let file = folder::lines(Path::new(FILE), &verdicts.correct)?;
-            (verdicts.correct, Some(file))
+            correct
         };
-        let ending = Ending::of(config, policy)?;
+        let file = folder::lines(Path::new(FILE), &correct)?;
+        let (end, end_token) = ending(config, policy)?;
         let all = correct.len();
         let mut demonstrations = Vec::with_capacity(all);
         for line in correct {
             let Some(prompt) = by_id.get(line.task.as_str()) else {
                 continue;
             };
-            let tokens = ending.tokens(policy, &line.completion)?;
+            let mut tokens = policy.encode(&format!("{}{end}", line.completion), false)?;
+            tokens.extend(end_token);
             if tokens.len() <= config.sampling.max_tokens {
-                demonstrations.push(Demonstration {
-                    prompt: Arc::clone(prompt),
-                    text: line.completion,
-                    tokens,
-                });
+                demonstrations.push(demonstration(prompt, line.completion, tokens));
             }
         }
         if demonstrations.len() < all {
@@ -177,20 +143,7 @@ impl TeacherFile {
                 config.sampling.max_tokens
             )));
         }
-        Ok(SftData {
-            demonstrations,
-            file,
-        })
-    }
-}
-
-impl SftData {
-    /// Saves the correct lines in the run folder, so that a resumed run trains on the same ones, and returns the demonstrations.
-    pub(super) fn save(self, folder: &RunFolder) -> Result<Vec<Demonstration>, TrainError> {
-        if let Some(file) = &self.file {
-            write_whole(&folder.root().join(FILE), file)?;
-        }
-        Ok(self.demonstrations)
+        Ok((demonstrations, file))
     }
 }
 
@@ -241,53 +194,41 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     Ok(lines)
 }
 
-/// The verdicts on a teacher's completions.
-struct TeacherVerdicts {
-    correct: Vec<TeacherLine>,
-    /// How many are correct, and why the others are not used.
-    summary: String,
-    /// How many were to be judged, how many have no verdict, and the verifier's last reason.
-    requested: usize,
-    masked: usize,
-    reason: String,
-}
-
+/// The lines that the verifier finds correct, and how many of the others are not used, and why. A run does not train on fewer demonstrations because the verifier fails:
+/// `limit` is the share of completions that may have no verdict.
 async fn judge(
     rewards: &RewardClient,
     prompts: &HashMap<&str, &Arc<Prompt>>,
-    lines: Vec<TeacherLine>,
+    mut lines: Vec<TeacherLine>,
+    limit: f64,
     progress: &mut Progress,
-) -> Result<TeacherVerdicts, TrainError> {
+) -> Result<(Vec<TeacherLine>, String), TrainError> {
     let all = lines.len();
-    let mut whole = lines;
-    whole.retain(|line| prompts.contains_key(line.task.as_str()));
-    let known = whole.len();
-    whole.retain(|line| line.finish != Some(Finish::Length));
-    let (unknown, cut_off) = (all - known, known - whole.len());
+    lines.retain(|line| prompts.contains_key(line.task.as_str()));
+    let known = lines.len();
+    lines.retain(|line| line.finish != Some(Finish::Length));
+    let wanted = lines.len();
+    let (unknown, cut_off) = (all - known, known - wanted);
     let started = Instant::now();
     let mut counts = RolloutProgress {
-        wanted: whole.len(),
+        wanted,
         ..RolloutProgress::default()
     };
-    let (mut correct, mut reason) = (Vec::new(), String::new());
-    for chunk in whole.chunks(CHUNK) {
-        let requests = chunk
-            .iter()
-            .filter_map(|line| {
-                let prompt = prompts.get(line.task.as_str())?;
-                Some(JudgeRequest {
-                    task: prompt.task.clone(),
-                    prompt: prompt.text.clone(),
-                    completion: line.completion.clone(),
-                })
-            })
-            .collect();
-        for (line, judged) in chunk.iter().zip(rewards.judge(requests).await?) {
+    let (mut correct, mut unjudged) = (Vec::new(), Unjudged::default());
+    for chunk in lines.chunks(CHUNK) {
+        let requests = chunk.iter().map(|line| {
+            let prompt = prompts[line.task.as_str()];
+            JudgeRequest {
+                task: prompt.task.clone(),
+                prompt: prompt.text.clone(),
+                completion: line.completion.clone(),
+            }
+        });
+        let judged = rewards.judge(requests.collect()).await?;
+        unjudged.add(judged.iter().map(|it| (it.reward, &it.detail)));
+        for (line, judged) in chunk.iter().zip(judged) {
             match judged.reward {
-                None => {
-                    counts.masked += 1;
-                    reason = judged.detail.to_string();
-                }
+                None => counts.masked += 1,
                 Some(reward) if reward >= 1.0 => correct.push(line.clone()),
                 Some(_) => {}
             }
@@ -296,56 +237,33 @@ async fn judge(
         counts.judged = counts.sampled;
         counts.reward = correct.len() as f64;
         counts.elapsed = started.elapsed();
-        progress.judging_teacher(&counts);
+        progress.rollout("teacher", &counts);
     }
     let summary = format!(
         "the teacher's {all} completions: {} right, {} wrong, {cut_off} cut off, {} without a verdict, {unknown} of tasks that are not trained on",
         correct.len(),
-        whole.len() - correct.len() - counts.masked,
+        wanted - correct.len() - counts.masked,
         counts.masked,
     );
-    Ok(TeacherVerdicts {
-        correct,
-        summary,
-        requested: whole.len(),
-        masked: counts.masked,
-        reason,
-    })
+    progress.say(&summary);
+    unjudged.check(limit, "the teacher's file")?;
+    Ok((correct, summary))
 }
 
-/// The end of a demonstration: the stop string or token that also ends a sampled completion.
-enum Ending {
-    Text(String),
-    Token(u32),
-}
-
-impl Ending {
-    fn of(config: &Config, policy: &dyn Policy) -> Result<Self, TrainError> {
-        let renderer = PromptRenderer::new(&config.data)?;
-        let stop_tokens = policy.stop_tokens();
-        let token = match renderer.turn_end(policy, &stop_tokens)? {
-            None => stop_tokens.first().copied(),
-            turn_end => turn_end,
-        };
-        match (renderer.stop_strings().first(), token) {
-            (Some(text), _) => Ok(Ending::Text(text.clone())),
-            (None, Some(token)) => Ok(Ending::Token(token)),
-            (None, None) => Err(engine::EngineError::Request(
-                "the model has no end-of-text token, so it cannot learn to end a completion; set `data.stop`"
-                    .into(),
-            )
-            .into()),
-        }
+/// The end of a demonstration: the stop string or the token that also ends a sampled completion.
+fn ending(config: &Config, policy: &dyn Policy) -> Result<(String, Option<u32>), TrainError> {
+    let renderer = PromptRenderer::new(&config.data)?;
+    if let Some(text) = renderer.stop_strings().first() {
+        return Ok((text.clone(), None));
     }
-
-    fn tokens(&self, policy: &dyn Policy, text: &str) -> Result<Vec<u32>, TrainError> {
-        Ok(match self {
-            Ending::Text(end) => policy.encode(&format!("{text}{end}"), false)?,
-            Ending::Token(end) => {
-                let mut tokens = policy.encode(text, false)?;
-                tokens.push(*end);
-                tokens
-            }
-        })
+    let stop_tokens = policy.stop_tokens();
+    let turn_end = renderer.turn_end(policy, &stop_tokens)?;
+    match turn_end.or(stop_tokens.first().copied()) {
+        None => Err(engine::EngineError::Request(
+            "the model has no end-of-text token, so it cannot learn to end a completion; set `data.stop`"
+                .into(),
+        )
+        .into()),
+        token => Ok((String::new(), token)),
     }
 }

@@ -79,14 +79,14 @@ fn job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, Tra
     let folder = if root.join("config.toml").exists() {
         RunFolder::open(root)?
     } else {
-        RunFolder::create(root, &config.to_toml())?
+        let folder = RunFolder::claim(root)?;
+        folder.save_config(&config.to_toml())?;
+        folder
     };
     let prompts = prompts(policy.as_ref());
-    let demonstrations = prompts.train.iter().map(|prompt| Demonstration {
-        prompt: Arc::clone(prompt),
-        text: "b".into(),
-        tokens: vec![1, 0],
-    });
+    let demonstrations = prompts.train.iter();
+    let demonstrations =
+        demonstrations.map(|prompt| sft::demonstration(prompt, "b".into(), vec![1, 0]));
     let rewards = RewardClient::new(&config::Verifier {
         url: config.verifier.url.clone(),
         ..verifier_settings("", config.verifier.patience_s)
@@ -119,8 +119,10 @@ async fn run_in(root: &Path, config: &Config) -> Result<Summary, TrainError> {
 
 /// Starts or resumes the run in a folder, on a model that fails after this number of updates.
 async fn fail_after(updates: usize, root: &Path, config: &Config) -> TrainError {
-    let policy = Arc::new(FakePolicy::failing_at(updates));
-    train(job(root, config, policy).unwrap()).await.unwrap_err()
+    let mut policy = FakePolicy::default();
+    policy.fail_at = Some(updates);
+    let job = job(root, config, Arc::new(policy));
+    train(job.unwrap()).await.unwrap_err()
 }
 
 /// The logged updates of a run.
@@ -351,12 +353,13 @@ async fn a_run_that_was_interrupted_anywhere_equals_one_that_was_not() {
 fn two_processes_cannot_train_in_one_folder() {
     let home = fakes::folder();
     let root = home.path().join("run");
-    let first = RunFolder::create(&root, "").unwrap();
-    for second in [RunFolder::open(&root), RunFolder::create(&root, "")] {
+    let first = RunFolder::claim(&root).unwrap();
+    first.save_config("").unwrap();
+    for second in [RunFolder::open(&root), RunFolder::claim(&root)] {
         assert_contains(&second.unwrap_err(), &["another process is training in"]);
     }
     drop(first);
-    let error = RunFolder::create(&root, "").unwrap_err();
+    let error = RunFolder::claim(&root).unwrap_err();
     assert_contains(&error, &["holds a run already", "--resume"]);
     assert!(RunFolder::open(&root).is_ok());
     let error = RunFolder::open(home.path()).unwrap_err();
@@ -430,7 +433,7 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     assert!(disk(4_799_999_999).is_ok_and(|warning| warning.is_some()));
     assert!(disk(1_599_999_999).is_err());
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
-    insta::assert_snapshot!(plan.to_string(), @r"
+    insta::assert_snapshot!(plan.text(&config), @r"
     11 training tasks, 5 held out
     3 inference phases of up to 48 completions
     9 updates on up to 16 completions each
@@ -439,14 +442,14 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
     memory: about 2.5 GB, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
     disk: at most 3 checkpoints at once, 1.6 GB each
     ");
+    let fits = |bytes, is_gpu| model.fits(Some(MemoryBudget { bytes, is_gpu }));
     assert_eq!(model.fits(None), Ok(None));
-    assert_eq!(model.fits(Some(MemoryBudget::Gpu(2_600_000_000))), Ok(None));
-    let machine = |bytes| model.fits(Some(MemoryBudget::Machine(bytes)));
-    let warning = machine(2_000_000_000).unwrap().unwrap().to_string();
+    assert_eq!(fits(2_600_000_000, true), Ok(None));
+    let warning = fits(2_000_000_000, false).unwrap().unwrap().to_string();
     assert!(warning.contains("of this machine's 2.0 GB"), "{warning}");
-    assert!(machine(1_600_000_000).is_err());
+    assert!(fits(1_600_000_000, false).is_err());
     insta::assert_snapshot!(
-        model.fits(Some(MemoryBudget::Gpu(2_000_000_000))).unwrap_err().to_string(),
+        fits(2_000_000_000, true).unwrap_err().to_string(),
         @"the run takes up to 2.5 GB of the GPU's 2.0 GB: 0.4 GB for weights, 1.2 GB for gradient and moments, 0.1 GB for one pass, 0.1 GB for the program itself, and the larger of 0.3 GB for keys and values and 0.7 GB for kept activations; lower sampling.max_tokens or algorithm.group_size, set engine.kv_tokens, engine.activations_mib or engine.pack_tokens, or train adapters ([lora])"
     );
 }

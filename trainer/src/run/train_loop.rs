@@ -4,27 +4,24 @@ use std::time::Instant;
 
 use engine::StepReport;
 
-use super::choose_h::EssOfPhase;
-use super::error::LoopExit;
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
 use super::learning_rate::learning_rate;
 use super::update::{Place, UpdateSettings, update};
 use super::{Job, RunOutcome, Summary, TrainError};
 use crate::algo::PhaseSize;
-use crate::checkpoint_settings::SettingsFile;
-use crate::data::{Phase, PromptSchedule};
+use crate::checkpoint_settings::settings_file;
+use crate::data::{Phase, PromptRenderer, PromptSchedule};
 use crate::eval;
 use crate::record::{Activity, EvalRecord, StepRecord, StepTimings, TokenWeights};
-use crate::rollout::{PhaseSamples, SampledGroup, SamplingParams};
+use crate::rollout::{PhaseSamples, RolloutError, SampledGroup, SamplingParams};
 
 /// A run in progress.
 pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: PromptSchedule,
     pub(super) settings: UpdateSettings,
-    /// The settings file of its checkpoints.
-    pub(super) settings_file: SettingsFile,
+    pub(super) renderer: PromptRenderer,
     pub(super) sampling: SamplingParams,
     pub(super) evaluation: eval::Settings,
     /// Updates made.
@@ -35,8 +32,6 @@ pub(super) struct Run {
     pub(super) saved: usize,
     /// The choice of the current phase's size, until it is logged.
     pub(super) phase_size: Option<PhaseSize>,
-    /// What the choice of the next phase's size depends on.
-    pub(super) ess_of_phase: EssOfPhase,
     /// The best evaluation after at least one update: its step and its Pass@1.
     pub(super) best: Option<(usize, f64)>,
     pub(super) started: Instant,
@@ -55,8 +50,8 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
     run.job.clock.enter(Activity::Other);
     let ended = match run.train_loop().await {
         Ok(()) => Ok(RunOutcome::Finished),
-        Err(LoopExit::Stopped) => Ok(RunOutcome::Interrupted),
-        Err(LoopExit::Failed(error)) => Err(error),
+        Err(TrainError::Rollout(RolloutError::Stopped)) => Ok(RunOutcome::Interrupted),
+        Err(error) => Err(error),
     };
     run.job.journal.progress.end();
     // The activity in which the loop ended, such as sampling that was stopped, is over.
@@ -92,18 +87,22 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
 }
 
 impl Run {
-    async fn train_loop(&mut self) -> Result<(), LoopExit> {
+    /// Trains to the last update. A requested stop ends it with [`RolloutError::Stopped`].
+    async fn train_loop(&mut self) -> Result<(), TrainError> {
         self.evaluate_if_due().await?;
         while self.step < self.schedule.updates() {
-            self.choose_h();
+            self.choose_h()?;
             let phase = self.schedule.phase(self.schedule.phase_of(self.step));
             let samples = self.sample_phase(&phase).await?;
             while self.step < phase.end() {
                 if self.job.stop.requested() {
-                    return Err(LoopExit::Stopped);
+                    return Err(RolloutError::Stopped.into());
                 }
                 self.update(&phase, &samples)?;
-                self.checkpoint_if_due()?;
+                let every = self.job.config.run.checkpoint_every;
+                if every > 0 && self.step.is_multiple_of(every) {
+                    self.checkpoint()?;
+                }
                 self.evaluate_if_due().await?;
             }
         }
@@ -127,7 +126,8 @@ impl Run {
         self.job.journal.progress.updating(phase, number);
         let optimiser = &self.job.config.optimiser;
         let lr = learning_rate(optimiser, self.step + 1, self.schedule.updates());
-        let (policy, settings) = (self.job.policy.as_ref(), self.settings.at_rate(lr));
+        self.settings.adamw.lr = lr as f32;
+        let (policy, settings) = (self.job.policy.as_ref(), self.settings);
         let clock = &self.job.clock;
         let updated =
             tokio::task::block_in_place(|| update(policy, settings, &batch, place, clock));
@@ -143,7 +143,6 @@ impl Run {
                 self.job.folder.append(Log::Weights, &weights)?;
             }
         }
-        self.ess_of_phase.add(&record);
         self.log_update(&record, timings)
     }
 
@@ -198,24 +197,16 @@ impl Run {
         Ok(())
     }
 
-    fn checkpoint_if_due(&mut self) -> Result<(), TrainError> {
-        let every = self.job.config.run.checkpoint_every;
-        if every > 0 && self.step.is_multiple_of(every) {
-            self.checkpoint()?;
-        }
-        Ok(())
-    }
-
     /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved, so that a resumed run makes it again.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         if self.step == self.saved || self.step != self.logged {
             return Ok(());
         }
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
+        let settings = settings_file(&self.job.config, &self.renderer, self.step);
         let outer = self.job.clock.enter(Activity::Checkpoint);
-        let saved = tokio::task::block_in_place(|| {
-            checkpoint::save(folder, policy, &self.settings_file, self.step)
-        });
+        let saved =
+            tokio::task::block_in_place(|| checkpoint::save(folder, policy, &settings, self.step));
         self.job.clock.enter(outer);
         saved?;
         self.saved = self.step;

@@ -3,6 +3,7 @@
 use serde_json::Value;
 
 use super::TrainError;
+use super::error::percent;
 
 /// Counts samples, and the masked ones among them.
 #[derive(Debug, Default)]
@@ -29,17 +30,17 @@ impl Unjudged {
         }
     }
 
-    /// Returns an error if more than the share `limit` is masked. `part` names the part of the run that sampled them.
+    /// Returns an error if more than the share `limit` is masked. `part` names the part of the run that sampled them: a phase, as the terminal numbers it, or an evaluation.
     pub(super) fn check(&self, limit: f64, part: &str) -> Result<(), TrainError> {
         if self.masked as f64 <= limit * self.samples as f64 {
             return Ok(());
         }
-        Err(TrainError::Masked {
-            part: part.to_owned(),
-            masked: self.masked,
-            all: self.samples,
-            limit,
-            reason: self.reason.clone(),
-        })
+        Err(TrainError::Masked(format!(
+            "{} of the {} samples of {part} have no verdict, more than the {} % that `verifier.max_masked` allows; the last reason was: {}. Fix the verifier, then continue",
+            self.masked,
+            self.samples,
+            percent(limit),
+            self.reason
+        )))
     }
 }

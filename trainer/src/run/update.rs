@@ -8,7 +8,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 use super::TrainError;
 use super::clock::Clock;
 use crate::algo::{self, Estimator, Metrics};
-use crate::config::{Config, Optimiser, Preset, Reward};
+use crate::config::{Config, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
 use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
@@ -21,22 +21,14 @@ pub(super) struct UpdateSettings {
     pub(super) estimator: Estimator,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
+    /// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
+    /// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
     pub(super) temperature: f32,
+    /// With the learning rate of the update.
     pub(super) adamw: AdamW,
 }
 
 impl UpdateSettings {
-    /// The same settings with another learning rate.
-    pub(super) fn at_rate(self, lr: f64) -> Self {
-        Self {
-            adamw: AdamW {
-                lr: lr as f32,
-                ..self.adamw
-            },
-            ..self
-        }
-    }
-
     /// The reward of each completion that has one.
     pub(super) fn rewards(&self, groups: &[SampledGroup]) -> Vec<f64> {
         let samples = groups.iter().flat_map(|group| &group.samples);
@@ -54,37 +46,28 @@ impl UpdateSettings {
     }
 
     pub(super) fn of(config: &Config) -> Self {
+        let optimiser = &config.optimiser;
         Self {
             estimator: config.algorithm.estimator(),
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
-            temperature: temperature(config),
-            adamw: adamw(&config.optimiser),
+            temperature: match config.algorithm.preset {
+                Preset::Sft => 1.0,
+                _ => config.sampling.temperature as f32,
+            },
+            adamw: AdamW {
+                lr: optimiser.lr as f32,
+                beta1: optimiser.beta1 as f32,
+                beta2: optimiser.beta2 as f32,
+                eps: optimiser.eps as f32,
+                weight_decay: optimiser.weight_decay as f32,
+                clip_norm: if optimiser.clip_norm > 0.0 {
+                    optimiser.clip_norm as f32
+                } else {
+                    f32::INFINITY
+                },
+            },
         }
-    }
-}
-
-/// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
-/// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
-fn temperature(config: &Config) -> f32 {
-    match config.algorithm.preset {
-        Preset::Sft => 1.0,
-        _ => config.sampling.temperature as f32,
-    }
-}
-
-fn adamw(optimiser: &Optimiser) -> AdamW {
-    AdamW {
-        lr: optimiser.lr as f32,
-        beta1: optimiser.beta1 as f32,
-        beta2: optimiser.beta2 as f32,
-        eps: optimiser.eps as f32,
-        weight_decay: optimiser.weight_decay as f32,
-        clip_norm: if optimiser.clip_norm > 0.0 {
-            optimiser.clip_norm as f32
-        } else {
-            f32::INFINITY
-        },
     }
 }
 
@@ -127,38 +110,26 @@ pub(super) fn update(
     Ok((record, report))
 }
 
-/// The numbers of a sample that the objective needs.
-struct SampleData {
-    behaviour: Vec<f32>,
-    /// log μ of each token of its padding.
-    padding: Vec<f32>,
-    reference: Option<Vec<f32>>,
-    reward: Option<f64>,
-}
-
-impl SampleData {
-    /// The sample with its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
-    fn with<'a>(&'a self, logp: &'a [f32]) -> algo::Sample<'a> {
-        let (new, padding) = logp.split_at(logp.len().saturating_sub(self.padding.len()));
-        algo::Sample {
-            new,
-            // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
-            behaviour: if self.behaviour.is_empty() {
-                new
-            } else {
-                &self.behaviour
-            },
-            reference: self
-                .reference
-                .as_deref()
-                .map(|reference| &reference[..new.len().min(reference.len())]),
-            reward: self.reward,
-            padding: padding
-                .iter()
-                .zip(&self.padding)
-                .map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
-                .sum(),
-        }
+/// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
+fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo::Sample<'a> {
+    let padding = sample.padding.as_ref().map_or(&[][..], |it| &it.logp[..]);
+    let (new, new_padding) = logp.split_at(logp.len().saturating_sub(padding.len()));
+    let reference = &sample.reference;
+    algo::Sample {
+        new,
+        // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
+        behaviour: if sample.logp.is_empty() {
+            new
+        } else {
+            &sample.logp
+        },
+        reference: (!reference.is_empty()).then(|| &reference[..new.len().min(reference.len())]),
+        reward,
+        padding: new_padding
+            .iter()
+            .zip(padding)
+            .map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
+            .sum(),
     }
 }
 
@@ -168,18 +139,11 @@ fn objective(
     batch: &MiniBatch<'_>,
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
-    let data_of = |sample: &Sample| SampleData {
-        behaviour: sample.logp.clone(),
-        padding: sample
-            .padding
-            .as_ref()
-            .map_or_else(Vec::new, |padding| padding.logp.clone()),
-        reference: Some(sample.reference.clone()).filter(|logp| !logp.is_empty()),
-        reward: settings
-            .terms(sample)
-            .map(|terms| terms.sum(&settings.reward)),
-    };
-    let data: Vec<SampleData> = batch.samples().map(data_of).collect();
+    let reward = |sample: &Sample| Some(settings.terms(sample)?.sum(&settings.reward));
+    let data: Vec<(Sample, Option<f64>)> = batch
+        .samples()
+        .map(|sample| (sample.clone(), reward(sample)))
+        .collect();
     let compared = batch.compared.clone();
     Box::new(move |stats: &[TokenStats]| {
         if stats.len() != data.len() {
@@ -192,10 +156,11 @@ fn objective(
         let groups: Vec<Vec<algo::Sample<'_>>> = compared
             .iter()
             .map(|group| {
-                group
-                    .iter()
-                    .map(|place| data[*place].with(&stats[*place].logp))
-                    .collect()
+                let number = |place: &usize| {
+                    let (sample, reward) = &data[*place];
+                    numbers(sample, *reward, &stats[*place].logp)
+                };
+                group.iter().map(number).collect()
             })
             .collect();
         let gradient = algo::gradient(&settings.estimator, &groups, settings.max_tokens)

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use crate::record::{EvalRecord, Ledger, RunTimes, StepRecord};
+use crate::record::{EvalRecord, RunTimes, StepRecord, training_until};
 use crate::report::RunData;
 use crate::run::pin;
 use crate::statistics::Spread;
@@ -152,7 +152,7 @@ impl SweepRun {
     /// Minutes of training until the evaluation after this many updates.
     pub(super) fn minutes_until(&self, updates: usize) -> Option<f64> {
         let data = self.data.as_ref().filter(|_| self.timed)?;
-        Some(Ledger::of(&data.clock).training_until(updates) / 60.0)
+        Some(training_until(&data.clock, updates) / 60.0)
     }
 
     /// Minutes of training of a finished run.

@@ -1,8 +1,8 @@
-//! The fields of TensorFlow's `Event` message that scalars and texts need, as protobuf.
+//! The fields of TensorFlow's `Event` message that scalars need, as protobuf.
 //!
-//! The field numbers are those of `event.proto`, `summary.proto` and `tensor.proto`.
+//! The field numbers are those of `event.proto` and `summary.proto`.
 
-use super::{Entry, Value};
+use super::Entry;
 
 /// The first event of every file.
 pub(super) fn version(time: f64) -> Vec<u8> {
@@ -26,16 +26,8 @@ pub(super) fn summary(entry: &Entry) -> Vec<u8> {
     for (tag, value) in &entry.values {
         let mut field = Vec::new();
         bytes(&mut field, 1, tag.as_bytes());
-        match value {
-            Value::Scalar(value) => {
-                key(&mut field, 2, 5);
-                field.extend((*value as f32).to_le_bytes());
-            }
-            Value::Text(text) => {
-                bytes(&mut field, 9, &text_metadata());
-                bytes(&mut field, 8, &text_tensor(text));
-            }
-        }
+        key(&mut field, 2, 5);
+        field.extend((*value as f32).to_le_bytes());
         bytes(&mut summary, 1, &field);
     }
     let mut event = head(entry.time, entry.step);
@@ -50,27 +42,6 @@ fn head(time: f64, step: usize) -> Vec<u8> {
     event.extend(time.to_le_bytes());
     number(&mut event, 2, step as u64);
     event
-}
-
-/// `plugin_data { plugin_name: "text" }`, `data_class: DATA_CLASS_TENSOR`.
-fn text_metadata() -> Vec<u8> {
-    let mut plugin = Vec::new();
-    bytes(&mut plugin, 1, b"text");
-    let mut metadata = Vec::new();
-    bytes(&mut metadata, 1, &plugin);
-    number(&mut metadata, 4, 2);
-    metadata
-}
-
-/// `dtype: DT_STRING`, `tensor_shape { dim { size: 1 } }`, one `string_val`.
-fn text_tensor(text: &str) -> Vec<u8> {
-    let (mut size, mut shape, mut tensor) = (Vec::new(), Vec::new(), Vec::new());
-    number(&mut size, 1, 1);
-    bytes(&mut shape, 2, &size);
-    number(&mut tensor, 1, 7);
-    bytes(&mut tensor, 2, &shape);
-    bytes(&mut tensor, 8, text.as_bytes());
-    tensor
 }
 
 fn key(out: &mut Vec<u8>, field: u64, wire: u64) {

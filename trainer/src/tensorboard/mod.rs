@@ -17,16 +17,9 @@ use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// A value that TensorBoard shows at a step.
-#[derive(Debug, Clone, PartialEq)]
-pub enum Value {
-    /// A point of a curve.
-    Scalar(f64),
-    /// A text in Markdown.
-    Text(String),
-}
+use crate::atomic_file;
 
-/// Tags and values of one step. The text before the first `/` of a tag is its section in TensorBoard.
+/// Points of curves at one step. The text before the first `/` of a tag is its section in TensorBoard.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Entry {
     /// Seconds since 1970.
@@ -34,93 +27,56 @@ pub struct Entry {
     /// The step.
     pub step: usize,
     /// The values with their tags.
-    pub values: Vec<(String, Value)>,
+    pub values: Vec<(String, f64)>,
 }
 
 /// The event file of a folder, open for appending.
 #[derive(Debug)]
-pub struct EventFile {
-    file: File,
-    path: PathBuf,
-}
+pub struct EventFile(File);
 
 impl EventFile {
     /// Creates the folder's event file with these entries. The folder is created if it does not exist. Older event files in it are removed when the new one is
     /// complete.
     ///
     /// # Errors
-    /// The system's error, with the path that it concerns.
-    pub fn replace(
-        folder: &Path,
-        time: f64,
-        entries: &[Entry],
-    ) -> Result<Self, (PathBuf, io::Error)> {
-        let with_path = |path: &Path| {
-            let path = path.to_owned();
-            move |error| (path, error)
-        };
-        std::fs::create_dir_all(folder).map_err(with_path(folder))?;
-        let path = folder.join(format!(
-            "events.out.tfevents.{:010}.rapid",
-            time.max(0.0) as u64
-        ));
-        // TensorBoard reads every file with `tfevents` in its name, so the new file gets such a name only when it is complete.
-        let temporary = folder.join(".events.partial");
+    /// The system's error.
+    pub fn replace(folder: &Path, time: f64, entries: &[Entry]) -> io::Result<Self> {
+        std::fs::create_dir_all(folder)?;
+        let name = format!("events.out.tfevents.{:010}.rapid", time.max(0.0) as u64);
+        let path = folder.join(name);
         let mut bytes = Vec::new();
         for event in [event::version(time), event::session_start(time)] {
             frame::put(&mut bytes, &event);
         }
         for entry in entries {
-            put(&mut bytes, entry);
+            frame::put(&mut bytes, &event::summary(entry));
         }
-        let file = File::create(&temporary)
-            .and_then(|mut file| {
-                file.write_all(&bytes)?;
-                file.sync_all()?;
-                std::fs::rename(&temporary, &path)?;
-                Ok(file)
-            })
-            .map_err(|error| {
-                let _ = std::fs::remove_file(&temporary);
-                (path.clone(), error)
-            })?;
+        // TensorBoard reads every file with `tfevents` in its name. A partial file has another name.
+        atomic_file::write(&path, &bytes)?;
         for older in event_files(folder) {
             if older != path {
-                std::fs::remove_file(&older).map_err(with_path(&older))?;
+                std::fs::remove_file(older)?;
             }
         }
-        Ok(Self { file, path })
+        Ok(Self(File::options().append(true).open(path)?))
     }
 
     /// Appends an entry, in one write.
     ///
     /// # Errors
-    /// The system's error, with the file's path.
-    pub fn add(&mut self, entry: &Entry) -> Result<(), (PathBuf, io::Error)> {
+    /// The system's error.
+    pub fn add(&mut self, entry: &Entry) -> io::Result<()> {
         let mut bytes = Vec::new();
-        put(&mut bytes, entry);
-        self.file
-            .write_all(&bytes)
-            .map_err(|error| (self.path.clone(), error))
+        frame::put(&mut bytes, &event::summary(entry));
+        self.0.write_all(&bytes)
     }
 }
 
-fn put(bytes: &mut Vec<u8>, entry: &Entry) {
-    if !entry.values.is_empty() {
-        frame::put(bytes, &event::summary(entry));
-    }
-}
-
-/// The event files of a folder; empty if the folder does not exist.
-pub fn event_files(folder: &Path) -> Vec<PathBuf> {
-    std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
+/// The event files of a folder.
+fn event_files(folder: &Path) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    entries
+        .filter(|entry| entry.file_name().to_string_lossy().contains("tfevents"))
         .map(|entry| entry.path())
-        .filter(|path| {
-            path.file_name()
-                .is_some_and(|name| name.to_string_lossy().contains("tfevents"))
-        })
         .collect()
 }

@@ -1,6 +1,6 @@
 //! Checkpoints: Hugging Face model folders that also hold the state to continue a run to the bit.
 
-use std::fs::File;
+use std::fs::{DirEntry, File};
 use std::io;
 use std::path::{Path, PathBuf};
 
@@ -8,7 +8,7 @@ use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
 use super::{RunFolder, write_whole};
-use crate::checkpoint_settings::{self, SettingsFile};
+use crate::checkpoint_settings;
 use crate::policy::Policy;
 use crate::run::TrainError;
 
@@ -36,20 +36,20 @@ fn aside_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!(".step-{step}.partial"))
 }
 
-/// Writes a checkpoint atomically, with `settings_file` in it, and points `last` at it. This thread waits while the engine's thread writes the model and the
+/// Writes a checkpoint atomically, with the file of `settings` in it, and points `last` at it. This thread waits while the engine's thread writes the model and the
 /// moments; it writes the other files itself. Even after a loss of power, the logs have the lines of all updates of a checkpoint that exists, and the samples that its run
 /// continues with are there.
 pub(in crate::run) fn save(
     run: &RunFolder,
     policy: &dyn Policy,
-    settings_file: &SettingsFile,
+    settings: &str,
     step: usize,
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(MARK).is_file() {
         let aside = aside_of(run, step);
         clear_partial(run)?;
-        let written = write(&aside, policy, settings_file, step)
+        let written = write(&aside, policy, settings, step)
             .and_then(|()| run.sync())
             // The names of stored samples, and those of the logs.
             .and_then(|()| sync(&run.rollouts()))
@@ -66,20 +66,12 @@ pub(in crate::run) fn save(
         written?;
         sync(&run.checkpoints())?;
     }
-    mark_last(run, step)
+    point(run, "last", step)
 }
 
-fn write(
-    aside: &Path,
-    policy: &dyn Policy,
-    settings_file: &SettingsFile,
-    step: usize,
-) -> Result<(), TrainError> {
+fn write(aside: &Path, policy: &dyn Policy, settings: &str, step: usize) -> Result<(), TrainError> {
     policy.save_model(aside.to_owned())?;
-    write_whole(
-        &aside.join(checkpoint_settings::NAME),
-        settings_file.text(step).as_bytes(),
-    )?;
+    write_whole(&aside.join(checkpoint_settings::NAME), settings.as_bytes())?;
     policy.save_state(aside.join(STATE))?;
     let mark = serde_json::to_vec(&Mark { version: 1, step })
         .map_err(|error| TrainError::io(aside, error.into()))?;
@@ -95,22 +87,21 @@ fn sync(folder: &Path) -> Result<(), TrainError> {
         .map_err(|source| TrainError::io(folder, source))
 }
 
-/// Steps of the whole checkpoints, in order.
-pub(in crate::run) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
+/// Everything in the folder of checkpoints.
+fn entries(run: &RunFolder) -> Result<impl Iterator<Item = DirEntry>, TrainError> {
     let root = run.checkpoints();
     let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
-    let mut steps: Vec<usize> = entries
-        .flatten()
-        .filter(|entry| entry.path().join(MARK).is_file())
-        .filter_map(|entry| {
-            entry
-                .file_name()
-                .to_str()?
-                .strip_prefix("step-")?
-                .parse()
-                .ok()
-        })
-        .collect();
+    Ok(entries.flatten())
+}
+
+/// Steps of the whole checkpoints, in order.
+pub(in crate::run) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
+    let step = |entry: DirEntry| {
+        let name = entry.file_name();
+        name.to_str()?.strip_prefix("step-")?.parse().ok()
+    };
+    let whole = entries(run)?.filter(|entry| entry.path().join(MARK).is_file());
+    let mut steps: Vec<usize> = whole.filter_map(step).collect();
     steps.sort_unstable();
     Ok(steps)
 }
@@ -169,25 +160,13 @@ pub(in crate::run) fn has_state(run: &RunFolder, step: usize) -> bool {
 /// Removes the state of all checkpoints of a run that has finished. Before, its last evaluation has to survive a loss of power: without it, the run needs the state.
 pub(in crate::run) fn remove_states(run: &RunFolder) -> Result<(), TrainError> {
     run.sync()?;
-    let root = run.checkpoints();
-    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
-    for path in entries.flatten().map(|entry| entry.path().join(STATE)) {
+    for path in entries(run)?.map(|entry| entry.path().join(STATE)) {
         match std::fs::remove_file(&path) {
             Err(error) if path.exists() => return Err(TrainError::io(&path, error)),
             _ => {}
         }
     }
     Ok(())
-}
-
-/// Points `last` at a checkpoint.
-pub(in crate::run) fn mark_last(run: &RunFolder, step: usize) -> Result<(), TrainError> {
-    link(run, "last", step)
-}
-
-/// Points `best` at a checkpoint.
-pub(in crate::run) fn mark_best(run: &RunFolder, step: usize) -> Result<(), TrainError> {
-    link(run, "best", step)
 }
 
 /// Removes all checkpoints except the `keep` newest and the best. Returns the steps of the remaining ones.
@@ -209,8 +188,8 @@ pub(in crate::run) fn prune(
     Ok(remaining)
 }
 
-/// Points a link at a checkpoint, atomically. The link is relative, so that run folders can be moved.
-fn link(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
+/// Points the link `last` or `best` at a checkpoint, atomically. The link is relative, so that run folders can be moved.
+pub(in crate::run) fn point(run: &RunFolder, name: &str, step: usize) -> Result<(), TrainError> {
     let path = run.checkpoints().join(name);
     let aside = run.checkpoints().join(format!(".{name}.partial"));
     let _ = std::fs::remove_file(&aside);
@@ -229,11 +208,8 @@ fn remove(run: &RunFolder, step: usize) -> Result<(), TrainError> {
 
 /// Removes checkpoints that were being written or removed when a process was killed: folders whose names begin with a dot, from the engine or from [`save`].
 fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
-    let root = run.checkpoints();
-    let entries = std::fs::read_dir(&root).map_err(|source| TrainError::io(&root, source))?;
-    let hidden = |entry: &std::fs::DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
-    entries
-        .flatten()
+    let hidden = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
+    entries(run)?
         .filter(hidden)
         .filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()))
         .try_for_each(|entry| clear(&entry.path()))
@@ -255,7 +231,7 @@ mod tests {
     #[test]
     fn a_checkpoint_is_whole_until_it_is_gone() {
         let home = tempfile::tempdir().unwrap();
-        let run = RunFolder::create(&home.path().join("run"), "").unwrap();
+        let run = RunFolder::claim(&home.path().join("run")).unwrap();
         let folder = folder_of(&run, 2);
         std::fs::create_dir(&folder).unwrap();
         // Many files, so that their removal takes a while, with the mark in the middle.

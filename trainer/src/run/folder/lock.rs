@@ -3,7 +3,7 @@
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
-use super::{RunFolder, checkpoint, create_folder, provenance, truncate};
+use super::{RunFolder, create_folder, provenance};
 use crate::atomic_file;
 use crate::run::TrainError;
 
@@ -19,36 +19,30 @@ impl RunFolder {
         if root.join("config.toml").exists() {
             return Err(has_run(root));
         }
-        match root
-            .ancestors()
-            .find(|path| path.is_symlink() || path.exists())
-        {
-            Some(existing) if !existing.is_dir() => Err(TrainError::Usage(format!(
-                "{} exists and is not a folder, so a run cannot be written there; give another folder with --out",
+        let mut above = root.ancestors();
+        let reason = match above.find(|path| path.is_symlink() || path.exists()) {
+            Some(existing) if !existing.is_dir() => format!(
+                "{} exists and is not a folder, so a run cannot be written there",
                 existing.display()
-            ))),
+            ),
             Some(existing) if existing == root => match foreign_entry(root)? {
-                Some(entry) => Err(TrainError::Usage(format!(
-                    "{} holds other files, such as {entry}, and no run, so a run's files would be mixed with them; give a new folder with --out",
+                None => return Ok(()),
+                Some(entry) => format!(
+                    "{} holds other files, such as {entry}, and no run, so a run's files would be mixed with them",
                     root.display()
-                ))),
-                None => Ok(()),
+                ),
             },
-            _ => Ok(()),
-        }
-    }
-
-    /// Creates the folder of a new run and saves its resolved configuration.
-    ///
-    /// # Errors
-    /// [`TrainError::Usage`] if the folder has a run already, [`TrainError::Refused`] if another process has it, [`TrainError::Io`].
-    pub fn create(root: &Path, config: &str) -> Result<Self, TrainError> {
-        let folder = Self::claim(root)?;
-        folder.save_config(config)?;
-        Ok(folder)
+            _ => return Ok(()),
+        };
+        Err(TrainError::Usage(format!(
+            "{reason}; give another folder with --out"
+        )))
     }
 
     /// Creates and locks the folder of a new run. It does not count as a run before its configuration is saved.
+    ///
+    /// # Errors
+    /// [`TrainError::Usage`] if the folder has a run already, [`TrainError::Refused`] if another process has it, [`TrainError::Io`].
     pub(in crate::run) fn claim(root: &Path) -> Result<Self, TrainError> {
         let folder = Self::lock(root)?;
         if folder.config().exists() {
@@ -61,19 +55,12 @@ impl RunFolder {
     /// Opens and locks the folder of a run to resume.
     ///
     /// # Errors
-    /// [`TrainError::Usage`] if it has no run, [`TrainError::Refused`] if another process has it or the folder of checkpoints was removed, [`TrainError::Io`].
+    /// [`TrainError::Usage`] if it has no run, [`TrainError::Refused`] if another process has it, [`TrainError::Io`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
         if !root.join("config.toml").is_file() {
             return Err(TrainError::no_run(root));
         }
         let folder = Self::lock(root)?;
-        // A run has this folder before its first update.
-        if !folder.checkpoints().exists() {
-            let updates = truncate::logged(&folder)?;
-            if updates > 0 {
-                return Err(checkpoint::missing(&folder, updates));
-            }
-        }
         folder.create_folders()?;
         Ok(folder)
     }

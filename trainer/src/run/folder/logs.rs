@@ -26,20 +26,12 @@ datasets::choice! {
         Clock = "clock.jsonl",
         /// The importance weights of a completion of each phase.
         Weights = "weights.jsonl",
+        /// The extensions of the run. A resumed run replaces it as a whole.
+        Extensions = "extended.jsonl",
     }
 }
 
 impl Log {
-    /// All logs.
-    pub(super) const ALL: [Log; 6] = [
-        Log::Metrics,
-        Log::Timings,
-        Log::Eval,
-        Log::Alarms,
-        Log::Clock,
-        Log::Weights,
-    ];
-
     /// The error for a line, counted from 0, that is not a record of the log.
     pub(in crate::run) fn damaged(
         self,

@@ -14,8 +14,9 @@ use std::path::{Path, PathBuf};
 use super::TrainError;
 use crate::atomic_file;
 
+pub(in crate::run) use logs::lines;
 pub use logs::{Log, read_log};
-pub(in crate::run) use logs::{content, lines, whole_lines};
+use logs::{content, whole_lines};
 
 /// An open run folder. While it is open no other process can open it; the system releases the lock however the process ends.
 #[derive(Debug)]
@@ -87,11 +88,6 @@ impl RunFolder {
     /// `samples/eval-N.jsonl`: the samples of the evaluation after N updates.
     pub(in crate::run) fn eval_samples(&self, step: usize) -> PathBuf {
         self.samples().join(format!("eval-{step}.jsonl"))
-    }
-
-    /// `tensorboard/`
-    pub(in crate::run) fn tensorboard(&self) -> PathBuf {
-        self.root.join("tensorboard")
     }
 
     /// Saves the resolved configuration. It replaces an older one.

@@ -1,8 +1,6 @@
 //! Stores the samples of the current phase, so that a killed run resumes with them, and writes samples for people to read.
 
 use std::collections::HashMap;
-use std::fs::File;
-use std::io::{BufRead as _, BufReader};
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
@@ -162,20 +160,15 @@ pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
 pub(in crate::run) fn dump_phase(
     run: &RunFolder,
     phase: &Phase,
-    samples: &PhaseSamples,
+    records: &[SampleRecord],
 ) -> Result<(), TrainError> {
-    let records: Vec<SampleRecord> = samples
-        .groups
-        .iter()
-        .flat_map(SampleRecord::of_group)
-        .collect();
     let path = run.phase_samples(phase.index);
-    write_whole(&path, &lines(&path, &records)?)?;
+    write_whole(&path, &lines(&path, records)?)?;
     let title = format!(
         "Phase {}: training samples after {} updates",
         phase.index, phase.first_update
     );
-    write_page(&path, &transcript::page(&title, &records))
+    write_page(&path, &transcript::page(&title, records))
 }
 
 /// Writes the completions of the evaluation after N updates as `samples/eval-N.jsonl`, and a page for people as `.md` beside it.
@@ -193,19 +186,6 @@ pub(in crate::run) fn dump_evaluation(
 
 fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
     write_whole(&samples.with_extension("md"), page.as_bytes())
-}
-
-/// The first samples of a dump, as many as an excerpt shows; none if the file does not exist.
-pub(in crate::run) fn read_head(path: &Path) -> Vec<SampleRecord> {
-    let Ok(file) = File::open(path) else {
-        return Vec::new();
-    };
-    BufReader::new(file)
-        .lines()
-        .map_while(Result::ok)
-        .map_while(|line| serde_json::from_str(&line).ok())
-        .take(transcript::EXCERPT)
-        .collect()
 }
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step` updates, since they will be written again.

@@ -7,15 +7,14 @@ mod resume_config;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use datasets::Dataset;
 use engine::Leader;
 
 use super::clock::Clock;
 use super::folder::provenance::Provenance;
-use super::folder::{RunFolder, model_digest};
+use super::folder::{RunFolder, model_digest, write_whole};
 use super::freeze_config::{absolute, pin};
 use super::observers::{Journal, Progress};
-use super::sft::TeacherFile;
+use super::sft::{self, TeacherFile};
 use super::train_loop::train;
 use super::{Job, Summary, TrainError};
 use crate::config::Config;
@@ -61,49 +60,21 @@ impl Target {
         }
     }
 
+    /// The folder of a new run.
+    #[must_use]
+    pub fn new_folder(&self) -> Option<&Path> {
+        match self {
+            Self::New(root) => Some(root),
+            Self::Resume(_) => None,
+        }
+    }
+
     /// The folder of the run to resume.
     fn resumed(&self) -> Option<&Path> {
         match self {
             Self::New(_) => None,
             Self::Resume(root) => Some(root),
         }
-    }
-}
-
-/// The files that a run reads before it opens a model or contacts a verifier.
-struct Inputs {
-    teacher: Option<TeacherFile>,
-    dataset: Dataset,
-    provenance: Provenance,
-    /// That of the run to resume.
-    previous: Option<Provenance>,
-    model: PathBuf,
-}
-
-impl Inputs {
-    fn read(config: &Config, launch: &Launch) -> Result<Self, TrainError> {
-        let previous = match &launch.target {
-            Target::New(root) => {
-                RunFolder::check_free(root)?;
-                None
-            }
-            Target::Resume(root) => Provenance::of_run(root)?,
-        };
-        let own = previous.as_ref().and_then(|run| run.data_dir.as_deref());
-        let data_dir = launch.data_dir.as_deref().or(own).map(absolute);
-        let teacher = TeacherFile::read(config, launch.target.resumed())?;
-        let dataset = data::open(config, data_dir.as_deref())?;
-        let provenance = Provenance::of(config, &dataset, data_dir.as_deref())?;
-        if let Some(previous) = &previous {
-            provenance.check(previous, &config.data.dataset)?;
-        }
-        Ok(Self {
-            teacher,
-            dataset,
-            provenance,
-            previous,
-            model: locate_model(&config.model)?,
-        })
     }
 }
 
@@ -114,13 +85,20 @@ impl Inputs {
 pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let clock = Clock::start();
     let config = pin(launch.config.clone());
-    let Inputs {
-        teacher,
-        dataset,
-        provenance,
-        previous,
-        model,
-    } = Inputs::read(&config, &launch)?;
+    if let Some(root) = launch.target.new_folder() {
+        RunFolder::check_free(root)?;
+    }
+    let resumed = launch.target.resumed();
+    let previous = resumed.map(Provenance::of_run).transpose()?.flatten();
+    let own = previous.as_ref().and_then(|run| run.data_dir.as_deref());
+    let data_dir = launch.data_dir.as_deref().or(own).map(absolute);
+    let teacher = TeacherFile::read(&config, resumed)?;
+    let dataset = data::open(&config, data_dir.as_deref())?;
+    let provenance = Provenance::of(&config, &dataset, data_dir.as_deref())?;
+    if let Some(previous) = &previous {
+        provenance.check(previous, &config.data.dataset)?;
+    }
+    let model = locate_model(&config.model)?;
     let rewards = RewardClient::with_tests(&config.verifier, config.reward.share != 0.0)?;
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
@@ -140,7 +118,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;
     let ranks = launch.ranks.as_ref().map_or(1, Leader::size);
-    let place = (ranks, &launch.target);
+    let place = (ranks, launch.target.new_folder());
     preflight::check(&config, &sizes, policy.as_ref(), &prompts, place, progress)?;
     let sft_data = match teacher {
         Some(teacher) => Some(
@@ -151,8 +129,24 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         None => None,
     };
     // Nothing is written before everything is checked.
-    let folder = open_folder(&launch.target, &config, &provenance, progress)?;
-    let demonstrations = sft_data.map(|data| data.save(&folder)).transpose()?;
+    let folder = match &launch.target {
+        Target::New(root) => {
+            let folder = RunFolder::claim(root)?;
+            provenance.save(&folder)?;
+            // From here on the folder is a run, which can be resumed.
+            folder.save_config(&config.to_toml())?;
+            folder
+        }
+        Target::Resume(root) => RunFolder::open(root)?,
+    };
+    progress.say(&format!("run folder: {}", folder.root().display()));
+    let demonstrations = match sft_data {
+        Some((demonstrations, file)) => {
+            write_whole(&folder.root().join(sft::FILE), &file)?;
+            Some(demonstrations)
+        }
+        None => None,
+    };
     train(Job {
         config,
         policy,
@@ -161,53 +155,10 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         rewards,
         prompts,
         folder,
-        provenance: launch.target.resumed().map(|_| provenance),
+        provenance: resumed.map(|_| provenance),
         stop: launch.stop,
         journal: Journal::new(launch.progress),
         clock,
     })
     .await
-}
-
-fn open_folder(
-    target: &Target,
-    config: &Config,
-    provenance: &Provenance,
-    progress: &Progress,
-) -> Result<RunFolder, TrainError> {
-    let folder = match target {
-        Target::New(root) => RunFolder::claim(root)?,
-        Target::Resume(root) => RunFolder::open(root)?,
-    };
-    progress.say(&format!("run folder: {}", folder.root().display()));
-    if let Target::New(_) = target {
-        provenance.save(&folder)?;
-        // From here on the folder is a run, which can be resumed.
-        folder.save_config(&config.to_toml())?;
-    }
-    Ok(folder)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config;
-    use crate::fakes::dataset;
-
-    #[test]
-    fn opening_a_run_to_resume_leaves_its_provenance_as_it_is() {
-        let home = tempfile::tempdir().unwrap();
-        let root = home.path().join("run");
-        let config = config::load("quickstart", &[]).unwrap();
-        let open = |target: Target, data_dir: &str| {
-            let data_dir = Some(Path::new(data_dir));
-            let provenance = Provenance::of(&config, &dataset(2, 2), data_dir).unwrap();
-            open_folder(&target, &config, &provenance, &Progress::silent()).unwrap()
-        };
-        drop(open(Target::New(root.clone()), "/first"));
-        // The checks of its logs and checkpoints come later, and may refuse it.
-        drop(open(Target::Resume(root.clone()), "/second"));
-        let kept = Provenance::of_run(&root).unwrap().unwrap();
-        assert_eq!(kept.data_dir, Some(PathBuf::from("/first")));
-    }
 }

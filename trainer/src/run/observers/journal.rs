@@ -4,9 +4,11 @@
 //!            ┌─▶ metrics, timings, eval .jsonl · samples/          read by resumption and reports
 //! event ───▶ │
 //! (a step,   ├─▶ alarms ──▶ alarms.jsonl ─┐
-//! an eval)   ├─▶ tensorboard/ ◀───────────┤                        rebuilt from the logs on resumption
+//! an eval)   ├─▶ tensorboard/             │                        rebuilt from the logs on resumption
 //!            └─▶ progress ◀───────────────┘
 //! ```
+
+use engine::Finish;
 
 use super::Progress;
 use super::alarms::AlarmMonitor;
@@ -20,7 +22,6 @@ use crate::record::{
 use crate::rollout::PhaseSamples;
 use crate::run::TrainError;
 use crate::run::folder::{Log, RunFolder, rollouts};
-use crate::transcript;
 
 /// Records and shows the events of a run.
 #[derive(Debug)]
@@ -29,7 +30,8 @@ pub struct Journal {
     pub(in crate::run) progress: Progress,
     /// `None` if `run.alarms` is off, or in supervised fine-tuning.
     monitor: Option<AlarmMonitor>,
-    tensorboard: TensorboardWriter,
+    /// `None` until the run begins.
+    tensorboard: Option<TensorboardWriter>,
 }
 
 impl Journal {
@@ -39,64 +41,40 @@ impl Journal {
         Self {
             progress,
             monitor: None,
-            tensorboard: TensorboardWriter::new(timestamp()),
+            tensorboard: None,
         }
     }
 
-    /// Resumes with logs that are truncated to `step` updates: rebuilds the alarms and the TensorBoard file from them.
+    /// Begins or resumes with the records of truncated logs: rebuilds the alarms and the TensorBoard file from them.
     pub(in crate::run) fn resume(
         &mut self,
         folder: &RunFolder,
         config: &Config,
         schedule: &PromptSchedule,
-        step: usize,
+        (steps, timings, evals): (&[StepRecord], &[StepTimings], &[EvalRecord]),
     ) -> Result<(), TrainError> {
-        let steps: Vec<StepRecord> = folder.read(Log::Metrics)?;
-        let timings: Vec<StepTimings> = folder.read(Log::Timings)?;
-        let evals: Vec<EvalRecord> = folder.read(Log::Eval)?;
-        self.progress.begin(schedule, &evals);
+        self.progress.begin(schedule);
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
             let mut monitor = AlarmMonitor::new(&config.algorithm.estimator());
-            alarms = monitor.replay(&steps, &evals);
-            self.progress.active_alarms(monitor.active());
+            alarms = monitor.replay(steps, evals);
             self.monitor = Some(monitor);
         }
         folder.rewrite(Log::Alarms, &alarms)?;
-        let tensorboard = &mut self.tensorboard;
-        for timings in &timings {
-            tensorboard.set_time(timings);
-        }
-        for record in &steps {
-            let timings = timings.iter().find(|timings| timings.step == record.step);
-            tensorboard.update(record, timings);
-        }
-        // The samples of the phase under way are added when the loop loads them.
-        let phases = (0..schedule.phases_begun(step)).map(|index| schedule.phase(index));
-        for phase in phases.filter(|phase| phase.end() <= step) {
-            let path = folder.phase_samples(phase.index);
-            if path.exists() {
-                let samples = rollouts::read_head(&path);
-                tensorboard.phase(phase.first_update, &samples);
-            }
-        }
-        for eval in &evals {
-            let samples = rollouts::read_head(&folder.eval_samples(eval.step));
-            tensorboard.evaluation(eval, &samples);
-        }
-        alarms.iter().for_each(|alarm| tensorboard.alarm(alarm));
-        tensorboard.begin(&folder.tensorboard())
+        let place = folder.root().join("tensorboard");
+        let writer = TensorboardWriter::replace(place, steps, timings, evals)?;
+        self.tensorboard = Some(writer);
+        Ok(())
     }
 
     /// The samples of a phase are ready, sampled now or loaded from disk.
     pub(in crate::run) fn sampled(
-        &mut self,
+        &self,
         folder: &RunFolder,
         phase: &Phase,
         samples: &PhaseSamples,
     ) -> Result<(), TrainError> {
-        rollouts::dump_phase(folder, phase, samples)?;
         let groups = samples.groups.iter();
         let records: Vec<SampleRecord> = groups.flat_map(SampleRecord::of_group).collect();
         if phase.index == 0 {
@@ -105,10 +83,11 @@ impl Journal {
                 self.progress
                     .say(&format!("warning: in the first phase, {hint}"));
             }
+            if records.iter().all(|record| record.finish == Finish::Length) {
+                self.progress.say("warning: all completions of the first phase reach the limit of tokens, without an end token or a stop string. `rapid doctor --model MODEL` lists the model's end tokens. If one is missing, add its id to `eos_token_id` in generation_config.json; otherwise raise `sampling.max_tokens`, or set `data.stop`");
+            }
         }
-        let excerpt = &records[..records.len().min(transcript::EXCERPT)];
-        self.tensorboard.phase(phase.first_update, excerpt);
-        self.tensorboard.flush()
+        rollouts::dump_phase(folder, phase, &records)
     }
 
     /// An update is done. Its lines are in the logs when this returns.
@@ -121,37 +100,34 @@ impl Journal {
         timings.ended_at = timestamp();
         folder.append(Log::Metrics, record)?;
         folder.append(Log::Timings, timings)?;
-        self.tensorboard.set_time(timings);
-        self.tensorboard.update(record, Some(timings));
+        if let Some(tensorboard) = &mut self.tensorboard {
+            tensorboard.update(record, timings)?;
+        }
         self.progress.updated(record);
         let alarms = self.monitor.as_mut().map(|monitor| monitor.update(record));
         self.report(folder, &alarms.unwrap_or_default())
     }
 
-    /// An evaluation is done. Its samples and its line are on disk when this returns.
+    /// An evaluation is done; `best` is the best so far, after at least one update. Its samples and its line are on disk when this returns.
     pub(in crate::run) fn evaluated(
         &mut self,
         folder: &RunFolder,
         record: &EvalRecord,
         samples: &[eval::Record],
+        best: Option<(usize, f64)>,
     ) -> Result<(), TrainError> {
         rollouts::dump_evaluation(folder, record.step, samples)?;
         folder.append(Log::Eval, record)?;
-        let excerpt = samples
-            .iter()
-            .take(transcript::EXCERPT)
-            .map(|record| record.sample.clone());
-        self.tensorboard
-            .evaluation(record, &excerpt.collect::<Vec<_>>());
-        self.progress.evaluated(record);
-        let alarms = self
-            .monitor
-            .as_mut()
-            .map(|monitor| monitor.evaluation(record));
+        if let Some(tensorboard) = &mut self.tensorboard {
+            tensorboard.evaluation(record)?;
+        }
+        self.progress.evaluated(record, best);
+        let monitor = self.monitor.as_mut();
+        let alarms = monitor.map(|monitor| monitor.evaluation(record));
         self.report(folder, &alarms.unwrap_or_default())
     }
 
-    fn report(&mut self, folder: &RunFolder, alarms: &[AlarmRecord]) -> Result<(), TrainError> {
+    fn report(&self, folder: &RunFolder, alarms: &[AlarmRecord]) -> Result<(), TrainError> {
         for alarm in alarms {
             folder.append(Log::Alarms, alarm)?;
             self.progress.say(&match alarm.state {
@@ -159,9 +135,6 @@ impl Journal {
                 AlarmState::Cleared => alarm.to_string(),
             });
         }
-        for alarm in alarms {
-            self.tensorboard.alarm(alarm);
-        }
-        self.tensorboard.flush()
+        Ok(())
     }
 }

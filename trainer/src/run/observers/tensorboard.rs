@@ -1,134 +1,113 @@
-//! Writes a run's TensorBoard file: every number of its logs as a curve, and texts.
+//! Writes a run's TensorBoard file: every number of its logs as a curve.
 //!
 //! | tags | from |
 //! | --- | --- |
 //! | `train/…` | `metrics.jsonl`, under the same names |
 //! | `time/…` | `timings.jsonl`, and tokens a second |
 //! | `eval/…` | `eval.jsonl`: Pass@k with the ends of its interval, length, truncation |
-//! | `samples/train`, `samples/eval` | a few completions of each phase and evaluation |
-//! | `alarms` | `alarms.jsonl` |
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::PathBuf;
 
 use serde::Serialize;
 
-use crate::record::{AlarmRecord, EvalRecord, SampleRecord, StepRecord, StepTimings};
+use crate::record::{EvalRecord, StepRecord, StepTimings, timestamp};
 use crate::run::TrainError;
-use crate::tensorboard::{Entry, EventFile, Value};
-use crate::transcript;
+use crate::tensorboard::{Entry, EventFile};
 
-/// Writes entries to an event file.
+/// Writes points to an event file.
 #[derive(Debug)]
 pub(in crate::run) struct TensorboardWriter {
-    /// Not written yet.
-    entries: Vec<Entry>,
-    /// `None` until [`TensorboardWriter::begin`].
-    file: Option<EventFile>,
-    /// When each update ended, in seconds since 1970.
-    ended: BTreeMap<usize, f64>,
-    /// When the writer was created, in seconds since 1970.
-    opened: f64,
+    folder: PathBuf,
+    file: EventFile,
+    /// When the newest update ended, in seconds since 1970. An evaluation is shown at that time.
+    time: f64,
 }
 
 impl TensorboardWriter {
-    /// A writer without a file; `now` is in seconds since 1970.
-    pub(in crate::run) fn new(now: f64) -> Self {
-        Self {
-            entries: Vec::new(),
-            file: None,
-            ended: BTreeMap::new(),
-            opened: now,
-        }
-    }
-
-    /// Writes the entries so far to a new event file, which replaces the folder's older ones.
-    pub(in crate::run) fn begin(&mut self, folder: &Path) -> Result<(), TrainError> {
-        let entries = std::mem::take(&mut self.entries);
-        let file = EventFile::replace(folder, self.opened, &entries)
-            .map_err(|(path, source)| TrainError::io(&path, source))?;
-        self.file = Some(file);
-        Ok(())
-    }
-
-    /// Writes the entries that are not written yet.
-    pub(in crate::run) fn flush(&mut self) -> Result<(), TrainError> {
-        let Some(file) = &mut self.file else {
-            return Ok(());
+    /// Writes the points of a run's logs to a new event file, which replaces the folder's older ones.
+    pub(in crate::run) fn replace(
+        folder: PathBuf,
+        steps: &[StepRecord],
+        timings: &[StepTimings],
+        evals: &[EvalRecord],
+    ) -> Result<Self, TrainError> {
+        let now = timestamp();
+        let timings: BTreeMap<usize, &StepTimings> =
+            timings.iter().map(|line| (line.step, line)).collect();
+        let time = |step: usize| {
+            let until = timings.range(..=step).next_back();
+            let nearest = until.or_else(|| timings.first_key_value());
+            nearest.map_or(now, |(_, line)| line.ended_at)
         };
-        for entry in self.entries.drain(..) {
-            file.add(&entry)
-                .map_err(|(path, source)| TrainError::io(&path, source))?;
-        }
-        Ok(())
+        let updates = steps.iter().map(|record| Entry {
+            time: time(record.step),
+            step: record.step,
+            values: of_update(record, timings.get(&record.step).copied()),
+        });
+        let evaluations = evals.iter().map(|record| Entry {
+            time: time(record.step),
+            step: record.step,
+            values: of_evaluation(record),
+        });
+        let entries: Vec<Entry> = updates.chain(evaluations).collect();
+        let file = EventFile::replace(&folder, now, &entries);
+        Ok(Self {
+            time: time(usize::MAX),
+            file: file.map_err(|source| TrainError::io(&folder, source))?,
+            folder,
+        })
     }
 
-    /// Stores when an update ended. Events between two updates are shown at the time of the earlier one.
-    pub(in crate::run) fn set_time(&mut self, timings: &StepTimings) {
-        if timings.ended_at > 0.0 {
-            self.ended.insert(timings.step, timings.ended_at);
-        }
+    /// Adds the record of an update.
+    pub(in crate::run) fn update(
+        &mut self,
+        record: &StepRecord,
+        timings: &StepTimings,
+    ) -> Result<(), TrainError> {
+        self.time = timings.ended_at;
+        self.add(record.step, of_update(record, Some(timings)))
     }
 
-    /// Adds the record of an update; `timings` is `None` if its line was lost.
-    pub(in crate::run) fn update(&mut self, record: &StepRecord, timings: Option<&StepTimings>) {
-        let mut values = scalars("train", record);
-        values.extend(timings.map(times).unwrap_or_default());
-        self.put(record.step, values);
+    /// Adds the record of an evaluation.
+    pub(in crate::run) fn evaluation(&mut self, record: &EvalRecord) -> Result<(), TrainError> {
+        self.add(record.step, of_evaluation(record))
     }
 
-    pub(in crate::run) fn evaluation(&mut self, record: &EvalRecord, samples: &[SampleRecord]) {
-        let mut values = vec![
-            (
-                "eval/length_mean".to_owned(),
-                Value::Scalar(record.length_mean),
-            ),
-            ("eval/truncated".to_owned(), Value::Scalar(record.truncated)),
-            (
-                "eval/masked".to_owned(),
-                Value::Scalar(record.masked as f64),
-            ),
-        ];
-        for (k, estimate) in &record.pass_at {
-            let tag = format!("eval/pass_at_{k}");
-            let ends = estimate.interval.map(|interval| {
-                [("_low", interval.low), ("_high", interval.high)]
-                    .map(|(name, value)| (format!("{tag}{name}"), Value::Scalar(value)))
-            });
-            values.push((tag, Value::Scalar(estimate.mean)));
-            values.extend(ends.into_iter().flatten());
-        }
-        values.push((
-            "samples/eval".to_owned(),
-            Value::Text(transcript::page("First samples of the evaluation", samples)),
-        ));
-        self.put(record.step, values);
-    }
-
-    /// Adds samples of a phase that were sampled after `step` updates.
-    pub(in crate::run) fn phase(&mut self, step: usize, samples: &[SampleRecord]) {
-        let text = transcript::page("First samples of the phase", samples);
-        self.put(step, vec![("samples/train".to_owned(), Value::Text(text))]);
-    }
-
-    pub(in crate::run) fn alarm(&mut self, alarm: &AlarmRecord) {
-        let text = crate::escape::plain(&alarm.to_string());
-        self.put(alarm.step, vec![("alarms".to_owned(), Value::Text(text))]);
-    }
-
-    fn put(&mut self, step: usize, values: Vec<(String, Value)>) {
-        let time = self
-            .ended
-            .range(..=step)
-            .next_back()
-            .or_else(|| self.ended.first_key_value())
-            .map_or(self.opened, |(_, time)| *time);
-        self.entries.push(Entry { time, step, values });
+    fn add(&mut self, step: usize, values: Vec<(String, f64)>) -> Result<(), TrainError> {
+        let time = self.time;
+        self.file
+            .add(&Entry { time, step, values })
+            .map_err(|source| TrainError::io(&self.folder, source))
     }
 }
 
+/// The points of an update; `timings` is `None` if its line was lost.
+fn of_update(record: &StepRecord, timings: Option<&StepTimings>) -> Vec<(String, f64)> {
+    let mut values = scalars("train", record);
+    values.extend(timings.map(times).unwrap_or_default());
+    values
+}
+
+fn of_evaluation(record: &EvalRecord) -> Vec<(String, f64)> {
+    let mut values = vec![
+        ("eval/length_mean".to_owned(), record.length_mean),
+        ("eval/truncated".to_owned(), record.truncated),
+        ("eval/masked".to_owned(), record.masked as f64),
+    ];
+    for (k, estimate) in &record.pass_at {
+        let tag = format!("eval/pass_at_{k}");
+        if let Some(interval) = estimate.interval {
+            values.push((format!("{tag}_low"), interval.low));
+            values.push((format!("{tag}_high"), interval.high));
+        }
+        values.push((tag, estimate.mean));
+    }
+    values
+}
+
 /// The values of an update's timings, and its tokens a second.
-fn times(timings: &StepTimings) -> Vec<(String, Value)> {
+fn times(timings: &StepTimings) -> Vec<(String, f64)> {
     let mut values = scalars("time", timings);
     let training = timings.forward + timings.backward + timings.optimiser + timings.exchange;
     let rates = [
@@ -137,18 +116,15 @@ fn times(timings: &StepTimings) -> Vec<(String, Value)> {
     ];
     for (name, tokens, seconds) in rates {
         if tokens > 0 && seconds > 0.0 {
-            let rate = tokens as f64 / seconds;
-            values.push((
-                format!("time/{name}_tokens_per_second"),
-                Value::Scalar(rate),
-            ));
+            let tag = format!("time/{name}_tokens_per_second");
+            values.push((tag, tokens as f64 / seconds));
         }
     }
     values
 }
 
 /// A record's numbers, tagged `section/name`; those of a map are tagged `section/name_key`.
-fn scalars(section: &str, record: &impl Serialize) -> Vec<(String, Value)> {
+fn scalars(section: &str, record: &impl Serialize) -> Vec<(String, f64)> {
     let Ok(serde_json::Value::Object(fields)) = serde_json::to_value(record) else {
         return Vec::new();
     };
@@ -156,12 +132,12 @@ fn scalars(section: &str, record: &impl Serialize) -> Vec<(String, Value)> {
     for (name, value) in fields {
         let tag = format!("{section}/{name}");
         match value {
-            serde_json::Value::Object(inner) => {
-                values.extend(inner.iter().filter_map(|(key, value)| {
-                    Some((format!("{tag}_{key}"), Value::Scalar(value.as_f64()?)))
-                }));
-            }
-            value => values.extend(value.as_f64().map(|value| (tag, Value::Scalar(value)))),
+            serde_json::Value::Object(inner) => values.extend(
+                inner
+                    .iter()
+                    .filter_map(|(key, value)| Some((format!("{tag}_{key}"), value.as_f64()?))),
+            ),
+            value => values.extend(value.as_f64().map(|value| (tag, value))),
         }
     }
     values.retain(|(tag, _)| !tag.ends_with("/step") && !tag.ends_with("/ended_at"));

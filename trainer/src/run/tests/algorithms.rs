@@ -1,6 +1,8 @@
 //! Every algorithm through the whole loop, with the exact policy and a verifier over HTTP.
 
+use super::unjudged::failing;
 use super::*;
+use crate::rollout::SampledGroup;
 use crate::run::sft::TeacherFile;
 
 pub(super) fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config {
@@ -15,6 +17,13 @@ pub(super) fn preset_config(url: &str, preset: Preset, more: &[&str]) -> Config 
     }
     sets.extend(more);
     config(url, &sets)
+}
+
+/// The logged updates of a run in this folder, with this preset and these settings.
+async fn trained(root: &Path, url: &str, preset: Preset, sets: &[&str]) -> Vec<StepRecord> {
+    let config = preset_config(url, preset, sets);
+    run_in(root, &config).await.unwrap();
+    steps(root)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -40,12 +49,9 @@ async fn grpo_logs_the_divergence_from_the_reference() {
     let mut last = Vec::new();
     for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
         let root = home.path().join(beta);
-        let config = preset_config(&server.url, Preset::Grpo, &[beta]);
-        run_in(&root, &config).await.unwrap();
-        let kl: Vec<f64> = steps(&root)
-            .iter()
-            .map(|step| step.algo.kl_reference.unwrap())
-            .collect();
+        let steps = trained(&root, &server.url, Preset::Grpo, &[beta]).await;
+        let kl = |step: &StepRecord| step.algo.kl_reference.unwrap();
+        let kl: Vec<f64> = steps.iter().map(kl).collect();
         assert_eq!(kl[0], 0.0);
         last.push(kl[19]);
     }
@@ -61,14 +67,10 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
         "algorithm.dynamic_sampling=9",
     ] {
         let root = home.path().join(rounds);
-        let config = preset_config(&server.url, Preset::Dapo, &[rounds, "algorithm.h=2"]);
-        run_in(&root, &config).await.unwrap();
-        let steps = steps(&root);
-        assert!(
-            steps
-                .iter()
-                .all(|step| step.prompts == 4 && step.algo.judged == 16)
-        );
+        let sets = [rounds, "algorithm.h=2"];
+        let steps = trained(&root, &server.url, Preset::Dapo, &sets).await;
+        let is_whole = |step: &StepRecord| step.prompts == 4 && step.algo.judged == 16;
+        assert!(steps.iter().all(is_whole));
         let discarded: usize = steps.iter().map(|step| step.discarded).sum();
         assert_eq!(discarded > 0, rounds.ends_with('9'));
         for phase in steps.chunks(2) {
@@ -90,16 +92,13 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 #[tokio::test(flavor = "multi_thread")]
 async fn terms_of_rewards_and_the_share_of_the_gradient_that_clipping_keeps_are_logged() {
     let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
     let sets = [
         "run.updates=9",
         "optimiser.clip_norm=0.0625",
         "reward.format=0.5",
         "reward.length=-0.25",
     ];
-    let config = preset_config(&server.url, Preset::GrpoClip, &sets);
-    run_in(&root, &config).await.unwrap();
-    let steps = steps(&root);
+    let steps = trained(home.path(), &server.url, Preset::GrpoClip, &sets).await;
     for step in &steps {
         let terms = &step.terms;
         let sum = terms["correct"] + 0.5 * terms["format"] - 0.25 * terms["length"];
@@ -121,9 +120,7 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
-    let config = preset_config(&server.url, Preset::RapidAuthor, &sets);
-    run_in(&root, &config).await.unwrap();
-    let steps = steps(&root);
+    let steps = trained(&root, &server.url, Preset::RapidAuthor, &sets).await;
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
     // A mini-batch has 4 groups of 4, of whatever prompts, and no completion is left alone.
@@ -149,11 +146,9 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     let padding = ["run.updates=9", "algorithm.sum_padding=true"];
     let config = |sets: &[&str]| preset_config(&server.url, Preset::RapidAuthor, sets);
     let place = |name: &str| home.path().join(name);
-    run_in(&place("bare"), &config(&padding[..1]))
-        .await
-        .unwrap();
-    run_in(&place("padded"), &config(&padding)).await.unwrap();
-    let (bare, padded) = (steps(&place("bare")), steps(&place("padded")));
+    let preset = Preset::RapidAuthor;
+    let bare = trained(&place("bare"), &server.url, preset, &padding[..1]).await;
+    let padded = trained(&place("padded"), &server.url, preset, &padding).await;
     let unpadded = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
     assert_eq!(unpadded(&bare[0]), unpadded(&padded[0]));
     // While μ equals π, all weights are 1, and padding gets no gradient. Until the first update that differs, the models are the same.
@@ -169,12 +164,10 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     let [cut, expected] = ["cut", "padded"].map(|name| outputs(&place(name)));
     assert_same(&cut, &expected, "padded");
 
-    let policy = Arc::new(FakePolicy::with(0.0, &[]));
-    let job = job(
-        &place("refused"),
-        &config(&["algorithm.sum_padding=true", "eval.samples=0"]),
-        policy,
-    );
+    let mut policy = FakePolicy::default();
+    policy.stop_tokens.clear();
+    let config = config(&["algorithm.sum_padding=true", "eval.samples=0"]);
+    let job = job(&place("refused"), &config, Arc::new(policy));
     let error = train(job.unwrap()).await.unwrap_err();
     assert_contains(&error, &["no end-of-text token", "`algorithm.sum_padding`"]);
 }
@@ -193,8 +186,10 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
     ] {
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
-        let policy = Arc::new(FakePolicy::with(1e-3, &[0]));
-        train(job(&root, &config, policy).unwrap()).await.unwrap();
+        let mut policy = FakePolicy::default();
+        policy.logp_offset = 1e-3;
+        let job = job(&root, &config, Arc::new(policy));
+        train(job.unwrap()).await.unwrap();
         // Phases have four updates: in the first of each, μ equals π.
         for step in steps(&root).iter().step_by(4) {
             assert_eq!(step.algo.ell_std == 0.0, name != "sampled", "{name}");
@@ -203,21 +198,16 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
 }
 
 /// The demonstrations of a teacher's file.
-async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<Demonstration>, TrainError> {
+async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<SampledGroup>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
     let mut job = plain_job(root, config)?;
     let progress = &mut job.journal.progress;
-    let sft_data = teacher
-        .judge(
-            config,
-            job.policy.as_ref(),
-            &job.rewards,
-            &job.prompts.train,
-            progress,
-        )
-        .await?;
-    sft_data.save(&job.folder)
+    let (policy, prompts) = (job.policy.as_ref(), &job.prompts.train);
+    let judging = teacher.judge(config, policy, &job.rewards, prompts, progress);
+    let (demonstrations, file) = judging.await?;
+    std::fs::write(root.join("teacher.jsonl"), file).unwrap();
+    Ok(demonstrations)
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -256,7 +246,11 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();
     let summaries = demonstrations.iter().map(|one| {
         let task = one.prompt.task.id.as_str();
-        (task, one.text.as_str(), one.tokens.len())
+        (
+            task,
+            one.samples[0].text.as_str(),
+            one.samples[0].tokens.len(),
+        )
     });
     // The end token counts too; the completion of nine letters is longer than the maximum.
     assert!(summaries.eq([("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]));
@@ -268,23 +262,11 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
 #[tokio::test(flavor = "multi_thread")]
 async fn a_teacher_that_cannot_be_used_is_refused_by_name_and_nothing_of_it_is_stored() {
     let home = fakes::folder();
-    let server = FakeVerifier::serve(|_, items| {
-        let answers = items.iter().map(|item| {
-            let mut answer = judgement(&item.id, item.completion.starts_with('b'));
-            if item.completion == "bb" {
-                answer["verdict"] = "unavailable".into();
-                answer["reward"] = serde_json::Value::Null;
-            }
-            answer
-        });
-        Answer::Results(answers.collect())
-    })
-    .await;
+    let server = failing(|_, item| item.completion == "bb").await;
     let file = home.path().join("teacher.jsonl");
     let teacher = format!("data.teacher={}", file.display());
     let strict = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let line = |text: &str| format!("{{\"task\": \"toy/train/0\", \"completion\": \"{text}\"}}\n");
-    let unjudged = line("b") + &line("bb");
     for (number, (text, expected)) in [
         (None, "it cannot be read (No such file"),
         (Some("{\"task\""), "line 1 is not"),
@@ -300,7 +282,6 @@ async fn a_teacher_that_cannot_be_used_is_refused_by_name_and_nothing_of_it_is_s
         ),
         (Some(&line("bbbbb")), "sampling.max_tokens"),
         (Some(""), "none of its completions"),
-        (Some(&unjudged), "verifier.max_masked"),
     ]
     .into_iter()
     .enumerate()
@@ -313,6 +294,12 @@ async fn a_teacher_that_cannot_be_used_is_refused_by_name_and_nothing_of_it_is_s
         assert_refusal(&error, &[expected, "teacher.jsonl"]);
         assert!(!root.join("teacher.jsonl").exists());
     }
+    std::fs::write(&file, line("b") + &line("bb")).unwrap();
+    let error = demonstrations_of(&home.path().join("strict"), &strict).await;
+    assert_contains(
+        &error.unwrap_err(),
+        &["verifier.max_masked", "teacher's file"],
+    );
     let sets = [teacher.as_str(), "verifier.max_masked=0.5"];
     let lax = preset_config(&server.url, Preset::Sft, &sets);
     let root = home.path().join("lax");

@@ -68,20 +68,15 @@ async fn each_phase_is_as_long_as_the_effective_sample_size_of_the_one_before_al
     let server = FakeVerifier::accepting_b().await;
     let config = auto_config(&server.url, &[]);
     assert!(copies(&killed).count() >= 8);
-    let failed = (0..31)
-        .step_by(5)
-        .map(|made| (Some(made), home.path().join(made.to_string())));
-    let interrupted: Vec<_> = copies(&killed)
-        .map(|copy| (None, copy))
-        .chain(failed)
-        .collect();
-    for (made, root_of) in interrupted {
-        if let Some(made) = made {
-            fail_after(made, &root_of, &config).await;
-        }
-        run_in(&root_of, &config).await.unwrap();
-        let what = root_of.display().to_string();
-        assert_same(&outputs(&root_of), &outputs(&root), &what);
+    let failed = (0..31).step_by(5);
+    for made in failed.clone() {
+        fail_after(made, &home.path().join(made.to_string()), &config).await;
+    }
+    let failed = failed.map(|made| home.path().join(made.to_string()));
+    for interrupted in copies(&killed).chain(failed) {
+        run_in(&interrupted, &config).await.unwrap();
+        let what = interrupted.display().to_string();
+        assert_same(&outputs(&interrupted), &outputs(&root), &what);
     }
 
     // The prompts are those of phases of one size, in the same order.

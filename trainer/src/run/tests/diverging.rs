@@ -2,12 +2,17 @@
 
 use super::*;
 
-/// Runs with an update, of this number counted from 0, that makes the weights NaN. Returns the error, and the steps of the remaining checkpoints.
-async fn diverged(root: &Path, config: &Config, update: usize) -> (TrainError, Vec<usize>) {
-    let policy = Arc::new(FakePolicy::diverging_at(update));
-    let error = train(job(root, config, policy).unwrap()).await.unwrap_err();
+/// Runs with an update, of this number counted from 0, that makes the weights NaN. Returns the result, and the steps of the remaining checkpoints.
+async fn diverged(
+    root: &Path,
+    config: &Config,
+    update: Option<usize>,
+) -> (Result<Summary, TrainError>, Vec<usize>) {
+    let mut policy = FakePolicy::default();
+    policy.diverge_at = update;
+    let ended = train(job(root, config, Arc::new(policy)).unwrap()).await;
     let folder = RunFolder::open(root).unwrap();
-    (error, checkpoint::steps(&folder).unwrap())
+    (ended, checkpoint::steps(&folder).unwrap())
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -24,7 +29,9 @@ async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_err
         ("before the first checkpoint", 0, "eval.samples=0", 1, &[]),
     ] {
         let root = place(name);
-        let (error, steps) = diverged(&root, &config(&server.url, &[evaluation]), update).await;
+        let config = config(&server.url, &[evaluation]);
+        let (ended, steps) = diverged(&root, &config, Some(update)).await;
+        let error = ended.unwrap_err();
         assert_eq!(steps, remaining, "{name}");
         assert!(matches!(error, TrainError::Diverged { step, .. } if step == after));
         assert!(!error.can_resume());
@@ -38,11 +45,10 @@ async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_err
 
     // A finished run keeps the checkpoint before weights that nothing was computed with. Resumed, it removes nothing more.
     let (root, config) = (place("last"), config(&server.url, &["eval.samples=0"]));
-    for policy in [FakePolicy::diverging_at(9), FakePolicy::default()] {
-        let job = job(&root, &config, Arc::new(policy));
-        train(job.unwrap()).await.unwrap();
-        let folder = RunFolder::open(&root).unwrap();
-        assert_eq!(checkpoint::steps(&folder).unwrap(), [8, 10]);
+    for update in [Some(9), None] {
+        let (ended, steps) = diverged(&root, &config, update).await;
+        ended.unwrap();
+        assert_eq!(steps, [8, 10]);
     }
 }
 

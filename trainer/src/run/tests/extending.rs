@@ -11,9 +11,7 @@ fn resumed_config(root: &Path, sets: &[&str]) -> Result<Config, TrainError> {
 
 /// The records of the run's extensions.
 fn extension_records(root: &Path) -> Vec<ExtensionRecord> {
-    let text = std::fs::read_to_string(root.join("extended.jsonl")).unwrap_or_default();
-    let lines = text.lines().map(serde_json::from_str);
-    lines.collect::<Result<_, _>>().unwrap()
+    read_log(root, Log::Extensions).unwrap()
 }
 
 /// Resumes the run with these settings, to its end.
@@ -86,7 +84,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn after_a_phase_that_the_old_end_cut_short_a_new_one_begins_and_that_is_recorded() {
+async fn a_run_that_was_cut_short_or_whose_rate_falls_differs_from_one_that_was_longer() {
     let (home, server) = home_and_verifier().await;
     let auto = ["algorithm.preset=rapid-auto", "algorithm.auto_h=0.8"];
     for (name, sets, first, longer, sizes) in [
@@ -112,11 +110,21 @@ async fn after_a_phase_that_the_old_end_cut_short_a_new_one_begins_and_that_is_r
             "run.updates=6",
             &[2, 1, 2, 1],
         ),
+        (
+            "rate",
+            &["optimiser.schedule=linear"],
+            "run.updates=9",
+            "run.updates=18",
+            &[3; 6],
+        ),
     ] {
         let root = home.path().join(name);
         run_in(&root, &config(&server.url, &[sets, &[first]].concat()))
             .await
             .unwrap();
+        // An extension that was killed after it was recorded, and before it began, has no effect.
+        let killed = "{\"updates_before\":3,\"updates\":999,\"equal\":true}\n";
+        std::fs::write(root.join("extended.jsonl"), killed).unwrap();
         let killed = home.path().join(format!("{name}-killed"));
         let copying = copying_verifier(&root, &killed).await;
         let url = format!("verifier.url={}", copying.url);
@@ -129,51 +137,19 @@ async fn after_a_phase_that_the_old_end_cut_short_a_new_one_begins_and_that_is_r
             phases.map(<[_]>::len).collect::<Vec<_>>()
         );
         assert!(phases.all(|phase| phase[0].algo.ell_std == 0.0));
-        let record = &extension_records(&root)[0];
-        assert!(!record.equal);
-        assert_eq!(record.lr_before, Some(steps[record.step - 1].lr));
+        let records = extension_records(&root);
+        assert!(records.len() == 1 && !records[0].equal, "{records:?}");
+        assert!(extend::message(&records[0]).starts_with("warning: "));
+        let old_end = records[0].updates_before;
+        assert_eq!(steps[old_end].lr > steps[old_end - 1].lr, name == "rate");
         let working = format!("verifier.url={}", server.url);
         for killed in copies(&killed) {
             extend(&killed, &[&working]).await;
             let what = killed.display().to_string();
             assert_same(&outputs(&killed), &outputs(&root), &what);
-            assert_eq!(extension_records(&killed).len(), 1);
+            assert_eq!(extension_records(&killed), records);
         }
     }
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_longer_run_whose_learning_rate_falls_has_other_rates_and_its_message_names_them() {
-    let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
-    let sets = [
-        "eval.samples=0",
-        "run.updates=9",
-        "optimiser.schedule=linear",
-        "optimiser.lr=0.1",
-    ];
-    run_in(&root, &config(&server.url, &sets)).await.unwrap();
-    let previous = resumed_config(&root, &[]).unwrap();
-    let longer = resumed_config(&root, &["run.updates=19"]).unwrap();
-    let begun = |job: &Job| {
-        extend::Extension::of(job, &previous, 11, 9)
-            .unwrap()
-            .unwrap()
-    };
-    let job = plain_job(&root, &longer).unwrap();
-    insta::assert_snapshot!(begun(&job).message, @r#"warning: the run is made longer: 19 updates instead of 9; the learning rate was 1.111e-2 in update 9 and becomes 5.263e-2 in update 10, since `optimiser.schedule = "linear"` is stretched over the new length; a run of 19 updates from the start would have had 5.789e-2 in update 9, so this one does not equal it"#);
-    // An extension that was killed after it was recorded, and before it began, has no effect.
-    begun(&job).begin(&job.folder).unwrap();
-    drop(job);
-    assert_eq!(extend(&root, &[]).await.step, 9);
-    run_in(&root, &longer).await.unwrap();
-    let steps = steps(&root);
-    let records = extension_records(&root);
-    assert_eq!(
-        (records.len(), records[0].lr_before, records[0].lr),
-        (1, Some(steps[8].lr), steps[9].lr)
-    );
-    assert!(!records[0].equal && steps[8].lr < steps[9].lr);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -194,7 +170,11 @@ async fn a_run_is_made_longer_only_once_it_has_finished_and_never_shorter() {
     };
     refused("run.epochs=6", "made 5 of its 9 updates").await;
     extend(&root, &[]).await;
-    refused("run.epochs=1", "the run has 3 epochs, and a run that is continued can only be made longer, not 1 epoch; give more").await;
+    refused(
+        "run.epochs=1",
+        "the run has 9 updates, and a run that is continued can only be made longer, not 3;",
+    )
+    .await;
     refused("run.updates=8", "the run has 9 updates, and").await;
 }
 

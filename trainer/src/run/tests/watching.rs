@@ -1,7 +1,7 @@
 //! What the observers show of a run.
 
 use super::*;
-use crate::tensorboard::{self, Value};
+use crate::tensorboard;
 
 /// The points of a run's TensorBoard file, except times, by tag and step.
 pub(super) fn tensorboard_points(root: &Path) -> String {
@@ -34,8 +34,8 @@ async fn tensorboard_shows_every_number_of_the_logs_and_alarms_are_logged_once()
                 };
                 let tag = format!("{section}/{name}");
                 let values = points.iter().filter(|p| p.step == step && p.tag == tag);
-                let values: Vec<&Value> = values.map(|point| &point.value).collect();
-                assert_eq!(values, [&Value::Scalar(f64::from(value as f32))], "{tag}");
+                let values: Vec<f64> = values.map(|point| point.value).collect();
+                assert_eq!(values, [f64::from(value as f32)], "{tag}");
                 checked += 1;
             }
         }
@@ -46,19 +46,17 @@ async fn tensorboard_shows_every_number_of_the_logs_and_alarms_are_logged_once()
         of_tag.map(|point| point.step).collect()
     };
     assert_eq!(steps_of("train/pass_at_4").len(), 60);
-    for tag in ["eval/pass_at_1", "eval/pass_at_4", "samples/eval"] {
+    for tag in ["eval/pass_at_1", "eval/pass_at_4"] {
         assert_eq!(steps_of(tag), [0, 20, 40, 60], "{tag}");
     }
     // Five tasks are too few for an interval.
     assert!(steps_of("eval/pass_at_4_high").is_empty());
-    assert_eq!(steps_of("samples/train").len(), 20);
 
     let alarms: Vec<AlarmRecord> = read_log(&on, Log::Alarms).unwrap();
     let evals: Vec<EvalRecord> = read_log(&on, Log::Eval).unwrap();
     let mut monitor = observers::alarms::AlarmMonitor::default();
     assert_eq!(alarms, monitor.replay(&steps(&on), &evals));
     assert!(!alarms.is_empty());
-    assert_eq!(steps_of("alarms").len(), alarms.len());
 
     let config = config(&server.url, &[long[0], long[1], "run.alarms=false"]);
     run_in(&off, &config).await.unwrap();

@@ -1,24 +1,17 @@
 use super::*;
 use crate::config;
-use crate::fakes::{self, FakePolicy};
+use crate::fakes;
 
 /// The gradient of the preset pg on completions of one token each, with these rewards by prompt.
 fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
     let recipe =
         "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
     let config = config::parse("test", recipe, &[]).unwrap();
-    let policy = FakePolicy::default();
-    let tasks = fakes::dataset(rewards.len(), 0).train;
-    let groups: Vec<SampledGroup> = tasks
+    let samples = |rewards: &[f64]| rewards.iter().map(|it| fakes::sample("a", *it)).collect();
+    let groups: Vec<SampledGroup> = rewards
         .iter()
-        .zip(rewards)
-        .map(|(task, rewards)| SampledGroup {
-            prompt: fakes::prompt(&policy, task),
-            samples: rewards
-                .iter()
-                .map(|reward| fakes::sample("a", *reward))
-                .collect(),
-        })
+        .enumerate()
+        .map(|(number, rewards)| fakes::group(number, samples(rewards)))
         .collect();
     let batch = MiniBatch {
         groups: groups.into(),

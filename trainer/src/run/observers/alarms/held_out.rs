@@ -1,6 +1,6 @@
 //! Alarms on a fall of held-out Pass@1 below its best, with and without a rise of the training reward.
 
-use datasets::passk::MIN_TASKS;
+use datasets::passk::{MIN_TASKS, percent};
 
 use super::Finding;
 use super::window::Window;
@@ -15,17 +15,10 @@ const POINTS: f64 = 0.02;
 /// How much the training reward must have risen meanwhile for the fall to count as reward hacking.
 const RISE: f64 = 0.02;
 
-/// The best evaluation so far.
+/// The best evaluation so far, and the training reward at that time.
 #[derive(Debug, Default)]
 pub(super) struct HeldOut {
-    best: Option<Best>,
-}
-
-#[derive(Debug)]
-struct Best {
-    record: EvalRecord,
-    /// Training reward at that time; `None` if there was no update yet.
-    reward: Option<f64>,
+    best: Option<(EvalRecord, Option<f64>)>,
 }
 
 impl HeldOut {
@@ -33,43 +26,40 @@ impl HeldOut {
         let Some(now) = record.pass_at_1() else {
             return Vec::new();
         };
-        let findings = self
-            .best
-            .as_ref()
-            .map_or_else(Vec::new, |best| compare(best, record, window));
-        let better = self
-            .best
-            .as_ref()
-            .and_then(|best| best.record.pass_at_1())
-            .is_none_or(|best| now > best);
-        if better {
-            self.best = Some(Best {
-                record: record.clone(),
-                reward: window.reward(),
-            });
+        let best = self.best.as_ref();
+        let findings = best.map(|(best, reward)| compare(best, *reward, record, window));
+        let before = best.and_then(|(best, _)| best.pass_at_1());
+        if before.is_none_or(|before| now > before) {
+            let reward = window.rewards().map(|[_, latest]| latest);
+            self.best = Some((record.clone(), reward));
         }
-        findings
+        findings.unwrap_or_default()
     }
 }
 
-fn compare(best: &Best, record: &EvalRecord, window: &Window) -> Vec<Finding> {
-    let Some((fall, error)) = fall(&best.record, record) else {
+/// `reward` is the training reward at the time of the best evaluation; `None` if there was no update yet.
+fn compare(
+    best: &EvalRecord,
+    reward: Option<f64>,
+    record: &EvalRecord,
+    window: &Window,
+) -> Vec<Finding> {
+    let Some((fall, error)) = fall(best, record) else {
         return Vec::new();
     };
-    let before = best.reward.or(window.first_reward()).unwrap_or(0.0);
-    let now = window.reward().unwrap_or(0.0);
+    let [first, now] = window.rewards().unwrap_or_default();
+    let before = reward.unwrap_or(first);
     let fallen = fall >= POINTS && fall >= ERRORS.0 * error;
     let recovered = fall < POINTS || fall < ERRORS.1 * error;
     let rose = now >= before + RISE;
-    let pass = |record: &EvalRecord| 100.0 * record.pass_at_1().unwrap_or(0.0);
     let numbers = format!(
-        "held-out Pass@1 is {:.1}%, {:.1} points (standard error {:.1}) below its best after update {}, while the training reward went from {before:.3} to {now:.3}",
-        pass(record),
+        "held-out Pass@1 is {}, {:.1} points (standard error {:.1}) below its best after update {}, while the training reward went from {before:.3} to {now:.3}",
+        percent(record.pass_at_1().unwrap_or(0.0)),
         100.0 * fall,
         100.0 * error,
-        best.record.step
+        best.step
     );
-    let better_weights = if best.record.step == 0 {
+    let better_weights = if best.step == 0 {
         "the model's own files are better than this"
     } else {
         "checkpoints/best has the weights of that time"

@@ -36,6 +36,7 @@ struct Finding {
 pub struct AlarmMonitor {
     window: Window,
     held_out: HeldOut,
+    /// Those that are raised and not cleared.
     active: BTreeSet<Alarm>,
     /// Whether a group gives a gradient even if all of its completions are correct, or all are wrong.
     uniform_groups_teach: bool,
@@ -75,17 +76,10 @@ impl AlarmMonitor {
             }
             alarms.extend(self.update(step));
         }
-        alarms.extend(
-            evals
-                .flat_map(|eval| self.evaluation(eval))
-                .collect::<Vec<_>>(),
-        );
+        for eval in evals {
+            alarms.extend(self.evaluation(eval));
+        }
         alarms
-    }
-
-    /// The alarms that are raised and not cleared.
-    pub fn active(&self) -> impl Iterator<Item = Alarm> + '_ {
-        self.active.iter().copied()
     }
 
     /// The records of the alarms that findings raise and clear.

@@ -3,6 +3,8 @@
 //! Limits are relative to the run's own first updates wherever the normal value differs from task to task. They are set so that a run that learns well raises no
 //! alarm, because users ignore an alarm that is raised often. Of a pair of limits, the first raises the alarm and the second clears it.
 
+use datasets::passk::percent;
+
 use super::Finding;
 use super::window::{Means, UPDATES, Window};
 use crate::record::Alarm;
@@ -52,10 +54,6 @@ pub(super) fn all(window: &Window, phase: usize, uniform_groups_teach: bool) -> 
         findings.push(masked(&now));
     }
     findings
-}
-
-fn percent(share: f64) -> String {
-    format!("{:.0}%", 100.0 * share)
 }
 
 fn no_signal(window: &Window, phase: usize) -> Vec<Finding> {
@@ -200,8 +198,8 @@ fn masked(now: &Means) -> Finding {
         raised: now.masked >= MASKED.0,
         cleared: now.masked < MASKED.1,
         numbers: format!(
-            "{:.1}% of all completions have no verdict over the last {UPDATES} updates",
-            100.0 * now.masked
+            "{} of all completions have no verdict over the last {UPDATES} updates",
+            percent(now.masked)
         ),
         remedy: "The verifier fails on them: see its log; the run stops if a phase or an evaluation has more than `verifier.max_masked`".to_owned(),
     }

@@ -80,11 +80,6 @@ fn alarms_of(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
 }
 
 #[test]
-fn a_healthy_run_raises_no_alarm() {
-    assert_eq!(alarms_of(|_| {}), []);
-}
-
-#[test]
 fn each_alarm_is_raised_once_and_cleared_once() {
     type Change = fn(&mut StepRecord);
     let cases: Vec<(Alarm, Change)> = vec![
@@ -122,6 +117,7 @@ fn numbers_that_are_normal_for_the_task_raise_no_alarm() {
         let steps = steps(60, change);
         assert_eq!(AlarmMonitor::default().replay(&steps, &[]), [], "{name}");
     };
+    raises_none("a healthy run", &|_| {});
     raises_none("yes or no", &|r| r.repeats.commonest = 0.55);
     raises_none("a hard task: one group in 32 is mixed", &|r| {
         let mixed = usize::from(r.step % 2 == 0);
@@ -171,12 +167,7 @@ fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
             }
         });
         let evals = [eval(0, |t| t % 4), eval(10, |t| t % 5 + 2), eval(20, right)];
-        let mut monitor = AlarmMonitor::default();
-        let records = monitor.replay(&steps, &evals);
-        assert_eq!(
-            records.iter().map(|r| r.alarm).collect::<Vec<_>>(),
-            monitor.active().collect::<Vec<_>>()
-        );
+        let records = AlarmMonitor::default().replay(&steps, &evals);
         records.into_iter().map(|record| record.alarm).collect()
     };
     assert_eq!(alarms(0.6, |t| t % 5), [Alarm::RewardHacking]);

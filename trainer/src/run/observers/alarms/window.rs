@@ -1,7 +1,5 @@
 //! Means over the first updates of a run and over its latest ones, which the rules compare.
 
-use std::collections::VecDeque;
-
 use crate::record::StepRecord;
 
 /// Number of updates at the start, and of latest updates, that are averaged: more than a phase of the paper's H = 4, so that they include fresh and stale samples.
@@ -27,10 +25,7 @@ pub(super) struct Means {
 /// The run so far, as the rules see it.
 #[derive(Debug, Default)]
 pub(super) struct Window {
-    start: Vec<StepRecord>,
-    recent: VecDeque<StepRecord>,
-    /// Number of updates so far.
-    updates: usize,
+    updates: Vec<StepRecord>,
     /// Groups all correct and groups all wrong since the last update with a mixed group.
     pub(super) no_signal: (usize, usize),
     /// Updates since the last update with a mixed group.
@@ -39,14 +34,7 @@ pub(super) struct Window {
 
 impl Window {
     pub(super) fn add(&mut self, record: &StepRecord) {
-        self.updates += 1;
-        if self.start.len() < UPDATES {
-            self.start.push(record.clone());
-        }
-        if self.recent.len() == UPDATES {
-            self.recent.pop_front();
-        }
-        self.recent.push_back(record.clone());
+        self.updates.push(record.clone());
         if record.groups.mixed > 0 {
             (self.no_signal, self.no_signal_updates) = ((0, 0), 0);
         } else {
@@ -56,32 +44,34 @@ impl Window {
         }
     }
 
+    /// The first updates, and the latest; there may be fewer than [`UPDATES`] of each.
+    fn ends(&self) -> [&[StepRecord]; 2] {
+        let (all, size) = (&self.updates, UPDATES.min(self.updates.len()));
+        [&all[..size], &all[all.len() - size..]]
+    }
+
     /// The means over the run's first updates and over its latest; `None` if there are not enough updates yet.
     pub(super) fn means(&self) -> Option<(Means, Means)> {
-        (self.recent.len() == UPDATES)
-            .then(|| (means(&self.start.iter()), means(&self.recent.iter())))
+        let [start, recent] = self.ends();
+        (start.len() == UPDATES).then(|| (means(start), means(recent)))
     }
 
     /// Whether none of the first updates is among the latest.
     pub(super) fn disjoint(&self) -> bool {
-        self.updates >= 2 * UPDATES
+        self.updates.len() >= 2 * UPDATES
     }
 
-    /// Mean reward of the latest updates, of which there may be fewer than [`UPDATES`]. `None` before the first.
-    pub(super) fn reward(&self) -> Option<f64> {
-        (!self.recent.is_empty()).then(|| means(&self.recent.iter()).reward)
-    }
-
-    /// Mean reward of the first updates, of which there may be fewer than [`UPDATES`]. `None` before the first.
-    pub(super) fn first_reward(&self) -> Option<f64> {
-        (!self.start.is_empty()).then(|| means(&self.start.iter()).reward)
+    /// Mean reward of the first updates and of the latest. `None` before the first.
+    pub(super) fn rewards(&self) -> Option<[f64; 2]> {
+        let is_begun = !self.updates.is_empty();
+        is_begun.then(|| self.ends().map(|updates| means(updates).reward))
     }
 }
 
-fn means<'a>(updates: &(impl Iterator<Item = &'a StepRecord> + Clone)) -> Means {
+fn means(updates: &[StepRecord]) -> Means {
     let judged_of = |record: &StepRecord| record.algo.judged as f64;
     let all_of = |record: &StepRecord| (record.algo.judged + record.algo.masked) as f64;
-    let sum = |value: &dyn Fn(&StepRecord) -> f64| updates.clone().map(value).sum::<f64>();
+    let sum = |value: &dyn Fn(&StepRecord) -> f64| updates.iter().map(value).sum::<f64>();
     let (all, judged) = (sum(&all_of).max(1.0), sum(&judged_of).max(1.0));
     let mean = |value: &dyn Fn(&StepRecord) -> f64| sum(&|r| value(r) * all_of(r)) / all;
     let judged_mean =
@@ -96,7 +86,7 @@ fn means<'a>(updates: &(impl Iterator<Item = &'a StepRecord> + Clone)) -> Means 
         own_length: (stopped >= 0.1).then(|| stopped_tokens / stopped),
         truncated: mean(&|r| r.truncated),
         commonest: mean(&|r| r.repeats.commonest),
-        prompts: updates.clone().map(|r| r.prompts).min().unwrap_or(0),
+        prompts: updates.iter().map(|r| r.prompts).min().unwrap_or(0),
         ess: sum(&|r| r.algo.ess) / judged,
         masked: 1.0 - sum(&judged_of) / all,
     }
