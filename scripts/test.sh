@@ -128,7 +128,8 @@ if [ "${1:-}" = --lean ]; then
   {
     sed '/^| theorem/,$d' "$results"
     printf '| theorem | completion | judged by | verdict | reason |\n| --- | --- | --- | --- | --- |\n'
-    grep '^| ' "$table" | LC_ALL=C sort -t '|' -k 5,5 -k 4,4 -k 2,3
+    # A line may begin with the name of the test.
+    grep -o '| .* |$' "$table" | LC_ALL=C sort -t '|' -k 5,5 -k 4,4 -k 2,3
   } >"$table.whole"
   mv "$table.whole" "$results"
   printf '\n== %s is written\n' "$results"

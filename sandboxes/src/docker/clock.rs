@@ -143,7 +143,7 @@ mod tests {
     }
 
     #[test]
-    fn processor_time_ends_a_run_and_so_does_waiting_but_a_busy_machine_does_not() {
+    fn processor_time_and_waiting_end_a_run_and_a_busy_machine_does_not() {
         // Of a machine so busy that the program gets a fiftieth of a processor.
         let mut busy: Vec<(f64, f64)> = (1..1000)
             .map(|second| f64::from(second) * 0.4)
@@ -173,5 +173,11 @@ mod tests {
         ] {
             assert_eq!(deadline(seconds(allowed), backstop), seconds(expected));
         }
+    }
+
+    #[test]
+    fn fuel_and_processor_time_convert_into_each_other() {
+        assert_eq!(allowed(20_000_000_000), Duration::from_secs(10));
+        assert_eq!(fuel(Duration::from_secs(10)), 20_000_000_000);
     }
 }

@@ -318,7 +318,7 @@ impl Guest {
         mut stderr: Option<&mut String>,
     ) -> Result<Bytes, Termination> {
         loop {
-            // A frame that is too long is refused as soon as its length is known.
+            // A frame that is too long is refused as soon as its length is known. The room that is reserved for another takes no memory before its bytes arrive.
             self.frames.set_max_frame_length(longest);
             match self.frames.decode(&mut self.buffer) {
                 Ok(Some(request)) => return Ok(request.freeze()),

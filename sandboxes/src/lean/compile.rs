@@ -41,7 +41,7 @@ impl Compiler {
         Self {
             program,
             bounds,
-            permits: Semaphore::new(processes.max(1)),
+            permits: Semaphore::new(processes.clamp(1, Semaphore::MAX_PERMITS)),
             start_times: StartTimes::default(),
         }
     }

@@ -230,7 +230,7 @@ struct Due {
 impl Due {
     fn is_over(&mut self, used: Duration) -> bool {
         let before = *self.used.get_or_insert(used);
-        self.since.elapsed() >= self.processor * CLOCK_FACTOR
+        self.since.elapsed() >= self.processor.saturating_mul(CLOCK_FACTOR)
             || used.saturating_sub(before) >= self.processor
     }
 }

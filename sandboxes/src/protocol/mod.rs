@@ -39,6 +39,9 @@ pub const EVENT_LOOP: &str = include_str!("../../guest/event_loop.py");
 /// The imports of every warm interpreter.
 pub(crate) const IMPORTS: &str = include_str!("../../guest/imports.py");
 
+// The JSON form of an ASCII text is a Python literal.
+const _: () = assert!(HARNESS.is_ascii() && IMPORTS.is_ascii());
+
 /// Room in a request for everything except values, in bytes.
 const SLACK: usize = 64 << 10;
 

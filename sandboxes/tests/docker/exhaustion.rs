@@ -35,7 +35,7 @@ fn a_run_that_the_clock_ends_is_out_of_time_and_keeps_its_answers() {
 }
 
 #[test]
-fn exhausted_processes_and_files_affect_only_their_run_and_further_files_are_refused() {
+fn exhausted_processes_affect_only_their_run_and_files_have_a_limit() {
     let Some(sandbox) = shared() else { return };
     for body in [
         "while True:\n        try: os.fork()\n        except OSError: pass",

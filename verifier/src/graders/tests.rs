@@ -1,4 +1,4 @@
-use datasets::{LeanTask, ProgramTask, ProgramTest};
+use datasets::{LeanTask, MathTask, ProgramTask, ProgramTest};
 
 use super::*;
 use crate::service::tests::settings;
@@ -9,6 +9,58 @@ fn graders(code: Extraction) -> Graders {
         ..settings().graders
     };
     Graders::new(settings, None)
+}
+
+/// Verdicts are cached under these keys. Whoever changes one makes the caches of earlier versions useless.
+#[test]
+fn the_keys_of_verdicts_are_those_of_earlier_versions() {
+    let graders = graders(Extraction::Program);
+    let limits = Limits::default();
+    let Limits { fuel, memory, .. } = limits;
+    let limits = [fuel, memory, limits.output as u64, limits.value as u64];
+    let limits = limits.map(u64::to_le_bytes);
+    let texts = |texts: &[&str]| -> Vec<Vec<u8>> {
+        texts.iter().map(|text| text.as_bytes().to_vec()).collect()
+    };
+    let code = |version: &[&str]| {
+        let mut fields = texts(&[&[code::VERSION, "program"], version, &["", ""]].concat());
+        fields.extend(limits.map(|limit| limit.to_vec()));
+        [fields, vec![vec![0]]].concat()
+    };
+    let answer = "2".to_owned();
+    let stdio = ProgramTask {
+        tests: Vec::new(),
+        time_limit: None,
+    };
+    let theorem = LeanTask {
+        header: "import Mathlib".to_owned(),
+        statement: "theorem t : True := by".to_owned(),
+    };
+    for (spec, kind, fields) in [
+        (
+            TaskSpec::Math(MathTask { answer }),
+            "math",
+            texts(&[math::VERSION, "boxed, standard"]),
+        ),
+        (TaskSpec::Code(CodeTask::default()), "code", code(&[])),
+        (
+            TaskSpec::Program(stdio),
+            "code",
+            code(&[code::STDIO_VERSION]),
+        ),
+        (
+            TaskSpec::Lean(theorem),
+            "lean",
+            [texts(&[lean::VERSION, "", ""]), vec![vec![0]]].concat(),
+        ),
+    ] {
+        let task = RegisteredTask::from(spec);
+        let ends = [task.content.0.to_vec(), b"p".to_vec(), b"x = 1".to_vec()];
+        let fields = [texts(&["verdict-1", kind]), fields, ends.to_vec()].concat();
+        let by_hand = fields.iter().fold(KeyWriter::new(), KeyWriter::field);
+        let key = graders.key(&task, "p", "x = 1", TestMode::UntilFailure);
+        assert_eq!(key, by_hand.finish(), "{kind}");
+    }
 }
 
 #[test]

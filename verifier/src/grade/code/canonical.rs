@@ -127,9 +127,10 @@ impl CodeGrader {
         };
         let limits = self.solution_limits();
         let request = Request::new(work, &limits);
-        // A suspended machine looks like a program that waits, which a canonical solution does not do on purpose. So it gets a second run.
+        // A suspended machine looks like a program that waits, which a canonical solution does not do on purpose. So it gets a second run, except in a first pass, which is
+        // to be short.
         match self.sandbox.run(&request) {
-            Ok(run) if run.end == End::OutOfTime => self.sandbox.run(&request),
+            Ok(run) if run.end == End::OutOfTime && !self.first_pass => self.sandbox.run(&request),
             result => result,
         }
     }

@@ -392,6 +392,21 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
 }
 
 #[test]
+fn without_lean_the_error_has_a_remedy() {
+    for (backend, remedy) in [
+        (LeanSettings::default().backend, "lean.project"),
+        (Backend::None, "lean.backend"),
+    ] {
+        let settings = LeanSettings {
+            backend,
+            ..LeanSettings::default()
+        };
+        let error = LeanGrader::open(&settings, 1).err().unwrap();
+        assert!(error.contains(remedy), "{error}");
+    }
+}
+
+#[test]
 fn a_statement_that_lean_does_not_accept_is_unavailable() {
     let error = || Ok(refused(1, "unknown identifier"));
     let (grader, _) = grader_with_lean(move |_, _| error());

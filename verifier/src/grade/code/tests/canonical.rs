@@ -3,6 +3,7 @@
 use std::sync::mpsc;
 
 use super::*;
+use crate::cache::KeyWriter;
 
 #[test]
 fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
@@ -19,6 +20,42 @@ fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     assert!(canonical_result.failure().is_none());
     assert_eq!(needs(&first_pass).unwrap().verdict, Correct);
     assert_eq!(runs(&sandbox), 2);
+}
+
+/// Expected values are cached under these keys. Whoever changes one has all canonical solutions run again.
+#[test]
+fn the_keys_of_results_are_those_of_earlier_versions() {
+    let (grader, _) = grader(FakeSandbox::doubling());
+    let limits = Limits::default();
+    let calls = KeyWriter::new()
+        .field("expected-1")
+        .field("scripted")
+        .field("0".repeat(64))
+        .field(limits.memory.to_le_bytes())
+        .field((limits.value as u64).to_le_bytes())
+        .field("right")
+        .field("f")
+        .fields(["[1]", "[2]", "[3]"].iter());
+    let test_code = |key: KeyWriter| {
+        let imports: [&str; 0] = [];
+        let key = key.field(VERSION).fields(imports.iter());
+        key.fields(["assert f(1)"].iter()).finish()
+    };
+    let task = task(Some("right"));
+    let with_asserts = CodeTask {
+        asserts: vec!["assert f(1)".to_owned()],
+        ..task.clone()
+    };
+    let inline = grader.for_inline();
+    assert_eq!(
+        inline.canonical_key(&with_asserts),
+        test_code(calls.clone().field("inline"))
+    );
+    assert_eq!(
+        grader.canonical_key(&with_asserts),
+        test_code(calls.clone())
+    );
+    assert_eq!(grader.canonical_key(&task), calls.finish());
 }
 
 #[test]

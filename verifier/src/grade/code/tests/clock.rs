@@ -31,7 +31,7 @@ fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
 }
 
 #[test]
-fn a_canonical_solution_that_a_clock_ended_is_run_again_and_a_program_is_not() {
+fn a_canonical_solution_that_a_clock_ended_is_run_again_a_program_is_not() {
     for (word, verdict, expected_runs) in [("solution", Correct, 3), ("program", Timeout, 2)] {
         let ends = std::sync::atomic::AtomicUsize::new(0);
         let (grader, sandbox) = grader(FakeSandbox::new(move |source, _, _| {

@@ -61,7 +61,7 @@ impl Kernels {
             },
             memory_mib,
             start_seconds,
-            permits: Semaphore::new(max_processes.max(1)),
+            permits: Semaphore::new(max_processes.clamp(1, Semaphore::MAX_PERMITS)),
             idle: Mutex::default(),
         }
     }
