@@ -42,12 +42,11 @@ fn the_error_names_a_verifier_that_does_not_answer() {
     let mut command = rapid(words(
         "train --recipe quickstart --device cpu --set verifier.patience_s=1 --verifier",
     ));
-    command
-        .arg(&url)
-        .arg("--out")
-        .arg(folder.path().join("run"));
+    let out = folder.path().join("run");
+    command.arg(&url).arg("--out").arg(&out);
     let error = run(&mut command).failure(1);
     assert_has(&error, &[&url, "rapid-verifier serve"]);
+    assert!(!out.exists());
     let mut command = rapid(words("train --recipe quickstart"));
     let error = run(command.env_remove("RAPID_VERIFIER")).failure(2);
     assert_has(&error, &["--verifier", "RAPID_VERIFIER"]);

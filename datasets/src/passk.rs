@@ -85,7 +85,7 @@ impl Interval {
     }
 }
 
-/// An estimate in a file: `low` and `high` are null if there is no interval.
+/// An estimate in a file: `low` and `high` are null if there is no interval. Intervals that early builds of 0.1.0 wrote for fewer tasks are dropped.
 #[derive(Serialize, Deserialize)]
 struct EstimateRecord {
     mean: f64,
@@ -110,7 +110,11 @@ impl From<EstimateRecord> for Estimate {
         let ends = record.low.zip(record.high);
         Self {
             mean: record.mean,
-            interval: ends.map(|(low, high)| Interval { low, high }),
+            interval: ends
+                .filter(|_| record.tasks >= MIN_TASKS)
+                .map(|(low, high)| {
+                    honest(Interval { low, high }, record.mean, record.tasks, SHARE)
+                }),
             tasks: record.tasks,
         }
     }
@@ -313,6 +317,11 @@ mod tests {
         }
         let null = r#"{"mean":0.25,"low":null,"high":null,"tasks":1}"#;
         assert_eq!(serde_json::to_string(&of(1)).unwrap(), null);
+        // As earlier builds of 0.1.0 wrote them.
+        let empty = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":20}"#;
+        assert_eq!(serde_json::from_str::<Estimate>(empty).unwrap(), of(20));
+        let old = r#"{"mean":0.25,"low":0.25,"high":0.25,"tasks":1}"#;
+        assert_eq!(serde_json::from_str::<Estimate>(old).unwrap(), of(1));
     }
 
     #[test]

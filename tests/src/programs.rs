@@ -82,10 +82,11 @@ impl Outcome {
     #[track_caller]
     pub fn failure(self, code: i32) -> String {
         self.assert_code(code);
-        let stderr = format!("\n{}", self.stderr);
+        let stderr = self.stderr;
         assert!(!stderr.contains("panicked at"), "{stderr}");
-        let at = stderr.rfind("\nerror: ");
-        let at = at.unwrap_or_else(|| panic!("no `error: ` in:{stderr}"));
+        let is_first = stderr.starts_with("error: ");
+        let at = is_first.then_some(0).or(stderr.rfind("\nerror: "));
+        let at = at.unwrap_or_else(|| panic!("no `error: ` in:\n{stderr}"));
         let paragraph = stderr[at..].trim().to_owned();
         // clap's usage errors have the usage below them; other errors are one line.
         assert!(

@@ -11,7 +11,7 @@ use super::error::{Failure, explain};
 use super::folder::{RECEIPT, is_inside};
 
 /// The longest listing that is read, in bytes. Repositories with thousands of files stay far below.
-const MAX_LISTING: usize = 32 << 20;
+pub(super) const MAX_LISTING: usize = 32 << 20;
 
 /// A repository on a hub.
 #[derive(Clone, Copy)]

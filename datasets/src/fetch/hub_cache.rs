@@ -1,25 +1,42 @@
 //! Takes files of hub repositories from the cache that Hugging Face's own programs share.
 //!
 //! A repository's folder in that cache holds contents (`blobs/`), the commits of branches and tags (`refs/`), and the files of
-//! each commit as links to their contents (`snapshots/COMMIT/`). None of it is trusted: a file has to lie in that folder, and its
+//! each commit as links to their contents (`snapshots/COMMIT/`). If a recent program downloaded the whole commit, it also holds
+//! the hub's list of the commit's files (`trees/COMMIT.json`). None of it is trusted: a file has to lie in that folder, and its
 //! size and SHA-256 have to match the manifest or the hub's list. If neither states a SHA-256, a large file has to match the
-//! one that its content is named by.
+//! one that its content is named by, and a small one its size.
 //!
 //! Files are hard-linked where the system allows it, so both caches share them. This code may therefore not write into a file
 //! of a fetched folder, or change its permissions: files are replaced, never altered.
 
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
+use serde::Deserialize;
+
 use super::check::{Downloaded, Expected};
 use super::error::{Failure, local};
 use super::folder::is_inside;
-use super::hub::{Listed, Listing, Repository, is_commit, is_digest, select};
+use super::hub::{Lfs, Listed, Listing, MAX_LISTING, Repository, is_commit, is_digest, select};
 use super::progress::Progress;
 
 /// A repository's folder in the cache.
 pub(super) struct Cached(PathBuf);
+
+/// `trees/COMMIT.json`: the hub's list of a commit's files.
+#[derive(Deserialize)]
+struct Tree {
+    format_version: u32,
+    files: BTreeMap<String, TreeFile>,
+}
+
+#[derive(Deserialize)]
+struct TreeFile {
+    size: u64,
+    lfs_sha256: Option<String>,
+}
 
 impl Cached {
     pub(super) fn new(cache: &Path, repository: &Repository<'_>) -> Cached {
@@ -40,12 +57,14 @@ impl Cached {
         include: &[String],
     ) -> Result<Listing, String> {
         let commit = self.commit(repository)?;
-        let files = self.files(&commit);
+        let tree = self.tree(&commit);
+        let is_whole = tree.is_some();
+        let files = tree.unwrap_or_else(|| self.files(&commit));
         let all = Listing { commit, files };
         let listing = select(all, repository, include, "the cache of Hugging Face")?;
         let by_pattern = include.iter().any(|pattern| pattern.contains('*'));
         let names: Vec<&str> = listing.files.iter().map(|f| f.name.as_str()).collect();
-        match missing(&names).filter(|_| by_pattern && !repository.dataset) {
+        match missing(&names).filter(|_| by_pattern && !is_whole && !repository.dataset) {
             Some(missing) => Err(format!(
                 "the cache of Hugging Face has only a part of {}@{}: it lacks {missing}",
                 repository.repo, repository.revision
@@ -67,14 +86,32 @@ impl Cached {
                 self.0.display()
             ));
         }
-        let mut text = String::new();
-        File::open(self.resolve(&file)?)
-            .and_then(|file| file.take(1 << 10).read_to_string(&mut text))
-            .map_err(|e| format!("{} cannot be read ({e})", file.display()))?;
-        match text.trim() {
+        match self.read(&file, 1 << 10)?.trim() {
             commit if is_commit(commit) => Ok(commit.to_owned()),
             _ => Err(format!("{} does not contain a commit", file.display())),
         }
+    }
+
+    /// The hub's list of the commit's files, if a program that downloaded all of them left it, in the expected form.
+    fn tree(&self, commit: &str) -> Option<Vec<Listed>> {
+        let file = self.0.join("trees").join(format!("{commit}.json"));
+        let tree: Tree = serde_json::from_str(&self.read(&file, MAX_LISTING).ok()?).ok()?;
+        let mut digests = tree.files.values().filter_map(|f| f.lfs_sha256.as_ref());
+        let is_expected = tree.format_version == 1 && digests.all(|digest| is_digest(digest, 64));
+        let listed = |(name, file): (String, TreeFile)| Listed {
+            name,
+            size: Some(file.size),
+            lfs: file.lfs_sha256.map(|sha256| Lfs { sha256 }),
+        };
+        is_expected.then(|| tree.files.into_iter().map(listed).collect())
+    }
+
+    fn read(&self, path: &Path, most: usize) -> Result<String, String> {
+        let mut text = String::new();
+        File::open(self.resolve(path)?)
+            .and_then(|file| file.take(most as u64).read_to_string(&mut text))
+            .map_err(|e| format!("{} cannot be read ({e})", path.display()))?;
+        Ok(text)
     }
 
     /// The commit's files that are in the cache.

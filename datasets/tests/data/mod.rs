@@ -33,31 +33,31 @@ impl Records {
 /// The records of a data set. If records are missing, a `SKIPPED` line says which.
 pub fn holding(name: &str) -> Option<Records> {
     let (excerpts, data_folder) = (excerpts(), data_folder());
-    let has_excerpt = excerpts.join(name).is_dir();
-    let found = if has_excerpt && data_folder == Path::new("excerpts") {
-        None
-    } else if data_folder.join(name).is_dir() {
-        Some(data_folder.clone())
-    } else {
-        let cached = locate(ArtifactKind::Dataset, name);
-        cached.and_then(|folder| Some(folder.parent()?.to_owned()))
-    };
-    if let Some(folder) = found {
+    let excerpt = excerpts.join(name).is_dir().then_some(Records {
+        folder: excerpts,
+        whole: false,
+    });
+    if excerpt.is_some() && data_folder == Path::new("excerpts") {
+        eprintln!(
+            "SKIPPED: all records of {name} but those of datasets/excerpts, as RAPID_TEST_DATA says"
+        );
+        return excerpt;
+    }
+    let cached = || Some(locate(ArtifactKind::Dataset, name)?.parent()?.to_owned());
+    let is_there = data_folder.join(name).is_dir();
+    if let Some(folder) = is_there.then(|| data_folder.clone()).or_else(cached) {
         let whole = true;
         return Some(Records { folder, whole });
     }
-    let missing = match has_excerpt {
-        true => "all records but those of datasets/excerpts",
-        false => "the tests that need it",
+    let missing = match excerpt {
+        Some(_) => "all records but those of datasets/excerpts",
+        None => "the tests that need it",
     };
     eprintln!(
         "SKIPPED: {name}, {missing}: it is neither in {} (RAPID_TEST_DATA names another folder) nor in the cache folder (rapid fetch dataset:{name})",
         data_folder.display()
     );
-    has_excerpt.then_some(Records {
-        folder: excerpts,
-        whole: false,
-    })
+    excerpt
 }
 
 fn root() -> &'static Path {

@@ -212,7 +212,37 @@ async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
         assert_fails(&fetcher, &wanted, lacks).await;
     }
     cache.add(COMMIT, "model-00002-of-00002.safetensors", b"the rest");
-    fetched(&fetcher, &wanted).await;
+
+    // The hub's list decides, if the cache has it in the expected form: which files there are, their sizes and their SHA-256.
+    let other = "0".repeat(64);
+    let all = "config.json fetched.json model-00001-of-00002.safetensors model-00002-of-00002.safetensors model.safetensors.index.json tokenizer.json";
+    for (version, name, size, sha256, outcome) in [
+        (1, "gone.json", 2, None, Err("has no file gone.json")),
+        (
+            1,
+            "config.json",
+            10,
+            None,
+            Err("has 11 bytes instead of 10"),
+        ),
+        (1, "config.json", 11, Some(&*other), Err("has the SHA-256")),
+        (1, "config.json", 10, Some("00"), Ok(all)),
+        (2, "config.json", 10, None, Ok(all)),
+        (1, "config.json", 11, None, Ok("config.json fetched.json")),
+    ] {
+        let files =
+            serde_json::json!({ name: {"size": size, "lfs_sha256": sha256, "blob_id": ""} });
+        let tree = serde_json::json!({ "format_version": version, "files": files });
+        cache.write(&format!("trees/{COMMIT}.json"), tree.to_string().as_bytes());
+        match outcome {
+            Err(says) => assert_fails(&fetcher, &wanted, says).await,
+            Ok(names) => {
+                let folder = fetched(&fetcher, &wanted).await;
+                assert_eq!(names_in(&folder).join(" "), names);
+                std::fs::remove_dir_all(folder).unwrap();
+            }
+        }
+    }
 }
 
 #[tokio::test]
