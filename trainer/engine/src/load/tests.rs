@@ -70,6 +70,8 @@ fn metadata() -> BTreeMap<&'static str, Value> {
         ("tokenizer.ggml.token_type", Value::Array(types.collect())),
         ("tokenizer.ggml.merges", texts(vec!["a b".into()])),
         ("tokenizer.ggml.eos_token_id", Value::U32(256)),
+        // Outside the vocabulary, so there is none.
+        ("tokenizer.ggml.padding_token_id", Value::U32(258)),
         ("tokenizer.chat_template", text("{{ messages[0].content }}")),
     ])
 }
