@@ -94,6 +94,8 @@ bench rollout --prompt-tokens 99999999999 | 1 to 1048576
 bench rollout --prompts 99999999999999 | 100000000 tokens
 study estimator --out o --groups 99999999999 | 4 to 1000000
 study estimator --out o --groups 3 | do not tell a bias from noise
+study estimator --out o --model m --behaviour m --dataset d | --verifier
+study estimator --out o --model m --verifier http://127.0.0.1:9 | --behaviour
 train --recipe quickstart --dry-run --threads 99999999999 | 1 to 1024
 train --recipe quickstart --dry-run --set engine.threads=99999999999 | at most 1024
 train --recipe quickstart --dry-run --set run.updates=9223372036854775800 | at most 10000000
@@ -109,7 +111,7 @@ fetch smollm2 | did you mean `model:smollm2-135m-instruct
 fn a_wrong_number_or_name_is_refused_at_once_with_a_remedy() {
     for line in WRONG_VALUES.trim().lines() {
         let (command, expected) = line.split_once(" | ").unwrap();
-        let error = run(&mut rapid(words(command))).failure(2);
+        let error = run(rapid(words(command)).env_remove("RAPID_VERIFIER")).failure(2);
         assert!(error.contains(expected), "{command}: {error}");
     }
 }
