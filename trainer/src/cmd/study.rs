@@ -169,11 +169,17 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     checkpoint.report();
     rewards.start(name, &dataset).await?;
-    let open = |model: &str| -> anyhow::Result<Arc<dyn Policy>> {
-        let engine = tokio::task::block_in_place(|| open_model(model, &args.device));
-        Ok(Arc::new(engine?))
+    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
+    let shape = |engine: &engine::Engine| {
+        let info = engine.info();
+        format!(
+            "{}, {} weights, {} tokens",
+            info.architecture, info.parameters, info.vocabulary
+        )
     };
-    let policy = open(model)?;
+    let engine = open(model)?;
+    let own = shape(&engine);
+    let policy: Arc<dyn Policy> = Arc::new(engine);
     let tasks = args.split.tasks(dataset);
     let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
     let prompts = tokio::task::block_in_place(prompts)?;
@@ -191,10 +197,16 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     let names = [model.to_owned()].into_iter().chain(distinct_names(&paths));
     let mut behaviours = Vec::new();
     for (number, (path, name)) in models.zip(names).enumerate() {
-        let sampler = match path == model {
-            true => policy.clone(),
-            false => open(path)?,
-        };
+        let mut sampler = policy.clone();
+        if path != model {
+            let earlier = open(path)?;
+            let its = shape(&earlier);
+            anyhow::ensure!(
+                its == own,
+                "{path} ({its}) is not an earlier state of {model} ({own}); give checkpoints of one run"
+            );
+            sampler = Arc::new(earlier);
+        }
         let rollout = collect(
             &sampler,
             &rewards,

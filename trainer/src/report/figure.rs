@@ -137,15 +137,16 @@ impl Figure {
     }
 }
 
-/// The words of a text in lines of about [`CHARACTERS`].
+/// The words of a text in lines of at most [`CHARACTERS`], with the space that ends each.
 fn wrapped(text: &str) -> Vec<String> {
-    let mut lines = vec![String::new()];
+    let mut lines: Vec<String> = Vec::new();
     for word in text.split(' ') {
-        let last = lines.last_mut().expect("there is a line");
-        if last.chars().count() + word.chars().count() < CHARACTERS {
-            *last += &format!(" {word}");
-        } else {
-            lines.push(word.to_owned());
+        let length = word.chars().count() + 2;
+        match lines.last_mut() {
+            Some(line) if line.chars().count() + length <= CHARACTERS => {
+                *line += &format!(" {word}");
+            }
+            _ => lines.push(word.to_owned()),
         }
     }
     lines

@@ -34,9 +34,13 @@ pub fn p_of_zero(values: &[f64]) -> Option<f64> {
     Some(p.max(f64::EPSILON))
 }
 
-/// The t with a probability of `p` between −t and t, with this many degrees of freedom; at most a million.
+/// The t with a probability of `p` between −t and t, with this many degrees of freedom.
 fn quantile(p: f64, freedom: usize) -> f64 {
-    let (mut low, mut high) = (0.0, 1e6);
+    let mut high = 1.0;
+    while within(high, freedom) < p && high < 1e12 {
+        high *= 2.0;
+    }
+    let mut low = 0.0;
     // Each halving gives a bit, and a double has 53.
     for _ in 0..80 {
         let middle = f64::midpoint(low, high);

@@ -53,3 +53,19 @@ pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Estimator {
         ..Preset::Pg.estimator()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_combination_exists_once_and_estimators_without_a_cap_have_one_entry() {
+        let all = estimators();
+        // Three factors with a cap: 6 baselines × 5 caps. Five factors without: four baselines without a cap, and two with 5 caps each.
+        // rapid-author, dapo-paper and grpo-clip divide.
+        assert_eq!(all.len(), 3 * 30 + 5 * (4 + 10) + 3);
+        let is_new = |index: usize| all[..index].iter().all(|it| it.0 != all[index].0);
+        assert!((1..all.len()).all(is_new));
+        assert_eq!(on_a_model().len(), 6 + 8 - 1);
+    }
+}

@@ -59,7 +59,7 @@ pub struct Row {
     pub noise: f64,
 }
 
-/// Squares and the inner product of ∇J = g and E ĝ = m, and the trace of ĝ's variance. They are exact, or estimates; an estimated square may be negative.
+/// Inner products of E ĝ = m with ∇J = g, and the trace of ĝ's variance. They are exact, or estimates; an estimated square may be negative.
 #[derive(Debug, Clone, Copy, PartialEq, Default)]
 struct Products {
     /// |g|².
@@ -68,11 +68,9 @@ struct Products {
     mean: f64,
     /// ⟨m, g⟩.
     cross: f64,
-    /// |m − g|².
-    bias: f64,
     /// Trace of the variance.
     variance: f64,
-    /// Square of the noise in m − g.
+    /// Square of the noise in m and g.
     noise: f64,
 }
 
@@ -89,7 +87,8 @@ impl Row {
         let (factor, baseline) = (estimator.factor, estimator.baseline);
         let has_cap = factor.has_cap() || baseline.has_cap();
         let groups = UPDATE_COMPLETIONS as f64 / group_size as f64;
-        let error = products.bias.max(0.0) + products.variance / groups;
+        let bias = products.mean + products.gradient - 2.0 * products.cross;
+        let (bias, variance) = (relative(bias).max(0.0), relative(products.variance));
         let lengths = (products.mean * products.gradient).max(0.0).sqrt();
         Self {
             course: course.to_owned(),
@@ -98,13 +97,13 @@ impl Row {
             baseline: baseline.name(),
             eta: has_cap.then(|| estimator.eta.to_string()),
             preset: preset.map(Preset::name),
-            bias: relative(products.bias.max(0.0)).sqrt(),
+            bias: bias.sqrt(),
             cosine: ratio(products.cross, lengths).clamp(-1.0, 1.0),
             scale: relative(products.cross),
-            variance: relative(products.variance),
-            update_error: relative(error.max(0.0)).sqrt(),
+            variance,
+            update_error: (bias + variance / groups).max(0.0).sqrt(),
             ess,
-            noise: relative(products.noise.max(0.0)).sqrt(),
+            noise: relative(products.noise).sqrt(),
         }
     }
 }
@@ -172,7 +171,6 @@ mod tests {
             gradient: 4.0,
             mean: 2.25,
             cross: 3.0,
-            bias: 0.25,
             variance: 16.0,
             noise: 0.0,
         };

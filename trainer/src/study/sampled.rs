@@ -1,10 +1,10 @@
 //! The study on a model: the mean and the spread of estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 //!
-//! In each round, a model samples a group for every prompt. Over R rounds with the mean estimates xᵣ, and yᵣ of the policy's own groups, products of *different* rounds do not
-//! contain the square of the noise, so these are unbiased (Hoeffding 1948), and an estimated square may be negative:
+//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of the noise.
+//! Over R rounds, with y for those of the policy's own groups, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
 //!
 //! ```text
-//! ⟨E x, E y⟩ ≈ (⟨Σ x, Σ y⟩ − Σ ⟨xᵣ, yᵣ⟩) / (R (R − 1)),    |E ĝ − ∇J|² ≈ the same of x − y with itself
+//! |E ĝ|² ≈ (|Σ x|² − Σ |x|²) / (R (R − 1)),    ⟨E ĝ, ∇J⟩ ≈ ⟨Σ x, Σ y⟩ / R²
 //! ```
 
 use std::slice;
@@ -130,12 +130,17 @@ pub fn sampled(
     let (own, behaviours) = models
         .split_first()
         .expect("the policy itself is one of them");
-    let loo = plain(Factor::One, Baseline::Loo, 1.0);
-    let (gradient, _) = measure(policy, plan, own, &[loo], watch)?;
-    let gradient = &gradient[0].rounds;
-    if gradient.iter().flatten().all(|x| *x == 0.0) {
+    let is_mixed = |group: &SampledGroup| {
+        let mut rewards = group.samples.iter().filter_map(|it| it.judged.reward);
+        let first = rewards.next();
+        rewards.any(|reward| Some(reward) != first)
+    };
+    if !own.groups.iter().any(is_mixed) {
         return Err(StudyError::NoSignal);
     }
+    let loo = plain(Factor::One, Baseline::Loo, 1.0);
+    let (gradients, _) = measure(policy, plan, own, &[loo], watch)?;
+    let gradient = &gradients[0];
     let compared = on_a_model();
     let estimators: Vec<Estimator> = compared.iter().map(|(estimator, _)| *estimator).collect();
     let mut rows = Vec::new();
@@ -154,18 +159,22 @@ pub fn sampled(
         plan: plan.clone(),
         prompts: own.groups.len(),
         masked: masked.sum(),
-        norm: product(gradient, gradient).max(0.0).sqrt(),
+        norm: gradient.square().max(0.0).sqrt(),
         rows,
     })
 }
 
-/// The estimates of ∇J by one estimator, as sketches.
+/// The estimates of ∇J by one estimator, as sums of sketches.
 #[derive(Debug, Clone, Default)]
 struct Estimates {
-    /// The mean estimate of each round.
-    rounds: Vec<Vec<f64>>,
-    /// |ĝ|² of each group.
-    squares: Vec<f64>,
+    rounds: f64,
+    /// Σ x over the rounds' mean estimates.
+    sum: Vec<f64>,
+    /// Σ |x|².
+    squares: f64,
+    groups: f64,
+    /// Σ |ĝ|² over the groups.
+    group_squares: f64,
 }
 
 /// The estimates by each estimator from the groups that one model sampled, and the effective sample size of the importance weights. A group with fewer than two judged
@@ -181,7 +190,11 @@ fn measure(
         size: SKETCH,
         seed: plan.seed,
     };
-    let mut all = vec![Estimates::default(); estimators.len()];
+    let none = Estimates {
+        sum: vec![0.0; SKETCH],
+        ..Estimates::default()
+    };
+    let mut all = vec![none; estimators.len()];
     let mut weights: Vec<f64> = Vec::new();
     let prompts = &behaviour.groups;
     let rounds = prompts[0].samples.len() / plan.group_size;
@@ -217,13 +230,18 @@ fn measure(
             for ((estimates, sum), sketch) in all.iter_mut().zip(&mut sums).zip(sketches) {
                 // The sketches are gradients of L = −J.
                 let estimate: Vec<f64> = sketch.into_iter().map(|x| -f64::from(x)).collect();
-                estimates.squares.push(dot(&estimate, &estimate));
+                estimates.groups += 1.0;
+                estimate
+                    .iter()
+                    .for_each(|x| estimates.group_squares += x * x);
                 *sum = plus(sum, 1.0, &estimate);
             }
         }
         for (estimates, sum) in all.iter_mut().zip(sums).filter(|_| counted > 0.0) {
-            let mean = sum.into_iter().map(|x| x / counted);
-            estimates.rounds.push(mean.collect());
+            let mean: Vec<f64> = sum.into_iter().map(|x| x / counted).collect();
+            estimates.rounds += 1.0;
+            estimates.squares += dot(&mean, &mean);
+            estimates.sum = plus(&estimates.sum, 1.0, &mean);
         }
     }
     let sum: f64 = weights.iter().sum();
@@ -232,38 +250,28 @@ fn measure(
 }
 
 impl Estimates {
-    /// What is known of these estimates, and of the policy's gradient by its rounds.
-    fn products(&self, gradient: &[Vec<f64>]) -> Products {
-        let rounds = self.rounds.len().min(gradient.len());
-        let (x, y) = (&self.rounds[..rounds], &gradient[..rounds]);
-        let off: Vec<Vec<f64>> = x.iter().zip(y).map(|(x, y)| plus(x, -1.0, y)).collect();
-        let total = sum(&off);
-        let bias = product(&off, &off);
-        let mean = product(x, x);
-        let groups = self.squares.len() as f64;
+    /// |E ĝ|².
+    fn square(&self) -> f64 {
+        let pairs = self.rounds * (self.rounds - 1.0);
+        ratio(dot(&self.sum, &self.sum) - self.squares, pairs)
+    }
+
+    /// The expected square of the noise in the mean estimate.
+    fn noise(&self) -> f64 {
+        let with_noise = ratio(dot(&self.sum, &self.sum), self.rounds * self.rounds);
+        (with_noise - self.square()).max(0.0)
+    }
+
+    fn products(&self, gradient: &Self) -> Products {
+        let pairs = self.rounds * gradient.rounds;
         Products {
-            gradient: product(y, y),
-            mean,
-            cross: product(x, y),
-            bias,
-            variance: ratio(self.squares.iter().sum(), groups) - mean,
-            noise: ratio(dot(&total, &total), (rounds * rounds) as f64) - bias,
+            gradient: gradient.square(),
+            mean: self.square(),
+            cross: ratio(dot(&self.sum, &gradient.sum), pairs),
+            variance: ratio(self.group_squares, self.groups) - self.square(),
+            noise: self.noise() + gradient.noise(),
         }
     }
-}
-
-/// ⟨E x, E y⟩ from products of different rounds.
-fn product(x: &[Vec<f64>], y: &[Vec<f64>]) -> f64 {
-    let same: f64 = x.iter().zip(y).map(|(x, y)| dot(x, y)).sum();
-    let pairs = x.len() as f64 * (x.len() as f64 - 1.0);
-    ratio(dot(&sum(x), &sum(y)) - same, pairs)
-}
-
-fn sum(rounds: &[Vec<f64>]) -> Vec<f64> {
-    let zero = vec![0.0; SKETCH];
-    rounds
-        .iter()
-        .fold(zero, |sum, round| plus(&sum, 1.0, round))
 }
 
 #[cfg(test)]

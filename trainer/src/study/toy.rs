@@ -49,12 +49,10 @@ fn measure(seed: u64, size: usize, policy: (&str, usize)) -> Result<Vec<Row>, Al
         for prompt in &prompts {
             let (m, variance) = prompt.moments(&setting.0, size)?;
             let g = &prompt.gradient;
-            let off = plus(&m, -1.0, g);
             // Each prompt has its own parameters, and its weight in the mean gradient is 1 / `count`.
             products.gradient += dot(g, g) / (count * count);
             products.mean += dot(&m, &m) / (count * count);
             products.cross += dot(&m, g) / (count * count);
-            products.bias += dot(&off, &off) / (count * count);
             products.variance += variance / count;
         }
         Ok(Row::new(policy, setting, size, &products, ess))

@@ -120,10 +120,22 @@ impl SweepFile {
             .parse()
             .map_err(|error: toml::de::Error| usage(error.to_string()))?;
         let file: Self = table.try_into().map_err(|error: toml::de::Error| {
+            // The parser speaks of Rust's types.
+            let types = [
+                ("a sequence", "a list"),
+                ("a map", "a table"),
+                ("struct Arm", "a table with name and set"),
+                ("u64", "a whole number"),
+                ("usize", "a whole number"),
+                ("f64", "a number"),
+            ];
             let reason = error.to_string().replace('\n', " ");
+            let reason = types.iter().fold(reason, |reason, (theirs, ours)| {
+                reason.replace(&format!("expected {theirs}"), &format!("expected {ours}"))
+            });
+            let reason = reason.trim_end();
             usage(format!(
-                "{}; `rapid sweep --help` shows the form of a sweep file",
-                reason.trim_end()
+                "{reason}; `rapid sweep --help` shows the form of a sweep file"
             ))
         })?;
         file.check().map_err(usage)?;

@@ -109,8 +109,8 @@ name = "pg" | name = "../pg" | the arm's name `../pg` is part of a folder's name
 "run.updates" = 4 | "run.update" = 4 | there is no key `run.update`; did you mean `run.updates`?
 "run.updates" = 4 | "run.seed" = 4 | `run.seed` is set by `seeds`
 "run.updates" = 4 | "run.updates" = 4\nrun.updates = 5 | `run.updates` is there twice; leave one out
-[0, 7] | 3 | expected a sequence in `seeds`; `rapid sweep --help` shows the form
-[8, 32] | 8 | expected a sequence in `algorithm.n_step`
+[0, 7] | 3 | expected a list in `seeds`; `rapid sweep --help` shows the form
+[8, 32] | 8 | expected a list in `algorithm.n_step`
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["rapid"] | [compare.effects]: `h` has rapid, which is not an arm
 margin = 0.02 | margin = 0.02\n[compare.effects]\nh = ["pg", "rapid-h4"] | [compare.effects]: `h` needs arms with the factor and arms without it
 [8, 32] | [] | `algorithm.n_step` makes no runs

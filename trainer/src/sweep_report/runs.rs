@@ -85,7 +85,12 @@ impl SweepRun {
         let plan = &self.planned.config;
         if let Some(config) = &data.config {
             // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
-            let mut planned = pin(plan.clone());
+            let mut planned = plan.clone();
+            if planned.data.chat && planned.data.chat_date.is_none() {
+                // As in a folder of a version that left the date to each run.
+                planned.data.chat_date = config.data.chat_date.clone();
+            }
+            let mut planned = pin(planned);
             planned.engine = config.engine.clone();
             planned.verifier = config.verifier.clone();
             (planned.run.epochs, planned.run.updates) = (config.run.epochs, config.run.updates);

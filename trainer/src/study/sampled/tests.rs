@@ -67,9 +67,12 @@ fn study(
     let policy = FakePolicy::default();
     let all: Vec<_> = tasks.iter().map(|task| prompt(&policy, task)).collect();
     let prompts = plan.prompts(&all);
+    let mut seeds = std::collections::HashSet::new();
     let models = [0.0].iter().chain(distances).enumerate();
     let models = models.map(|(stream, distance): (usize, &f32)| {
         let requests = plan.requests(&prompts, stream);
+        let mut of_model = requests.iter().flat_map(|request| &request.seeds);
+        assert!(of_model.all(|seed| seeds.insert(*seed)));
         Behaviour {
             name: format!("{distance}"),
             staleness: stream,
@@ -115,6 +118,8 @@ fn completions_without_a_verdict_are_left_out_and_without_a_signal_there_is_no_r
     assert!((128..1920).contains(&results.masked), "{}", results.masked);
     let mut rows = results.rows.iter();
     assert!(rows.all(|row| row.update_error.is_finite() && row.noise > 0.0));
+    let again = study(256, &[0.3], &judge).unwrap();
+    assert_eq!(results, again, "the results depend on the seed alone");
     let error = study(16, &[], &|_| Some(0.0)).unwrap_err();
     assert!(matches!(error, StudyError::NoSignal), "{error}");
 }
