@@ -12,8 +12,9 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
+use crate::backend::cuda::ledger::{DeviceModel, Ledger};
 use crate::backend::group::{Alone, LeaderState, Sharing};
-use crate::backend::{Backend, MemoryMeter};
+use crate::backend::{Backend, MemoryMeter, cuda};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -22,7 +23,6 @@ use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
 pub use checkpoint::Precision;
-use device::{DeviceModel, Ledger, Profile};
 pub use follow::{Local, follow};
 use orders::{Led, Order};
 use thread::{Command, Worker};
@@ -100,19 +100,10 @@ impl Engine {
         device: DeviceModel,
         options: EngineOptions,
     ) -> Result<(Self, Ledger), EngineError> {
-        let (backend, ledger) = device::counting(device, options.dtype);
+        let (driver, ledger) = cuda::ledger::open(device);
+        let backend = move || Ok(cuda::open_on(driver, options.dtype));
         let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
-    }
-
-    /// Creates a model with random weights on a GPU whose calls are measured one by one.
-    pub fn profiled(
-        config: ModelConfig,
-        options: EngineOptions,
-    ) -> Result<(Self, Profile), EngineError> {
-        let (backend, profile) = options.device.open_profiled(options.dtype)?;
-        let engine = Self::start_on(backend, move || load::random::random(config, 0), options)?;
-        Ok((engine, profile))
     }
 
     fn start<W: TensorSource>(
