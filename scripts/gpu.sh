@@ -84,27 +84,29 @@ peer() {
   limited "$python" "$here/bench/engine_peers.py" "$1" "$work/f32/model" bfloat16 "${@:2}" | tail -n 1 >"$result"
 }
 
-# with_nsys ARGUMENTS…: the time of each kernel, in NVIDIA's profiler.
+profile() {
+  limited "$rapid" bench "$@" --device "$device" --profile --json >"$result" || return
+  note="the heaviest: $(sed -n 's/.*"kernel": "\(..*\)",.*/\1/p' "$result" | head -n 3 | paste -s -d ';')"
+}
+
+# nsys ARGUMENTS…: the same work in NVIDIA's profiler.
 with_nsys() {
   if ! command -v nsys >/dev/null; then
     impossible "there is no nsys (NVIDIA Nsight Systems)"
     return
   fi
-  local csv
-  csv=$(basename "$log" .txt).csv
-  limited nsys profile --cuda-graph-trace=node --force-overwrite true --output "$work/nsys" "$rapid" bench "$@" --device "$device" --json >>"$log" &&
-    limited nsys stats --report cuda_gpu_kern_sum --format csv "$work/nsys.nsys-rep" >"$out/$csv" &&
-    printf '{"file": "%s"}' "$csv" >"$result"
+  limited nsys profile --force-overwrite true --output "$work/nsys" "$rapid" bench "$@" --device "$device" --json >>"$log" &&
+    limited nsys stats --report cuda_gpu_kern_sum --format csv "$work/nsys.nsys-rep" >"$out/nsys.csv" &&
+    printf '{"file": "nsys.csv"}' >"$result"
 }
 
-# with_ncu ARGUMENTS…: the kernels that are predicted to take longest.
 with_ncu() {
   if ! command -v ncu >/dev/null; then
     impossible "there is no ncu (NVIDIA Nsight Compute)"
     return
   fi
   local kernels
-  kernels=$(sed -n 's/.*"kernel": "\([a-z_]*\)[<"].*/\1/p' "${plans[@]}" | grep . | awk '!seen[$0]++' | head -n 8 | paste -s -d '|')
+  kernels=$(sed -n 's/.*"kernel": "\([a-z_]*\)[<"].*/\1/p' "$out/steps/profile-train.json" "$out/steps/profile-decode.json" | grep . | awk '!seen[$0]++' | head -n 8 | paste -s -d '|')
   limited ncu --target-processes all --clock-control none --set basic --csv --kernel-name "regex:^($kernels)" --launch-skip 64 --launch-count 64 \
     "$rapid" bench "$@" --device "$device" --json >"$out/ncu.csv" && printf '{"file": "ncu.csv"}' >"$result"
 }
@@ -135,7 +137,6 @@ train() {
 }
 first=${models[0]} most=${sequences[0]}
 name=$(basename "$first" .json)
-plans=("$out/steps/train-$name.json" "$out/steps/decode-$name-$most.json")
 
 # On a GPU that works, these take 15 minutes.
 step smoke 90 smoke
@@ -152,8 +153,8 @@ for n in "${sequences[@]}"; do
   step "decode-$name-$n" 40 decode "$first" "$n" bench
 done
 step "train-$name" 60 train "$first" bench
-step nsys-decode 90 decode "$first" "$most" with_nsys
-step nsys-train 90 train "$first" with_nsys
+step profile-decode 60 decode "$first" "$most" profile
+step profile-train 60 train "$first" profile
 step parity-f32 90 doctor --dtype f32 --gpu-checks parity
 step torch-bf16 120 torch bf16
 step sizes-bf16 70 doctor --dtype bf16 --gpu-checks sizes
@@ -174,6 +175,7 @@ for tool in initcheck synccheck; do
   step "sanitizer-$tool" 120 sanitized "$tool" bf16
 done
 step ncu 90 train "$first" with_ncu
+step nsys 90 train "$first" with_nsys
 step iteration 60 bench step --random-weights "$first" --dtype bf16 --prompts "${iteration[0]}" --samples "${iteration[1]}" --prompt-tokens 23 --tokens "${iteration[2]}"
 step torch-train 240 peer torch "${steps[@]}"
 for n in "${sequences[@]}"; do

@@ -132,6 +132,10 @@ fn a_gpus_steps_pass_on_an_emulated_one_and_another_machine_goes_on_from_their_a
         let peak = result["measured"]["device_peak_bytes"].as_u64();
         assert!(peak.is_some_and(|bytes| bytes > 0), "{step}: {peak:?}");
     }
+    let kernels = named("profile-train")["rows"].clone();
+    let predicted = kernels.as_array().unwrap().iter();
+    let predicted = predicted.filter(|row| row["predicted_seconds"].is_f64());
+    assert!(predicted.count() >= 8, "{kernels}");
 }
 
 #[test]

@@ -13,6 +13,7 @@ use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
 use crate::backend::cuda::ledger::{DeviceModel, Ledger};
+use crate::backend::cuda::profile::Profile;
 use crate::backend::group::{Alone, LeaderState, Sharing};
 use crate::backend::{Backend, MemoryMeter, cuda};
 use crate::batch::{Group, TokenStats};
@@ -104,6 +105,21 @@ impl Engine {
         let backend = move || Ok(cuda::open_on(driver, options.dtype));
         let engine = Self::start_on(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
+    }
+
+    /// Creates a model with random weights on a GPU whose calls are measured one by one.
+    pub fn profiled(
+        config: ModelConfig,
+        options: EngineOptions,
+    ) -> Result<(Self, Profile), EngineError> {
+        let (driver, profile) = options.device.open_profiled()?;
+        let backend = move || {
+            let mut backend = cuda::open_on(driver, options.dtype);
+            backend.set_recording(false);
+            Ok(backend)
+        };
+        let engine = Self::start_on(backend, move || load::random::random(config, 0), options)?;
+        Ok((engine, profile))
     }
 
     fn start<W: TensorSource>(

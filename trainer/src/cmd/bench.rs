@@ -2,6 +2,7 @@
 
 mod machine_peaks;
 mod plan;
+mod profile;
 mod work;
 
 use std::iter;
@@ -13,6 +14,7 @@ use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use trainer::resident_memory;
 
 use self::plan::Plan;
+use self::profile::Profiled;
 use self::work::Measured;
 use super::Usage;
 use super::args::{DeviceArgs, configuration, from_zero, model_path, positive, up_to};
@@ -101,6 +103,9 @@ struct Options {
     /// Memory for activations that training keeps instead of recomputing them [default: a third of the remaining memory, up to 6 GiB; on a GPU half of it]
     #[arg(long, value_name = "MIB", value_parser = mebibytes)]
     activations_mib: Option<u64>,
+    /// On a GPU, measure each kernel by itself instead, with random weights, and print the heaviest beside what is predicted for them
+    #[arg(long)]
+    profile: bool,
     /// Print the figures as JSON
     #[arg(long)]
     json: bool,
@@ -314,6 +319,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     options.check()?;
     if let Some(device) = plan::planned_for(&options.device.device) {
         return options.print(&Plan::new(device, what, options)?, Plan::text);
+    }
+    if options.profile {
+        return options.print(&Profiled::measure(what, options)?, Profiled::text);
     }
     options.print(&Figures::measure(what, options)?, Figures::text)
 }

@@ -6,9 +6,11 @@ use std::{fs, io};
 
 use crate::api::Device;
 use crate::backend::Bf16Kernel;
+use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::kernel_cache;
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
+use crate::backend::cuda::profile::{self, Profile};
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, Extent, with_cpu};
@@ -79,6 +81,21 @@ impl Device {
         let driver = cuda::device::open(gpu.ordinal)?;
         tracing::info!("computing on {gpu}");
         Ok(cuda::open_on(driver, dtype))
+    }
+
+    /// Opens a GPU whose calls are measured one by one.
+    ///
+    /// # Errors
+    /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
+    pub(super) fn open_profiled(self) -> Result<(Box<dyn Driver>, Profile), EngineError> {
+        let driver = match self.resolved()? {
+            Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
+            Resolved::Emulated => Emulated::open().0,
+            Resolved::Cpu => return Err(EngineError::Device(
+                "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
+            )),
+        };
+        profile::open(driver).map_err(|fault| EngineError::Device(fault.to_string()))
     }
 }
 

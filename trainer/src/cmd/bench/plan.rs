@@ -36,22 +36,22 @@ pub(super) fn planned_for(device: &str) -> Option<DeviceModel> {
 
 /// The work of one kind of call.
 #[derive(Debug, Serialize)]
-struct Row {
-    operation: &'static str,
+pub(super) struct Row {
+    pub(super) operation: &'static str,
     /// The kernel, or outputs and inputs of the product's weight; empty for copies and fills.
-    kernel: String,
+    pub(super) kernel: String,
     #[serde(flatten)]
-    launches: Launches,
+    pub(super) launches: Launches,
 }
 
 /// Counted work by operation, the longest first.
 #[derive(Debug, Serialize)]
-struct Table {
+pub(super) struct Table {
     /// Predicted seconds, copies between the host and the device included.
     seconds: f64,
     /// Those of the longest decoding step.
     longest_step_seconds: f64,
-    rows: Vec<Row>,
+    pub(super) rows: Vec<Row>,
     all: Launches,
     host: HostCalls,
 }
@@ -73,7 +73,7 @@ pub(super) struct Plan {
     reserved_bytes: u64,
     /// The most that the engine allocated at once.
     allocated_bytes: u64,
-    work: Table,
+    pub(super) work: Table,
 }
 
 impl Plan {
@@ -112,7 +112,6 @@ impl Plan {
              \x20 completion tokens  {:>9.0} /s\n\
              \x20 all tokens         {:>9.0} /s   each prompt once\n\
              \x20 time               {:>9.3} ms   without the host's own work\n\
-             \x20 longest step       {:>9.3} ms   of decoding\n\
              \x20 memory             {:>9.2} GB allocated; {:.2} GB planned, {:.2} GB of it for the GPU's own software\n",
             self.workload.what,
             self.workload.model,
@@ -122,11 +121,17 @@ impl Plan {
             self.completion_tokens_per_s,
             self.all_tokens_per_s,
             1e3 * self.work.seconds,
-            1e3 * self.work.longest_step_seconds,
             self.allocated_bytes as f64 / 1e9,
             self.planned_bytes as f64 / 1e9,
             self.reserved_bytes as f64 / 1e9,
         );
+        if self.work.longest_step_seconds > 0.0 {
+            let _ = writeln!(
+                text,
+                "  longest step       {:>9.3} ms   of decoding",
+                1e3 * self.work.longest_step_seconds
+            );
+        }
         let _ = writeln!(
             text,
             "\n{:<24}{:<40}{:>10}{:>11}{:>13}{:>11}",

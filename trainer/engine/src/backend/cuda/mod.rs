@@ -24,6 +24,7 @@ pub mod nccl;
 pub mod nvtx;
 mod operations;
 pub mod probe;
+pub mod profile;
 mod scratch;
 mod segments;
 mod staging;

@@ -84,8 +84,13 @@ struct Counting {
     recording: Option<Vec<Step>>,
 }
 
+/// The line of a kernel's launch. A kernel of several operations belongs to that of the last launch.
+pub(super) fn launch_line(kernel: &str, last: &'static str) -> Line {
+    (operation(kernel).unwrap_or(last), kernel.to_owned())
+}
+
 /// The line of a product, with outputs and inputs of its weight. The operation is the one that transposes these operands.
-fn product_line(product: &Product) -> Line {
+pub(super) fn product_line(product: &Product) -> Line {
     let Product {
         rows,
         columns,
@@ -151,9 +156,7 @@ impl Counting {
             Step::Launch(kernel, launch, args) => {
                 let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
                 let cost = self.launched(kernel, *launch, args)?;
-                // A kernel of several operations belongs to that of the last launch.
-                let operation = operation(kernel).unwrap_or(self.operation);
-                ((operation, kernel.to_owned()), cost, blocks)
+                (launch_line(kernel, self.operation), cost, blocks)
             }
             Step::Multiply(product) => {
                 let (cost, blocks) = cost::product(product, self.model.multiprocessors);

@@ -1,0 +1,205 @@
+//! [`Driver`] that measures what each kernel, product, copy and fill takes, by waiting for the device after it.
+//!
+//! It records nothing, so decoding runs call by call. The time of an empty call and its wait is measured first, and subtracted. What remains is exact for what
+//! takes much longer than that.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Instant;
+
+use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
+use super::ledger::{Line, launch_line, product_line};
+
+/// Empty calls that are measured.
+const EMPTY_CALLS: usize = 100;
+
+/// By operation and kernel, as the ledger names them: the number of calls, and their seconds.
+type Measured = BTreeMap<Line, (u64, f64)>;
+
+/// Reads what a device has measured; another thread may own the device.
+#[derive(Debug, Clone, Default)]
+pub struct Profile(Arc<Mutex<Measured>>);
+
+impl Profile {
+    /// What was measured since the last call.
+    pub fn take(&self) -> Measured {
+        let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut lines)
+    }
+}
+
+/// A device that measures another one's calls.
+///
+/// # Errors
+/// If the device fails.
+pub fn open(mut device: Box<dyn Driver>) -> Result<(Box<dyn Driver>, Profile), Fault> {
+    let memory = device.allocate(4)?;
+    let mut overhead = f64::INFINITY;
+    for _ in 0..EMPTY_CALLS {
+        device.synchronise()?;
+        let began = Instant::now();
+        device.zero(memory, 4)?;
+        device.synchronise()?;
+        overhead = overhead.min(began.elapsed().as_secs_f64());
+    }
+    device.free(memory);
+    let profile = Profile::default();
+    let profiled = Profiled {
+        device,
+        overhead,
+        profile: profile.clone(),
+        operation: "",
+    };
+    Ok((Box::new(profiled), profile))
+}
+
+struct Profiled {
+    device: Box<dyn Driver>,
+    /// Seconds that an empty call takes, and the wait for it.
+    overhead: f64,
+    profile: Profile,
+    /// The operation of the last launch.
+    operation: &'static str,
+}
+
+impl Profiled {
+    fn measure(
+        &mut self,
+        line: Line,
+        call: impl FnOnce(&mut dyn Driver) -> Result<(), Fault>,
+    ) -> Result<(), Fault> {
+        self.operation = line.0;
+        self.device.synchronise()?;
+        let began = Instant::now();
+        call(self.device.as_mut())?;
+        self.device.synchronise()?;
+        let seconds = began.elapsed().as_secs_f64() - self.overhead;
+        let lines = self.profile.0.lock();
+        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let (calls, sum) = lines.entry(line).or_default();
+        *calls += 1;
+        *sum += seconds.max(0.0);
+        Ok(())
+    }
+}
+
+impl Driver for Profiled {
+    fn name(&self) -> String {
+        self.device.name()
+    }
+
+    fn memory(&self) -> Result<(u64, u64), Fault> {
+        self.device.memory()
+    }
+
+    fn multiprocessors(&self) -> u32 {
+        self.device.multiprocessors()
+    }
+
+    fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
+        self.device.allocate(bytes)
+    }
+
+    fn free(&mut self, address: Address) {
+        self.device.free(address);
+    }
+
+    fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
+        self.device.write(to, bytes)
+    }
+
+    fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
+        self.device.read(from, bytes)
+    }
+
+    fn synchronise(&mut self) -> Result<(), Fault> {
+        self.device.synchronise()
+    }
+
+    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
+        let line = ("copy", String::new());
+        self.measure(line, |device| device.copy(to, from, bytes))
+    }
+
+    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
+        let line = ("zero", String::new());
+        self.measure(line, |device| device.zero(at, bytes))
+    }
+
+    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
+        let line = launch_line(kernel, self.operation);
+        self.measure(line, |device| device.launch(kernel, launch, args))
+    }
+
+    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
+        let line = product_line(product);
+        self.measure(line, |device| device.multiply(product))
+    }
+
+    fn record(&mut self) -> Result<(), Fault> {
+        Err(Fault::Other("calls are measured one by one".into()))
+    }
+
+    fn recorded(&mut self) -> Result<Recording, Fault> {
+        self.device.recorded()
+    }
+
+    fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
+        self.device.replay(recording)
+    }
+
+    fn forget(&mut self) {
+        self.device.forget();
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::driver::Matrix;
+    use super::super::ledger::{self, H200};
+    use super::*;
+    use crate::backend::Dtype;
+
+    #[test]
+    fn calls_are_counted_by_the_names_of_the_ledger() {
+        let (device, _) = ledger::open(H200);
+        let (mut device, profile) = open(device).unwrap();
+        let x = device.allocate(4096).unwrap();
+        let launch = Launch {
+            grid: [4, 1, 1],
+            block: 256,
+            shared: 0,
+        };
+        let args = [Arg::Address(x), Arg::Size(1024), Arg::Float(2.0)];
+        device.launch("scale<float>", launch, &args).unwrap();
+        device.launch("scale<float>", launch, &args).unwrap();
+        device.zero(x, 4096).unwrap();
+        let matrix = |transposed| Matrix {
+            address: x,
+            format: Dtype::F32,
+            columns: 8,
+            transposed,
+        };
+        let product = Product {
+            a: matrix(false),
+            b: matrix(true),
+            y: matrix(false),
+            rows: 2,
+            columns: 8,
+            inner: 8,
+            accumulate: false,
+        };
+        device.multiply(&product).unwrap();
+        let lines = profile.take();
+        let calls = lines
+            .iter()
+            .map(|((operation, kernel), of)| (*operation, kernel.as_str(), of.0));
+        let expected = [
+            ("linear", "8 × 8", 1),
+            ("scale", "scale<float>", 2),
+            ("zero", "", 1),
+        ];
+        assert!(calls.eq(expected), "{lines:?}");
+        assert!(profile.take().is_empty());
+    }
+}
