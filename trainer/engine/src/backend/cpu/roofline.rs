@@ -45,7 +45,12 @@ pub fn arithmetic(dtype: Dtype, threads: usize) -> (f64, &'static str) {
         SimdLevel::Avx512 => "vfmadd231ps on 512 bits",
         #[cfg(target_arch = "x86_64")]
         SimdLevel::Avx2 => "vfmadd231ps on 256 bits",
-        SimdLevel::Portable => "the compiler's multiply-add",
+        SimdLevel::Portable => {
+            let rate = rate(2 * PORTABLE_CHAINS, threads, || {
+                multiply_add_portably(TURNS);
+            });
+            return (rate, "the compiler's multiply-add");
+        }
     };
     let chains = if level.wide() { WIDE_CHAINS } else { CHAINS };
     let products = if level.multiplies_pairs() { 2 } else { 1 };
@@ -136,6 +141,29 @@ at_level! {
     pairs fn multiply_add(turns: usize) = multiply_add_body
 }
 
+/// Single numbers that fill the registers, but for two.
+const PORTABLE_CHAINS: usize = if cfg!(target_arch = "aarch64") {
+    96
+} else {
+    56
+};
+
+/// Multiply-adds of single numbers, as compiled for every processor of the architecture.
+fn multiply_add_portably(turns: usize) {
+    let (a, b) = (black_box(0.5_f32), black_box(1e-3_f32));
+    let mut sums = black_box([0.0_f32; PORTABLE_CHAINS]);
+    for _ in 0..turns {
+        for sum in &mut sums {
+            // On other architectures a fused multiply-add may be a call of the mathematical library.
+            *sum = match cfg!(target_arch = "aarch64") {
+                true => sum.mul_add(a, b),
+                false => *sum * a + b,
+            };
+        }
+    }
+    black_box(sums);
+}
+
 /// Operations of an iteration of [`multiply_tiles`].
 #[cfg(target_arch = "x86_64")]
 const TILE_FLOP: usize = 6 * 16 * 16 * 32 * 2;
@@ -187,6 +215,7 @@ mod tests {
         for level in levels() {
             multiply_add(level, 1000);
         }
+        multiply_add_portably(1000);
         #[cfg(target_arch = "x86_64")]
         if amx::available() {
             // SAFETY: the processor has AMX.

@@ -262,6 +262,9 @@ impl Mpi {
                 functions,
             )
         };
+        // SAFETY: as above.
+        let (abort, finalize) =
+            unsafe { (loaded.symbol("MPI_Abort")?, loaded.symbol("MPI_Finalize")?) };
         let world = functions.world;
         let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
         // SAFETY: MPI is initialised once, without arguments, before the other calls; the outputs outlive them.
@@ -284,9 +287,6 @@ impl Mpi {
         if provided < interface.serialized {
             return Err(loaded.broken("does not allow calls from several threads"));
         }
-        // SAFETY: as above.
-        let (abort, finalize) =
-            unsafe { (loaded.symbol("MPI_Abort")?, loaded.symbol("MPI_Finalize")?) };
         Ok(Self {
             functions: Mutex::new(functions),
             abort,

@@ -140,6 +140,9 @@ fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
     let tiles: Vec<[u64; 2]> = records(sum, "tiles", count);
     let count = tiles.iter().map(|[span, _]| span + 1).max();
     let spans = spans(sum, count.unwrap_or(0));
+    if sum.mistake.is_some() {
+        return;
+    }
     let [rows, columns] = shape.tile;
     let (mut count, mut pairs, mut most) = (0, 0, 0);
     // For each span, the keys that any of its tiles attends to.
@@ -203,6 +206,9 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
     let visits: Vec<[u64; 2]> = records(sum, "visits", count.unwrap_or(0));
     let count = visits.iter().map(|[span, _]| span + 1).max();
     let spans = spans(sum, count.unwrap_or(0));
+    if sum.mistake.is_some() {
+        return;
+    }
     let [rows, columns] = shape.tile;
     let group = shape.heads / shape.kv_heads.max(1);
     let (mut read, mut pairs, mut most) = (0, 0, 0);
