@@ -34,6 +34,8 @@ fn the_engines_phases_are_ranges_in_a_profiler() {
     command.env("RAPID_RANGES", folder.path().join("ranges"));
     let outcome = run(&mut command).success();
     if outcome.stderr.contains("NVTX") {
+        let remedy = "pip install nvidia-nvtx";
+        assert!(outcome.stderr.contains(remedy), "{}", outcome.stderr);
         eprintln!(
             "SKIPPED: the ranges in a profiler; scripts/cuda.sh fetches NVTX: {}",
             outcome.stderr.trim()

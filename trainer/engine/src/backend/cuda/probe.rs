@@ -272,4 +272,20 @@ mod tests {
             assert!(expected.iter().all(|part| error.contains(part)), "{error}");
         }
     }
+
+    #[test]
+    fn an_old_library_an_old_gpu_and_a_missing_one_are_named() {
+        assert_eq!(check_libraries((12, 0), (13, 0)), Ok(()));
+        assert_eq!(check_capability("NVIDIA A100", (8, 0)), Ok(()));
+        let old_library = check_libraries((11, 8), (13, 0)).unwrap_err();
+        let old_gpu = check_capability("Tesla V100", (7, 0)).unwrap_err();
+        for (error, expected) in [
+            (old_library, "NVRTC 11.8 is too old"),
+            (old_gpu, "Tesla V100 is of compute capability 7.0"),
+            (no_such_gpu(1, 1), "one GPU, cuda:0"),
+            (no_such_gpu(8, 8), "8 GPUs, cuda:0 to cuda:7"),
+        ] {
+            assert!(error.contains(expected), "{error}");
+        }
+    }
 }
