@@ -164,6 +164,7 @@ mod tests {
     fn calls_are_counted_by_the_names_of_the_ledger() {
         let (device, _) = ledger::open(H200);
         let (mut device, profile) = open(device).unwrap();
+        assert!(device.record().is_err());
         let x = device.allocate(4096).unwrap();
         let launch = Launch {
             grid: [4, 1, 1],
