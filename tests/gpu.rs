@@ -25,23 +25,28 @@ fn line<'a>(doctor: &'a str, what: &str) -> &'a str {
 }
 
 #[test]
-fn the_doctor_reports_that_there_is_no_gpu_and_that_the_cpu_computes() {
+fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
     if without_gpu() {
         let doctor = run(&mut rapid(["doctor"])).stdout;
         assert!(line(&doctor, "device").ends_with(" cpu"), "{doctor}");
         let gpu = line(&doctor, "gpu");
         assert!(gpu.contains(" none "), "{gpu}");
-    }
-}
-
-#[test]
-fn a_requested_gpu_that_does_not_exist_is_an_error() {
-    if without_gpu() {
         let outcome = run(&mut rapid(["doctor", "--device", "cuda:0"]));
         let device = line(&outcome.stdout, "device").to_owned();
         assert!(device.starts_with("FAIL"), "{device}");
         assert!(device.contains("cuda:0 cannot be used: "), "{device}");
         let _ = outcome.failure(1);
+
+        let folder = tempfile::tempdir().unwrap();
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
+        let mut command = Command::new("bash");
+        command.arg(script).arg("--rapid").arg(program("rapid"));
+        let outcome = run(command.arg("--out").arg(folder.path()));
+        assert_eq!(outcome.code, Some(1), "{outcome:?}");
+        let why = "cuda:0 does not work";
+        assert!(outcome.stderr.contains(why), "{outcome:?}");
+        let steps = std::fs::read_dir(folder.path().join("steps")).unwrap();
+        assert_eq!(steps.count(), 0);
     }
 }
 
@@ -169,24 +174,6 @@ fn a_step_that_fails_is_recorded_with_the_reason_and_the_next_ones_are_made() {
         assert_eq!(names, failed);
         let reason = all[0]["reason"].as_str().unwrap();
         assert!(reason.contains("\"two\" bits differ"), "{reason}");
-    }
-}
-
-#[test]
-fn the_first_hour_does_not_begin_without_a_device() {
-    if without_gpu() {
-        let folder = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
-        let mut command = Command::new("bash");
-        command.arg(script).arg("--rapid").arg(program("rapid"));
-        let outcome = run(command.arg("--out").arg(folder.path()));
-        assert_eq!(outcome.code, Some(1), "{outcome:?}");
-        assert!(
-            outcome.stderr.contains("cuda:0 does not work"),
-            "{outcome:?}"
-        );
-        let steps = std::fs::read_dir(folder.path().join("steps")).unwrap();
-        assert_eq!(steps.count(), 0);
     }
 }
 

@@ -420,32 +420,19 @@ fn ranks_of_slurm_train_as_one_process_does() {
     assert!(outcome.stderr.contains("--mpi=pmix"), "{}", outcome.stderr);
     assert!(!out.exists());
 
-    // A script of sbatch alone, whose environment has the number of tasks of the job, and the script of this repository, interrupted and sent again.
+    // The batch script of this repository, interrupted and sent again.
     let path = format!(
         "{}:{}",
         program("rapid").parent().unwrap().display(),
         std::env::var("PATH").unwrap()
     );
-    let sbatch = |script: &Path, arguments: &[String]| {
-        let mut words: Vec<String> = ["sbatch", "--wait", "--ntasks=2", "--overcommit", "--output"]
-            .map(str::to_owned)
-            .into();
-        words.push(folder("job.log").to_str().unwrap().to_owned());
-        words.push(script.to_str().unwrap().to_owned());
-        words.extend_from_slice(arguments);
-        let mut command = slurm(&words);
-        command.env("PATH", &path);
-        command
-    };
-    let out = folder("alone");
-    let script = folder("alone.sbatch");
-    std::fs::write(&script, "#!/bin/bash\nexec rapid \"$@\"\n").unwrap();
-    let _ = finish(&mut sbatch(&script, &undisturbed.arguments(&out)));
-    assert_same(&out, &undisturbed.expected());
-
-    let out = folder("job");
+    let (out, log) = (folder("job"), folder("job.log"));
     let script = root().join("deploy/slurm/train.sbatch");
-    let mut arguments = vec!["quickstart".to_owned(), out.to_str().unwrap().to_owned()];
+    let words = ["sbatch", "--wait", "--ntasks=2", "--overcommit", "--output"].map(str::to_owned);
+    let mut words = Vec::from(words);
+    let files = [&log, &script].map(|file| file.to_str().unwrap().to_owned());
+    words.extend(files);
+    words.extend(["quickstart".to_owned(), out.to_str().unwrap().to_owned()]);
     // Those that the script does not give itself.
     let own = [
         "train",
@@ -455,15 +442,20 @@ fn ranks_of_slurm_train_as_one_process_does() {
         out.to_str().unwrap(),
     ];
     let more = undisturbed.arguments(&out).into_iter();
-    arguments.extend(more.filter(|word| !own.contains(&word.as_str())));
-    let mut running = start(&mut sbatch(&script, &arguments));
+    words.extend(more.filter(|word| !own.contains(&word.as_str())));
+    let sbatch = || {
+        let mut command = slurm(&words);
+        command.env("PATH", &path);
+        command
+    };
+    let mut running = start(&mut sbatch());
     Job::new(&out, "quickstart", &undisturbed.verifier, &[]).reach(&mut running, 3);
     let cancel = ["scancel", "--signal=TERM", "--name=rapid-train"].map(str::to_owned);
     let _ = run(&mut slurm(&cancel)).success();
     let outcome = running.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    let _ = finish(&mut sbatch(&script, &arguments));
-    let log = std::fs::read_to_string(folder("job.log")).unwrap();
+    let _ = finish(&mut sbatch());
+    let log = std::fs::read_to_string(log).unwrap();
     assert!(
         log.contains("continue with") && log.contains("continuing the run"),
         "{log}"

@@ -41,34 +41,25 @@ fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
         .collect()
 }
 
-fn greedy(engine: &Engine, prompt: &[u32]) -> Vec<u32> {
-    let request = GenerateRequest {
-        prompt: prompt.into(),
-        seeds: vec![0],
-        sampling: Sampling::greedy(),
-        min_tokens: 0,
-        max_tokens: TOKENS,
-        stop_tokens: Vec::new(),
-        stop_strings: Vec::new(),
-    };
-    engine
-        .generate(vec![request])
-        .recv()
-        .unwrap()
-        .unwrap()
-        .tokens
-}
-
 fn results_of(path: &Path, prompts: &[Vec<u32>]) -> Value {
     let loaded = load::open(path).unwrap();
     let backend = cpu::open(None).unwrap();
     let mut model = Model::new(loaded.config, loaded.weights, backend).unwrap();
-    let engine = open(path);
-    prompts
-        .iter()
-        .map(|prompt| {
-            json!({"logits": logits(&mut model, prompt), "greedy": greedy(&engine, prompt)})
-        })
+    let requests = prompts.iter().map(|prompt| GenerateRequest {
+        prompt: prompt.as_slice().into(),
+        seeds: vec![0],
+        sampling: Sampling::greedy(),
+        max_tokens: TOKENS,
+        ..GenerateRequest::default()
+    });
+    let mut greedy = vec![Vec::new(); prompts.len()];
+    for completion in open(path).generate(requests.collect()) {
+        let completion = completion.unwrap();
+        greedy[completion.request] = completion.tokens;
+    }
+    let results = prompts.iter().zip(greedy);
+    results
+        .map(|(prompt, greedy)| json!({"logits": logits(&mut model, prompt), "greedy": greedy}))
         .collect()
 }
 

@@ -12,8 +12,10 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
+use crate::backend::cuda::ledger::{DeviceModel, Ledger};
+use crate::backend::cuda::profile::Profile;
 use crate::backend::group::{Alone, LeaderState, Sharing};
-use crate::backend::{Bf16Kernel, MemoryMeter};
+use crate::backend::{Bf16Kernel, MemoryMeter, cuda};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -22,7 +24,7 @@ use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-use device::{DeviceModel, Ledger, Open, Profile};
+use device::Open;
 pub use follow::{Local, follow};
 use generate::Deliver;
 use orders::{Command, Led, Order};
@@ -93,7 +95,8 @@ impl Engine {
         device: DeviceModel,
         options: EngineOptions,
     ) -> Result<(Self, Ledger), EngineError> {
-        let (backend, ledger) = device::counting(device, options.dtype);
+        let (driver, ledger) = cuda::ledger::open(device);
+        let backend = move || Ok(cuda::open_on(driver, options.dtype));
         let engine = Self::start(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
     }
@@ -103,7 +106,12 @@ impl Engine {
         config: ModelConfig,
         options: EngineOptions,
     ) -> Result<(Self, Profile), EngineError> {
-        let (backend, profile) = options.device.open_profiled(options.dtype)?;
+        let (driver, profile) = options.device.open_profiled()?;
+        let backend = move || {
+            let mut backend = cuda::open_on(driver, options.dtype);
+            backend.set_recording(false);
+            Ok(backend)
+        };
         let engine = Self::start(backend, move || load::random::random(config, 0), options)?;
         Ok((engine, profile))
     }

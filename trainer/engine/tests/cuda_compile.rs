@@ -6,7 +6,7 @@ use crate::long;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use engine::backend::cuda::compile::{self, Target, compile, compile_with_report};
+use engine::backend::cuda::compile::{self, Target, compile};
 use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
 /// The architectures: A100, H100 and H200, and the Blackwell of workstations.
@@ -38,7 +38,7 @@ fn every_kernel_compiles_for_every_architecture() {
         if other_test && architecture == ARCHITECTURES[ALWAYS] {
             continue;
         }
-        let ptx = compile(SOURCES, NAMES, Target::Ptx(architecture)).unwrap();
+        let (ptx, _) = compile(SOURCES, NAMES, Target::Ptx(architecture), &[]).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));
         // The driver loads PTX as a string with a terminating zero.
@@ -62,7 +62,8 @@ const RESOURCES: [(&str, &str); 5] = [
 
 /// The resources of every kernel in machine code of an architecture, in the order of [`NAMES`].
 fn resources(architecture: u32) -> Vec<[String; 5]> {
-    let (cubin, report) = compile_with_report(SOURCES, NAMES, architecture).unwrap();
+    let target = Target::Cubin(architecture);
+    let (cubin, report) = compile(SOURCES, NAMES, target, &["--ptxas-options=-v"]).unwrap();
     assert!(cubin.bytes.starts_with(b"\x7fELF"));
     assert_eq!(cubin.names.len(), NAMES.len());
     let of = |lowered: &String| {
@@ -156,7 +157,7 @@ fn the_compiler_reports_its_architectures_and_where_an_error_is() {
         ("good.cu", "__global__ void good() {}\n"),
         ("bad.cu", "\n__global__ void bad() { nothing; }\n"),
     ];
-    let error = compile(&sources, &["bad"], Target::Ptx(80)).unwrap_err();
+    let error = compile(&sources, &["bad"], Target::Ptx(80), &[]).unwrap_err();
     assert!(error.contains("bad.cu(2)"), "{error}");
 }
 
@@ -166,14 +167,11 @@ fn each_content_is_compiled_once() {
         return;
     }
     let folder = tempfile::tempdir().unwrap();
-    let files = || std::fs::read_dir(folder.path()).unwrap().count();
-    let compiled = |text| {
-        let sources = [("one.cu", text)];
-        compile::compiled(folder.path(), &sources, &["one<int>"], Target::Ptx(80)).unwrap()
-    };
-    let text = "template <class T> __global__ void one(T *x) { *x = 1; }\n";
-    let first = compiled(text);
-    assert_eq!((compiled(text), files()), (first.clone(), 1));
-    let other = compiled("template <class T> __global__ void one(T *x) { *x = 2; }\n");
-    assert_eq!((other == first, files()), (false, 2));
+    let one = "template <class T> __global__ void one(T *x) { *x = 1; }\n";
+    let two = "template <class T> __global__ void one(T *x) { *x = 2; }\n";
+    for (text, files) in [(one, 1), (one, 1), (two, 2)] {
+        let (sources, target) = ([("one.cu", text)], Target::Ptx(80));
+        compile::compiled(folder.path(), &sources, &["one<int>"], target).unwrap();
+        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files);
+    }
 }

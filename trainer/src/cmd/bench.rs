@@ -3,9 +3,7 @@
 mod machine_peaks;
 mod plan;
 mod profile;
-mod rollout;
-mod step;
-mod train;
+mod work;
 
 use std::iter;
 
@@ -17,6 +15,7 @@ use trainer::resident_memory;
 
 use self::plan::Plan;
 use self::profile::Profiled;
+use self::work::Measured;
 use super::Usage;
 use super::args::{DeviceArgs, configuration, from_zero, model_path, positive, up_to};
 
@@ -27,7 +26,7 @@ const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 
 /// Measure how fast this machine samples or trains
 ///
-/// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the fastest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
+/// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the widest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
 ///
 /// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100), and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
 #[derive(Debug, clap::Args)]
@@ -51,7 +50,7 @@ enum What {
     Rollout,
     /// Training: tokens per second through forward, backward and optimiser
     Train,
-    /// A whole iteration: sampling, then an update on the samples
+    /// A whole iteration: sampling, then an update on as many tokens
     Step,
 }
 
@@ -163,8 +162,6 @@ struct Figures {
     limit_by: String,
     /// `gflop_per_s` in percent of `limit_gflop_per_s`.
     limit_percent: f64,
-    /// Rate of the engine's own large matrix products, for comparison.
-    products_gflop_per_s: f64,
     /// Rate of copies on this device, bytes read and written.
     copy_gbyte_per_s: f64,
     /// `gbyte_per_s` in percent of `copy_gbyte_per_s`.
@@ -175,18 +172,6 @@ struct Figures {
     device_peak_bytes: Option<u64>,
     /// The engine's part of the memory that `rapid train --dry-run` estimates.
     planned_bytes: u64,
-}
-
-/// What was measured of an engine.
-#[derive(Debug, Clone, Copy)]
-struct Measured {
-    seconds: f64,
-    /// Prompt and completion tokens.
-    tokens: usize,
-    /// Operations per weight.
-    flop_per_weight: f64,
-    /// Bytes moved per weight.
-    bytes_per_weight: f64,
 }
 
 impl Options {
@@ -255,7 +240,7 @@ impl Options {
     /// Tokens that sampling computes once for all prompts.
     fn shared_prompt_tokens(&self, vocabulary: usize) -> usize {
         // Any two prompts have the same number of tokens in common.
-        let prompts = [0, 1].map(|number| rollout::prompt(vocabulary, self, number));
+        let prompts = [0, 1].map(|number| work::prompt(vocabulary, self, number));
         match self.prompts {
             1 => 0,
             _ => engine::shared_prompt_tokens(prompts.iter().map(|prompt| &prompt[..])),
@@ -348,11 +333,7 @@ impl Figures {
         let demand = options.demand(what, &config);
         let planned_bytes = Footprint::new(&config, &engine_options, &demand).peak();
         let engine = options.open(engine_options)?;
-        let measured = match what {
-            What::Rollout => rollout::measure(&engine, options)?,
-            What::Train => train::measure(&engine, options)?,
-            What::Step => step::measure(&engine, options)?,
-        };
+        let measured = Measured::of(what, &engine, options)?;
         let peak_bytes = resident_memory::peak();
         let device_peak_bytes = engine.device_memory().map(|meter| meter.take_peak());
         let device = engine.info().device.clone();
@@ -375,7 +356,6 @@ impl Figures {
             limit_gflop_per_s: peaks.gflop_per_s,
             limit_by: peaks.by,
             limit_percent: 100.0 * gflop_per_s / peaks.gflop_per_s,
-            products_gflop_per_s: peaks.products_gflop_per_s,
             copy_gbyte_per_s: peaks.gbyte_per_s,
             copy_percent: 100.0 * gbyte_per_s / peaks.gbyte_per_s,
             peak_bytes,
@@ -400,7 +380,6 @@ impl Figures {
              \x20 completion tokens  {:>9.1} /s\n\
              \x20 all tokens         {:>9.1} /s   each prompt once\n\
              \x20 arithmetic         {:>9.1} GFLOP/s, {:.0}% of the {:.0} that {} reaches\n\
-             \x20 large products     {:>9.1} GFLOP/s, the engine's own\n\
              \x20 weights moved      {:>9.1} GB/s, {:.0}% of the {:.0} GB/s of copies here\n{}{}",
             self.work.what,
             self.work.model,
@@ -414,7 +393,6 @@ impl Figures {
             self.limit_percent,
             self.limit_gflop_per_s,
             self.limit_by,
-            self.products_gflop_per_s,
             self.gbyte_per_s,
             self.copy_percent,
             self.copy_gbyte_per_s,
@@ -441,7 +419,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::Options;
-    use super::rollout::prompt;
+    use super::work::prompt;
 
     #[derive(Debug, clap::Parser)]
     pub(super) struct Line {

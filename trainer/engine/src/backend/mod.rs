@@ -93,8 +93,10 @@ pub enum Purpose {
     Sums,
 }
 
-/// The number format of the operands of a model's matrix products. Weights, gradients, moments, sums and log-probabilities are f32 in either case.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+/// A number format. A model's is that of the operands of its matrix products: its weights, gradients, moments, sums and log-probabilities are f32 in either case.
+#[derive(
+    Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
+)]
 pub enum Dtype {
     /// f32, without rounding.
     #[default]
@@ -110,6 +112,15 @@ impl Dtype {
         match self {
             Self::F32 => "f32",
             Self::Bf16 => "bf16",
+        }
+    }
+
+    /// Bytes of a number.
+    #[must_use]
+    pub fn bytes(self) -> usize {
+        match self {
+            Self::F32 => 4,
+            Self::Bf16 => 2,
         }
     }
 }
@@ -132,7 +143,7 @@ impl ElementBytes {
     pub(crate) fn new(dtype: Dtype, activation: usize) -> Self {
         let copy = match dtype {
             Dtype::F32 => 0,
-            Dtype::Bf16 => 2,
+            Dtype::Bf16 => dtype.bytes(),
         };
         Self {
             weight: 4 + copy,

@@ -19,7 +19,9 @@ pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result
     json["max_position_embeddings"] = tokens.len().into();
     let logits = match config.family {
         Family::Llama => {
-            refuse_linear_rope(config)?;
+            if let Some(RopeScaling::Linear { .. }) = config.rope_scaling {
+                return Err(unknown("a linearly scaled rotary embedding"));
+            }
             let parsed: llama::LlamaConfig = read(json)?;
             let config = parsed.into_config(false);
             let mut cache = llama::Cache::new(false, DType::F32, &config, &Device::Cpu)?;
@@ -108,13 +110,6 @@ fn variables(
 
 fn read<T: serde::de::DeserializeOwned>(json: Value) -> Result<T> {
     serde_json::from_value(json).map_err(Error::wrap)
-}
-
-fn refuse_linear_rope(config: &ModelConfig) -> Result<()> {
-    match config.rope_scaling {
-        Some(RopeScaling::Linear { .. }) => Err(unknown("a linearly scaled rotary embedding")),
-        _ => Ok(()),
-    }
 }
 
 fn refuse_scaled_rope(config: &ModelConfig) -> Result<()> {

@@ -10,7 +10,7 @@ pub use self::invariants::{Claim, phases, recordings, repeated_step};
 use self::models::model;
 use self::operations::operations;
 pub use self::sizes::{Sizes, true_sizes};
-use crate::api::{AdamW, Device};
+use crate::api::AdamW;
 use crate::backend::{Backend, Dtype, cpu};
 use crate::config::Family;
 use crate::error::EngineError;
@@ -81,14 +81,6 @@ fn distance(ours: &[f32], theirs: &[f32]) -> f64 {
     let difference = ours.iter().zip(theirs);
     let difference = norm(&mut difference.map(|(a, b)| f64::from(*a) - f64::from(*b)));
     difference / norm(&mut theirs.iter().map(|x| f64::from(*x))).max(1e-30)
-}
-
-/// Compares a GPU with the CPU backend ([`with_cpu`]), with products in `dtype`.
-///
-/// # Errors
-/// If the GPU does not exist or fails.
-pub fn compare_gpu(device: Device, dtype: Dtype) -> Result<Vec<Compared>, EngineError> {
-    with_cpu(&|dtype| device.open(None, dtype, None), dtype, Extent::Full)
 }
 
 /// Compares a device with the CPU backend: operations, then logits, log-probabilities, gradients and decoded tokens of small random models of each family.

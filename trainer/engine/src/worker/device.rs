@@ -6,16 +6,14 @@ use std::{fs, io};
 
 use crate::api::{Device, EngineOptions};
 use crate::backend::Bf16Kernel;
+use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::kernel_cache;
-use crate::backend::cuda::ledger;
-pub(super) use crate::backend::cuda::ledger::{DeviceModel, Ledger};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
-use crate::backend::cuda::profile;
-pub(super) use crate::backend::cuda::profile::Profile;
+use crate::backend::cuda::profile::{self, Profile};
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
-use crate::parity::device::{Compared, compare_gpu};
+use crate::parity::device::{Compared, Extent, with_cpu};
 
 impl Device {
     /// The first GPU, or why no GPU can be used.
@@ -85,11 +83,11 @@ impl Device {
         Ok(cuda::open_on(driver, dtype))
     }
 
-    /// Opens a GPU whose calls are measured one by one. The backend is opened on the worker's thread.
+    /// Opens a GPU whose calls are measured one by one.
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
-    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl Open, Profile), EngineError> {
+    pub(super) fn open_profiled(self) -> Result<(Box<dyn Driver>, Profile), EngineError> {
         let driver = match self.resolved()? {
             Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
             Resolved::Emulated => Emulated::open().0,
@@ -97,9 +95,7 @@ impl Device {
                 "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
             )),
         };
-        let opened = profile::open(driver);
-        let (driver, profile) = opened.map_err(|fault| EngineError::Device(fault.to_string()))?;
-        Ok((move || Ok(cuda::open_on(driver, dtype)), profile))
+        profile::open(driver).map_err(|fault| EngineError::Device(fault.to_string()))
     }
 }
 
@@ -119,12 +115,6 @@ pub(super) trait Open:
 }
 
 impl<F: FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static> Open for F {}
-
-/// A device that computes nothing and counts the work in the ledger.
-pub(super) fn counting(device: DeviceModel, dtype: Dtype) -> (impl Open, Ledger) {
-    let (driver, ledger) = ledger::open(device);
-    (move || Ok(cuda::open_on(driver, dtype)), ledger)
-}
 
 /// A device of this machine.
 enum Resolved {
@@ -176,16 +166,15 @@ fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
 
 /// The file that exists if this program has found that this GPU, with its present driver and libraries, computes what the CPU does. It is beside the kernels.
 fn agreement(gpu: &GpuInfo, dtype: Dtype) -> io::Result<PathBuf> {
-    let program = blake3::hash(&fs::read(std::env::current_exe()?)?).to_hex();
-    let gpu = format!("{gpu}, {:?}", gpu.id);
-    let key = kernel_cache::key([program.as_str(), &gpu, dtype.name()].into_iter());
+    let program = blake3::hash(&fs::read(std::env::current_exe()?)?);
+    let key = kernel_cache::key((program, gpu.to_string(), gpu.id, dtype));
     let folder = kernel_cache::home().join("kernels");
     Ok(folder.join(format!("{}.agrees", &key[..16])))
 }
 
 fn compare_with_cpu(ordinal: usize, dtype: Dtype) -> Result<(), String> {
-    let comparisons =
-        compare_gpu(Device::Cuda(ordinal), dtype).map_err(|error| error.to_string())?;
+    let open = |dtype| Device::Cuda(ordinal).open(None, dtype, None);
+    let comparisons = with_cpu(&open, dtype, Extent::Full).map_err(|error| error.to_string())?;
     match comparisons.iter().find(|compared| !compared.agrees()) {
         None => Ok(()),
         Some(Compared { what, distance, .. }) => Err(format!(

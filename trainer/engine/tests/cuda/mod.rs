@@ -8,7 +8,7 @@ use crate::{long, support};
 use std::sync::{Arc, Mutex};
 
 use engine::backend::cuda::driver::{Arg, Launch};
-use engine::backend::cuda::emulated::{Counters, Emulated};
+use engine::backend::cuda::emulated::{Counters, Emulated, MULTIPROCESSORS};
 use engine::backend::{Backend, Dtype, cpu, cuda};
 use engine::batch::{Batch, KvRows, Span};
 use engine::config::{Family, ModelConfig};
@@ -78,19 +78,12 @@ fn emulated(dtype: Dtype) -> Result<Box<dyn Backend>, EngineError> {
 fn every_operation_and_every_family_agrees_with_the_cpu() {
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let results = with_cpu(&emulated, dtype, Extent::Full).unwrap();
-        assert!(results.len() > 60);
-        let different: Vec<_> = results.iter().filter(|of| !of.agrees()).collect();
-        assert!(different.is_empty(), "{dtype:?}: {different:#?}");
-    }
-}
-
-#[test]
-fn the_code_for_true_sizes_agrees_with_the_cpu_at_small_ones() {
-    for dtype in [Dtype::F32, Dtype::Bf16] {
+        // The code for true sizes, at small ones.
         let sizes = true_sizes(&emulated, dtype, Extent::Reduced).unwrap();
-        assert!(sizes.compared.len() > 40 && sizes.left_out.is_empty());
-        let different: Vec<_> = sizes.compared.iter().filter(|of| !of.agrees()).collect();
-        assert!(different.is_empty(), "{dtype:?}: {different:#?}");
+        assert!(results.len() > 60 && sizes.compared.len() > 40 && sizes.left_out.is_empty());
+        let mut results = results.iter().chain(&sizes.compared);
+        let different = results.find(|of| !of.agrees());
+        assert_eq!(different, None, "{dtype:?}");
     }
 }
 
@@ -128,14 +121,8 @@ fn the_order_in_which_threads_run_changes_no_bit() {
     };
     for dtype in [Dtype::F32, Dtype::Bf16] {
         let [rising, falling] = [false, true].map(|falling| {
-            let open = |dtype| {
-                let device = if falling {
-                    Emulated::falling()
-                } else {
-                    Emulated::open().0
-                };
-                Ok(cuda::open_on(device, dtype))
-            };
+            let device = || Emulated::other(MULTIPROCESSORS, falling);
+            let open = |dtype| Ok(cuda::open_on(device(), dtype));
             with_cpu(&open, dtype, extent).unwrap()
         });
         assert_eq!(rising, falling);
@@ -240,18 +227,6 @@ fn a_step_matches_the_cpus() {
                 assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
             }
         }
-        // AdamW's first update is the gradient's sign, which rounding may flip where the gradient is 0.
-        let pairs = all(&mut gpu, TensorKind::Weight)
-            .into_iter()
-            .zip(all(&mut cpu, TensorKind::Weight));
-        for ((name, ours), (_, theirs)) in pairs {
-            let pairs = ours.iter().zip(&theirs);
-            let flipped = pairs.filter(|(a, b)| (*a - *b).abs() > 1e-5).count();
-            assert!(
-                flipped * 200 <= ours.len(),
-                "seed {seed}, {name}: {flipped}"
-            );
-        }
     }
 }
 
@@ -262,7 +237,7 @@ fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
         for (dtype, most) in [(Dtype::F32, 1e-6), (Dtype::Bf16, 1e-2)] {
             // Mostly one part of each sum, a few, and more than there is work for.
             let gradients = [1, 5, 60].map(|multiprocessors| {
-                let device = Emulated::with_multiprocessors(multiprocessors);
+                let device = Emulated::other(multiprocessors, false);
                 let backend = cuda::open_on(device, dtype);
                 let mut model = Model::new(c.config.clone(), c.weights.clone(), backend).unwrap();
                 update(&mut model, &c);

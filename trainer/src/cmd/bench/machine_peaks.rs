@@ -1,6 +1,6 @@
 //! The peak rates of the machine: those of arithmetic and of copies that bound the engine's work, measured without the engine's own products.
 //!
-//! On a CPU these are the fastest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the
+//! On a CPU these are the widest multiply-add instruction on registers alone, and the standard library's copy; on a GPU, cuBLASLt's large products and the
 //! driver's copy.
 
 use std::time::{Duration, Instant};
@@ -16,15 +16,9 @@ use crate::cmd::args::DeviceArgs;
 const MIN_TIME: Duration = Duration::from_millis(500);
 /// Minimum time of a round, long enough that the wait for the device does not count.
 const MIN_ROUND: Duration = Duration::from_millis(20);
-/// Rows, outputs and inputs of a product on the CPU.
-const SIZE: usize = 2048;
-/// The same on a GPU, which smaller products do not fill.
-const GPU_SIZE: usize = 8192;
-/// The same on an emulated one, whose rates mean nothing.
-const EMULATED_SIZE: usize = 64;
-/// Numbers in one copy: more than any cache holds.
-const COPIED: usize = 1 << 26;
-const EMULATED_COPIED: usize = 1 << 16;
+/// Rows, outputs and inputs of a product, and numbers in one copy, which is more than any cache holds: on a GPU, and on an emulated one, whose rates mean nothing.
+const SIZES: (usize, usize) = (8192, 1 << 26);
+const EMULATED_SIZES: (usize, usize) = (64, 1 << 16);
 
 /// Rates of one device.
 #[derive(Debug, Clone)]
@@ -33,8 +27,6 @@ pub(super) struct MachinePeaks {
     pub(super) gflop_per_s: f64,
     /// What was measured for them: an instruction, or a library.
     pub(super) by: String,
-    /// GFLOP/s that the backend's own large products reach.
-    pub(super) products_gflop_per_s: f64,
     /// GB/s of copies, read and written together.
     pub(super) gbyte_per_s: f64,
 }
@@ -42,14 +34,23 @@ pub(super) struct MachinePeaks {
 /// Measures the peak rates of the device. All of its buffers are released afterwards.
 pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
     let options = device.options()?;
+    if options.device.memory().is_none() {
+        let all = || std::thread::available_parallelism().map_or(1, usize::from);
+        let threads = options.threads.unwrap_or_else(all);
+        let (gflop_per_s, instruction) = roofline::arithmetic(options.dtype, threads);
+        return Ok(MachinePeaks {
+            gflop_per_s,
+            by: format!("this processor's {instruction}"),
+            gbyte_per_s: roofline::copies(threads),
+        });
+    }
     let mut backend = options
         .device
         .open(options.threads, options.dtype, options.kernel)?;
     let backend = backend.as_mut();
-    let (size, copied) = match (options.device, options.device.memory()) {
-        (Device::Emulated, _) => (EMULATED_SIZE, EMULATED_COPIED),
-        (_, None) => (SIZE, COPIED),
-        (_, Some(_)) => (GPU_SIZE, COPIED),
+    let (size, copied) = match options.device {
+        Device::Emulated => EMULATED_SIZES,
+        _ => SIZES,
     };
     let x = filled(backend, Purpose::Activations, size * size)?;
     let weight = filled(backend, Purpose::Weights, size * size)?;
@@ -60,28 +61,13 @@ pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
         inputs: size,
     };
     let seconds = seconds_of(backend, y, |on| on.linear(y, x, weight, product, false))?;
-    let products_gflop_per_s = 2.0 * (size as f64).powi(3) / seconds / 1e9;
-    for buffer in [x, weight, y] {
-        backend.release(buffer);
-    }
-    if options.device.memory().is_none() {
-        let all = || std::thread::available_parallelism().map_or(1, usize::from);
-        let threads = options.threads.unwrap_or_else(all);
-        let fastest = roofline::arithmetic(options.dtype, threads)[0];
-        return Ok(MachinePeaks {
-            gflop_per_s: fastest.gflop_per_s,
-            by: format!("this processor's {}", fastest.instruction),
-            products_gflop_per_s,
-            gbyte_per_s: roofline::copies(threads),
-        });
-    }
+    let gflop_per_s = 2.0 * (size as f64).powi(3) / seconds / 1e9;
     let from = filled(backend, Purpose::Sums, copied)?;
     let to = filled(backend, Purpose::Sums, copied)?;
     let seconds = seconds_of(backend, to, |on| on.copy(to, from))?;
     Ok(MachinePeaks {
-        gflop_per_s: products_gflop_per_s,
+        gflop_per_s,
         by: "cuBLASLt's large products".to_owned(),
-        products_gflop_per_s,
         gbyte_per_s: (2 * copied * size_of::<f32>()) as f64 / seconds / 1e9,
     })
 }

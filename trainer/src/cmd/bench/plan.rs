@@ -3,12 +3,12 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{Account, DeviceModel, H100, H200, HostCalls, Launches, Work};
-use engine::{Engine, EngineOptions, Footprint};
+use engine::backend::cuda::ledger::{DeviceModel, H100, H200, HostCalls, Launches, Work};
+use engine::{Engine, Footprint};
 use serde::Serialize;
 
-use super::rollout::{DEFAULT_SEQUENCES, requests, sample};
-use super::{Options, What, Workload, train};
+use super::work::work;
+use super::{Options, What, Workload};
 use crate::cmd::args::{self, PLAN};
 
 /// `--device` of these commands, which is more than that of others.
@@ -36,20 +36,22 @@ pub(super) fn planned_for(device: &str) -> Option<DeviceModel> {
 
 /// The work of one kind of call.
 #[derive(Debug, Serialize)]
-struct Row {
-    operation: &'static str,
+pub(super) struct Row {
+    pub(super) operation: &'static str,
     /// The kernel, or outputs and inputs of the product's weight; empty for copies and fills.
-    kernel: String,
+    pub(super) kernel: String,
     #[serde(flatten)]
-    launches: Launches,
+    pub(super) launches: Launches,
 }
 
 /// Counted work by operation, the longest first.
 #[derive(Debug, Serialize)]
-struct Table {
+pub(super) struct Table {
     /// Predicted seconds, copies between the host and the device included.
     seconds: f64,
-    rows: Vec<Row>,
+    /// Those of the longest decoding step.
+    longest_step_seconds: f64,
+    pub(super) rows: Vec<Row>,
     all: Launches,
     host: HostCalls,
 }
@@ -71,38 +73,25 @@ pub(super) struct Plan {
     reserved_bytes: u64,
     /// The most that the engine allocated at once.
     allocated_bytes: u64,
-    work: Table,
-    longest_step: Option<Step>,
-}
-
-/// The decoding step that takes longest.
-#[derive(Debug, Serialize)]
-struct Step {
-    sequences: usize,
-    tokens_per_s: f64,
-    work: Table,
+    pub(super) work: Table,
 }
 
 impl Plan {
     /// Counts the work of a command.
     pub(super) fn new(device: DeviceModel, what: What, options: &Options) -> anyhow::Result<Self> {
         let config = options.config()?;
-        let engine_options = engine_options(options)?;
+        // Its device is not opened.
+        let mut on_cpu = options.clone();
+        on_cpu.device.device = "cpu".to_owned();
+        let engine_options = on_cpu.engine_options()?;
         let demand = options.demand(what, &config);
         let planned = Footprint::on_gpu(device.memory, &config, &engine_options, &demand);
-        let (account, allocated_bytes) = counted(what, options, device, engine_options)?;
-        let running = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
-        let running = running.min(options.prompts * options.samples);
-        let longest_step = account.longest_step.map(|step| {
-            // Padding is sampled too and not returned.
-            let sequences = running.min(step.operation("sample").blocks as usize);
-            Step {
-                sequences,
-                tokens_per_s: sequences as f64 / step.seconds(),
-                work: Table::of(&step),
-            }
-        });
-        let work = Table::of(&account.all);
+        let (engine, ledger) = Engine::planned(config, device, engine_options)?;
+        // The first time memory is allocated and passes are recorded, which is not counted.
+        work(what, &engine, options)?;
+        ledger.take();
+        work(what, &engine, options)?;
+        let work = Table::of(&ledger.take());
         Ok(Self {
             workload: options.workload(what),
             device,
@@ -111,9 +100,8 @@ impl Plan {
             all_tokens_per_s: options.all_tokens() as f64 / work.seconds,
             planned_bytes: planned.peak(),
             reserved_bytes: planned.reserved,
-            allocated_bytes,
+            allocated_bytes: ledger.peak_bytes(),
             work,
-            longest_step,
         })
     }
 
@@ -137,13 +125,11 @@ impl Plan {
             self.planned_bytes as f64 / 1e9,
             self.reserved_bytes as f64 / 1e9,
         );
-        if let Some(step) = &self.longest_step {
+        if self.work.longest_step_seconds > 0.0 {
             let _ = writeln!(
                 text,
-                "  longest step       {:>9.3} ms   of decoding, with {} sequences: {:.0} tokens/s",
-                1e3 * step.work.seconds,
-                step.sequences,
-                step.tokens_per_s
+                "  longest step       {:>9.3} ms   of decoding",
+                1e3 * self.work.longest_step_seconds
             );
         }
         let _ = writeln!(
@@ -168,39 +154,6 @@ impl Plan {
     }
 }
 
-/// The work of a command on a device that counts it, and the most memory that it allocates.
-pub(super) fn counted(
-    what: What,
-    options: &Options,
-    device: DeviceModel,
-    engine_options: EngineOptions,
-) -> anyhow::Result<(Account, u64)> {
-    let (engine, ledger) = Engine::planned(options.config()?, device, engine_options)?;
-    // The first time memory is allocated and passes are recorded, which is not counted.
-    work(what, &engine, options)?;
-    ledger.take();
-    work(what, &engine, options)?;
-    Ok((ledger.take(), ledger.peak_bytes()))
-}
-
-/// The engine's options. Its device is not opened.
-pub(super) fn engine_options(options: &Options) -> anyhow::Result<EngineOptions> {
-    let mut options = options.clone();
-    options.device.device = "cpu".to_owned();
-    options.engine_options()
-}
-
-/// An iteration trains on arbitrary tokens, since the sampled ones are all the same.
-pub(super) fn work(what: What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
-    if what != What::Train {
-        sample(engine, requests(engine, options))?;
-    }
-    if what != What::Rollout {
-        train::step(engine, options)?;
-    }
-    Ok(())
-}
-
 impl Table {
     fn of(work: &Work) -> Self {
         let rows = work
@@ -215,6 +168,7 @@ impl Table {
         rows.sort_by(|a, b| b.launches.seconds.total_cmp(&a.launches.seconds));
         Self {
             seconds: work.seconds(),
+            longest_step_seconds: work.longest_step,
             rows,
             all: work.total(),
             host: work.host,
@@ -241,9 +195,6 @@ mod tests {
         assert!((0.95..=1.0).contains(&share), "{share}");
         let launches: u64 = plan.work.rows.iter().map(|row| row.launches.launches).sum();
         assert_eq!(plan.work.all.launches, launches);
-        let step = plan.longest_step.as_ref().unwrap();
-        assert_eq!(step.sequences, 100);
-        assert!(step.work.seconds < plan.work.seconds);
         let text = plan.text();
         for part in [
             "not measured",

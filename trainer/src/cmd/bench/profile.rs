@@ -2,11 +2,13 @@
 
 use std::fmt::Write as _;
 
-use engine::backend::cuda::ledger::{DeviceModel, H100, H200};
-use engine::{Engine, EngineOptions};
+use engine::Engine;
+use engine::backend::cuda::ledger::{DeviceModel, H100, H200, Line};
 use serde::Serialize;
 
-use super::{Options, What, Workload, plan};
+use super::plan::{self, Plan};
+use super::work::work;
+use super::{Options, What, Workload};
 
 /// Kernels that the text lists.
 const HEAVIEST: usize = 8;
@@ -44,28 +46,31 @@ impl Profiled {
     /// Measures the work of a command.
     pub(super) fn measure(what: What, options: &Options) -> anyhow::Result<Self> {
         let engine_options = options.engine_options()?;
-        let counted_options = EngineOptions {
-            dtype: engine_options.dtype,
-            ..plan::engine_options(options)?
-        };
+        // The number type that `auto` is on this device.
+        let mut planned = options.clone();
+        planned.device.dtype = engine_options.dtype.name().into();
         let (engine, profile) = Engine::profiled(options.config()?, engine_options)?;
         let device = engine.info().device.clone();
         // The first time memory is allocated, and the library chooses algorithms.
-        plan::work(what, &engine, options)?;
+        work(what, &engine, options)?;
         profile.take();
-        plan::work(what, &engine, options)?;
+        work(what, &engine, options)?;
         let measured = profile.take();
         drop(engine);
         let model = if device.contains("H100") { H100 } else { H200 };
-        let predicted = plan::counted(what, options, model, counted_options)?.0.all;
-        let seconds: f64 = measured.values().map(|of| of.seconds).sum();
-        let rows = measured.into_iter().map(|(line, of)| Row {
-            predicted_seconds: predicted.lines.get(&line).map(|counted| counted.seconds),
+        let predicted = Plan::new(model, what, &planned)?.work.rows;
+        let predicted_seconds = |(operation, kernel): &Line| {
+            let same = |row: &&plan::Row| row.operation == *operation && row.kernel == *kernel;
+            predicted.iter().find(same).map(|row| row.launches.seconds)
+        };
+        let all: f64 = measured.values().map(|(_, seconds)| seconds).sum();
+        let rows = measured.into_iter().map(|(line, (launches, seconds))| Row {
+            predicted_seconds: predicted_seconds(&line),
             operation: line.0,
             kernel: line.1,
-            launches: of.launches,
-            seconds: of.seconds,
-            percent: 100.0 * of.seconds / seconds,
+            launches,
+            seconds,
+            percent: 100.0 * seconds / all,
         });
         let mut rows: Vec<Row> = rows.collect();
         rows.sort_by(|a, b| b.seconds.total_cmp(&a.seconds));
@@ -74,7 +79,7 @@ impl Profiled {
             predicted_for: model,
             workload: options.workload(what),
             dtype: options.device.dtype.clone(),
-            seconds,
+            seconds: all,
             predicted_seconds: rows.iter().filter_map(|row| row.predicted_seconds).sum(),
             rows,
         })

@@ -2,8 +2,8 @@
 //!
 //! A slab is retained when all its allocations have been released, so that a change of phase allocates and frees nothing on the device.
 
-use super::driver::{Address, Driver, Fault, Format};
-use crate::backend::{Buf, MemoryMeter, Purpose};
+use super::driver::{Address, Driver, Fault};
+use crate::backend::{Buf, Dtype, MemoryMeter, Purpose};
 
 /// Alignment of allocations, in bytes.
 const ALIGN: usize = 256;
@@ -14,7 +14,7 @@ const SLAB: usize = 2 << 20;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Block {
     pub(super) address: Address,
-    pub(super) format: Format,
+    pub(super) format: Dtype,
     /// Address of a copy of the numbers in bf16, for matrix products.
     pub(super) bf16_copy: Option<Address>,
     /// Bytes of that copy.
@@ -98,10 +98,10 @@ impl Arena {
         driver: &mut dyn Driver,
         purpose: Purpose,
         len: usize,
-        format: Format,
+        format: Dtype,
         bf16_copy: bool,
     ) -> Result<Buf, Fault> {
-        let bytes_of = |format: Format| {
+        let bytes_of = |format: Dtype| {
             let bytes = len.checked_mul(format.bytes());
             bytes.and_then(|bytes| bytes.max(1).checked_next_multiple_of(ALIGN))
         };
@@ -126,7 +126,7 @@ impl Arena {
         self.meter.add(bytes);
         let zeroed = driver.zero(address, bytes).and_then(|()| {
             if bf16_copy {
-                let bytes = bytes_of(Format::Bf16).ok_or_else(too_large)?;
+                let bytes = bytes_of(Dtype::Bf16).ok_or_else(too_large)?;
                 let copy = driver.allocate(bytes)?;
                 (block.bf16_copy, block.copy_bytes) = (Some(copy), bytes);
                 self.meter.add(bytes);
@@ -218,13 +218,13 @@ impl Arena {
     }
 
     /// Format of a buffer's elements.
-    pub(super) fn format(&self, buf: Buf) -> Format {
+    pub(super) fn format(&self, buf: Buf) -> Dtype {
         self.block(buf).format
     }
 
     /// Address of a buffer's elements in the bf16 copy, if there is one.
     pub(super) fn bf16_copy(&self, buf: Buf) -> Option<Address> {
         let bf16_copy = self.block(buf).bf16_copy?;
-        Some(bf16_copy + (buf.offset * Format::Bf16.bytes()) as u64)
+        Some(bf16_copy + (buf.offset * Dtype::Bf16.bytes()) as u64)
     }
 }

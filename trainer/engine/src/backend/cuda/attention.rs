@@ -6,11 +6,11 @@
 //! order.
 
 use super::batch::{KEY_TILE, KeyTiles};
-use super::driver::{Arg, Fault, Format, Launch};
+use super::driver::{Arg, Fault, Launch};
 use super::launch::{blocks, word};
 use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW, WARPS};
-use crate::backend::{Attention, Buf, Rows};
+use crate::backend::{Attention, Buf, Dtype, Rows};
 
 /// The width of a head must be a multiple of this,
 const HEAD_DIM_STEP: usize = 16;
@@ -27,48 +27,36 @@ const ADDED_ROWS: usize = 4;
 /// Widths of heads that kernels are compiled for. A head uses the kernel of the next larger width.
 const WIDTHS: [usize; 3] = [64, 128, 256];
 
-/// The attention kernels that process tiles, or single queries.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Kernel {
-    Decode,
-    Prefill,
-    BackwardQ,
-    BackwardKv,
-}
-
-impl Kernel {
-    fn name(self) -> &'static str {
-        match self {
-            Self::Decode => "attention_decode",
-            Self::Prefill => "attention_prefill",
-            Self::BackwardQ => "attention_backward_q",
-            Self::BackwardKv => "attention_backward_kv",
-        }
-    }
-
+/// An attention kernel that processes tiles, or single queries.
+struct Kernel {
+    name: &'static str,
     /// Number of rows of its tiles in shared memory, in f32.
-    fn float_rows(self) -> usize {
-        match self {
-            Self::Decode => 0,
-            Self::Prefill => 32 + 2 * 16,
-            Self::BackwardQ | Self::BackwardKv => 2 * 32 + 2 * 16,
-        }
-    }
-
-    /// Number of rows of its tiles in shared memory, in bf16, for heads of at most a width.
-    fn bf16_rows(self, max_width: usize) -> usize {
-        // A tile of 64 queries or keys (and of the data that belongs to them), and one of the keys or queries that pass by it.
-        match (self, max_width) {
-            (Self::Decode, _) => 0,
-            (Self::Prefill, ..=128) => 64 + 2 * 64,
-            (Self::Prefill, _) => 64 + 2 * 32,
-            // While one of the tiles that pass by is processed, the next is loaded.
-            (Self::BackwardQ, ..=64) => 2 * 64 + 2 * 2 * 64,
-            (Self::BackwardQ | Self::BackwardKv, ..=128) => 2 * 64 + 2 * 2 * 32,
-            (Self::BackwardQ | Self::BackwardKv, _) => 2 * 64 + 2 * 16,
-        }
-    }
+    float_rows: usize,
+    /// The same in bf16, for heads of each of [`WIDTHS`]: a tile of 64 queries or keys (and of the data that belongs to them), and one of the keys or queries that pass by
+    /// it. In gradients of heads up to 128, the next of these is loaded while one is processed.
+    bf16_rows: [usize; 3],
 }
+
+const DECODE: Kernel = Kernel {
+    name: "attention_decode",
+    float_rows: 0,
+    bf16_rows: [0; 3],
+};
+const PREFILL: Kernel = Kernel {
+    name: "attention_prefill",
+    float_rows: 32 + 2 * 16,
+    bf16_rows: [64 + 2 * 64, 64 + 2 * 64, 64 + 2 * 32],
+};
+const BACKWARD_Q: Kernel = Kernel {
+    name: "attention_backward_q",
+    float_rows: 2 * 32 + 2 * 16,
+    bf16_rows: [2 * 64 + 4 * 64, 2 * 64 + 4 * 32, 2 * 64 + 2 * 16],
+};
+const BACKWARD_KV: Kernel = Kernel {
+    name: "attention_backward_kv",
+    float_rows: 2 * 32 + 2 * 16,
+    bf16_rows: [2 * 64 + 4 * 32, 2 * 64 + 4 * 32, 2 * 64 + 2 * 16],
+};
 
 /// Rejects shapes that the kernels do not support.
 fn check_supported(a: &Attention) -> Result<(), Fault> {
@@ -126,21 +114,21 @@ impl Cuda {
     }
 
     /// Launches a tile kernel's instance for heads of this width, with the shared memory that its tiles take.
-    fn launch_tiles(&mut self, kernel: Kernel, a: &Attention, grid: [usize; 3], args: &[Arg]) {
-        let max_width = WIDTHS.into_iter().find(|width| *width >= a.head_dim);
-        let max_width = max_width.unwrap_or(MAX_HEAD_DIM);
+    fn launch_tiles(&mut self, kernel: &Kernel, a: &Attention, grid: [usize; 3], args: &[Arg]) {
+        let mut widths = WIDTHS.into_iter().zip(kernel.bf16_rows);
+        // Wider heads have been rejected, after which nothing is launched.
+        let Some((width, bf16_rows)) = widths.find(|(width, _)| *width >= a.head_dim) else {
+            return;
+        };
         let (name, bytes) = match self.format(a.q.buf) {
-            Format::F32 => ("float".into(), 4 * kernel.float_rows() * (a.head_dim + 4)),
-            Format::Bf16 => (
-                format!("bf16, {max_width}"),
-                2 * kernel.bf16_rows(max_width) * (max_width + 8),
-            ),
+            Dtype::F32 => ("float".into(), 4 * kernel.float_rows * (a.head_dim + 4)),
+            Dtype::Bf16 => (format!("bf16, {width}"), 2 * bf16_rows * (width + 8)),
         };
         let launch = Launch {
             shared: bytes as u32,
             ..blocks(grid, ROW)
         };
-        self.launch(&format!("{}<{name}>", kernel.name()), launch, args);
+        self.launch(&format!("{}<{name}>", kernel.name), launch, args);
     }
 
     /// The arguments for keys and values of attention's kernels.
@@ -193,7 +181,7 @@ impl Cuda {
             args.extend(shape);
             args.push(Arg::Word(splits));
             let grid = [single, a.kv_heads, splits as usize];
-            self.launch_tiles(Kernel::Decode, a, grid, &args);
+            self.launch_tiles(&DECODE, a, grid, &args);
             let args = [
                 y_at,
                 y_stride,
@@ -213,7 +201,7 @@ impl Cuda {
         args.extend([spans, segments, tiles]);
         args.extend(shape);
         let count = self.plan.tiles - self.plan.single_tiles;
-        self.launch_tiles(Kernel::Prefill, a, [count, a.heads, 1], &args);
+        self.launch_tiles(&PREFILL, a, [count, a.heads, 1], &args);
     }
 
     /// See [`crate::backend::Backend::attention_backward`]; the first argument is the gradients of queries, keys and values.
@@ -269,7 +257,7 @@ impl Cuda {
         args.extend([spans, segments, Arg::Address(self.plan.tiles_from(0))]);
         args.extend(Self::shape(a));
         let grid = [self.plan.tiles, a.heads, 1];
-        self.launch_tiles(Kernel::BackwardQ, a, grid, &args);
+        self.launch_tiles(&BACKWARD_Q, a, grid, &args);
 
         self.key_gradients([dk, dv], &key_tiles, (dy, q), [lse, delta], a);
     }
@@ -306,7 +294,7 @@ impl Cuda {
         args.push(Arg::Address(key_tiles.visits()));
         args.extend(Self::shape(a));
         let grid = [key_tiles.count * parts as usize, a.kv_heads, 1];
-        self.launch_tiles(Kernel::BackwardKv, a, grid, &args);
+        self.launch_tiles(&BACKWARD_KV, a, grid, &args);
         if parts > 1 {
             let mut args = [dk, dv].concat();
             args.extend(partial);

@@ -2,7 +2,8 @@
 //!
 //! A row-major matrix read by columns is its transpose. So `y = a · b` is computed as `yᵀ = bᵀ · aᵀ`, and no data is moved.
 
-use super::driver::{Address, Format, Matrix, Product};
+use super::driver::{Address, Matrix, Product};
+use crate::backend::Dtype;
 
 /// Maximum alignment that is considered. An address's actual alignment depends on the sizes of the buffers before it, and the algorithm, and so the bits, must
 /// not.
@@ -45,8 +46,8 @@ pub(super) struct Shape {
     pub(super) left: Stored,
     pub(super) right: Stored,
     pub(super) result: Stored,
-    pub(super) operands: Format,
-    pub(super) results: Format,
+    pub(super) operands: Dtype,
+    pub(super) results: Dtype,
     pub(super) accumulate: bool,
     /// Alignments of left, right and result, in bytes.
     pub(super) alignments: [u64; 3],
@@ -122,7 +123,7 @@ mod tests {
     fn matrix(columns: usize, transposed: bool) -> Matrix {
         Matrix {
             address: 0x1000,
-            format: Format::F32,
+            format: Dtype::F32,
             columns,
             transposed,
         }
@@ -233,13 +234,6 @@ mod tests {
                     assert_eq!(Stored { columns, ..class }, own);
                 }
             }
-        }
-    }
-
-    #[test]
-    fn alignment_is_a_power_of_two_that_divides_the_address() {
-        for (address, bytes) in [(0x1000, 16), (0x1002, 2), (0x1008, 8), (0, 16), (7, 1)] {
-            assert_eq!(alignment(address), bytes);
         }
     }
 }

@@ -8,12 +8,19 @@ use std::path::Path;
 use cudarc::nvrtc::result::{self, NvrtcError};
 use cudarc::nvrtc::sys;
 
+use super::handles::Owned;
 use super::kernel_cache::{self, Image};
 use super::kernels::Source;
 use super::libraries;
 
 /// The lowest architecture for which the kernels are written, compute capability 8.0.
 pub const MIN_ARCH: u32 = 80;
+/// Options beside the target's. Without warnings, a log begins with the error.
+const OPTIONS: [&str; 3] = [
+    "--std=c++17",
+    "--device-as-default-execution-space",
+    "--disable-warnings",
+];
 /// Maximum number of bytes of a compiler's log in an error.
 const LOG: usize = 1500;
 
@@ -37,13 +44,6 @@ impl Target {
             .iter()
             .filter(|arch| (MIN_ARCH..device).contains(*arch));
         older.max().copied().map(Self::Ptx)
-    }
-
-    fn option(self) -> String {
-        match self {
-            Self::Cubin(arch) => format!("--gpu-architecture=sm_{arch}"),
-            Self::Ptx(arch) => format!("--gpu-architecture=compute_{arch}"),
-        }
     }
 }
 
@@ -92,17 +92,10 @@ pub fn compiled(
     target: Target,
 ) -> Result<Image, String> {
     let (major, minor) = version()?;
-    let compiler = format!("NVRTC {major}.{minor}");
-    let options = options(target);
-    let count = [sources.len(), names.len()].map(|n| n.to_string());
-    let fields = [compiler.as_str()].into_iter();
-    let fields = fields.chain(count.iter().map(String::as_str));
-    let fields = fields.chain(sources.iter().flat_map(|(name, text)| [*name, *text]));
-    let fields = fields.chain(names.iter().copied());
-    let fields = fields.chain(options.iter().map(String::as_str));
-    kernel_cache::cached(folder, &kernel_cache::key(fields), || {
+    let key = kernel_cache::key((major, minor, sources, names, target, OPTIONS));
+    kernel_cache::cached(folder, &key, || {
         let began = std::time::Instant::now();
-        let image = compile(sources, names, target)?;
+        let (image, _) = compile(sources, names, target, &[])?;
         tracing::info!(
             "compiled {} kernels in {:.1} s",
             names.len(),
@@ -112,35 +105,15 @@ pub fn compiled(
     })
 }
 
-/// Like [`compiled`], without a folder.
+/// Like [`compiled`], without a folder, and with more options. Returns the compiler's log too.
 ///
 /// # Errors
 /// As for [`compiled`].
-pub fn compile(sources: &[Source], names: &[&str], target: Target) -> Result<Image, String> {
-    Ok(build(sources, names, target, &options(target))?.0)
-}
-
-/// Compiles sources to machine code, and returns the compiler's report of what each kernel takes: the lines that `ptxas --verbose` prints.
-///
-/// # Errors
-/// As for [`compiled`].
-pub fn compile_with_report(
-    sources: &[Source],
-    names: &[&str],
-    architecture: u32,
-) -> Result<(Image, String), String> {
-    let target = Target::Cubin(architecture);
-    let mut options = options(target).to_vec();
-    options.push("--ptxas-options=-v".into());
-    build(sources, names, target, &options)
-}
-
-/// Compiles sources; returns the image and the compiler's log.
-fn build(
+pub fn compile(
     sources: &[Source],
     names: &[&str],
     target: Target,
-    options: &[String],
+    more: &[&str],
 ) -> Result<(Image, String), String> {
     libraries::nvrtc()?;
     let text: String = sources
@@ -153,10 +126,15 @@ fn build(
     for expression in &expressions {
         // SAFETY: the program has not been compiled yet, and NVRTC copies the string.
         check("accept a kernel's name", unsafe {
-            sys::nvrtcAddNameExpression(program.0, expression.as_ptr()).result()
+            sys::nvrtcAddNameExpression(program.raw, expression.as_ptr()).result()
         })?;
     }
-    program.compile(options)?;
+    let mut options = vec![match target {
+        Target::Cubin(arch) => format!("--gpu-architecture=sm_{arch}"),
+        Target::Ptx(arch) => format!("--gpu-architecture=compute_{arch}"),
+    }];
+    options.extend(OPTIONS.iter().chain(more).map(|of| (*of).to_owned()));
+    program.compile(&options)?;
     let image = Image {
         bytes: program.code(target)?,
         names: expressions
@@ -165,16 +143,6 @@ fn build(
             .collect::<Result<_, _>>()?,
     };
     Ok((image, program.log()))
-}
-
-fn options(target: Target) -> [String; 4] {
-    [
-        target.option(),
-        "--std=c++17".into(),
-        "--device-as-default-execution-space".into(),
-        // So that a log begins with the error.
-        "--disable-warnings".into(),
-    ]
 }
 
 fn c_string(text: &str) -> Result<CString, String> {
@@ -196,18 +164,19 @@ fn check<T>(what: &str, result: Result<T, NvrtcError>) -> Result<T, String> {
 type SizeOf = unsafe fn(sys::nvrtcProgram, *mut usize) -> sys::nvrtcResult;
 type CodeOf = unsafe fn(sys::nvrtcProgram, *mut c_char) -> sys::nvrtcResult;
 
-/// A program that is destroyed when it is dropped.
-struct Program(sys::nvrtcProgram);
+/// The sources of a program, and what they were compiled to.
+type Program = Owned<sys::nvrtcProgram, NvrtcError>;
 
 impl Program {
     fn new(text: &CStr) -> Result<Self, String> {
         let program = result::create_program(text, Some(c"kernels.cu"));
-        check("accept the kernels' sources", program).map(Self)
+        let program = check("accept the kernels' sources", program)?;
+        Ok(Self::of(program, result::destroy_program))
     }
 
     fn compile(&self, options: &[String]) -> Result<(), String> {
         // SAFETY: the program is alive.
-        let result = unsafe { result::compile_program(self.0, options) };
+        let result = unsafe { result::compile_program(self.raw, options) };
         if result == Err(NvrtcError(sys::nvrtcResult::NVRTC_ERROR_COMPILATION)) {
             let log = self.log();
             let end = log.floor_char_boundary(LOG);
@@ -218,7 +187,7 @@ impl Program {
 
     fn log(&self) -> String {
         // SAFETY: the program is alive.
-        let log = unsafe { result::get_program_log(self.0) };
+        let log = unsafe { result::get_program_log(self.raw) };
         match check("return its log", log) {
             Ok(log) => {
                 let bytes: Vec<u8> = log.into_iter().map(|c| c as u8).collect();
@@ -238,10 +207,10 @@ impl Program {
         let what = "return what it compiled";
         let mut size = 0;
         // SAFETY: the program has been compiled, and the size is writable.
-        check(what, unsafe { size_of(self.0, &raw mut size) }.result())?;
+        check(what, unsafe { size_of(self.raw, &raw mut size) }.result())?;
         let mut bytes = vec![0_u8; size];
         // SAFETY: there are as many bytes as NVRTC reported.
-        let code = unsafe { code_of(self.0, bytes.as_mut_ptr().cast()) };
+        let code = unsafe { code_of(self.raw, bytes.as_mut_ptr().cast()) };
         check(what, code.result())?;
         Ok(bytes)
     }
@@ -250,18 +219,11 @@ impl Program {
         let mut name = std::ptr::null();
         // SAFETY: the program has been compiled with this expression, and the string pointer is writable.
         check("return a kernel's name", unsafe {
-            sys::nvrtcGetLoweredName(self.0, expression.as_ptr(), &raw mut name).result()
+            sys::nvrtcGetLoweredName(self.raw, expression.as_ptr(), &raw mut name).result()
         })?;
         // SAFETY: the string lives as long as the program.
         let name = unsafe { CStr::from_ptr(name) };
         Ok(name.to_string_lossy().into_owned())
-    }
-}
-
-impl Drop for Program {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { result::destroy_program(self.0) };
     }
 }
 

@@ -80,7 +80,7 @@ impl Gpu {
         let image = compile::compiled(&folder, kernels::SOURCES, kernels::NAMES, info.target)
             .map_err(Fault::Other)?;
         let which = CUdevice_attribute::CU_DEVICE_ATTRIBUTE_MULTIPROCESSOR_COUNT;
-        let multiprocessors = probe::attribute(info.device, which).map_err(Fault::Other)?;
+        let multiprocessors = probe::attribute(info.device, which)?;
         let context = Context::new(info.device)?;
         let stream = Stream::new()?;
         let module = Module::new(&image.bytes)?;
@@ -173,7 +173,7 @@ impl Driver for Gpu {
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
         self.bind_unrecorded("memory")?;
         let memory = Memory::new(bytes)?;
-        let address = memory.0;
+        let address = memory.raw;
         self.memory.insert(address, memory);
         Ok(address)
     }
@@ -198,7 +198,7 @@ impl Driver for Gpu {
         if !bytes.is_empty() {
             // SAFETY: the bytes are borrowed until the stream has been waited for. The caller promises that the source is on the device.
             check_call("send to the host", unsafe {
-                memcpy_dtoh_async(bytes, from, self.stream.0)
+                memcpy_dtoh_async(bytes, from, self.stream.raw)
             })?;
         }
         self.stream.wait()
@@ -216,7 +216,7 @@ impl Driver for Gpu {
         }
         // SAFETY: the caller promises that both addresses are on the device.
         check_call("copy", unsafe {
-            memcpy_dtod_async(to, from, bytes, self.stream.0)
+            memcpy_dtod_async(to, from, bytes, self.stream.raw)
         })
     }
 
@@ -228,9 +228,9 @@ impl Driver for Gpu {
         // SAFETY: the caller promises that the address is on the device; words are written only to aligned addresses.
         check_call("set memory to 0", unsafe {
             if at.is_multiple_of(4) && bytes.is_multiple_of(4) {
-                sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.0).result()
+                sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.raw).result()
             } else {
-                memset_d8_async(at, 0, bytes, self.stream.0)
+                memset_d8_async(at, 0, bytes, self.stream.raw)
             }
         })
     }
@@ -270,7 +270,7 @@ impl Driver for Gpu {
                 (x, y, z),
                 (launch.block, 1, 1),
                 launch.shared,
-                self.stream.0,
+                self.stream.raw,
                 &mut pointers,
             )
         };
@@ -301,7 +301,7 @@ impl Driver for Gpu {
         let bound = self.bind_unrecorded("a connection");
         let bound = bound.map_err(|fault| fault.to_string());
         let gpu = bound.map(|()| self.info.id);
-        let connected = nccl::connect(&gpu, ranks.as_ref())?;
+        let connected = nccl::connect(&nccl::library(), &gpu, ranks.as_ref())?;
         if ranks.rank() == 0 {
             match &connected {
                 Ok(link) => tracing::info!("GPUs exchange by {}", link.name()),
@@ -317,30 +317,30 @@ impl Driver for Gpu {
         self.bind()?;
         match &mut self.link {
             Some(link) => {
-                let exchanged = link.exchange(send, receive, self.stream.0);
+                let exchanged = link.exchange(send, receive, self.stream.raw);
                 exchanged.map_err(|why| lost(link, &why))
             }
             None => Err(Fault::Other("the GPU is not connected to others".into())),
         }
     }
 
-    fn record(&mut self) -> Result<bool, Fault> {
+    fn record(&mut self) -> Result<(), Fault> {
         self.bind_unrecorded("a recording")?;
         // Other threads may use other streams meanwhile, and cuBLASLt may call the driver for more than its kernels.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
         // SAFETY: the stream is alive and is not recording.
         check_call("record", unsafe {
-            stream::begin_capture(self.stream.0, mode)
+            stream::begin_capture(self.stream.raw, mode)
         })?;
         self.recording = true;
-        Ok(true)
+        Ok(())
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {
         self.bind()?;
         self.recording = false;
         // SAFETY: the stream is recording.
-        let ended = unsafe { stream::end_capture(self.stream.0) };
+        let ended = unsafe { stream::end_capture(self.stream.raw) };
         let forgotten = std::mem::take(&mut self.forgotten);
         let mistake = self.unrecordable_call.take();
         let graph = check_call("end a recording", ended).and_then(Graph::new);
@@ -362,7 +362,7 @@ impl Driver for Gpu {
         let recorded = recorded.ok_or_else(dropped)?;
         // SAFETY: the graph and the stream are alive.
         check_call("replay a recording", unsafe {
-            graph::launch(recorded.0, self.stream.0)
+            graph::launch(recorded.raw, self.stream.raw)
         })
     }
 

@@ -20,42 +20,6 @@ pub struct Bytes {
     pub len: usize,
 }
 
-/// The storage format of a number.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-pub enum Format {
-    /// 4 bytes.
-    F32,
-    /// The upper 2 bytes of an f32.
-    Bf16,
-}
-
-impl From<Dtype> for Format {
-    fn from(dtype: Dtype) -> Self {
-        match dtype {
-            Dtype::F32 => Self::F32,
-            Dtype::Bf16 => Self::Bf16,
-        }
-    }
-}
-
-impl Format {
-    /// Bytes of a number.
-    pub fn bytes(self) -> usize {
-        match self {
-            Self::F32 => 4,
-            Self::Bf16 => 2,
-        }
-    }
-
-    /// Its name in the kernels.
-    pub fn name(self) -> &'static str {
-        match self {
-            Self::F32 => "float",
-            Self::Bf16 => "bf16",
-        }
-    }
-}
-
 /// An argument of a kernel.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub enum Arg {
@@ -86,7 +50,7 @@ pub struct Matrix {
     /// Address of its first number.
     pub address: Address,
     /// Format of its numbers.
-    pub format: Format,
+    pub format: Dtype,
     /// Number of elements of a stored row.
     pub columns: usize,
     /// Whether the product uses its transpose.
@@ -173,8 +137,8 @@ pub trait Driver: Send {
         Err(Fault::Other("the device is not connected to others".into()))
     }
 
-    /// Records the launches, products and copies that follow, instead of running them. Returns `false` if the device does not record.
-    fn record(&mut self) -> Result<bool, Fault>;
+    /// Records the launches, products and copies that follow, instead of running them.
+    fn record(&mut self) -> Result<(), Fault>;
     /// Ends a recording.
     fn recorded(&mut self) -> Result<Recording, Fault>;
     /// Runs all that was recorded.

@@ -8,7 +8,6 @@ use std::collections::HashMap;
 use super::Cuda;
 use super::driver::{Address, Fault, Recording};
 use crate::backend::Buf;
-use crate::batch::Batch;
 
 /// Numbers of tokens for which decoding is recorded are powers of two up to this, and multiples of it up to 16 times as many. Beyond that, their distance is a
 /// sixteenth of the next power of two, so that padding takes at most an eighth of a pass.
@@ -24,35 +23,19 @@ const FAILURES: usize = 3;
 /// Identity of a pass: the start and end of each buffer, and the number of tokens.
 type Pass = (Vec<[Address; 2]>, usize);
 
-/// State of a pass.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum PassState {
-    /// It has run once, so all its memory is allocated.
-    Computed,
-    /// It was recorded.
-    Recorded(Recording),
-}
-
 /// The passes that have run, and their recordings.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Passes that have run; they are recorded from the second time on.
-    passes: HashMap<Pass, PassState>,
+    /// Passes that have run once, so all their memory is allocated, and the recordings of those that have run again.
+    pub(super) passes: HashMap<Pass, Option<Recording>>,
     /// The pass that is being recorded.
     current: Option<Pass>,
     /// Number of recordings that failed.
     failed: usize,
 }
 
-impl Recordings {
-    /// Forgets all passes and their recordings.
-    pub(super) fn clear(&mut self) {
-        self.passes.clear();
-    }
-}
-
 /// The smallest number of tokens that decoding is recorded for and that is not below `tokens`.
-fn bucket(tokens: usize) -> usize {
+pub(super) fn bucket(tokens: usize) -> usize {
     let power = tokens.next_power_of_two();
     if tokens <= STEP {
         return power;
@@ -60,24 +43,12 @@ fn bucket(tokens: usize) -> usize {
     tokens.next_multiple_of(STEP.max(power / 16))
 }
 
-/// Number of tokens that a pass over the batch is padded to.
-pub(super) fn padded(batch: &Batch) -> usize {
-    let tokens = batch.tokens.len();
-    match batch.spans.len() == tokens {
-        true => bucket(tokens),
-        false => tokens,
-    }
-}
-
 impl Cuda {
     /// Drops all recordings and conversions, because memory that they may refer to has moved.
     pub(super) fn forget_recordings(&mut self) {
         self.converted = None;
         self.driver.forget();
-        self.recordings
-            .passes
-            .values_mut()
-            .for_each(|state| *state = PassState::Computed);
+        self.recordings.passes.values_mut().for_each(|r| *r = None);
     }
 
     /// See [`crate::backend::Backend::replay`].
@@ -98,29 +69,21 @@ impl Cuda {
         match self.recordings.passes.get(&pass) {
             // The first run allocates all memory. Allocations cannot be recorded.
             None => {
-                self.recordings.passes.insert(pass, PassState::Computed);
+                self.recordings.passes.insert(pass, None);
                 false
             }
-            Some(PassState::Computed) => {
-                if self
-                    .recordings
-                    .passes
-                    .values()
-                    .filter(|state| **state != PassState::Computed)
-                    .count()
-                    >= MAX_RECORDINGS
-                {
+            Some(None) => {
+                if self.recordings.passes.values().flatten().count() >= MAX_RECORDINGS {
                     self.driver.forget();
-                    self.recordings.clear();
+                    self.recordings.passes.clear();
                 }
                 match self.driver.record() {
-                    Ok(true) => self.recordings.current = Some(pass),
-                    Ok(false) => {}
+                    Ok(()) => self.recordings.current = Some(pass),
                     Err(fault) => self.not_recorded(&fault),
                 }
                 false
             }
-            Some(PassState::Recorded(recording)) => {
+            Some(Some(recording)) => {
                 let replayed = self.driver.replay(*recording);
                 self.settle(replayed);
                 true
@@ -139,9 +102,7 @@ impl Cuda {
         // Nothing has run since the recording began, so the failure is the recording's own.
         match (recording, self.fault.take()) {
             (Some(recording), None) => {
-                self.recordings
-                    .passes
-                    .insert(pass, PassState::Recorded(recording));
+                self.recordings.passes.insert(pass, Some(recording));
                 let replayed = self.driver.replay(recording);
                 self.settle(replayed);
                 true
@@ -165,28 +126,14 @@ impl Cuda {
 
 #[cfg(test)]
 mod tests {
-    use super::{MAX_RECORDINGS, bucket};
+    use super::bucket;
 
     #[test]
     fn padding_is_at_most_an_eighth_of_a_large_pass() {
-        let sizes = [1, 3, 33, 64, 65, 520, 1000, 1024, 1025, 2048, 2049, 5000];
-        let buckets = [1, 4, 64, 64, 128, 576, 1024, 1024, 1152, 2048, 2304, 5120];
-        assert_eq!(sizes.map(bucket), buckets);
         for tokens in 1..20_000 {
-            let bucket = bucket(tokens);
-            assert_eq!(super::bucket(bucket), bucket);
-            assert!(bucket >= tokens && (bucket - tokens) * 8 < bucket.max(8 * 64));
+            let padded = bucket(tokens);
+            assert_eq!(bucket(padded), padded);
+            assert!(padded >= tokens && (padded - tokens) * 8 < padded.max(8 * 64));
         }
-    }
-
-    #[test]
-    fn recordings_of_all_sizes_are_kept() {
-        let count = |most: usize| {
-            let mut buckets: Vec<usize> = (1..=most).map(bucket).collect();
-            buckets.dedup();
-            buckets.len()
-        };
-        assert_eq!([1024, 2048, 4096, 16_384].map(count), [22, 30, 38, 54]);
-        assert!(count(16_384) <= MAX_RECORDINGS && 2 * count(1024) <= MAX_RECORDINGS);
     }
 }

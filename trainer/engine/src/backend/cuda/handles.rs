@@ -57,6 +57,27 @@ pub(super) fn words(error: DriverError) -> String {
     }
 }
 
+/// An object of one of NVIDIA's libraries, which is destroyed when it is dropped.
+#[derive(Debug)]
+pub(super) struct Owned<T: Copy, E> {
+    pub(super) raw: T,
+    destroy: unsafe fn(T) -> Result<(), E>,
+}
+
+impl<T: Copy, E> Owned<T, E> {
+    /// Owns an object that has just been created. `destroy` is the function that destroys such objects.
+    pub(super) fn of(raw: T, destroy: unsafe fn(T) -> Result<(), E>) -> Self {
+        Self { raw, destroy }
+    }
+}
+
+impl<T: Copy, E> Drop for Owned<T, E> {
+    fn drop(&mut self) {
+        // SAFETY: created once, destroyed once, by the function for such objects.
+        let _ = unsafe { (self.destroy)(self.raw) };
+    }
+}
+
 /// The device's primary context.
 #[derive(Debug)]
 pub(super) struct Context(sys::CUcontext);
@@ -79,46 +100,43 @@ impl Context {
 }
 
 /// A queue of work, which is done in order.
-#[derive(Debug)]
-pub(super) struct Stream(pub(super) sys::CUstream);
+pub(super) type Stream = Owned<sys::CUstream, DriverError>;
 
 impl Stream {
     pub(super) fn new() -> Result<Self, Fault> {
-        let raw = stream::create(stream::StreamKind::NonBlocking);
-        check_call("open a stream", raw).map(Self)
+        let raw = check_call(
+            "open a stream",
+            stream::create(stream::StreamKind::NonBlocking),
+        )?;
+        Ok(Self::of(raw, stream::destroy))
     }
 
     /// Waits until all work is done.
     pub(super) fn wait(&self) -> Result<(), Fault> {
         // SAFETY: the stream is alive.
-        check_call("finish its work", unsafe { stream::synchronize(self.0) })
+        check_call("finish its work", unsafe { stream::synchronize(self.raw) })
     }
 
     /// Whether all work is done, or none is done any more because of a failure, which [`Stream::wait`] reports.
     pub(super) fn idle(&self) -> bool {
         // SAFETY: the stream is alive.
-        let state = unsafe { sys::cuStreamQuery(self.0) };
+        let state = unsafe { sys::cuStreamQuery(self.raw) };
         state != CUresult::CUDA_ERROR_NOT_READY
     }
 }
 
-impl Drop for Stream {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { stream::destroy(self.0) };
-    }
-}
-
 /// Loaded kernels.
-#[derive(Debug)]
-pub(super) struct Module(sys::CUmodule);
+pub(super) type Module = Owned<sys::CUmodule, DriverError>;
 
 impl Module {
     /// Loads a cubin, or PTX with a terminating zero.
     pub(super) fn new(image: &[u8]) -> Result<Self, Fault> {
         // SAFETY: an image contains its own length.
         let raw = unsafe { module::load_data(image.as_ptr().cast()) };
-        check_call("load the kernels", raw).map(Self)
+        Ok(Self::of(
+            check_call("load the kernels", raw)?,
+            module::unload,
+        ))
     }
 
     /// A kernel by its compiled name.
@@ -126,21 +144,13 @@ impl Module {
         let name = CString::new(name).map_err(|error| Fault::Other(error.to_string()))?;
         // SAFETY: the module is alive.
         check_call("find a kernel", unsafe {
-            module::get_function(self.0, name)
+            module::get_function(self.raw, name)
         })
     }
 }
 
-impl Drop for Module {
-    fn drop(&mut self) {
-        // SAFETY: loaded once, unloaded once.
-        let _ = unsafe { module::unload(self.0) };
-    }
-}
-
 /// A recording that can be replayed.
-#[derive(Debug)]
-pub(super) struct Graph(pub(super) sys::CUgraphExec);
+pub(super) type Graph = Owned<sys::CUgraphExec, DriverError>;
 
 impl Graph {
     /// Prepares what a stream recorded; consumes the record.
@@ -149,20 +159,13 @@ impl Graph {
         let raw = unsafe { graph::instantiate(recorded, sys::CUgraphInstantiate_flags(0)) };
         // SAFETY: the caller handed the graph over, and it is not used again.
         let _ = unsafe { graph::destroy(recorded) };
-        check_call("prepare a recording", raw).map(Self)
+        let raw = check_call("prepare a recording", raw)?;
+        Ok(Self::of(raw, graph::exec_destroy))
     }
 }
 
-impl Drop for Graph {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once.
-        let _ = unsafe { graph::exec_destroy(self.0) };
-    }
-}
-
-/// Memory of the device.
-#[derive(Debug)]
-pub(super) struct Memory(pub(super) sys::CUdeviceptr);
+/// Memory of the device. The driver frees it when work that uses it is done.
+pub(super) type Memory = Owned<sys::CUdeviceptr, DriverError>;
 
 impl Memory {
     pub(super) fn new(bytes: usize) -> Result<Self, Fault> {
@@ -171,14 +174,7 @@ impl Memory {
             Err(DriverError(CUresult::CUDA_ERROR_OUT_OF_MEMORY)) => Err(Fault::Memory {
                 requested: bytes as u64,
             }),
-            raw => check_call("allocate memory", raw).map(Self),
+            raw => Ok(Self::of(check_call("allocate memory", raw)?, free_sync)),
         }
-    }
-}
-
-impl Drop for Memory {
-    fn drop(&mut self) {
-        // SAFETY: allocated once, freed once; the driver waits for work that uses it.
-        let _ = unsafe { free_sync(self.0) };
     }
 }

@@ -4,11 +4,11 @@ use std::borrow::Cow;
 
 use half::bf16;
 
-use super::batch::{BatchPlan, EqualTokens};
-use super::driver::{Address, Arg, Fault, Format, Launch, Matrix, Product};
+use super::batch::BatchPlan;
+use super::driver::{Address, Arg, Driver, Fault, Launch, Matrix, Product};
 use super::scratch::Use;
-use super::{ADDED_COLUMNS, BLOCK, Cuda};
-use crate::backend::{Buf, Purpose, Rows};
+use super::{ADDED_COLUMNS, BLOCK, Cuda, ROW};
+use crate::backend::{Buf, Dtype, Purpose, Rows};
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
@@ -71,10 +71,10 @@ pub(super) fn blocks(grid: [usize; 3], block: u32) -> Launch {
 }
 
 /// Converts numbers to their storage format. All processors that CUDA supports are little-endian, as the device is.
-pub(super) fn encoded(values: &[f32], format: Format) -> Cow<'_, [u8]> {
+pub(super) fn encoded(values: &[f32], format: Dtype) -> Cow<'_, [u8]> {
     match format {
-        Format::F32 => bytemuck::cast_slice(values).into(),
-        Format::Bf16 => {
+        Dtype::F32 => bytemuck::cast_slice(values).into(),
+        Dtype::Bf16 => {
             let numbers = values.iter();
             let bytes = numbers.flat_map(|x| bf16::from_f32(*x).to_le_bytes());
             bytes.collect::<Vec<u8>>().into()
@@ -83,14 +83,14 @@ pub(super) fn encoded(values: &[f32], format: Format) -> Cow<'_, [u8]> {
 }
 
 /// Converts numbers from their storage format.
-pub(super) fn decode(bytes: &[u8], format: Format, values: &mut [f32]) {
+pub(super) fn decode(bytes: &[u8], format: Dtype, values: &mut [f32]) {
     match format {
-        Format::F32 => {
+        Dtype::F32 => {
             for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
                 *value = f32::from_le_bytes(*bytes);
             }
         }
-        Format::Bf16 => {
+        Dtype::Bf16 => {
             for (value, bytes) in values.iter_mut().zip(bytes.as_chunks().0) {
                 *value = bf16::from_le_bytes(*bytes).to_f32();
             }
@@ -128,12 +128,19 @@ impl Cuda {
         }
     }
 
-    /// Launches a kernel, unless the grid is empty or a fault is remembered.
+    /// Makes a call of the device, unless a fault is remembered.
+    pub(super) fn request(&mut self, call: impl FnOnce(&mut dyn Driver) -> Result<(), Fault>) {
+        if self.fault.is_none() {
+            let result = call(self.driver.as_mut());
+            self.settle(result);
+        }
+    }
+
+    /// Launches a kernel, unless the grid is empty.
     pub(super) fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) {
         self.converted = None;
-        if self.fault.is_none() && !launch.grid.contains(&0) {
-            let result = self.driver.launch(kernel, launch, args);
-            self.settle(result);
+        if !launch.grid.contains(&0) {
+            self.request(|driver| driver.launch(kernel, launch, args));
         }
     }
 
@@ -141,11 +148,15 @@ impl Cuda {
     pub(super) fn launch_for(
         &mut self,
         kernel: &str,
-        formats: &[Format],
+        formats: &[Dtype],
         launch: Launch,
         args: &[Arg],
     ) {
-        let names: Vec<&str> = formats.iter().map(|format| format.name()).collect();
+        let name = |format: &Dtype| match format {
+            Dtype::F32 => "float",
+            Dtype::Bf16 => "bf16",
+        };
+        let names: Vec<&str> = formats.iter().map(name).collect();
         self.launch(&format!("{kernel}<{}>", names.join(", ")), launch, args);
     }
 
@@ -163,7 +174,7 @@ impl Cuda {
         [self.at(rows.buf), size(rows.stride)]
     }
 
-    pub(super) fn format(&self, buf: Buf) -> Format {
+    pub(super) fn format(&self, buf: Buf) -> Dtype {
         self.arena.format(buf)
     }
 
@@ -176,7 +187,7 @@ impl Cuda {
         if result.is_err() {
             // The previous memory has been freed, so recordings and completed passes are no longer valid.
             self.driver.forget();
-            self.recordings.clear();
+            self.recordings.passes.clear();
             self.converted = None;
         }
         let (address, moved) = self.settle(result)?;
@@ -217,22 +228,31 @@ impl Cuda {
         self.plan = plan;
     }
 
-    /// Sends row indices.
-    pub(super) fn send_rows(&mut self, rows: &[usize]) -> Option<Arg> {
+    /// Launches a kernel that moves rows; `rows` are their indices in the larger of the two buffers.
+    pub(super) fn move_rows(
+        &mut self,
+        kernel: &str,
+        [to, from]: [Buf; 2],
+        rows: &[usize],
+        width: usize,
+    ) {
         let words: Vec<u32> = rows.iter().map(|row| *row as u32).collect();
-        self.send(Use::Indices, &words).map(Arg::Address)
-    }
-
-    /// Sends groups of equal tokens: their order, where each group begins, and the ids.
-    pub(super) fn send_equal_tokens(&mut self, equal: &EqualTokens) -> Option<[Arg; 3]> {
-        let offsets = [0, equal.order.len(), equal.order.len() + equal.starts.len()];
-        let words = [&equal.order[..], &equal.starts, &equal.ids].concat();
-        let address = self.send(Use::Indices, &words)?;
-        Some(offsets.map(|at| Arg::Address(address + 4 * at as u64)))
+        let Some(indices) = self.send(Use::Indices, &words) else {
+            return;
+        };
+        let args = [
+            self.at(to),
+            self.at(from),
+            Arg::Address(indices),
+            word(rows.len()),
+            word(width),
+        ];
+        let formats = [to, from].map(|buf| self.format(buf));
+        self.launch_for(kernel, &formats, blocks([rows.len(), 1, 1], ROW), &args);
     }
 
     /// Converts numbers from one format to another.
-    pub(super) fn convert(&mut self, to: (Address, Format), from: (Address, Format), n: usize) {
+    pub(super) fn convert(&mut self, to: (Address, Dtype), from: (Address, Dtype), n: usize) {
         let args = [Arg::Address(to.0), Arg::Address(from.0), size(n)];
         self.launch_for("convert", &[to.1, from.1], packs(n), &args);
     }
@@ -241,8 +261,8 @@ impl Cuda {
     pub(super) fn changed(&mut self, buf: Buf) {
         self.converted = None;
         if let Some(bf16_copy) = self.arena.bf16_copy(buf) {
-            let from = (self.arena.address(buf), Format::F32);
-            self.convert((bf16_copy, Format::Bf16), from, buf.len());
+            let from = (self.arena.address(buf), Dtype::F32);
+            self.convert((bf16_copy, Dtype::Bf16), from, buf.len());
         }
     }
 
@@ -304,12 +324,9 @@ impl Cuda {
             inner,
             accumulate,
         };
-        if self.fault.is_none() {
-            let result = self.driver.multiply(&product);
-            self.settle(result);
-            // The product may have been written over what it was computed from.
-            self.converted = self.converted.filter(|from| from.block != y.block);
-        }
+        self.request(|driver| driver.multiply(&product));
+        // The product may have been written over what it was computed from.
+        self.converted = self.converted.filter(|from| from.block != y.block);
     }
 
     /// Copies numbers to the host.
@@ -320,9 +337,9 @@ impl Cuda {
     }
 
     /// The storage format of a buffer of this purpose.
-    pub(super) fn format_for(&self, purpose: Purpose) -> Format {
+    pub(super) fn format_for(&self, purpose: Purpose) -> Dtype {
         match purpose {
-            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Format::F32,
+            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Dtype::F32,
             Purpose::Cache | Purpose::Activations => self.activations,
         }
     }

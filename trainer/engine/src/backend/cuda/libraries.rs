@@ -50,12 +50,14 @@ fn versions() -> impl Iterator<Item = u32> {
     VERSIONS.into_iter().filter(usable)
 }
 
-/// How to install NVRTC and cuBLASLt in a version that suits the driver.
-pub(super) fn remedy() -> String {
-    remedy_of(versions().next().unwrap_or(VERSIONS[1]))
+/// The version to install, which suits the driver.
+fn version() -> u32 {
+    versions().next().unwrap_or(VERSIONS[1])
 }
 
-fn remedy_of(version: u32) -> String {
+/// How to install NVRTC and cuBLASLt.
+pub(super) fn remedy() -> String {
+    let version = version();
     let suffix = match version {
         12 => "-cu12",
         _ => "",
@@ -111,7 +113,11 @@ fn load(
     }
     match present() {
         true => Ok(()),
-        false => Err(missing(what, name)),
+        false => Err(format!(
+            "{what} ({name}.{}) is not found, neither by the loader nor in $CUDA_HOME, /usr/local/cuda and the packages of python3; {}",
+            version(),
+            remedy()
+        )),
     }
 }
 
@@ -137,18 +143,9 @@ pub(super) fn candidates(name: &str) -> Vec<PathBuf> {
     std::iter::once(PathBuf::from(name)).chain(inside).collect()
 }
 
-/// The command that installs NCCL in a version that suits the driver.
+/// The command that installs NCCL.
 pub(super) fn nccl_package() -> String {
-    let version = versions().next().unwrap_or(VERSIONS[1]);
-    format!("`pip install nvidia-nccl-cu{version}`")
-}
-
-fn missing(what: &str, library: &str) -> String {
-    let version = versions().next().unwrap_or(VERSIONS[1]);
-    format!(
-        "{what} ({library}.{version}) is not found, neither by the loader nor in $CUDA_HOME, /usr/local/cuda and the packages of python3; {}",
-        remedy_of(version)
-    )
+    format!("`pip install nvidia-nccl-cu{}`", version())
 }
 
 /// Opens a library from one of the folders, in the preferred version that the driver supports, and the library `beside` it. Both stay loaded until the process
@@ -311,15 +308,5 @@ mod tests {
             .collect();
         assert_eq!(libraries, [at(lib).canonicalize().unwrap()]);
         assert!(prefixes.iter().any(|prefix| prefix.ends_with("system")));
-    }
-
-    #[test]
-    fn a_missing_library_is_reported_with_the_remedy() {
-        let words = missing("NVRTC", "libnvrtc.so");
-        assert!(words.contains("libnvrtc.so.1") && words.contains("pip install"));
-        assert!(remedy_of(13).contains("nvidia-cuda-nvrtc nvidia-cublas`"));
-        let older = remedy_of(12);
-        assert!(older.contains("nvidia-cuda-nvrtc-cu12 nvidia-cublas-cu12`"));
-        assert!(older.contains("libcublasLt.so.12"), "{older}");
     }
 }

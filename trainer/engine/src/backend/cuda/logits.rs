@@ -8,8 +8,7 @@ use super::scratch::Use;
 use super::{Cuda, VOCABULARY};
 use crate::backend::{Buf, Target};
 use crate::error::EngineError;
-use crate::sample::NotFinite;
-use crate::sample::{Draw, Sampled};
+use crate::sample::{Draw, NotFinite, Sampled};
 
 /// Bytes of the kernels' `struct Draw`.
 const DRAW: usize = 40;
@@ -52,58 +51,6 @@ impl Cuda {
         let address = self.send(Use::Indices, &words)?;
         let at = |words: usize| Arg::Address(address + 4 * words as u64);
         Some([at(0), at(rows + 1), at(rows + 1 + targets.len())])
-    }
-
-    /// See [`crate::backend::Backend::log_probs`].
-    pub(super) fn launch_log_probs(
-        &mut self,
-        [logp, entropy]: [Buf; 2],
-        logits: Buf,
-        vocabulary: usize,
-        targets: &[Target],
-        temperature: f32,
-    ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, _]) = self.send_targets(rows, targets, &[]) else {
-            return;
-        };
-        let args = [
-            self.at(logp),
-            self.at(entropy),
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            Arg::Float(temperature),
-        ];
-        self.launch("log_probs", blocks([rows, 1, 1], VOCABULARY), &args);
-    }
-
-    /// See [`crate::backend::Backend::log_probs_backward`].
-    pub(super) fn launch_log_probs_backward(
-        &mut self,
-        logits: Buf,
-        vocabulary: usize,
-        targets: &[Target],
-        dlogp: &[f32],
-        temperature: f32,
-        soft_cap: Option<f32>,
-    ) {
-        let rows = logits.len() / vocabulary;
-        let Some([first, tokens, dlogp]) = self.send_targets(rows, targets, dlogp) else {
-            return;
-        };
-        let args = [
-            self.at(logits),
-            size(vocabulary),
-            first,
-            tokens,
-            dlogp,
-            Arg::Float(temperature),
-            Arg::Float(soft_cap.unwrap_or(0.0)),
-        ];
-        let launch = blocks([rows, 1, 1], VOCABULARY);
-        self.launch("log_probs_backward", launch, &args);
     }
 
     /// See [`crate::backend::Backend::draws`].
@@ -171,20 +118,5 @@ impl Cuda {
                 _ => Err(EngineError::Numeric(NotFinite.to_string())),
             })
             .collect()
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::logits_rows;
-
-    #[test]
-    fn logits_have_as_many_rows_as_the_memory_allows() {
-        // An H200, an H100 and a card of 24 GB; the vocabularies of Qwen2.5 and Gemma 3.
-        let rows = [141, 80, 24].map(|gigabytes| logits_rows(gigabytes * 1_000_000_000, 151_936));
-        assert_eq!(rows, [4096, 2688, 768]);
-        assert_eq!(logits_rows(141_000_000_000, 262_144), 2688);
-        assert_eq!(logits_rows(1 << 30, 300_000), 18);
-        assert_eq!(logits_rows(1 << 20, 300_000), 1);
     }
 }

@@ -18,9 +18,10 @@ use sys::{
 };
 
 use super::column_major::{Shape, Stored};
-use super::driver::{Fault, Format, Matrix, Product};
-use super::handles::{Memory, Stream};
+use super::driver::{Fault, Matrix, Product};
+use super::handles::{Memory, Owned, Stream};
 use super::libraries;
+use crate::backend::Dtype;
 
 /// Bytes of workspace for algorithms that split sums, as NVIDIA advises for Hopper and later.
 pub(super) const MAX_WORKSPACE: usize = 32 << 20;
@@ -47,8 +48,9 @@ impl CublasLt {
     pub(super) fn new(capability: (u32, u32)) -> Result<Self, Fault> {
         libraries::cublaslt().map_err(Fault::Other)?;
         let workspace_bytes = WORKSPACE[usize::from(capability.0 < 9)];
+        let handle = check("start", result::create_handle())?;
         Ok(Self {
-            handle: Object::new("start", result::create_handle(), result::destroy_handle)?,
+            handle: Object::of(handle, result::destroy_handle),
             workspace: Memory::new(workspace_bytes)?,
             workspace_bytes,
             plans: HashMap::new(),
@@ -145,10 +147,10 @@ fn check<T>(what: &str, result: Result<T, CublasError>) -> Result<T, Fault> {
     })
 }
 
-fn data_type(format: Format) -> cudaDataType {
+fn data_type(format: Dtype) -> cudaDataType {
     match format {
-        Format::F32 => cudaDataType::CUDA_R_32F,
-        Format::Bf16 => cudaDataType::CUDA_R_16BF,
+        Dtype::F32 => cudaDataType::CUDA_R_32F,
+        Dtype::Bf16 => cudaDataType::CUDA_R_16BF,
     }
 }
 
@@ -178,8 +180,8 @@ impl Operation {
         // Sums in f32, without TF32, with f32 factors.
         let compute = sys::cublasComputeType_t::CUBLAS_COMPUTE_32F;
         let description = result::create_matmul_desc(compute, cudaDataType::CUDA_R_32F);
-        let destroy = result::destroy_matmul_desc;
-        let description = Object::new("describe a product", description, destroy)?;
+        let description = check("describe a product", description)?;
+        let description = Object::of(description, result::destroy_matmul_desc);
         for (which, operand) in [
             (DescAttribute::CUBLASLT_MATMUL_DESC_TRANSA, &shape.left),
             (DescAttribute::CUBLASLT_MATMUL_DESC_TRANSB, &shape.right),
@@ -196,7 +198,8 @@ impl Operation {
             let (rows, columns) = (matrix.rows as u64, matrix.columns as u64);
             let stride = matrix.stride as i64;
             let layout = result::create_matrix_layout(data_type(format), rows, columns, stride);
-            Object::new("describe a matrix", layout, result::destroy_matrix_layout)
+            let layout = check("describe a matrix", layout)?;
+            Ok::<_, Fault>(Object::of(layout, result::destroy_matrix_layout))
         };
         Ok(Self {
             description,
@@ -234,9 +237,9 @@ impl Operation {
                 result,
                 self.result.raw,
                 algorithm,
-                workspace.0 as *mut c_void,
+                workspace.raw as *mut c_void,
                 workspace_bytes,
-                stream.0.cast(),
+                stream.raw.cast(),
             )
         }
     }
@@ -249,12 +252,8 @@ fn choose(
     shape: &Shape,
     workspace_bytes: usize,
 ) -> Result<Vec<Algorithm>, Fault> {
-    let preferences = result::create_matmul_pref();
-    let preferences = Object::new(
-        "create preferences",
-        preferences,
-        result::destroy_matmul_pref,
-    )?;
+    let preferences = check("create preferences", result::create_matmul_pref())?;
+    let preferences = Object::of(preferences, result::destroy_matmul_pref);
     let set = |which, value: &[u8]| {
         let (bytes, count) = (value.as_ptr().cast(), value.len());
         // SAFETY: the preferences are alive, and there are as many bytes as stated.
@@ -314,28 +313,5 @@ fn choose(
     Ok(algorithms)
 }
 
-/// One of cuBLASLt's objects, which is destroyed when it is dropped.
-#[derive(Debug)]
-struct Object<T: Copy> {
-    raw: T,
-    destroy: unsafe fn(T) -> Result<(), CublasError>,
-}
-
-impl<T: Copy> Object<T> {
-    /// Owns what was created. `what` is the creation, for [`check`].
-    fn new(
-        what: &str,
-        created: Result<T, CublasError>,
-        destroy: unsafe fn(T) -> Result<(), CublasError>,
-    ) -> Result<Self, Fault> {
-        let raw = check(what, created)?;
-        Ok(Self { raw, destroy })
-    }
-}
-
-impl<T: Copy> Drop for Object<T> {
-    fn drop(&mut self) {
-        // SAFETY: created once, destroyed once, by the function for such objects.
-        let _ = unsafe { (self.destroy)(self.raw) };
-    }
-}
+/// One of cuBLASLt's objects.
+type Object<T> = Owned<T, CublasError>;

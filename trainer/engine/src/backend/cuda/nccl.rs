@@ -16,7 +16,7 @@ use libloading::Library;
 
 use super::driver::Bytes;
 use super::libraries;
-use crate::backend::group::{Group, agree};
+use crate::backend::group::{self, Group, agree};
 use crate::error::EngineError;
 
 /// The variable that names the library's file, or is `none` if ranks are to exchange through the host's memory.
@@ -26,8 +26,6 @@ const NONE: &str = "none";
 const NAME: &str = "libnccl.so.2";
 /// The oldest version that is used, the first one with the [`Config`] below, as NCCL numbers them.
 const OLDEST: c_int = 21800;
-/// How often a waiting rank looks, after a first moment in which it only yields.
-const POLL: Duration = Duration::from_micros(50);
 
 /// Values of `ncclResult_t`.
 const SUCCESS: c_int = 0;
@@ -59,7 +57,6 @@ struct Config {
 }
 
 type Simple = unsafe extern "C" fn() -> c_int;
-type OfComm = unsafe extern "C" fn(Comm) -> c_int;
 type Transfer = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, Comm, CUstream) -> c_int;
 
 /// The functions of the loaded library, which stays loaded.
@@ -70,7 +67,7 @@ pub(super) struct Nccl {
     unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
     init: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int,
     state: unsafe extern "C" fn(Comm, *mut c_int) -> c_int,
-    abort: OfComm,
+    abort: unsafe extern "C" fn(Comm) -> c_int,
     group_start: Simple,
     group_end: Simple,
     send: Transfer,
@@ -84,7 +81,7 @@ pub(super) struct Nccl {
 /// # Errors
 /// If there is none, or it cannot be used.
 pub fn find() -> Result<String, String> {
-    nccl().map(|nccl| nccl.name.clone())
+    library().map(|nccl| nccl.name.clone())
 }
 
 /// Whether the person has named the library's file.
@@ -98,7 +95,7 @@ pub(super) fn is_refused() -> bool {
 }
 
 /// The process's library.
-fn nccl() -> Result<&'static Nccl, String> {
+pub(super) fn library() -> Result<&'static Nccl, String> {
     static FOUND: OnceLock<Result<Nccl, String>> = OnceLock::new();
     let load = || match std::env::var(LIBRARY) {
         Ok(name) if name == NONE => Err(format!("{LIBRARY} is `{NONE}`")),
@@ -160,17 +157,6 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// A name for the ranks to find each other by.
-    fn unique_id(&self) -> Result<UniqueId, String> {
-        let mut id = UniqueId([0; 128]);
-        // SAFETY: the name is writable.
-        let code = unsafe { (self.unique_id)(&raw mut id) };
-        match code {
-            SUCCESS => Ok(id),
-            _ => Err(self.reason(code, null_mut())),
-        }
-    }
-
     /// NCCL's words for a failure.
     fn reason(&self, code: c_int, comm: Comm) -> String {
         let text = |text: *const c_char| match text.is_null() {
@@ -204,14 +190,6 @@ fn version_text(number: c_int) -> String {
 /// # Errors
 /// If NCCL fails on any rank; [`EngineError::Group`] if the ranks lose each other.
 pub(super) fn connect(
-    gpu: &Result<[u8; 16], String>,
-    ranks: &dyn Group,
-) -> Result<Result<Link, String>, EngineError> {
-    connect_by(&nccl(), gpu, ranks)
-}
-
-/// [`connect`], by a library.
-fn connect_by(
     nccl: &Result<&'static Nccl, String>,
     gpu: &Result<[u8; 16], String>,
     ranks: &dyn Group,
@@ -232,9 +210,16 @@ fn connect_by(
             nccl.name
         ))
     };
-    let id = match ranks.rank() {
-        0 => nccl.unique_id().map(|id| id.0.to_vec()).map_err(failed),
-        _ => Ok(Vec::new()),
+    // A name for the ranks to find each other by.
+    let mut id = UniqueId([0; 128]);
+    let code = match ranks.rank() {
+        // SAFETY: the name is writable.
+        0 => unsafe { (nccl.unique_id)(&raw mut id) },
+        _ => SUCCESS,
+    };
+    let id = match code {
+        SUCCESS => Ok(id.0.to_vec()),
+        _ => Err(failed(nccl.reason(code, null_mut()))),
     };
     let id = agree(ranks, id)?;
     let id = id[0].as_slice().try_into().map(UniqueId);
@@ -403,20 +388,7 @@ impl Link {
 
     /// A moment of waiting for other ranks; an error after the deadline.
     fn pause(&mut self, began: Instant) -> Result<(), String> {
-        let waited = began.elapsed();
-        if waited > self.deadline {
-            self.abort();
-            return Err(format!(
-                "it waited {} s for other ranks",
-                self.deadline.as_secs()
-            ));
-        }
-        if waited < Duration::from_millis(1) {
-            std::thread::yield_now();
-        } else {
-            std::thread::sleep(POLL);
-        }
-        Ok(())
+        group::pause(began, self.deadline).inspect_err(|_| self.abort())
     }
 
     /// Ends the connection after a failure, and returns its reason.

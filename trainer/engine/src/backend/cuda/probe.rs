@@ -9,6 +9,7 @@ use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::compile::{self, Target};
+use super::driver::Fault;
 use super::handles::{check_call, words};
 use super::libraries::{self, MIN_CUDA};
 
@@ -75,6 +76,12 @@ pub enum Absent {
     Unusable(String),
 }
 
+impl From<Fault> for Absent {
+    fn from(fault: Fault) -> Self {
+        Self::Unusable(fault.to_string())
+    }
+}
+
 impl From<String> for Absent {
     fn from(reason: String) -> Self {
         Self::Unusable(reason)
@@ -104,12 +111,12 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
             return Err(Absent::Unusable(reason));
         }
     }
-    let count = asked("report the number of GPUs", device::get_count())?;
+    let count = check_call("report the number of GPUs", device::get_count())?;
     let device = match i32::try_from(ordinal) {
-        Ok(n) if n < count => asked("open", device::get(n))?,
+        Ok(n) if n < count => check_call("open", device::get(n))?,
         _ => return Err(no_such_gpu(ordinal, count).into()),
     };
-    let name = asked("report its name", device::get_name(device))?;
+    let name = check_call("report its name", device::get_name(device))?;
     let capability = (
         attribute(
             device,
@@ -133,9 +140,9 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
         )
     })?;
     check_driver(driver, nvrtc, cublaslt, target)?;
-    let id = asked("report its name", device::get_uuid(device))?;
+    let id = check_call("report its name", device::get_uuid(device))?;
     // SAFETY: the device is the driver's.
-    let memory = asked("report its memory", unsafe { device::total_mem(device) })?;
+    let memory = check_call("report its memory", unsafe { device::total_mem(device) })?;
     Ok(GpuInfo {
         ordinal,
         name,
@@ -153,16 +160,11 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     })
 }
 
-/// What the driver answers; an error is a message.
-fn asked<T>(what: &str, answer: Result<T, DriverError>) -> Result<T, String> {
-    check_call(what, answer).map_err(|fault| fault.to_string())
-}
-
 /// An attribute of a device.
-pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, String> {
+pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, Fault> {
     // SAFETY: the device is the driver's.
     let value = unsafe { device::get_attribute(device, which) };
-    asked("report an attribute", value).map(|value| value as u32)
+    check_call("report an attribute", value).map(|value| value as u32)
 }
 
 fn no_such_gpu(ordinal: usize, count: i32) -> String {
@@ -275,15 +277,11 @@ mod tests {
     fn an_old_library_an_old_gpu_and_a_missing_one_are_named() {
         assert_eq!(check_libraries((12, 0), (13, 0)), Ok(()));
         assert_eq!(check_capability("NVIDIA A100", (8, 0)), Ok(()));
+        let old_library = check_libraries((11, 8), (13, 0)).unwrap_err();
+        let old_gpu = check_capability("Tesla V100", (7, 0)).unwrap_err();
         for (error, expected) in [
-            (
-                check_libraries((11, 8), (13, 0)).unwrap_err(),
-                "NVRTC 11.8 is too old",
-            ),
-            (
-                check_capability("Tesla V100", (7, 0)).unwrap_err(),
-                "Tesla V100 is of compute capability 7.0",
-            ),
+            (old_library, "NVRTC 11.8 is too old"),
+            (old_gpu, "Tesla V100 is of compute capability 7.0"),
             (no_such_gpu(1, 1), "one GPU, cuda:0"),
             (no_such_gpu(8, 8), "8 GPUs, cuda:0 to cuda:7"),
         ] {

@@ -1,36 +1,28 @@
 //! [`Driver`] that measures what each kernel, product, copy and fill takes, by waiting for the device after it.
 //!
-//! Nothing is recorded, so decoding runs call by call. The time of an empty call and its wait is measured first, and subtracted. What remains is exact for what
+//! It records nothing, so decoding runs call by call. The time of an empty call and its wait is measured first, and subtracted. What remains is exact for what
 //! takes much longer than that.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording};
+use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::ledger::{Line, launch_line, product_line};
-use crate::backend::group::Group;
-use crate::error::EngineError;
 
 /// Empty calls that are measured.
 const EMPTY_CALLS: usize = 100;
 
-/// Calls of one kind, and what they took.
-#[derive(Debug, Clone, Copy, PartialEq, Default, serde::Serialize)]
-pub struct Measured {
-    /// Number of calls.
-    pub launches: u64,
-    /// Their time in seconds.
-    pub seconds: f64,
-}
+/// By operation and kernel, as the ledger names them: the number of calls, and their seconds.
+type Measured = BTreeMap<Line, (u64, f64)>;
 
 /// Reads what a device has measured; another thread may own the device.
 #[derive(Debug, Clone, Default)]
-pub struct Profile(Arc<Mutex<BTreeMap<Line, Measured>>>);
+pub struct Profile(Arc<Mutex<Measured>>);
 
 impl Profile {
-    /// What was measured since the last call, by operation and kernel, as the ledger names them.
-    pub fn take(&self) -> BTreeMap<Line, Measured> {
+    /// What was measured since the last call.
+    pub fn take(&self) -> Measured {
         let mut lines = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut lines)
     }
@@ -82,14 +74,11 @@ impl Profiled {
         call(self.device.as_mut())?;
         self.device.synchronise()?;
         let seconds = began.elapsed().as_secs_f64() - self.overhead;
-        let mut lines = self
-            .profile
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner);
-        let measured = lines.entry(line).or_default();
-        measured.launches += 1;
-        measured.seconds += seconds.max(0.0);
+        let lines = self.profile.0.lock();
+        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let (calls, sum) = lines.entry(line).or_default();
+        *calls += 1;
+        *sum += seconds.max(0.0);
         Ok(())
     }
 }
@@ -127,15 +116,6 @@ impl Driver for Profiled {
         self.device.synchronise()
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
-        self.device.connect(ranks)
-    }
-
-    fn exchange(&mut self, send: &[Bytes], receive: &[Bytes]) -> Result<(), Fault> {
-        let line = ("exchange", String::new());
-        self.measure(line, |device| device.exchange(send, receive))
-    }
-
     fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
         let line = ("copy", String::new());
         self.measure(line, |device| device.copy(to, from, bytes))
@@ -156,8 +136,8 @@ impl Driver for Profiled {
         self.measure(line, |device| device.multiply(product))
     }
 
-    fn record(&mut self) -> Result<bool, Fault> {
-        Ok(false)
+    fn record(&mut self) -> Result<(), Fault> {
+        Err(Fault::Other("calls are measured one by one".into()))
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {
@@ -175,15 +155,16 @@ impl Driver for Profiled {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::Format;
+    use super::super::driver::Matrix;
     use super::super::ledger::{self, H200};
     use super::*;
+    use crate::backend::Dtype;
 
     #[test]
     fn calls_are_counted_by_the_names_of_the_ledger() {
         let (device, _) = ledger::open(H200);
         let (mut device, profile) = open(device).unwrap();
-        assert!(!device.record().unwrap());
+        assert!(device.record().is_err());
         let x = device.allocate(4096).unwrap();
         let launch = Launch {
             grid: [4, 1, 1],
@@ -194,9 +175,9 @@ mod tests {
         device.launch("scale<float>", launch, &args).unwrap();
         device.launch("scale<float>", launch, &args).unwrap();
         device.zero(x, 4096).unwrap();
-        let matrix = |transposed| super::super::driver::Matrix {
+        let matrix = |transposed| Matrix {
             address: x,
-            format: Format::F32,
+            format: Dtype::F32,
             columns: 8,
             transposed,
         };
@@ -211,17 +192,15 @@ mod tests {
         };
         device.multiply(&product).unwrap();
         let lines = profile.take();
-        let launches = lines.iter().map(|((operation, kernel), measured)| {
-            (*operation, kernel.as_str(), measured.launches)
-        });
-        assert_eq!(
-            launches.collect::<Vec<_>>(),
-            [
-                ("linear", "8 × 8", 1),
-                ("scale", "scale<float>", 2),
-                ("zero", "", 1)
-            ]
-        );
+        let calls = lines
+            .iter()
+            .map(|((operation, kernel), of)| (*operation, kernel.as_str(), of.0));
+        let expected = [
+            ("linear", "8 × 8", 1),
+            ("scale", "scale<float>", 2),
+            ("zero", "", 1),
+        ];
+        assert!(calls.eq(expected), "{lines:?}");
         assert!(profile.take().is_empty());
     }
 }

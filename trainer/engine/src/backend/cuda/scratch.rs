@@ -144,15 +144,3 @@ impl Scratch {
         Ok((address, true))
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::piece;
-
-    #[test]
-    fn a_large_piece_wastes_less_than_32_mib() {
-        assert_eq!([1, 70_000].map(piece), [64 << 10, 128 << 10]);
-        assert_eq!([32 << 20, (32 << 20) + 1].map(piece), [32 << 20, 64 << 20]);
-        assert_eq!(piece(1_245_000_000), 1_275_068_416);
-    }
-}

@@ -277,19 +277,4 @@ mod tests {
             table.bytes()
         );
     }
-
-    #[test]
-    fn adjacent_ranges_are_one_segment() {
-        let mut table = SegmentTable::default();
-        let mut rows = KvRows::from(vec![(0, 3), (3, 4)]);
-        assert_eq!(table.place(&rows), [0, 1]);
-        rows.append(7, 2);
-        rows.append(20, 1);
-        assert_eq!(table.place(&rows), [0, 2]);
-        let mut words = Vec::new();
-        assert_eq!(table.updates(&mut words), 2);
-        assert_eq!(words, [0, 0, 0, 1, 9, 20]);
-        let ranges: Vec<_> = table.ranges(rows.id()).collect();
-        assert_eq!(ranges, [(0, 9, 0), (20, 1, 9)]);
-    }
 }

@@ -130,34 +130,3 @@ impl Group for Local {
         Ok(mine)
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn every_rank_gets_what_every_rank_sent_it() {
-        on_each(4, Duration::from_secs(10), |group| {
-            for round in 0..50 {
-                let rank = group.rank();
-                let part = |to: usize| vec![(rank * 4 + to) as u8; round + to];
-                let parts: Vec<Vec<u8>> = (0..4).map(part).collect();
-                let parts: Vec<&[u8]> = parts.iter().map(Vec::as_slice).collect();
-                let got = group.all_to_all(&parts).expect("an exchange");
-                for (from, got) in got.iter().enumerate() {
-                    assert_eq!(*got, vec![(from * 4 + rank) as u8; round + rank]);
-                }
-                let got = group.all_gather(&[rank as u8]).expect("an exchange");
-                assert_eq!(got, [[0], [1], [2], [3]]);
-            }
-        });
-    }
-
-    #[test]
-    fn a_rank_that_does_not_call_ends_the_others() {
-        let ranks = local(2, Duration::from_millis(20));
-        let error = ranks[0].all_gather(&[]).expect_err("rank 1 is missing");
-        assert!(error.to_string().contains("rank 0 waited"), "{error}");
-        ranks[1].all_gather(&[]).expect_err("the group is broken");
-    }
-}

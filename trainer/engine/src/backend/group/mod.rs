@@ -10,7 +10,7 @@ mod sharing;
 
 use std::borrow::Cow;
 use std::ops::Range;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
@@ -76,6 +76,24 @@ pub trait Group: Send + Sync {
 
     /// Ends the processes of all ranks, after an error of this one, if the group can.
     fn abort(&self, _code: i32) {}
+}
+
+/// How often a waiting rank looks, after a first moment in which it only yields.
+const POLL: Duration = Duration::from_micros(50);
+
+/// A moment of waiting for other ranks, which has lasted since `began`. After the deadline, the error says so.
+pub(crate) fn pause(began: Instant, deadline: Duration) -> Result<(), String> {
+    let waited = began.elapsed();
+    if waited > deadline {
+        let seconds = deadline.as_secs();
+        return Err(format!("it waited {seconds} s for other ranks"));
+    }
+    if waited < Duration::from_millis(1) {
+        std::thread::yield_now();
+    } else {
+        std::thread::sleep(POLL);
+    }
+    Ok(())
 }
 
 /// How a rank's work ended, as the first byte of its message.

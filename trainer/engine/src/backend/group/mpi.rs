@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::Group;
+use super::{Group, pause};
 use crate::error::EngineError;
 
 /// A handle of MPI.
@@ -24,8 +24,6 @@ type Handle = usize;
 const SUCCESS: c_int = 0;
 /// Largest number of bytes of an exchange, since MPI counts with `int`.
 const MAX_BYTES: usize = 1 << 30;
-/// How often a waiting rank looks, after a first moment in which it only yields.
-const POLL: Duration = Duration::from_micros(50);
 
 /// Names of Open MPI's library, and of the others.
 const OPEN_MPI: &[&str] = &["libmpi.so.40"];
@@ -38,30 +36,41 @@ const OTHERS: &[&str] = &[
 ];
 
 /// The binary interface of a library.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-enum Interface {
-    OpenMpi,
-    Mpich,
-    Standard,
-}
-
-impl Interface {
-    fn name(self) -> &'static str {
-        match self {
-            Self::OpenMpi => "Open MPI",
-            Self::Mpich => "MPICH",
-            Self::Standard => "MPI 5",
-        }
-    }
-
+struct Interface {
+    name: &'static str,
+    /// A symbol that only libraries of this interface have.
+    mark: &'static str,
     /// `MPI_THREAD_SERIALIZED`: calls come from several threads, one at a time.
-    fn serialized(self) -> c_int {
-        match self {
-            Self::OpenMpi | Self::Mpich => 2,
-            Self::Standard => 2048,
-        }
-    }
+    serialized: c_int,
+    /// `MPI_COMM_WORLD`, `MPI_BYTE` and `MPI_ERRORS_RETURN`; `None` if they are the addresses of variables.
+    handles: Option<[Handle; 3]>,
+    /// `MPI_STATUS_IGNORE`.
+    status_ignore: usize,
 }
+
+static INTERFACES: [Interface; 3] = [
+    Interface {
+        name: "Open MPI",
+        mark: "ompi_mpi_comm_world",
+        serialized: 2,
+        handles: None,
+        status_ignore: 0,
+    },
+    Interface {
+        name: "MPICH",
+        mark: "MPIR_Dup_fn",
+        serialized: 2,
+        handles: Some([0x4400_0000, 0x4c00_010d, 0x5400_0001]),
+        status_ignore: 1,
+    },
+    Interface {
+        name: "MPI 5",
+        mark: "MPI_Abi_get_version",
+        serialized: 2048,
+        handles: Some([0x101, 0x247, 0x143]),
+        status_ignore: 0,
+    },
+];
 
 type Init = unsafe extern "C" fn(*mut c_int, *mut c_void, c_int, *mut c_int) -> c_int;
 type CommNumber = unsafe extern "C" fn(Handle, *mut c_int) -> c_int;
@@ -82,12 +91,10 @@ type Test = unsafe extern "C" fn(*mut Handle, *mut c_int, *mut c_void) -> c_int;
 type Abort = unsafe extern "C" fn(Handle, c_int) -> c_int;
 type Finalize = unsafe extern "C" fn() -> c_int;
 
-/// The functions and handles of a loaded library.
+/// What exchanges need of a loaded library.
 struct Functions {
     all_to_all: AllToAll,
     test: Test,
-    abort: Abort,
-    finalize: Finalize,
     world: Handle,
     byte: Handle,
     status_ignore: usize,
@@ -97,19 +104,23 @@ struct Functions {
 
 /// The ranks that an MPI launcher started.
 pub struct Mpi {
-    /// Calls come one at a time.
+    /// Locked for every call, since calls come one at a time.
     functions: Mutex<Functions>,
+    abort: Abort,
+    finalize: Finalize,
     rank: usize,
     size: usize,
     deadline: Duration,
-    name: String,
-    /// The functions' code; never unloaded, since MPI leaves threads and exit handlers.
-    _library: &'static Library,
+    library: Loaded,
 }
 
 impl std::fmt::Debug for Mpi {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        write!(f, "rank {} of {} by {}", self.rank, self.size, self.name)
+        write!(
+            f,
+            "rank {} of {} by {}",
+            self.rank, self.size, self.library.title
+        )
     }
 }
 
@@ -119,13 +130,11 @@ fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
     match named {
         Some(name) => names.push(name.to_owned()),
         None => {
-            let other = std::env::var_os("PMI_SIZE").is_some();
-            let usual = if other {
-                [OTHERS, OPEN_MPI]
-            } else {
-                [OPEN_MPI, OTHERS]
+            let mut usual = [OPEN_MPI, OTHERS];
+            if std::env::var_os("PMI_SIZE").is_some() {
+                usual.reverse();
             }
-            .concat();
+            let usual = usual.concat();
             names.extend(beside_launcher(&usual));
             names.extend(usual.iter().map(|name| (*name).to_owned()));
         }
@@ -135,19 +144,17 @@ fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
         // SAFETY: loading an MPI library runs its initialisers, which have no preconditions. A file that is no library is an error.
         match unsafe { Library::open(Some(&name), RTLD_NOW | RTLD_GLOBAL) } {
             Ok(library) => return Ok((library, name)),
-            Err(error) => errors.push(reason(&error)),
+            // The loader's own words.
+            Err(error) => errors.push(match std::error::Error::source(&error) {
+                Some(source) => source.to_string(),
+                None => error.to_string(),
+            }),
         }
     }
     Err(EngineError::Group(format!(
         "no MPI library can be loaded ({}); install the one that the launcher belongs to (Debian: libopenmpi3 or libmpich12), or name its file in RAPID_MPI_LIBRARY",
         errors.first().map_or("none is known", String::as_str)
     )))
-}
-
-/// The loader's own words.
-fn reason(error: &libloading::Error) -> String {
-    let source = std::error::Error::source(error);
-    source.map_or_else(|| error.to_string(), ToString::to_string)
 }
 
 /// The libraries in `../lib` of the folder that has `mpiexec`, as in a Python environment.
@@ -160,38 +167,51 @@ fn beside_launcher(names: &[&str]) -> Vec<String> {
     files.map(|file| file.display().to_string()).collect()
 }
 
-fn unknown(name: &str) -> EngineError {
-    EngineError::Group(format!(
-        "{name} is not an MPI library of a known kind (Open MPI, MPICH, MPI 5); name another one in RAPID_MPI_LIBRARY"
-    ))
+/// A library that stays loaded for the life of the process: its initialisers may have started something, and MPI leaves threads and exit handlers.
+struct Loaded {
+    library: &'static Library,
+    interface: &'static Interface,
+    /// Its file and its kind, for people.
+    title: String,
 }
 
-/// The interface of a library; `None` if it is none of the known ones.
-fn interface(library: &Library) -> Option<Interface> {
-    let has = |symbol: &[u8]| {
-        // SAFETY: the symbol is only looked up.
-        unsafe { library.get::<*const c_void>(symbol) }.is_ok()
-    };
-    if has(b"ompi_mpi_comm_world\0") {
-        Some(Interface::OpenMpi)
-    } else if has(b"MPIR_Dup_fn\0") {
-        Some(Interface::Mpich)
-    } else if has(b"MPI_Abi_get_version\0") {
-        Some(Interface::Standard)
-    } else {
-        None
+impl Loaded {
+    fn new(library: Library, name: &str) -> Result<Self, EngineError> {
+        let library: &'static Library = Box::leak(Box::new(library));
+        let has_mark = |interface: &&Interface| {
+            // SAFETY: the symbol is only looked up.
+            unsafe { library.get::<*const c_void>(interface.mark.as_bytes()) }.is_ok()
+        };
+        let Some(interface) = INTERFACES.iter().find(has_mark) else {
+            return Err(EngineError::Group(format!(
+                "{name} is not an MPI library of a known kind (Open MPI, MPICH, MPI 5); name another one in RAPID_MPI_LIBRARY"
+            )));
+        };
+        let title = format!("{name} ({})", interface.name);
+        Ok(Self {
+            library,
+            interface,
+            title,
+        })
     }
-}
 
-/// A function, or the address of a variable as a [`Handle`].
-///
-/// # Safety
-/// `T` is the type of the function, or [`Handle`].
-unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
-    // SAFETY: by the caller's promise.
-    let found = unsafe { library.get::<T>(name.as_bytes()) };
-    let found = found.map(|symbol| *symbol);
-    found.map_err(|_| format!("has no {name}"))
+    fn broken(&self, what: &str) -> EngineError {
+        EngineError::Group(format!(
+            "{} {what}; name another library in RAPID_MPI_LIBRARY",
+            self.title
+        ))
+    }
+
+    /// A function, or the address of a variable as a [`Handle`].
+    ///
+    /// # Safety
+    /// `T` is the type of the function, or [`Handle`].
+    unsafe fn symbol<T: Copy>(&self, name: &str) -> Result<T, EngineError> {
+        // SAFETY: by the caller's promise.
+        let found = unsafe { self.library.get::<T>(name.as_bytes()) };
+        let found = found.map(|symbol| *symbol);
+        found.map_err(|_| self.broken(&format!("has no {name}")))
+    }
 }
 
 /// The library that [`Mpi::join`] would load, for people; `None` if no name is given and none of the usual ones can be loaded. Nothing is initialised.
@@ -200,22 +220,10 @@ unsafe fn symbol<T: Copy>(library: &Library, name: &str) -> Result<T, String> {
 /// If the named library cannot be loaded, or the library is of no known kind.
 pub fn find(named: Option<&str>) -> Result<Option<String>, EngineError> {
     match load(named) {
-        Ok((library, name)) => Ok(Some(title(&name, identify(library, &name)?.1))),
+        Ok((library, name)) => Ok(Some(Loaded::new(library, &name)?.title)),
         Err(_) if named.is_none() => Ok(None),
         Err(error) => Err(error),
     }
-}
-
-/// Keeps a library, whose initialisers may have started something, for the life of the process, and returns it with its interface.
-fn identify(library: Library, name: &str) -> Result<(&'static Library, Interface), EngineError> {
-    let library: &'static Library = Box::leak(Box::new(library));
-    let interface = interface(library).ok_or_else(|| unknown(name))?;
-    Ok((library, interface))
-}
-
-/// A library, for people.
-fn title(name: &str, interface: Interface) -> String {
-    format!("{name} ({})", interface.name())
 }
 
 impl Mpi {
@@ -225,46 +233,38 @@ impl Mpi {
     /// If there is no library, or it cannot be initialised.
     pub fn join(named: Option<&str>, deadline: Duration) -> Result<Self, EngineError> {
         let (library, name) = load(named)?;
-        let (library, interface) = identify(library, &name)?;
-        let broken = |what: &str| {
-            EngineError::Group(format!(
-                "{name} ({}) {what}; name another library in RAPID_MPI_LIBRARY",
-                interface.name()
-            ))
+        let loaded = Loaded::new(library, &name)?;
+        let interface = loaded.interface;
+        // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation).
+        let (init, number_of, size_of, set_errhandler, errors_return, functions) = unsafe {
+            let [world, byte, errors_return] = match interface.handles {
+                Some(handles) => handles,
+                None => [
+                    loaded.symbol("ompi_mpi_comm_world")?,
+                    loaded.symbol("ompi_mpi_byte")?,
+                    loaded.symbol("ompi_mpi_errors_return")?,
+                ],
+            };
+            let functions = Functions {
+                all_to_all: loaded.symbol("MPI_Ialltoallv")?,
+                test: loaded.symbol("MPI_Test")?,
+                world,
+                byte,
+                status_ignore: interface.status_ignore,
+                lost: None,
+            };
+            (
+                loaded.symbol::<Init>("MPI_Init_thread")?,
+                loaded.symbol::<CommNumber>("MPI_Comm_rank")?,
+                loaded.symbol::<CommNumber>("MPI_Comm_size")?,
+                loaded.symbol::<SetErrhandler>("MPI_Comm_set_errhandler")?,
+                errors_return,
+                functions,
+            )
         };
-        let symbols = || -> Result<_, String> {
-            // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation).
-            unsafe {
-                let (world, byte, errors_return, status_ignore) = match interface {
-                    Interface::OpenMpi => (
-                        symbol(library, "ompi_mpi_comm_world")?,
-                        symbol(library, "ompi_mpi_byte")?,
-                        symbol(library, "ompi_mpi_errors_return")?,
-                        0,
-                    ),
-                    Interface::Mpich => (0x4400_0000, 0x4c00_010d, 0x5400_0001, 1),
-                    Interface::Standard => (0x101, 0x247, 0x143, 0),
-                };
-                let init: Init = symbol(library, "MPI_Init_thread")?;
-                let number_of: CommNumber = symbol(library, "MPI_Comm_rank")?;
-                let size_of: CommNumber = symbol(library, "MPI_Comm_size")?;
-                let set_errhandler: SetErrhandler = symbol(library, "MPI_Comm_set_errhandler")?;
-                let functions = Functions {
-                    all_to_all: symbol(library, "MPI_Ialltoallv")?,
-                    test: symbol(library, "MPI_Test")?,
-                    abort: symbol(library, "MPI_Abort")?,
-                    finalize: symbol(library, "MPI_Finalize")?,
-                    world,
-                    byte,
-                    status_ignore,
-                    lost: None,
-                };
-                let start = (init, set_errhandler, errors_return, number_of, size_of);
-                Ok((functions, start))
-            }
-        };
-        let (functions, start) = symbols().map_err(|what| broken(&what))?;
-        let (init, set_errhandler, errors_return, number_of, size_of) = start;
+        // SAFETY: as above.
+        let (abort, finalize) =
+            unsafe { (loaded.symbol("MPI_Abort")?, loaded.symbol("MPI_Finalize")?) };
         let world = functions.world;
         let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
         // SAFETY: MPI is initialised once, without arguments, before the other calls; the outputs outlive them.
@@ -273,7 +273,7 @@ impl Mpi {
                 init(
                     ptr::null_mut(),
                     ptr::null_mut(),
-                    interface.serialized(),
+                    interface.serialized,
                     &raw mut provided,
                 ),
                 set_errhandler(world, errors_return),
@@ -282,25 +282,26 @@ impl Mpi {
             ]
         };
         if codes != [SUCCESS; 4] || rank < 0 || size < 1 {
-            return Err(broken("cannot be initialised"));
+            return Err(loaded.broken("cannot be initialised"));
         }
-        if provided < interface.serialized() {
-            return Err(broken("does not allow calls from several threads"));
+        if provided < interface.serialized {
+            return Err(loaded.broken("does not allow calls from several threads"));
         }
         Ok(Self {
             functions: Mutex::new(functions),
+            abort,
+            finalize,
             rank: rank as usize,
             size: size as usize,
             deadline,
-            name: title(&name, interface),
-            _library: library,
+            library: loaded,
         })
     }
 
     /// The library, for people.
     #[must_use]
     pub fn name(&self) -> &str {
-        &self.name
+        &self.library.title
     }
 }
 
@@ -377,18 +378,7 @@ impl Functions {
             if done != 0 {
                 return Ok(());
             }
-            let waited = began.elapsed();
-            if waited > deadline {
-                return Err(format!(
-                    "it waited {} s for other ranks",
-                    deadline.as_secs()
-                ));
-            }
-            if waited < Duration::from_millis(1) {
-                std::thread::yield_now();
-            } else {
-                std::thread::sleep(POLL);
-            }
+            pause(began, deadline)?;
         }
     }
 }
@@ -501,15 +491,15 @@ impl Group for Mpi {
     }
 
     fn finish(&self) {
-        let functions = self.functions();
+        let _turn = self.functions();
         // SAFETY: the last call of MPI in this process.
-        unsafe { (functions.finalize)() };
+        unsafe { (self.finalize)() };
     }
 
     fn abort(&self, code: i32) {
         let functions = self.functions();
         // SAFETY: ends the processes of all ranks.
-        unsafe { (functions.abort)(functions.world, code) };
+        unsafe { (self.abort)(functions.world, code) };
     }
 }
 
@@ -543,21 +533,11 @@ mod tests {
         SUCCESS
     }
 
-    extern "C" fn abort(_: Handle, _: c_int) -> c_int {
-        SUCCESS
-    }
-
-    extern "C" fn finalize() -> c_int {
-        SUCCESS
-    }
-
     #[test]
     fn no_exchange_follows_one_that_failed() {
         let mut functions = Functions {
             all_to_all: begin,
             test,
-            abort,
-            finalize,
             world: 0,
             byte: 0,
             status_ignore: 0,

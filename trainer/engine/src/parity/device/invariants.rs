@@ -23,16 +23,12 @@ pub type Claim = Result<String, String>;
 
 /// A model of the true widths of Qwen2.5-0.5B with four layers, or a small one.
 fn config(extent: Extent) -> ModelConfig {
-    let config = match extent {
-        Extent::Full => published("qwen2.5-0.5b"),
-        Extent::Reduced => None,
-    };
-    match config {
-        Some(config) => ModelConfig {
+    match extent {
+        Extent::Full => ModelConfig {
             num_hidden_layers: 4,
-            ..config
+            ..published("qwen2.5-0.5b").expect("a published model")
         },
-        None => small(Family::Qwen2),
+        Extent::Reduced => small(Family::Qwen2),
     }
 }
 
@@ -157,7 +153,8 @@ pub fn repeated_step(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Cla
     let digests = || {
         let mut model = open_model(open, dtype, &config)?;
         let logp = update(&mut model, length)?;
-        let mut digests = vec![("log-probabilities", digest(&logp))];
+        let logp = blake3::hash(bytemuck::cast_slice(&logp));
+        let mut digests = vec![("log-probabilities", logp)];
         for (what, kind) in [
             ("gradient", TensorKind::Gradient),
             ("weights", TensorKind::Weight),
@@ -166,7 +163,7 @@ pub fn repeated_step(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Cla
         ] {
             let mut hasher = blake3::Hasher::new();
             for (name, _) in model.trained_shapes() {
-                hasher.update(digest(&model.tensor(&name, kind)?).as_bytes());
+                hasher.update(bytemuck::cast_slice(&model.tensor(&name, kind)?));
             }
             digests.push((what, hasher.finalize()));
         }
@@ -185,10 +182,6 @@ pub fn repeated_step(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Cla
             different.join(", ")
         ))
     })
-}
-
-fn digest(values: &[f32]) -> blake3::Hash {
-    blake3::hash(bytemuck::cast_slice(values))
 }
 
 /// Changing between generation and training, with batches of several sizes, takes no more memory after many phases than after a few.

@@ -112,8 +112,7 @@ fn compiled(folder: &Path) -> Result<PathBuf, String> {
     }
     program.push_str("#include \"emulator.cpp\"\n");
     let sources = kernels::SOURCES.iter().chain(kernels::EMULATOR);
-    let texts = sources.clone().map(|(_, text)| *text);
-    let key = kernel_cache::key(std::iter::once(program.as_str()).chain(texts));
+    let key = kernel_cache::key((&program, kernels::SOURCES, kernels::EMULATOR));
     let library = folder.join(format!("emulated-{}.so", &key[..16]));
     if library.exists() {
         return Ok(library);

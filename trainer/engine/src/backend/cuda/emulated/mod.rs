@@ -15,8 +15,8 @@ use crate::error::EngineError;
 
 /// Bytes of the device's memory.
 pub const MEMORY: u64 = 1 << 30;
-/// Its multiprocessors. Some of the parity suite's sums are computed in parts with this number, and others are not.
-const MULTIPROCESSORS: u32 = 7;
+/// Its multiprocessors, unless a test chooses others. Some of the parity suite's sums are computed in parts with this number, and others are not.
+pub const MULTIPROCESSORS: u32 = 7;
 
 /// Counters of the device's calls, shared with the test.
 #[derive(Debug, Default)]
@@ -76,18 +76,11 @@ impl Emulated {
         (Box::new(device), counters)
     }
 
-    /// A device whose threads run from the last to the first.
-    pub fn falling() -> Box<dyn Driver> {
-        Box::new(Self {
-            falling: true,
-            ..Self::default()
-        })
-    }
-
-    /// A device with another number of multiprocessors, which divides some sums into other parts.
-    pub fn with_multiprocessors(multiprocessors: u32) -> Box<dyn Driver> {
+    /// A device with some number of multiprocessors, by which some sums are divided into parts. A block's threads run from the last to the first if `falling`.
+    pub fn other(multiprocessors: u32, falling: bool) -> Box<dyn Driver> {
         Box::new(Self {
             multiprocessors,
+            falling,
             ..Self::default()
         })
     }
@@ -306,13 +299,13 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn record(&mut self) -> Result<bool, Fault> {
+    fn record(&mut self) -> Result<(), Fault> {
         self.count("record")?;
         if self.counters().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
         }
         self.recording = Some(Vec::new());
-        Ok(true)
+        Ok(())
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {

@@ -7,11 +7,8 @@ use std::collections::BTreeMap;
 
 use super::cost::{Sum, Unit};
 
-/// Words of the kernels' `struct Span`, `struct KeyTile` and `struct Visit`, and of a tile of queries.
-const SPAN: u64 = 5;
-const KEY_TILE: u64 = 4;
-const VISIT: u64 = 2;
-const QUERY_TILE: u64 = 2;
+/// Bytes of the kernels' `struct Span`.
+const SPAN: u64 = 4 * 5;
 /// Queries of a tile in bf16, or keys in the gradient of keys and values.
 const ROWS: u64 = 64;
 /// The same in f32.
@@ -20,14 +17,6 @@ const FLOAT_ROWS: u64 = 32;
 const FLOAT_COLUMNS: u64 = 16;
 /// Bytes of a segment of a span's keys.
 const SEGMENT: u64 = 8;
-
-/// The kernels' `struct Span`.
-#[derive(Debug, Clone, Copy)]
-struct Span {
-    queries: u64,
-    keys: u64,
-    segments: u64,
-}
 
 /// Sizes of one call.
 #[derive(Debug, Clone, Copy)]
@@ -57,10 +46,11 @@ pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
             sum.cost.flops += 2 * n;
         }
         "attention_combine" => {
-            let spans = spans(sum, 0);
-            let rows = heads * spans.values().filter(|span| span.queries > 0).count() as u64;
+            let count = sum.grid(0);
+            let spans = spans(sum, count);
+            let rows = heads * spans.iter().filter(|[queries, ..]| *queries > 0).count() as u64;
             let partial = rows * sum.n("splits") * (width + 2);
-            sum.cost.reads += 4 * SPAN * spans.len() as u64;
+            sum.cost.reads += SPAN * count;
             sum.read("partial", partial);
             sum.write("y", rows * width);
             sum.write("lse", rows);
@@ -104,35 +94,40 @@ pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
     }
 }
 
-/// The spans that a launch over spans reads, by number; or those up to `last`.
-fn spans(sum: &mut Sum<'_>, last: u64) -> BTreeMap<u64, Span> {
-    let count = if last > 0 { last } else { sum.grid(0) };
-    let words = sum.words("spans", 0, SPAN * count);
-    let spans = words.chunks_exact(SPAN as usize).map(|span| Span {
-        queries: span[1].into(),
-        keys: span[2].into(),
-        segments: span[4].into(),
-    });
-    (0..).zip(spans).collect()
+/// The first `count` records of words that a parameter points to.
+fn records<const WORDS: usize>(sum: &mut Sum<'_>, name: &str, count: u64) -> Vec<[u64; WORDS]> {
+    let words = sum.words(name, 0, WORDS as u64 * count);
+    let records = words.as_chunks().0.iter();
+    records.map(|record| record.map(u64::from)).collect()
+}
+
+/// The kernels' `struct Span`s: queries, keys and segments of each.
+fn spans(sum: &mut Sum<'_>, count: u64) -> Vec<[u64; 3]> {
+    let spans = records(sum, "spans", count).into_iter();
+    spans
+        .map(|[_, queries, keys, _, segments]| [queries, keys, segments])
+        .collect()
 }
 
 /// Single queries: each reads its keys and values once, for all heads that share them.
 fn decode(sum: &mut Sum<'_>, shape: Shape) {
-    let spans = spans(sum, 0);
+    let count = sum.grid(0);
     let (mut active, mut seen, mut segments, mut most) = (0, 0, 0, 0);
-    for span in spans.values().filter(|span| span.queries > 0) {
-        let keys = span.keys.min(shape.window);
-        active += 1;
-        seen += keys;
-        segments += span.segments;
-        most = most.max(keys);
+    for [queries, keys, of_span] in spans(sum, count) {
+        if queries > 0 {
+            let keys = keys.min(shape.window);
+            active += 1;
+            seen += keys;
+            segments += of_span;
+            most = most.max(keys);
+        }
     }
     let splits = sum.n("splits");
     let kv = seen * shape.kv_heads * shape.width;
     sum.read("q", active * shape.heads * shape.width);
     sum.read("k", kv);
     sum.read("v", kv);
-    sum.cost.reads += 4 * SPAN * spans.len() as u64 + SEGMENT * segments;
+    sum.cost.reads += SPAN * count + SEGMENT * segments;
     sum.write("partial", active * shape.heads * splits * (shape.width + 2));
     sum.cost.flops += 4 * seen * shape.heads * shape.width;
     sum.cost.longest_block =
@@ -141,27 +136,23 @@ fn decode(sum: &mut Sum<'_>, shape: Shape) {
 
 /// Tiles of queries, with the keys that each tile attends to.
 fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
-    let tiles = sum.grid(0);
-    let words = sum.words("tiles", 0, QUERY_TILE * tiles);
-    let tiles: Vec<[u64; 2]> = words
-        .chunks_exact(QUERY_TILE as usize)
-        .map(|tile| [tile[0].into(), tile[1].into()])
-        .collect();
-    let last = tiles.iter().map(|[span, _]| span + 1).max().unwrap_or(0);
-    if last == 0 {
+    let count = sum.grid(0);
+    let tiles: Vec<[u64; 2]> = records(sum, "tiles", count);
+    let count = tiles.iter().map(|[span, _]| span + 1).max();
+    let spans = spans(sum, count.unwrap_or(0));
+    if sum.mistake.is_some() {
         return;
     }
-    let spans = spans(sum, last);
     let [rows, columns] = shape.tile;
     let (mut count, mut pairs, mut most) = (0, 0, 0);
     // For each span, the keys that any of its tiles attends to.
     let mut read: BTreeMap<u64, [u64; 2]> = BTreeMap::new();
     for [number, first] in tiles {
-        let span = spans[&number];
+        let [all, keys, _] = spans[number as usize];
         let mut of_block = 0;
-        for first in (first..span.queries.min(first + ROWS)).step_by(rows as usize) {
-            let position = span.keys - span.queries + first;
-            let queries = rows.min(span.queries - first);
+        for first in (first..all.min(first + ROWS)).step_by(rows as usize) {
+            let position = keys - all + first;
+            let queries = rows.min(all - first);
             let from = (position + 1).saturating_sub(shape.window);
             let to = position + queries;
             let start = from / columns * columns;
@@ -192,18 +183,10 @@ fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
     sum.cost.longest_block = 2 * products * shape.width * most;
 }
 
-/// The kernels' `struct KeyTile`s: row, rows, first visit and visits.
-fn key_tiles(sum: &mut Sum<'_>, count: u64) -> Vec<[u64; 4]> {
-    let words = sum.words("key_tiles", 0, KEY_TILE * count);
-    let tiles = words.chunks_exact(KEY_TILE as usize);
-    tiles
-        .map(|tile| [0, 1, 2, 3].map(|i| tile[i].into()))
-        .collect()
-}
-
 /// Sums of gradients of keys and values, of several parts for each row.
 fn add_parts(sum: &mut Sum<'_>) {
-    let tiles = key_tiles(sum, sum.grid(0));
+    let count = sum.grid(0);
+    let tiles: Vec<[u64; 4]> = records(sum, "key_tiles", count);
     let rows: u64 = tiles.iter().map(|[_, rows, ..]| rows).sum();
     let n = rows * sum.n("width");
     let partial = 2 * n * sum.n("parts");
@@ -213,21 +196,19 @@ fn add_parts(sum: &mut Sum<'_>) {
     sum.cost.flops += partial;
 }
 
-/// Tiles of keys, with the queries of each span that attend to them. Each tile has a block for each of several parts of the queries.
+/// Tiles of keys (`struct KeyTile`: row, rows, first visit and visits), with the queries of each span that attend to them. Each tile has a block for each of several
+/// parts of the queries.
 fn keys(sum: &mut Sum<'_>, shape: Shape) {
     let parts = sum.n("parts").max(1);
-    let tiles = key_tiles(sum, sum.grid(0) / parts);
-    let visits = tiles.iter().map(|[_, _, visit, n]| visit + n).max();
-    let words = sum.words("visits", 0, VISIT * visits.unwrap_or(0));
-    let visits: Vec<[u64; 2]> = words
-        .chunks_exact(VISIT as usize)
-        .map(|visit| [visit[0].into(), visit[1].into()])
-        .collect();
-    let last = visits.iter().map(|[span, _]| span + 1).max().unwrap_or(0);
-    if last == 0 {
+    let count = sum.grid(0) / parts;
+    let tiles: Vec<[u64; 4]> = records(sum, "key_tiles", count);
+    let count = tiles.iter().map(|[_, _, visit, n]| visit + n).max();
+    let visits: Vec<[u64; 2]> = records(sum, "visits", count.unwrap_or(0));
+    let count = visits.iter().map(|[span, _]| span + 1).max();
+    let spans = spans(sum, count.unwrap_or(0));
+    if sum.mistake.is_some() {
         return;
     }
-    let spans = spans(sum, last);
     let [rows, columns] = shape.tile;
     let group = shape.heads / shape.kv_heads.max(1);
     let (mut read, mut pairs, mut most) = (0, 0, 0);
@@ -235,19 +216,19 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
     for [_, keys, first, visit_count] in tiles {
         let mut of_block = 0;
         for [number, key] in &visits[first as usize..(first + visit_count) as usize] {
-            let span = spans[number];
-            let position = span.keys - span.queries;
+            let [queries, keys_of_span, _] = spans[*number as usize];
+            let position = keys_of_span - queries;
             for part in (0..keys).step_by(rows as usize) {
                 let (key, keys) = (key + part, rows.min(keys - part));
                 let from = key.saturating_sub(position);
                 let end = (key + keys - 1).saturating_add(shape.window);
-                let to = end.saturating_sub(position).min(span.queries);
+                let to = end.saturating_sub(position).min(queries);
                 let passing = to.saturating_sub(from).div_ceil(columns) * group;
                 pairs += rows * passing * columns;
                 // No part has more than the first.
                 of_block += rows * passing.div_ceil(parts) * columns;
             }
-            visited.insert(*number, span.queries);
+            visited.insert(*number, queries);
         }
         read += keys;
         most = most.max(of_block);

@@ -6,10 +6,11 @@
 //!
 //! **Operations** are multiplications and additions, also those for masked pairs inside tiles that are computed. Any other function counts as one.
 
-use super::super::driver::{Arg, Format, Launch, Product};
+use super::super::driver::{Arg, Launch, Product};
 use super::attention;
 use super::memory::Memory;
 use super::signature::{Kind, Signature};
+use crate::backend::Dtype;
 
 /// The part of the device that does the arithmetic.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -51,7 +52,7 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
         inner,
         ..
     } = *product;
-    let bytes = |n: usize, format: Format| (n * format.bytes()) as u64;
+    let bytes = |n: usize, format: Dtype| (n * format.bytes()) as u64;
     let y = bytes(rows * columns, product.y.format);
     let added = if product.accumulate { y } else { 0 };
     let cost = Cost {
@@ -62,8 +63,8 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
         flops: 2 * (rows * columns * inner) as u64,
         longest_block: 0,
         unit: match product.a.format {
-            Format::F32 => Unit::Cores,
-            Format::Bf16 => Unit::Products,
+            Dtype::F32 => Unit::Cores,
+            Dtype::Bf16 => Unit::Products,
         },
     };
     let tiles = rows.div_ceil(PRODUCT_TILE) * columns.div_ceil(PRODUCT_TILE);
@@ -74,27 +75,40 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
     (cost, (tiles * splits) as u64)
 }
 
-/// A launch: the kernel's instance, its arguments, and the memory that they point to.
-pub(super) struct Call<'a> {
-    pub(super) kernel: &'a str,
-    pub(super) launch: Launch,
-    pub(super) args: &'a [Arg],
-    pub(super) signature: &'a Signature,
-    pub(super) memory: &'a Memory,
+/// The cost of a launch while it is added up: the kernel's instance, its arguments, and the memory that they point to. The first name that the kernel does not have, or
+/// index that is not in memory, is remembered.
+pub(super) struct Sum<'a> {
+    kernel: &'a str,
+    launch: Launch,
+    args: &'a [Arg],
+    signature: &'a Signature,
+    memory: &'a Memory,
+    pub(super) cost: Cost,
+    pub(super) mistake: Option<String>,
 }
 
-impl Call<'_> {
-    /// The cost of the launch. An error states which kernel has no cost, or what its cost cannot be computed from.
-    pub(super) fn cost(&self) -> Result<Cost, String> {
-        let mut sum = Sum {
-            call: self,
+impl<'a> Sum<'a> {
+    /// The cost of a launch. An error states which kernel has no cost, or what its cost cannot be computed from.
+    pub(super) fn of(
+        kernel: &'a str,
+        launch: Launch,
+        args: &'a [Arg],
+        signature: &'a Signature,
+        memory: &'a Memory,
+    ) -> Result<Cost, String> {
+        let mut sum = Self {
+            kernel,
+            launch,
+            args,
+            signature,
+            memory,
             cost: Cost::default(),
             mistake: None,
         };
         sum.add_all();
         match sum.mistake {
             None => Ok(sum.cost),
-            Some(what) => Err(format!("the cost of `{}`: {what}", self.kernel)),
+            Some(what) => Err(format!("the cost of `{kernel}`: {what}")),
         }
     }
 
@@ -104,22 +118,12 @@ impl Call<'_> {
         let list = list.trim_end_matches('>').split(',');
         list.map(str::trim).filter(|text| !text.is_empty())
     }
-}
 
-/// The cost of a call while it is added up. The first name that the kernel does not have, or index that is not in memory, is remembered.
-pub(super) struct Sum<'a> {
-    pub(super) call: &'a Call<'a>,
-    pub(super) cost: Cost,
-    pub(super) mistake: Option<String>,
-}
-
-impl Sum<'_> {
     /// The parameter's type and argument.
     fn parameter(&mut self, name: &str) -> Option<(Kind, Arg)> {
-        let parameters = &self.call.signature.parameters;
+        let parameters = &self.signature.parameters;
         let number = parameters.iter().position(|p| p.name == name);
-        let found =
-            number.and_then(|i| Some((parameters[i].kind.clone(), *self.call.args.get(i)?)));
+        let found = number.and_then(|i| Some((parameters[i].kind.clone(), *self.args.get(i)?)));
         if found.is_none() {
             self.mistake
                 .get_or_insert_with(|| format!("it has no parameter `{name}`"));
@@ -141,9 +145,9 @@ impl Sum<'_> {
         let Some((Kind::Pointer(element), _)) = self.parameter(name) else {
             return 0;
         };
-        let template = &self.call.signature.template;
+        let template = &self.signature.template;
         let class = template.iter().position(|class| *class == element);
-        let actual = class.and_then(|number| self.call.instance().nth(number));
+        let actual = class.and_then(|number| self.instance().nth(number));
         match actual.unwrap_or(&element) {
             "bf16" => 2,
             "float" | "u32" => 4,
@@ -175,7 +179,7 @@ impl Sum<'_> {
     /// `count` words from word `first` on of those that a parameter points to.
     pub(super) fn words(&mut self, name: &str, first: u64, count: u64) -> Vec<u32> {
         let at = self.n(name) + 4 * first;
-        let words = self.call.memory.words(at, count as usize);
+        let words = self.memory.words(at, count as usize);
         if words.is_none() {
             self.mistake
                 .get_or_insert_with(|| format!("the indices `{name}` are not known"));
@@ -185,7 +189,7 @@ impl Sum<'_> {
 
     /// Blocks of the grid's dimension.
     pub(super) fn grid(&self, dimension: usize) -> u64 {
-        self.call.launch.grid[dimension].into()
+        self.launch.grid[dimension].into()
     }
 
     /// Product of several numbers among the arguments.
@@ -195,7 +199,7 @@ impl Sum<'_> {
 
     /// Adds the kernel's cost. There is one place for each kernel.
     fn add_all(&mut self) {
-        let kernel = self.call.kernel;
+        let kernel = self.kernel;
         let name = kernel.split('<').next().unwrap_or(kernel);
         match name {
             "convert" => {

@@ -15,27 +15,27 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::cost::Call;
+use self::cost::Sum;
 pub use self::cost::{Cost, Unit};
 pub use self::device_model::{DeviceModel, H100, H200};
 use self::memory::Memory;
 use self::signature::Signature;
-pub use self::work::{Account, HostCalls, Launches, Line, Work};
+pub use self::work::{HostCalls, Launches, Line, Work};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
 use super::kernels;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    account: Arc<Mutex<Account>>,
+    work: Arc<Mutex<Work>>,
     peak_bytes: Arc<AtomicU64>,
 }
 
 impl Ledger {
     /// What was counted since the last call. Work after the last wait for the device is counted later.
-    pub fn take(&self) -> Account {
-        let mut account = self.account.lock().unwrap_or_else(PoisonError::into_inner);
-        std::mem::take(&mut account)
+    pub fn take(&self) -> Work {
+        let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
+        std::mem::take(&mut work)
     }
 
     /// The most memory that was allocated at once, in bytes.
@@ -111,10 +111,7 @@ fn operation(kernel: &str) -> Option<&'static str> {
     let same = |known: &&&str| known.split('<').next() == Some(name);
     match name {
         "attention_decode" | "attention_combine" | "attention_prefill" => Some("attention"),
-        "attention_delta"
-        | "attention_backward_q"
-        | "attention_backward_kv"
-        | "attention_add_parts" => Some("attention_backward"),
+        _ if name.starts_with("attention") => Some("attention_backward"),
         "column_sums" => Some("bias_backward"),
         // It ends the backward passes of norms and of biases.
         "add_parts" => None,
@@ -129,13 +126,12 @@ impl Counting {
     /// Ends the part of the work that the host waits for.
     fn wait(&mut self) {
         let work = std::mem::take(&mut self.current);
-        let account = &self.ledger.account;
-        let mut account = account.lock().unwrap_or_else(PoisonError::into_inner);
-        account.all.add(&work);
-        let longest = account.longest_step.as_ref().map_or(0.0, Work::seconds);
-        if work.host.replays > 0 && work.seconds() > longest {
-            account.longest_step = Some(work);
+        let all = self.ledger.work.lock();
+        let mut all = all.unwrap_or_else(PoisonError::into_inner);
+        if work.host.replays > 0 {
+            all.longest_step = all.longest_step.max(work.seconds());
         }
+        all.add(&work);
     }
 
     fn step(&mut self, step: Step) -> Result<(), Fault> {
@@ -189,14 +185,7 @@ impl Counting {
         let signature = self.signatures.get(name);
         let signature = signature.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
         signature.check(kernel, args).map_err(Fault::Other)?;
-        let call = Call {
-            kernel,
-            launch,
-            args,
-            signature,
-            memory: &self.memory,
-        };
-        call.cost().map_err(Fault::Other)
+        Sum::of(kernel, launch, args, signature, &self.memory).map_err(Fault::Other)
     }
 
     /// Counts the time of a copy between the host and the device.
@@ -269,9 +258,9 @@ impl Driver for Counting {
         self.step(Step::Multiply(*product))
     }
 
-    fn record(&mut self) -> Result<bool, Fault> {
+    fn record(&mut self) -> Result<(), Fault> {
         self.recording = Some(Vec::new());
-        Ok(true)
+        Ok(())
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {

@@ -150,34 +150,4 @@ mod tests {
             assert!(given <= signature.template.len(), "{name}: {signature:?}");
         }
     }
-
-    #[test]
-    fn parameters_are_read_with_their_types() {
-        let text = "
-            template <class Y, class X, u32 WIDEST = 64> __global__ void __launch_bounds__(128, WIDEST <= 64 ? 3 : (2))
-            example(Y *y, size_t stride, const X *x, u32 rows,
-                    float factor, int add) {}";
-        let signatures = signatures(&[("example.cu", text)]);
-        let signature = &signatures["example"];
-        assert_eq!(signature.template, ["Y", "X", "WIDEST"]);
-        let names: Vec<_> = signature.parameters.iter().map(|p| &p.name).collect();
-        assert_eq!(names, ["y", "stride", "x", "rows", "factor", "add"]);
-        let pointer = |element: &str| Kind::Pointer(element.to_owned());
-        assert_eq!(signature.parameters[0].kind, pointer("Y"));
-        assert_eq!(signature.parameters[2].kind, pointer("X"));
-        let args = [
-            Arg::Address(1),
-            Arg::Size(2),
-            Arg::Address(3),
-            Arg::Word(4),
-            Arg::Float(5.0),
-            Arg::Word(1),
-        ];
-        assert_eq!(signature.check("example", &args), Ok(()));
-        assert!(signature.check("example", &args[1..]).is_err());
-        let mut swapped = args;
-        swapped.swap(1, 2);
-        let error = signature.check("example", &swapped).unwrap_err();
-        assert!(error.contains("`stride` of `example`"), "{error}");
-    }
 }

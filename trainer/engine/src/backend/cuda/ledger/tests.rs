@@ -1,8 +1,9 @@
 //! Costs of single calls, computed by hand.
 
-use super::super::driver::{Format, Matrix};
+use super::super::driver::Matrix;
 use super::signature::Kind;
 use super::*;
+use crate::backend::Dtype;
 
 fn words(device: &mut dyn Driver, values: &[u32]) -> Address {
     let bytes: Vec<u8> = values.iter().flat_map(|word| word.to_le_bytes()).collect();
@@ -22,7 +23,7 @@ fn launch(grid: [u32; 3]) -> Launch {
 /// What was counted since the last call, waiting for the device.
 fn counted(device: &mut dyn Driver, ledger: &Ledger) -> Work {
     device.synchronise().unwrap();
-    ledger.take().all
+    ledger.take()
 }
 
 #[test]
@@ -183,9 +184,9 @@ fn a_product_counts_its_three_matrices() {
         transposed,
     };
     let product = Product {
-        a: matrix(Format::Bf16, 896, false),
-        b: matrix(Format::Bf16, 896, true),
-        y: matrix(Format::F32, 9728, false),
+        a: matrix(Dtype::Bf16, 896, false),
+        b: matrix(Dtype::Bf16, 896, true),
+        y: matrix(Dtype::F32, 9728, false),
         rows: 1024,
         columns: 9728,
         inner: 896,

@@ -72,6 +72,8 @@ pub struct Work {
     pub lines: BTreeMap<Line, Launches>,
     /// Calls that are not launches.
     pub host: HostCalls,
+    /// Predicted seconds of the longest decoding step: the work between two waits for the device, if a recording was replayed.
+    pub longest_step: f64,
 }
 
 impl Work {
@@ -112,13 +114,4 @@ impl Work {
     pub fn seconds(&self) -> f64 {
         self.total().seconds + self.host.seconds
     }
-}
-
-/// What a device has counted.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct Account {
-    /// Everything.
-    pub all: Work,
-    /// The decoding step that takes longest: the work between two waits for the device, if a recording was replayed.
-    pub longest_step: Option<Work>,
 }

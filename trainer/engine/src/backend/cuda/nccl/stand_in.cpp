@@ -53,11 +53,20 @@ static thread_local std::vector<Transfer> group;
 static thread_local bool in_group;
 
 extern "C" {
-// Set by tests: the failure that every rank's state is, and the rank that cannot join.
-int stand_in_failure = SUCCESS;
-int stand_in_refused = -1;
+// The failure that every rank's state is, and the rank that cannot join.
+static int failure = SUCCESS, refused = -1;
 // Communicators that are alive.
-int stand_in_alive = 0;
+static int alive = 0;
+
+void stand_in_set(int new_failure, int new_refused) {
+    std::lock_guard<std::mutex> guard(lock);
+    failure = new_failure, refused = new_refused;
+}
+
+int stand_in_alive() {
+    std::lock_guard<std::mutex> guard(lock);
+    return alive;
+}
 
 int ncclGetVersion(int *version) {
     *version = VERSION;
@@ -79,18 +88,18 @@ int ncclCommInitRankConfig(Comm **comm, int size, UniqueId id, int rank, Config 
     std::lock_guard<std::mutex> guard(lock);
     bool known = config->size == sizeof(Config) && config->magic == 0xcafebeef && config->version == 21800 && config->blocking == 0 &&
         config->cga == INT32_MIN && config->min_ctas == INT32_MIN && config->max_ctas == INT32_MIN && !config->net_name && config->split_share == INT32_MIN;
-    if (!known || id.bytes[126] != 'e' || id.bytes[127] != 'z' || rank == stand_in_refused) return INVALID_ARGUMENT;
+    if (!known || id.bytes[126] != 'e' || id.bytes[127] != 'z' || rank == refused) return INVALID_ARGUMENT;
     std::string name(id.bytes, sizeof id.bytes);
     joined[name]++;
-    stand_in_alive++;
+    alive++;
     *comm = new Comm{name, rank, size, 3, {}};
     return IN_PROGRESS;
 }
 
 int ncclCommGetAsyncError(Comm *comm, int *state) {
     std::lock_guard<std::mutex> guard(lock);
-    if (stand_in_failure != SUCCESS) {
-        *state = stand_in_failure;
+    if (failure != SUCCESS) {
+        *state = failure;
         return SUCCESS;
     }
     while (!comm->pending.empty()) {
@@ -161,7 +170,7 @@ int stand_in_idle(Comm *comm) {
 
 int ncclCommAbort(Comm *comm) {
     std::lock_guard<std::mutex> guard(lock);
-    stand_in_alive--;
+    alive--;
     delete comm;
     return SUCCESS;
 }

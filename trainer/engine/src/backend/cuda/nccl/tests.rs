@@ -11,13 +11,12 @@ use crate::backend::group::{local, on_each};
 struct StandIn {
     nccl: &'static Nccl,
     idle: unsafe extern "C" fn(Comm) -> c_int,
-    /// Failure, refused rank, communicators that are alive.
-    variables: [*mut c_int; 3],
+    /// Sets the failure of all ranks, and the rank that cannot join.
+    set: unsafe extern "C" fn(c_int, c_int),
+    /// Number of communicators that are alive.
+    alive: unsafe extern "C" fn() -> c_int,
     _folder: tempfile::TempDir,
 }
-
-// SAFETY: the variables are written before threads start and read after they have ended.
-unsafe impl Sync for StandIn {}
 
 fn compiled(folder: &Path, flags: &[&str]) -> PathBuf {
     let file = folder.join(NAME);
@@ -38,29 +37,25 @@ impl StandIn {
         let nccl = Nccl::load(std::slice::from_ref(&file)).unwrap();
         let library = libraries::open(&file).unwrap();
         // SAFETY: these are their types in `stand_in.cpp`.
-        let (idle, variables) = unsafe {
-            let names: [&[u8]; 3] = [b"stand_in_failure", b"stand_in_refused", b"stand_in_alive"];
-            (
-                *library.get(b"stand_in_idle").unwrap(),
-                names.map(|name| *library.get::<*mut c_int>(name).unwrap()),
-            )
-        };
-        Self {
-            nccl: Box::leak(Box::new(nccl)),
-            idle,
-            variables,
-            _folder: folder,
+        unsafe {
+            Self {
+                nccl: Box::leak(Box::new(nccl)),
+                idle: *library.get(b"stand_in_idle").unwrap(),
+                set: *library.get(b"stand_in_set").unwrap(),
+                alive: *library.get(b"stand_in_alive").unwrap(),
+                _folder: folder,
+            }
         }
     }
 
-    fn set(&self, variable: usize, value: c_int) {
-        // SAFETY: no other thread uses it at this moment.
-        unsafe { *self.variables[variable] = value };
+    fn set(&self, failure: c_int, refused: c_int) {
+        // SAFETY: it takes any numbers.
+        unsafe { (self.set)(failure, refused) };
     }
 
     fn alive(&self) -> c_int {
-        // SAFETY: as above.
-        unsafe { *self.variables[2] }
+        // SAFETY: it only returns a number.
+        unsafe { (self.alive)() }
     }
 
     /// What each of some ranks, which are threads, makes of its connection.
@@ -73,7 +68,7 @@ impl StandIn {
         on_each(size, deadline, |ranks| {
             let rank = ranks.rank();
             let gpu = Ok([rank as u8; 16]);
-            work(rank, connect_by(&Ok(self.nccl), &gpu, ranks.as_ref()))
+            work(rank, connect(&Ok(self.nccl), &gpu, ranks.as_ref()))
         })
     }
 
@@ -159,7 +154,7 @@ fn a_failure_in_the_background_ends_the_connection_with_its_reason() {
     let links: Vec<usize> = stand_in.each(2, PATIENCE, |_, link| {
         Box::into_raw(Box::new(link.unwrap().unwrap())) as usize
     });
-    stand_in.set(0, 6);
+    stand_in.set(6, -1);
     for link in links {
         // SAFETY: made by `into_raw` above.
         let mut link = unsafe { Box::from_raw(link as *mut Link) };
@@ -179,7 +174,7 @@ fn a_failure_in_the_background_ends_the_connection_with_its_reason() {
 #[test]
 fn a_rank_that_cannot_join_is_an_error_on_all_with_the_remedy() {
     let stand_in = StandIn::new();
-    stand_in.set(1, 1);
+    stand_in.set(SUCCESS, 1);
     let errors = stand_in.each(2, Duration::from_secs(8), |_, link| {
         link.unwrap_err().to_string()
     });
@@ -204,7 +199,7 @@ fn gpus_are_connected_only_if_every_rank_has_the_library_and_a_gpu_of_its_own() 
     assert!(obstacle(&[rank(1), Vec::new()]).is_some());
 
     let ranks = local(1, PATIENCE);
-    let why = connect_by(
+    let why = connect(
         &Err("no library".to_owned()),
         &Ok([0; 16]),
         ranks[0].as_ref(),
@@ -216,20 +211,20 @@ fn gpus_are_connected_only_if_every_rank_has_the_library_and_a_gpu_of_its_own() 
 fn a_library_that_cannot_be_used_is_named_with_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     let old = compiled(folder.path(), &["-DVERSION=21605"]);
-    let error = Nccl::load(&[old]).unwrap_err();
-    assert!(
-        error.contains("is NCCL 2.16.5, and 2.18 is the oldest"),
-        "{error}"
-    );
-    let error = Nccl::load(&["libc.so.6".into()]).unwrap_err();
-    assert!(error.contains("libc.so.6 is no NCCL"), "{error}");
     let named = folder.path().join("missing.so");
-    let error = Nccl::load(&[named]).unwrap_err();
-    assert!(
-        error.contains("missing.so") && error.contains(LIBRARY),
-        "{error}"
-    );
-    let nowhere = ["nowhere-1.so".into(), "nowhere-2.so".into()];
-    let error = Nccl::load(&nowhere).unwrap_err();
-    assert!(error.contains("pip install nvidia-nccl-cu1"), "{error}");
+    for (files, expected) in [
+        (vec![old], "is NCCL 2.16.5, and 2.18 is the oldest"),
+        (vec!["libc.so.6".into()], "libc.so.6 is no NCCL"),
+        (
+            vec![named],
+            "missing.so cannot be loaded as NCCL; correct RAPID",
+        ),
+        (
+            vec!["nowhere-1.so".into(), "nowhere-2.so".into()],
+            "pip install nvidia-nccl-cu1",
+        ),
+    ] {
+        let error = Nccl::load(&files).unwrap_err();
+        assert!(error.contains(expected), "{error}");
+    }
 }
