@@ -85,7 +85,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_submission_waits_in_the_queue_for_its_verdict_and_its_program_at_once() {
+async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
     // A cached verdict waits for its program alone.
     for (judged_before, places) in [(true, 1), (false, 2)] {
         let gate = Gate::shut();
