@@ -138,7 +138,7 @@ fn errors_name_the_file_and_the_remedy_before_any_sample_is_judged() {
         (
             format!("--samples {good} --out {place}/./good.jsonl"),
             2,
-            "its line 1 is not a judgement",
+            "is the file of --samples",
         ),
     ] {
         let output = folder.score(&Vec::from_iter(args.split(' ')));
@@ -168,6 +168,8 @@ fn a_file_of_math_samples_is_scored() {
     let path = folder.write("samples.jsonl", Vec::from_iter(lines).join("\n"));
     let output = folder.score(&["--samples", &path, "--k", "1,2,4", "--json"]);
     assert_eq!(output.code, Some(0), "{}", output.stderr);
+    let note = "note: 2 of the 8 samples repeat an earlier one";
+    assert!(output.stderr.contains(note), "{}", output.stderr);
     let found: Json = serde_json::from_str(&output.stdout).unwrap();
     let pass_at = |k: &str| &found["pass_at"][k];
     let means = json!([pass_at("1")["mean"], pass_at("2")["mean"], pass_at("4")]);

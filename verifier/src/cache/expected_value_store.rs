@@ -6,6 +6,7 @@
 use std::ffi::OsStr;
 use std::fs::{self, File, TryLockError};
 use std::io::{self, Write as _};
+use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
@@ -108,13 +109,11 @@ impl ExpectedValueStore {
     }
 
     /// Claims `key`. `None` while another process, or another claim in this process, holds it.
-    ///
-    /// A claim that begins while another ends may be one too many, so look for the values again once it is made.
     #[must_use]
     pub fn claim(&self, key: &Key) -> Option<Claim> {
         let path = self.path(key, LOCK);
         let locked = File::create(&path).map_err(TryLockError::Error);
-        match locked.and_then(|file| file.try_lock().map(|()| file)) {
+        match locked.and_then(|file| lock(&file).map(|()| file)) {
             Ok(file) => Some(Claim(Some((file, path)))),
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Error(error)) => {
@@ -146,10 +145,12 @@ impl ExpectedValueStore {
             let modified = status.modified()?;
             let is_old = modified.elapsed().is_ok_and(|age| age > MAX_LEFTOVER_AGE);
             let name = path.file_name().unwrap_or_default().to_string_lossy();
-            let is_free = || File::open(&path).is_ok_and(|file| file.try_lock().is_ok());
             match path.extension().and_then(OsStr::to_str) {
                 Some(VALUES) => files.push((modified, status.len(), path)),
-                Some(LOCK) if is_old && is_free() => drop(fs::remove_file(&path)),
+                Some(LOCK) if is_old => {
+                    let _ = File::open(&path)
+                        .is_ok_and(|file| lock(&file).is_ok() && fs::remove_file(&path).is_ok());
+                }
                 _ if is_old && name.starts_with(TEMPORARY) => drop(fs::remove_file(&path)),
                 _ => {}
             }
@@ -171,9 +172,19 @@ impl ExpectedValueStore {
     }
 }
 
+/// Locks an open lock file. It counts as locked if its last holder has removed it since it was opened.
+fn lock(file: &File) -> Result<(), TryLockError> {
+    file.try_lock()?;
+    match file.metadata().map_err(TryLockError::Error)?.nlink() {
+        0 => Err(TryLockError::WouldBlock),
+        _ => Ok(()),
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
+    use std::sync::atomic::AtomicUsize;
 
     use super::*;
 
@@ -198,6 +209,25 @@ mod tests {
         one.put(&key, b"values");
         assert_eq!(other.get(&key).as_deref(), Some(&b"values"[..]));
         assert_eq!(other.get(&unknown), None);
+    }
+
+    #[test]
+    fn threads_that_claim_a_key_at_once_hold_it_one_at_a_time() {
+        let (_folder, store) = store(1 << 20);
+        let (holders, claims) = (AtomicUsize::new(0), AtomicUsize::new(0));
+        let claim = || {
+            for held in (0..500).filter_map(|_| store.claim(&Key([1; 32]))) {
+                assert_eq!(holders.fetch_add(1, Ordering::SeqCst), 0);
+                claims.fetch_add(1, Ordering::SeqCst);
+                std::thread::yield_now();
+                holders.fetch_sub(1, Ordering::SeqCst);
+                drop(held);
+            }
+        };
+        std::thread::scope(|scope| {
+            (0..4).for_each(|_| drop(scope.spawn(claim)));
+        });
+        assert!(claims.load(Ordering::SeqCst) > 0);
     }
 
     #[test]

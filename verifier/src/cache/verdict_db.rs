@@ -106,7 +106,7 @@ impl VerdictDb {
                 return Err(unusable(error.to_string()));
             }
             Err(error) => {
-                let aside = path.with_extension("corrupt");
+                let aside = unused_path(path);
                 std::fs::rename(path, &aside).map_err(|failed| {
                     unusable(format!(
                         "it is corrupt ({error}) and cannot be moved aside: {failed}"
@@ -194,6 +194,14 @@ fn open(path: &Path) -> Result<Database, redb::Error> {
     })
 }
 
+fn unused_path(path: &Path) -> PathBuf {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    (1_u64..)
+        .map(|number| path.with_file_name(format!("{name}.corrupt-{number}")))
+        .find(|candidate| !candidate.exists())
+        .unwrap_or_default()
+}
+
 /// The entry, and whether it is in the old table.
 fn read(database: &Database, key: &Key) -> Result<Option<(Vec<u8>, bool)>, redb::Error> {
     let read = database.begin_read()?;
@@ -241,10 +249,11 @@ fn write_batch(
     }
     let write = database.begin_write()?;
     let more: u64 = batch.iter().map(|(_, entry)| weight(entry)).sum();
+    // A file of version 0.1.0 has no weight: assume the limit itself.
     let stored = {
         let weights = write.open_table(WEIGHTS)?;
         let weight = weights.get(YOUNG)?.map(|weight| weight.value());
-        weight.unwrap_or(0)
+        weight.unwrap_or(bytes)
     };
     let mut young = stored.saturating_add(more);
     if young > bytes / 2 {
@@ -280,7 +289,7 @@ mod tests {
         std::fs::write(&path, "this is not a database".repeat(1000)).unwrap();
         for _ in 0..2 {
             let disk = VerdictDb::open(&path, BYTES).unwrap();
-            assert!(folder.path().join("cache.corrupt").exists());
+            assert!(folder.path().join("cache.redb.corrupt-1").exists());
             for n in 0..200 {
                 disk.put(Key([n; 32]), vec![n; 4096]);
             }

@@ -1,6 +1,7 @@
 //! `rapid-verifier score`.
 
-use std::path::PathBuf;
+use std::collections::HashSet;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::sync::Arc;
 
@@ -56,6 +57,19 @@ pub(crate) struct Args {
     out: Option<PathBuf>,
 }
 
+/// Fails if `out` is one of the files that are `read`.
+fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
+    let place = out.canonicalize().ok();
+    let is_out = |path: &Path| place.is_some() && path.canonicalize().ok() == place;
+    match read.iter().find(|(_, path)| is_out(path)) {
+        Some((flag, _)) => Err(Usage(format!(
+            "--out {} is the file of {flag}, which is only read; name another file",
+            out.display()
+        ))),
+        None => Ok(()),
+    }
+}
+
 /// The service that judges its samples.
 fn service_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Service>> {
     let mut registry = Registry::default();
@@ -70,10 +84,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if args.k.contains(&0) {
         return Err(Usage("--k: Pass@0 means nothing; give numbers from 1".to_owned()).into());
     }
+    if let Some(out) = &args.out {
+        check_out(
+            out,
+            &[("--samples", path), ("--dataset", Path::new(&args.dataset))],
+        )?;
+    }
     let config = args.config.resolve()?;
     let dataset = datasets::open(&args.dataset, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let samples = read_samples(path, &dataset)?;
+    note_repeated(&samples);
     // Opened before the sandbox is built, which may take a minute.
     let (results, stored) = match &args.out {
         Some(path) => {
@@ -171,4 +192,18 @@ fn judge(
         results.finish()?;
     }
     Ok(judgements.into_iter().flatten().collect())
+}
+
+/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
+fn note_repeated(samples: &[Sample]) {
+    let texts = samples
+        .iter()
+        .map(|sample| (&sample.task, &sample.completion));
+    let (all, distinct) = (samples.len(), HashSet::<_>::from_iter(texts).len());
+    if distinct < all {
+        let repeated = all - distinct;
+        say(&format!(
+            "note: {repeated} of the {all} samples repeat an earlier one of the same task word for word; each counts"
+        ));
+    }
 }

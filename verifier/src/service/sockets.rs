@@ -297,10 +297,10 @@ impl Socket {
         lock(&self.state).1.record(bytes, Instant::now());
     }
 
-    /// The client does not read, so it has to.
+    /// The client does not read, so it has to, unless its next request is being answered by now.
     fn blocked(&self) {
         let mut state = lock(&self.state);
-        if state.0 != Phase::Sending {
+        if !matches!(state.0, Phase::Answering | Phase::Sending) {
             *state = (Phase::Sending, Pace::new(Instant::now()));
         }
     }

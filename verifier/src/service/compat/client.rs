@@ -132,17 +132,27 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
     }
 }
 
-/// Judges items until all have a reward. Those that have one already come from the cache.
+/// Judges items until all have a reward.
 pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
+    let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
     let items = Arc::new(items);
     loop {
-        let withheld = match attempt(sender, &items, hold).await {
+        let open: Vec<usize> = (0..items.len())
+            .filter(|at| rewards[*at].is_none())
+            .collect();
+        let withheld = match attempt(sender, &items, open.clone(), hold).await {
             Err(withheld) => withheld,
             Ok(judgements) => {
                 let unjudged = judgements.iter().filter(|one| one.reward.is_none());
-                match unjudged.min_by_key(|one| one.retryable) {
-                    None => return Ok(judgements.into_iter().filter_map(rewarded).collect()),
-                    Some(one) => why(one),
+                let withheld = unjudged.min_by_key(|one| one.retryable).map(why);
+                for (at, judgement) in open.into_iter().zip(judgements) {
+                    rewards[at] = judgement
+                        .reward
+                        .map(|reward| Rewarded { reward, judgement });
+                }
+                match withheld {
+                    None => return Ok(rewards.into_iter().flatten().collect()),
+                    Some(withheld) => withheld,
                 }
             }
         };
@@ -152,19 +162,16 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
     }
 }
 
-fn rewarded(judgement: Judgement) -> Option<Rewarded> {
-    let reward = judgement.reward?;
-    Some(Rewarded { reward, judgement })
-}
-
-/// Judges items once. What takes longer than the client waits goes on for [`REPETITION`].
+/// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
 async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
+    open: Vec<usize>,
     hold: &Hold,
 ) -> Result<Vec<Judgement>, Withheld> {
-    let service = Arc::clone(&sender.service);
-    let mut judging = Box::pin(judge_once(service, sender.client, Arc::clone(items)));
+    let (service, items) = (Arc::clone(&sender.service), Arc::clone(items));
+    let open = move || open.into_iter().map(|at| items[at].clone()).collect();
+    let mut judging = Box::pin(judge_once(service, sender.client, open));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
         return judged;
     }
@@ -182,11 +189,11 @@ async fn attempt(
 async fn judge_once(
     service: Arc<Service>,
     client: ClientId,
-    items: Arc<Vec<JudgeItem>>,
+    items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
 ) -> Result<Vec<Judgement>, Withheld> {
     let keyed = Arc::clone(&service);
     // Computing the keys of large items would block a thread that serves other requests too.
-    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items.to_vec()))
+    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
         .await
         .map_err(|_| later("the service failed; its log says why"))?;
     let judged = judge(&service, client, batch).await;

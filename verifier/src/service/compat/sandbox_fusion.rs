@@ -89,27 +89,28 @@ async fn read<T: DeserializeOwned, U: Send + 'static>(
     CLIENT.read(sender, body, &mut hold, parse).await
 }
 
-/// Attempts to answer until that succeeds, or the client is about to give up. The error of an attempt says what is missing.
+/// Attempts to answer until that succeeds, or the client is about to give up.
 ///
 /// # Errors
-/// A 504.
+/// That of the last attempt that ended, which says what is missing.
 async fn answer<T, F>(
     service: &Service,
-    hold: &mut Hold,
+    until: Instant,
     attempt: impl Fn() -> F,
-) -> Result<T, ProblemResponse>
+) -> Result<T, String>
 where
     F: Future<Output = Result<T, String>>,
 {
+    let mut hold = Hold::until(until);
     let mut missing = "the service is busy".to_owned();
     loop {
-        match timeout_at(hold.end(), attempt()).await {
+        match timeout_at(until, attempt()).await {
             Ok(Ok(answer)) => return Ok(answer),
             Ok(Err(reason)) => missing = reason,
             Err(_) => {}
         }
         if !hold.wait(service).await {
-            return Err(refusal(service, &missing));
+            return Err(missing);
         }
     }
 }

@@ -124,7 +124,10 @@ async fn long_text_of_a_client_is_shortened_in_its_problem() {
         item(&long, json!(1)),
         code("entry_point", json!(format!("{long}()"))),
         code("compare", json!(long)),
-        code("tests", json!([{ "args": [{ (format!("${long}")): [] }] }])),
+        code(
+            "tests",
+            json!([{ "args": [{ (format!("${long}")): [] }], "expected": 1 }]),
+        ),
         label(json!(format!("{long}/1"))),
         label(json!(format!("sums/{long}"))),
         label(json!({ (long.clone()): 1 })),

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::compat::breakable;
-use super::queue::{Gate, gated_with, slow};
+use super::queue::{Gate, gated, gated_with, slow};
 use super::*;
 
 pub(super) const RUN_CODE: &str = "/compat/sandbox-fusion/run_code";
@@ -81,5 +81,30 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
     assert_eq!(held.await.unwrap().0, StatusCode::OK);
     for other in others {
         assert_eq!(other.await.unwrap().0, StatusCode::OK);
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
+    // A cached verdict waits for its program alone.
+    for (judged_before, places) in [(true, 1), (false, 2)] {
+        let gate = Gate::shut();
+        let (service, _) = gated(&gate);
+        let app = app(Arc::clone(&service));
+        if judged_before {
+            assert_eq!(ask(&app, SUBMIT, &submission()).await.0, StatusCode::OK);
+        }
+        let others = verifying(&app, &slow(0, 2));
+        until(|| service.first_pass_pool.load() == (0, 2)).await;
+        let submitted = asking(&app, SUBMIT, submission());
+        until(|| service.first_pass_pool.load().0 == places || submitted.is_finished()).await;
+        assert!(!submitted.is_finished());
+        gate.open();
+        let (status, body) = submitted.await.unwrap();
+        assert_eq!(
+            (status, &body["extracted_code"]),
+            (StatusCode::OK, &json!("right"))
+        );
+        assert_eq!(others.await.unwrap().0, StatusCode::OK);
     }
 }

@@ -10,10 +10,9 @@ use tokio::time::Instant;
 
 use super::queued::queued;
 use super::wire::{RunCodeRequest, RunCodeResponse};
-use super::{CLIENT, answer, check_language, deadline, read, timeout};
+use super::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use crate::grade::code::ProgramRun;
 use crate::pool::ClientId;
-use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
@@ -41,7 +40,8 @@ pub(in crate::service::compat) async fn run_code(
     let (program, until) = read(&sender, body, make).await?;
     let service = &sender.service;
     let attempt = || attempt(service, sender.client, &program);
-    let (run, time) = answer(service, &mut Hold::until(until), attempt).await?;
+    let ran = answer(service, until, attempt).await;
+    let (run, time) = ran.map_err(|missing| refusal(service, &missing))?;
     CLIENT.count(service, "run", 1);
     Ok(Json(response(run, time)))
 }

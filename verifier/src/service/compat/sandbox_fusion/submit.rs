@@ -13,7 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
-use super::super::client::{self, Withheld, rewards};
+use super::super::client::{self, rewards};
 use super::queued::queued;
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
 use super::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
@@ -40,22 +40,19 @@ pub(in crate::service::compat) async fn submit(
         Ok((item(request, service.registry())?, until))
     };
     let (item, until) = read(&sender, body, make).await?;
-    let (service, mut hold) = (&sender.service, Hold::until(until));
-    let judgement = match rewards(&sender, vec![item.clone()], &mut hold).await {
-        Ok(mut judged) => {
-            judged
-                .pop()
-                .ok_or_else(ProblemResponse::internal)?
-                .judgement
-        }
-        Err(withheld) => return Err(no_reward(service, &item, &withheld, &mut hold).await),
+    let service = &sender.service;
+    let find = || program(service, sender.client, &item);
+    let program = async {
+        Ok(match item.task.spec {
+            TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
+            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+        })
     };
-    let extracted = match item.task.spec {
-        TaskSpec::Code(_) | TaskSpec::Program(_) => {
-            let attempt = || program(service, sender.client, &item);
-            answer(service, &mut hold, attempt).await?
-        }
-        TaskSpec::Math(_) | TaskSpec::Lean(_) => {
+    // Both at once, so that the answer waits in the queue once.
+    let (judgement, program) = tokio::try_join!(judgement(&sender, &item, until), program)?;
+    let extracted = match program {
+        Some(found) => found.map_err(|missing| refusal(service, &missing))?,
+        None => {
             let extracted = judgement.detail["extracted"].as_str();
             extracted.unwrap_or_default().to_owned()
         }
@@ -64,20 +61,28 @@ pub(in crate::service::compat) async fn submit(
     Ok(Json(result(item.id, extracted, judgement)))
 }
 
-/// What is answered about a completion without a reward: at once if its task can never be judged; else, also while its grader cannot work, when the client is about to give up.
-async fn no_reward(
-    service: &Service,
+/// The completion's judgement, which has a reward. Without one, the client is refused: at once if the task can never be judged; else, also while its grader cannot work, when the
+/// client is about to give up.
+async fn judgement(
+    sender: &Sender,
     item: &JudgeItem,
-    withheld: &Withheld,
-    hold: &mut Hold,
-) -> ProblemResponse {
+    until: Instant,
+) -> Result<Judgement, ProblemResponse> {
+    let (service, mut hold) = (&sender.service, Hold::until(until));
+    let withheld = match rewards(sender, vec![item.clone()], &mut hold).await {
+        Ok(mut judged) => {
+            let judged = judged.pop().ok_or_else(ProblemResponse::internal)?;
+            return Ok(judged.judgement);
+        }
+        Err(withheld) => withheld,
+    };
     let unavailable = service.graders.unavailable_grading(&item.task.spec);
     if unavailable.is_none() && !withheld.retryable {
         let reason = format!("the task cannot be judged: {}", withheld.reason);
-        return ProblemResponse::bad_field("id", &reason);
+        return Err(ProblemResponse::bad_field("id", &reason));
     }
     while hold.wait(service).await {}
-    refusal(service, &withheld.reason)
+    Err(refusal(service, &withheld.reason))
 }
 
 /// The completion with its task.
