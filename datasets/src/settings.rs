@@ -96,7 +96,7 @@ macro_rules! settings {
 
 /// Declares an enum whose variants have names in files of settings.
 ///
-/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `NAMES` and `name()`.
+/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `NAMES`, `ALL` and `name()`.
 #[macro_export]
 macro_rules! choice {
     (

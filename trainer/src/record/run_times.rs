@@ -76,26 +76,27 @@ impl RunTimes {
     /// Adds the times of a later part of the run.
     pub fn add(&mut self, part: &Self) {
         for (activity, seconds) in &part.seconds {
-            let peak = Peak {
-                resident: part.memory.get(activity).copied(),
-                device: part.device_memory.get(activity).copied(),
-            };
-            self.add_interval(*activity, *seconds, peak);
+            *self.seconds.entry(*activity).or_default() += seconds;
+        }
+        for (highest, peaks) in [
+            (&mut self.memory, &part.memory),
+            (&mut self.device_memory, &part.device_memory),
+        ] {
+            for (activity, bytes) in peaks {
+                let highest = highest.entry(*activity).or_default();
+                *highest = (*highest).max(*bytes);
+            }
         }
     }
 
     /// Adds an interval in an activity.
     pub fn add_interval(&mut self, activity: Activity, seconds: f64, peak: Peak) {
-        *self.seconds.entry(activity).or_default() += seconds;
-        for (highest, bytes) in [
-            (&mut self.memory, peak.resident),
-            (&mut self.device_memory, peak.device),
-        ] {
-            if let Some(bytes) = bytes {
-                let highest = highest.entry(activity).or_default();
-                *highest = (*highest).max(bytes);
-            }
-        }
+        let known = |bytes: Option<u64>| bytes.map(|bytes| (activity, bytes)).into_iter().collect();
+        self.add(&Self {
+            seconds: [(activity, seconds)].into(),
+            memory: known(peak.resident),
+            device_memory: known(peak.device),
+        });
     }
 }
 
@@ -219,16 +220,25 @@ mod tests {
     }
 
     #[test]
-    fn the_highest_memory_counts() {
-        let mut times = RunTimes::default();
-        for bytes in [5, 9, 7] {
-            times.add(&RunTimes {
-                seconds: [(Forward, 1.0)].into(),
-                memory: [(Forward, bytes)].into(),
-                device_memory: [(Forward, 2 * bytes)].into(),
-            });
-        }
+    fn the_highest_memory_counts_also_that_of_lost_work() {
+        let memory = |bytes| {
+            let mut line = line(1, &[(Forward, 1.0)]);
+            line.times.memory = [(Forward, bytes)].into();
+            line.times.device_memory = [(Forward, 2 * bytes)].into();
+            line
+        };
+        let times = RunTimes::of(&[memory(5), memory(9), began(0), memory(7)], &[]);
+        assert_eq!(times.of_activity(Lost), 2.0);
         assert_eq!(times.memory, [(Forward, 9)].into());
         assert_eq!(times.device_memory, [(Forward, 18)].into());
+    }
+
+    #[test]
+    fn a_line_with_a_key_of_an_earlier_version_is_read() {
+        let text =
+            r#"{"step":3,"anew":"inference","seconds":{"inference":2.5},"memory":{"inference":7}}"#;
+        let mut expected = line(3, &[(Inference, 2.5)]);
+        expected.times.memory = [(Inference, 7)].into();
+        assert_eq!(serde_json::from_str::<ClockRecord>(text).unwrap(), expected);
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use super::TrainError;
 use super::folder::{Log, checkpoint, rollouts};
 use super::train_loop::Run;
 use super::unjudged::Unjudged;
-use super::{Job, TrainError};
 use crate::eval;
 use crate::record::{Activity, EvalRecord, best};
 use crate::rollout::RolloutProgress;
@@ -53,14 +53,12 @@ impl Run {
         // Nothing is logged yet, so a resumed run requests these verdicts again.
         unjudged.check(self.job.config.verifier.max_masked, &part)?;
         let record = eval_record(self.step, evaluation, &self.evaluation);
+        self.job
+            .journal
+            .evaluated(&self.job.folder, &record, &evaluation.records)?;
         let is_better = |now: f64| self.best.is_none_or(|(_, before)| now > before);
-        let better = best([&record]).filter(|(_, now)| is_better(*now));
-        self.best = better.or(self.best);
-        let Job {
-            journal, folder, ..
-        } = &mut self.job;
-        journal.evaluated(folder, &record, &evaluation.records, self.best)?;
-        if let Some((step, _)) = better {
+        if let Some((step, pass_at_1)) = best([&record]).filter(|(_, now)| is_better(*now)) {
+            self.best = Some((step, pass_at_1));
             self.checkpoint()?;
             checkpoint::point(&self.job.folder, "best", step)?;
         }

@@ -7,8 +7,9 @@
 use std::cmp::Ordering;
 
 use super::folder::Log;
+use super::learning_rate::learning_rate;
 use super::{Job, TrainError, choose_h};
-use crate::config::{Config, LrSchedule};
+use crate::config::Config;
 use crate::data::PromptSchedule;
 use crate::record::{ExtensionRecord, StepRecord};
 
@@ -49,11 +50,15 @@ pub(super) fn extensions(
     let mut records: Vec<ExtensionRecord> = job.folder.read(Log::Extensions)?;
     // One that was recorded before the process was killed, and never began.
     records.retain(|earlier| earlier.updates <= made);
-    let constant = job.config.optimiser.schedule == LrSchedule::Constant;
+    // Rounded to f32, as in the optimiser.
+    let rate = |number: usize, schedule: &PromptSchedule| {
+        (learning_rate(&job.config.optimiser, number, schedule.updates()) as f32).to_bits()
+    };
+    let same_rate = (1..=made).all(|number| rate(number, &before) == rate(number, &after));
     records.push(ExtensionRecord {
         updates_before: made,
         updates: after.updates(),
-        equal: constant && !is_cut(previous, updates) && records.iter().all(|one| one.equal),
+        equal: same_rate && !is_cut(previous, updates) && records.iter().all(|one| one.equal),
     });
     Ok(Some(records))
 }

@@ -78,7 +78,11 @@ impl Summary {
     /// The time of training and of the whole run, for people to read.
     #[must_use]
     pub fn time(&self) -> String {
-        let [training, all] = [self.times.training(), self.times.wall()].map(human_duration);
+        let [training, all] =
+            [self.times.training(), self.times.wall()].map(|seconds| match seconds < 600.0 {
+                true => format!("{seconds:.0} s"),
+                false => human_duration(seconds),
+            });
         format!("{training} of training, {all} in all")
     }
 }

@@ -87,8 +87,8 @@ impl TeacherFile {
         }))
     }
 
-    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], so that a
-    /// resumed run trains on the same ones.
+    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], from
+    /// which a resumed run trains on the same ones, unless the run has it already.
     pub(super) async fn judge(
         self,
         config: &Config,
@@ -96,7 +96,7 @@ impl TeacherFile {
         rewards: &RewardClient,
         prompts: &[Arc<Prompt>],
         progress: &mut Progress,
-    ) -> Result<(Vec<SampledGroup>, Vec<u8>), TrainError> {
+    ) -> Result<(Vec<SampledGroup>, Option<Vec<u8>>), TrainError> {
         let by_id: HashMap<&str, &Arc<Prompt>> = prompts
             .iter()
             .map(|prompt| (prompt.task.id.as_str(), prompt))
@@ -106,7 +106,11 @@ impl TeacherFile {
             self.lines
         } else {
             let limit = config.verifier.max_masked;
-            let (correct, summary) = judge(rewards, &by_id, self.lines, limit, progress).await?;
+            let (correct, unjudged, summary) = judge(rewards, &by_id, self.lines, progress).await?;
+            // A run does not train on fewer demonstrations because the verifier fails.
+            unjudged
+                .check(limit, "this file")
+                .map_err(|error| refused(error.to_string()))?;
             if correct.is_empty() {
                 return Err(refused(format!(
                     "none of its completions can be used ({summary}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
@@ -116,7 +120,10 @@ impl TeacherFile {
             }
             correct
         };
-        let file = folder::lines(Path::new(FILE), &correct)?;
+        let file = match self.judged {
+            true => None,
+            false => Some(folder::lines(Path::new(FILE), &correct)?),
+        };
         let (end, end_token) = ending(config, policy)?;
         let all = correct.len();
         let mut demonstrations = Vec::with_capacity(all);
@@ -194,15 +201,13 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     Ok(lines)
 }
 
-/// The lines that the verifier finds correct, and how many of the others are not used, and why. A run does not train on fewer demonstrations because the verifier fails:
-/// `limit` is the share of completions that may have no verdict.
+/// The lines that the verifier finds correct, those without a verdict, and in words how many are correct, and why the others are not used.
 async fn judge(
     rewards: &RewardClient,
     prompts: &HashMap<&str, &Arc<Prompt>>,
     mut lines: Vec<TeacherLine>,
-    limit: f64,
     progress: &mut Progress,
-) -> Result<(Vec<TeacherLine>, String), TrainError> {
+) -> Result<(Vec<TeacherLine>, Unjudged, String), TrainError> {
     let all = lines.len();
     lines.retain(|line| prompts.contains_key(line.task.as_str()));
     let known = lines.len();
@@ -246,8 +251,7 @@ async fn judge(
         counts.masked,
     );
     progress.say(&summary);
-    unjudged.check(limit, "the teacher's file")?;
-    Ok((correct, summary))
+    Ok((correct, unjudged, summary))
 }
 
 /// The end of a demonstration: the stop string or the token that also ends a sampled completion.

@@ -30,7 +30,7 @@ impl Unjudged {
         }
     }
 
-    /// Returns an error if more than the share `limit` is masked. `part` names the part of the run that sampled them: a phase, as the terminal numbers it, or an evaluation.
+    /// Returns an error if more than the share `limit` is masked. `part` names what has them: a phase, as the terminal numbers it, an evaluation, or a teacher's file.
     pub(super) fn check(&self, limit: f64, part: &str) -> Result<(), TrainError> {
         if self.masked as f64 <= limit * self.samples as f64 {
             return Ok(());

@@ -3,7 +3,7 @@
 use std::fs::{DirEntry, File, TryLockError};
 use std::path::Path;
 
-use super::{RunFolder, create_folder, provenance};
+use super::{RunFolder, checkpoint, create_folder, provenance, truncate};
 use crate::atomic_file;
 use crate::run::TrainError;
 
@@ -55,12 +55,19 @@ impl RunFolder {
     /// Opens and locks the folder of a run to resume.
     ///
     /// # Errors
-    /// [`TrainError::Usage`] if it has no run, [`TrainError::Refused`] if another process has it, [`TrainError::Io`].
+    /// [`TrainError::Usage`] if it has no run, [`TrainError::Refused`] if another process has it or the folder of checkpoints was removed, [`TrainError::Io`].
     pub fn open(root: &Path) -> Result<Self, TrainError> {
         if !root.join("config.toml").is_file() {
             return Err(TrainError::no_run(root));
         }
         let folder = Self::lock(root)?;
+        // A run has this folder before its first update.
+        if !folder.checkpoints().exists() {
+            let updates = truncate::logged(&folder)?;
+            if updates > 0 {
+                return Err(checkpoint::missing(&folder, updates));
+            }
+        }
         folder.create_folders()?;
         Ok(folder)
     }

@@ -90,6 +90,11 @@ impl RunFolder {
         self.samples().join(format!("eval-{step}.jsonl"))
     }
 
+    /// `tensorboard/`
+    pub(in crate::run) fn tensorboard(&self) -> PathBuf {
+        self.root.join("tensorboard")
+    }
+
     /// Saves the resolved configuration. It replaces an older one.
     pub(in crate::run) fn save_config(&self, config: &str) -> Result<(), TrainError> {
         write_whole(&self.config(), config.as_bytes())

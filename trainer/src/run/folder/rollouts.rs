@@ -197,7 +197,7 @@ pub(in crate::run) fn remove_dumps(run: &RunFolder, first_phase: usize, step: us
 
 /// Removes the partial files that killed processes of this run left. No other process trains this run, since this one holds its lock.
 pub(in crate::run) fn remove_partial(run: &RunFolder) {
-    let folders = [run.rollouts(), run.samples()].map(std::fs::read_dir);
+    let folders = [run.rollouts(), run.samples(), run.tensorboard()].map(std::fs::read_dir);
     for entry in folders.into_iter().flatten().flatten().flatten() {
         if atomic_file::is_partial(&entry.file_name()) {
             let _ = std::fs::remove_file(entry.path());

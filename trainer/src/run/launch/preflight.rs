@@ -27,14 +27,7 @@ pub(super) fn check(
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
-    let (phase, tasks) = (config.prompts_per_phase(), prompts.train.len());
-    if config.algorithm.drop_last_phase && tasks < phase {
-        return Err(DataError::Nothing(format!(
-            "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and \
-             `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
-        ))
-        .into());
-    }
+    whole_phases(config, prompts.train.len())?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     let device = config.engine_options()?.device;
@@ -46,4 +39,32 @@ pub(super) fn check(
         progress.say(&format!("warning: {warning}"));
     }
     Ok(())
+}
+
+/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
+fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
+    let phase = config.prompts_per_phase();
+    if config.algorithm.drop_last_phase && tasks < phase {
+        return Err(DataError::Nothing(format!(
+            "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and \
+             `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn a_data_set_without_a_whole_phase_is_refused_if_such_phases_are_dropped() {
+        for (tasks, drop, is_refused) in [(8, true, false), (7, false, false), (7, true, true)] {
+            let sizes = ["n_step=8", "group_size=4", "h=4"].map(|set| format!("algorithm.{set}"));
+            let drop = format!("algorithm.drop_last_phase={drop}");
+            let config = config::load("quickstart", &[&sizes[..], &[drop]].concat()).unwrap();
+            assert_eq!(whole_phases(&config, tasks).is_err(), is_refused);
+        }
+    }
 }

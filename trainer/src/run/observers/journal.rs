@@ -53,17 +53,23 @@ impl Journal {
         schedule: &PromptSchedule,
         (steps, timings, evals): (&[StepRecord], &[StepTimings], &[EvalRecord]),
     ) -> Result<(), TrainError> {
-        self.progress.begin(schedule);
+        self.progress.begin(schedule, evals);
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
             let mut monitor = AlarmMonitor::new(&config.algorithm.estimator());
             alarms = monitor.replay(steps, evals);
+            let active: Vec<String> = monitor.active.iter().map(ToString::to_string).collect();
+            if !active.is_empty() {
+                self.progress.say(&format!(
+                    "warning: these alarms are not cleared yet, see alarms.jsonl: {}",
+                    active.join(", ")
+                ));
+            }
             self.monitor = Some(monitor);
         }
         folder.rewrite(Log::Alarms, &alarms)?;
-        let place = folder.root().join("tensorboard");
-        let writer = TensorboardWriter::replace(place, steps, timings, evals)?;
+        let writer = TensorboardWriter::replace(folder.tensorboard(), steps, timings, evals)?;
         self.tensorboard = Some(writer);
         Ok(())
     }
@@ -108,20 +114,19 @@ impl Journal {
         self.report(folder, &alarms.unwrap_or_default())
     }
 
-    /// An evaluation is done; `best` is the best so far, after at least one update. Its samples and its line are on disk when this returns.
+    /// An evaluation is done. Its samples and its line are on disk when this returns.
     pub(in crate::run) fn evaluated(
         &mut self,
         folder: &RunFolder,
         record: &EvalRecord,
         samples: &[eval::Record],
-        best: Option<(usize, f64)>,
     ) -> Result<(), TrainError> {
         rollouts::dump_evaluation(folder, record.step, samples)?;
         folder.append(Log::Eval, record)?;
         if let Some(tensorboard) = &mut self.tensorboard {
             tensorboard.evaluation(record)?;
         }
-        self.progress.evaluated(record, best);
+        self.progress.evaluated(record);
         let monitor = self.monitor.as_mut();
         let alarms = monitor.map(|monitor| monitor.evaluation(record));
         self.report(folder, &alarms.unwrap_or_default())

@@ -33,13 +33,15 @@ impl TensorboardWriter {
         evals: &[EvalRecord],
     ) -> Result<Self, TrainError> {
         let now = timestamp();
+        let timed = timings.iter().filter(|line| line.ended_at > 0.0);
+        let ended: BTreeMap<usize, f64> = timed.map(|line| (line.step, line.ended_at)).collect();
+        let time = |step: usize| {
+            let until = ended.range(..=step).next_back();
+            let nearest = until.or_else(|| ended.first_key_value());
+            nearest.map_or(now, |(_, time)| *time)
+        };
         let timings: BTreeMap<usize, &StepTimings> =
             timings.iter().map(|line| (line.step, line)).collect();
-        let time = |step: usize| {
-            let until = timings.range(..=step).next_back();
-            let nearest = until.or_else(|| timings.first_key_value());
-            nearest.map_or(now, |(_, line)| line.ended_at)
-        };
         let updates = steps.iter().map(|record| Entry {
             time: time(record.step),
             step: record.step,

@@ -7,7 +7,7 @@ use datasets::passk::{MIN_TASKS, no_interval, percent};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::data::{Phase, PromptSchedule};
-use crate::record::{EvalRecord, StepRecord};
+use crate::record::{EvalRecord, StepRecord, best};
 use crate::rollout::RolloutProgress;
 use crate::stderr::say;
 
@@ -21,13 +21,16 @@ const UNCOUNTED: &str = "{spinner} {prefix} {wide_msg}";
 #[derive(Debug)]
 pub struct Progress {
     output: Output,
-    /// Updates of the run; 0 before it begins.
+    /// Updates of the run, and phases if their number is known; 0 before the run begins.
     updates: usize,
+    phases: Option<usize>,
     /// When this process began its first update, or the sampling for it, and the updates made since.
     began: Instant,
     made: usize,
     /// Seconds to the end of the run, as estimated at the end of the last phase; 0 before.
     left: f64,
+    /// The best evaluation after at least one update: its step and its Pass@1.
+    best: Option<(usize, f64)>,
     /// When the last line was printed.
     last_line: Instant,
 }
@@ -59,17 +62,20 @@ impl Progress {
         Self {
             output,
             updates: 0,
+            phases: None,
             began: Instant::now(),
             made: 0,
             left: 0.0,
+            best: None,
             last_line: Instant::now(),
         }
     }
 
-    /// The run starts or resumes.
-    pub(in crate::run) fn begin(&mut self, schedule: &PromptSchedule) {
-        self.updates = schedule.updates();
+    /// The run starts or resumes with these evaluations.
+    pub(in crate::run) fn begin(&mut self, schedule: &PromptSchedule, evals: &[EvalRecord]) {
+        (self.updates, self.phases) = (schedule.updates(), schedule.phases());
         self.began = Instant::now();
+        self.best = best(evals);
         if let Output::Bar(bar) = &self.output {
             // An update reports nothing until it is done; the spinner shows that it is under way.
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -87,17 +93,17 @@ impl Progress {
 
     /// Progress of a training phase.
     pub(in crate::run) fn sampling(&mut self, phase: &Phase, progress: &RolloutProgress) {
-        let number = phase.index + 1;
+        let place = self.place(phase);
         if progress.wanted > 0 && progress.judged == progress.wanted {
             self.last_line = Instant::now();
             self.say(&format!(
-                "phase {number}: {} completions in {}: {}",
+                "phase {place}: {} completions in {}: {}",
                 progress.sampled,
                 human_duration(progress.elapsed.as_secs_f64()),
                 sampling_state(progress)
             ));
         } else {
-            self.rollout(&format!("inference {number}"), progress);
+            self.rollout(&format!("inference {place}"), progress);
         }
     }
 
@@ -134,7 +140,7 @@ impl Progress {
             let number = phase.first_update + update + 1;
             set_style(bar, UNCOUNTED);
             bar.set_prefix(format!("update {number}/{}", self.updates));
-            bar.set_message(format!("in phase {}{}", phase.index + 1, self.outlook()));
+            bar.set_message(format!("in phase {}{}", self.place(phase), self.outlook()));
         }
     }
 
@@ -150,13 +156,16 @@ impl Progress {
         self.say(&update_line(record, self.updates, &self.outlook()));
     }
 
-    /// An evaluation is done. `best` is the best after at least one update: its step and its Pass@1.
-    pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord, best: Option<(usize, f64)>) {
+    /// An evaluation is done.
+    pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
         self.last_line = Instant::now();
         if self.made == 0 {
             self.began = Instant::now();
         }
-        self.say(&evaluation_line(record, best));
+        let is_better = |now: f64| self.best.is_none_or(|(_, before)| now > before);
+        let better = best([record]).filter(|(_, now)| is_better(*now));
+        self.best = better.or(self.best);
+        self.say(&evaluation_line(record, self.best));
     }
 
     /// Removes the bar.
@@ -166,12 +175,25 @@ impl Progress {
         }
     }
 
-    /// The time left, at the pace of this process so far.
-    fn outlook(&self) -> String {
-        match self.left {
-            0.0 => String::new(),
-            seconds => format!(", run {} left", human_duration(seconds)),
+    /// The number of a phase, counted from 1, and of how many if that is known.
+    fn place(&self, phase: &Phase) -> String {
+        let number = phase.index + 1;
+        match self.phases {
+            Some(phases) => format!("{number}/{phases}"),
+            None => number.to_string(),
         }
+    }
+
+    /// The time left, at the pace of this process so far, and the best evaluation so far.
+    fn outlook(&self) -> String {
+        let mut outlook = String::new();
+        if self.left > 0.0 {
+            outlook += &format!(", run {} left", human_duration(self.left));
+        }
+        if let Some((_, pass)) = self.best.filter(|(_, pass)| *pass > 0.0) {
+            outlook += &format!(", best Pass@1 {}", percent(pass));
+        }
+        outlook
     }
 }
 

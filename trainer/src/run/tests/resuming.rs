@@ -70,7 +70,7 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
     run_in(&root, &config).await.unwrap();
     assert_eq!(files(&root), undamaged);
 
-    // Lines after the checkpoint may be damaged. Checkpoints and samples that were being written when a process was killed are removed.
+    // Lines after the checkpoint may be damaged. Checkpoints and files that were being written when a process was killed are removed.
     std::fs::remove_dir_all(root.join("checkpoints/step-10")).unwrap();
     damage(&root.join("metrics.jsonl"), 9);
     let partial = [
@@ -81,16 +81,17 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
         std::fs::create_dir(root.join(folder)).unwrap();
         std::fs::write(root.join(folder).join("model.safetensors"), "half").unwrap();
     }
-    let partial_samples = [
+    let partial_files = [
         "rollouts/.rapid-partial-a1b2c3",
         "samples/.rapid-partial-a1b2c3",
+        "tensorboard/.rapid-partial-a1b2c3",
     ];
-    for file in partial_samples {
+    for file in partial_files {
         std::fs::write(root.join(file), "half").unwrap();
     }
     run_in(&root, &config).await.unwrap();
     assert_same(&outputs(&root), &expected, "damaged after update 8");
-    for path in partial.iter().chain(&partial_samples) {
+    for path in partial.iter().chain(&partial_files) {
         assert!(!root.join(path).exists(), "{path}");
     }
 
@@ -104,6 +105,10 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
     let [seldom, longer] =
         ["run.checkpoint_every=0", "run.updates=12"].map(|set| super::config(&server.url, &[set]));
     for config in [&config, &seldom, &longer] {
+        let error = RunFolder::open(&root).unwrap_err();
+        assert_refusal(&error, &words);
+        assert!(!checkpoints.exists());
+        std::fs::create_dir(&checkpoints).unwrap();
         assert_refused(&root, config, &words).await;
         std::fs::remove_dir(&checkpoints).unwrap();
     }

@@ -37,7 +37,7 @@ pub struct AlarmMonitor {
     window: Window,
     held_out: HeldOut,
     /// Those that are raised and not cleared.
-    active: BTreeSet<Alarm>,
+    pub(super) active: BTreeSet<Alarm>,
     /// Whether a group gives a gradient even if all of its completions are correct, or all are wrong.
     uniform_groups_teach: bool,
 }

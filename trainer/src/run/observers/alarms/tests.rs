@@ -167,7 +167,10 @@ fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
             }
         });
         let evals = [eval(0, |t| t % 4), eval(10, |t| t % 5 + 2), eval(20, right)];
-        let records = AlarmMonitor::default().replay(&steps, &evals);
+        let mut monitor = AlarmMonitor::default();
+        let records = monitor.replay(&steps, &evals);
+        let raised = records.iter().map(|record| record.alarm);
+        assert!(raised.eq(monitor.active));
         records.into_iter().map(|record| record.alarm).collect()
     };
     assert_eq!(alarms(0.6, |t| t % 5), [Alarm::RewardHacking]);
