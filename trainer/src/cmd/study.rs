@@ -180,7 +180,6 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     let engine = open(model)?;
     let own = shape(&engine);
     let policy: Arc<dyn Policy> = Arc::new(engine);
-    let tasks = args.split.tasks(dataset);
     let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
     let prompts = tokio::task::block_in_place(prompts)?;
     let prompts = plan.prompts(&prompts);
