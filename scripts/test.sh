@@ -79,6 +79,17 @@ else
   skip "lints of the scripts: shellcheck is not installed (apt-get install shellcheck)"
 fi
 
+# These wait for the network, so they run beside the build, each with its output and its exit status in files.
+ready=$target/ready
+mkdir -p "$ready"
+for name in docker lean tokenizers cuda; do
+  status=0
+  bash "scripts/$name.sh" >"$ready/$name.log" 2>&1 || status=$?
+  echo "$status" >"$ready/$name"
+done </dev/null &
+beside=$!
+trap 'kill "$beside" 2>/dev/null || true' EXIT
+
 step "build"
 # Without benchmarks, which no test runs; the lints check that they compile.
 cargo build --release --locked --workspace --lib --bins --tests --examples
@@ -86,11 +97,10 @@ cargo build --release --locked --workspace --lib --bins --tests --examples
 step "artifacts"
 "$target/release/rapid" fetch model:smollm2-135m-instruct
 "$target/release/rapid" fetch sandbox:python-wasi
-# 253 MB, and 77 MB with npm. If they cannot be fetched, the tests that need them are skipped and say so.
+# 253 MB. If it or what was fetched beside the build is missing, the tests that need it are skipped and say so.
 "$target/release/rapid" fetch model:gemma3-270m || true
-bash scripts/tokenizers.sh || true
-# 90 MB: NVIDIA's compiler of kernels. It needs no GPU.
-bash scripts/cuda.sh || true
+wait "$beside"
+tail -n 3 "$ready"/{tokenizers,cuda}.log
 # Without them, tests read a dozen records of each (datasets/excerpts), and say so. HumanEval has no excerpt.
 for dataset in humaneval mbppplus math gsm8k minif2f; do
   "$target/release/rapid" fetch "dataset:$dataset" || true
@@ -99,12 +109,13 @@ done
 "$target/release/rapid-verifier" doctor
 
 step "Docker"
-if bash scripts/docker.sh | tee "$target/docker.log"; then
+cat "$ready/docker.log"
+if [ "$(<"$ready/docker")" = 0 ]; then
   # From here on, a Docker sandbox that does not work is a failure.
   export RAPID_TEST_DOCKER=required
 else
   must_have dockerd docker
-  skip "tests that need Docker: $(tail -n 1 "$target/docker.log")"
+  skip "tests that need Docker: $(tail -n 1 "$ready/docker.log")"
 fi
 
 step "MPI"
@@ -115,11 +126,11 @@ else
 fi
 
 step "Lean"
-if lean=$(bash scripts/lean.sh); then
-  RAPID_TEST_LEAN=$(tail -n 1 <<<"$lean")
-  export RAPID_TEST_LEAN
+lean=$(tail -n 1 "$ready/lean.log")
+if [ "$(<"$ready/lean")" = 0 ]; then
+  export RAPID_TEST_LEAN=$lean
 else
-  skip "tests that need a real Lean: $(tail -n 1 <<<"$lean")"
+  skip "tests that need a real Lean: $lean"
 fi
 if [ "${1:-}" = --lean ]; then
   results=$root/sandboxes/lean/RESULTS.md
