@@ -97,7 +97,6 @@ bench rollout --prompt-tokens 99999999999 | 1 to 1048576
 bench rollout --prompts 99999999999999 | 100000000 tokens
 study estimator --out o --groups 99999999999 | 4 to 1000000
 study estimator --out o --groups 3 | do not tell a bias from noise
-study | Usage: rapid study
 study estimator | --out <DIR>
 study estimator --out o --model m | --behaviour <MODEL>
 study estimator --out o --behaviour m | --model <MODEL>

@@ -12,10 +12,8 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::cuda::ledger::{DeviceModel, Ledger};
-use crate::backend::cuda::profile::Profile;
 use crate::backend::group::{Alone, LeaderState, Sharing};
-use crate::backend::{Bf16Kernel, MemoryMeter, cuda};
+use crate::backend::{Bf16Kernel, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
@@ -24,7 +22,7 @@ use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-use device::Open;
+use device::{DeviceModel, Ledger, Open, Profile};
 pub use follow::{Local, follow};
 use generate::Deliver;
 use orders::{Command, Led, Order};
@@ -95,8 +93,7 @@ impl Engine {
         device: DeviceModel,
         options: EngineOptions,
     ) -> Result<(Self, Ledger), EngineError> {
-        let (driver, ledger) = cuda::ledger::open(device);
-        let backend = move || Ok(cuda::open_on(driver, options.dtype));
+        let (backend, ledger) = device::counting(device, options.dtype);
         let engine = Self::start(backend, move || load::random::zeros(config), options)?;
         Ok((engine, ledger))
     }
@@ -106,12 +103,7 @@ impl Engine {
         config: ModelConfig,
         options: EngineOptions,
     ) -> Result<(Self, Profile), EngineError> {
-        let (driver, profile) = options.device.open_profiled()?;
-        let backend = move || {
-            let mut backend = cuda::open_on(driver, options.dtype);
-            backend.set_recording(false);
-            Ok(backend)
-        };
+        let (backend, profile) = options.device.open_profiled(options.dtype)?;
         let engine = Self::start(backend, move || load::random::random(config, 0), options)?;
         Ok((engine, profile))
     }

@@ -6,11 +6,13 @@ use std::{fs, io};
 
 use crate::api::{Device, EngineOptions};
 use crate::backend::Bf16Kernel;
-use crate::backend::cuda::driver::Driver;
 use crate::backend::cuda::emulated::{self, Emulated};
 use crate::backend::cuda::kernel_cache;
+use crate::backend::cuda::ledger;
+pub(super) use crate::backend::cuda::ledger::{DeviceModel, Ledger};
 use crate::backend::cuda::probe::{self, Absent, GpuInfo};
-use crate::backend::cuda::profile::{self, Profile};
+use crate::backend::cuda::profile;
+pub(super) use crate::backend::cuda::profile::Profile;
 use crate::backend::{Backend, Dtype, cpu, cuda};
 use crate::error::EngineError;
 use crate::parity::device::{Compared, Extent, with_cpu};
@@ -87,7 +89,7 @@ impl Device {
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
-    pub(super) fn open_profiled(self) -> Result<(Box<dyn Driver>, Profile), EngineError> {
+    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl Open, Profile), EngineError> {
         let driver = match self.resolved()? {
             Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
             Resolved::Emulated => Emulated::open().0,
@@ -95,7 +97,14 @@ impl Device {
                 "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
             )),
         };
-        profile::open(driver).map_err(|fault| EngineError::Device(fault.to_string()))
+        let profiled = profile::open(driver);
+        let (driver, profile) = profiled.map_err(|fault| EngineError::Device(fault.to_string()))?;
+        let backend = move || {
+            let mut backend = cuda::open_on(driver, dtype);
+            backend.set_recording(false);
+            Ok(backend)
+        };
+        Ok((backend, profile))
     }
 }
 
@@ -115,6 +124,12 @@ pub(super) trait Open:
 }
 
 impl<F: FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static> Open for F {}
+
+/// A device that computes nothing and counts the work in the ledger.
+pub(super) fn counting(device: DeviceModel, dtype: Dtype) -> (impl Open, Ledger) {
+    let (driver, ledger) = ledger::open(device);
+    (move || Ok(cuda::open_on(driver, dtype)), ledger)
+}
 
 /// A device of this machine.
 enum Resolved {
