@@ -49,7 +49,7 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
             "--stop",
             "\n",
         ],
-        &["--groups", "6", "--group-size", "2"],
+        &["--groups", "4", "--group-size", "2"],
         &["--max-tokens", "8", "--temperature", "1.3"],
     ]
     .concat();
