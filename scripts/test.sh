@@ -100,6 +100,7 @@ step "artifacts"
 # 253 MB. If it or what was fetched beside the build is missing, the tests that need it are skipped and say so.
 "$target/release/rapid" fetch model:gemma3-270m || true
 wait "$beside"
+trap - EXIT
 tail -n 3 "$ready"/{tokenizers,cuda}.log
 # Without them, tests read a dozen records of each (datasets/excerpts), and say so. HumanEval has no excerpt.
 for dataset in humaneval mbppplus math gsm8k minif2f; do

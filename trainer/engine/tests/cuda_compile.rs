@@ -13,8 +13,8 @@ use engine::backend::cuda::kernels::{NAMES, SOURCES};
 const ARCHITECTURES: [u32; 3] = [80, 90, 120];
 /// Position of the architecture whose machine code is compiled in every test run; that of the others takes another minute.
 const ALWAYS: usize = 1;
-/// Position of the one whose code is compiled only if all is.
-const LAST: usize = 2;
+/// Position of the architecture that is compiled with `RAPID_TEST_LONG=1` alone.
+const LONG: usize = 2;
 /// The compiler of `scripts/cuda.sh`. Another version allocates registers differently.
 const COMPILER: (u32, u32) = (13, 0);
 
@@ -40,7 +40,7 @@ fn every_kernel_compiles_for_every_architecture() {
         if other_test && architecture == ARCHITECTURES[ALWAYS] {
             continue;
         }
-        if architecture == ARCHITECTURES[LAST]
+        if architecture == ARCHITECTURES[LONG]
             && !long::long(&format!("the CUDA kernels on sm_{architecture}"))
         {
             continue;
