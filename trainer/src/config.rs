@@ -39,7 +39,7 @@ pub use optimiser::{Lora, LrSchedule, Optimiser};
 pub use recipes::names as built_in;
 pub use reward::Reward;
 pub(crate) use run::DEFAULT_EPOCHS;
-pub use run::Run;
+pub use run::{MetricsOf, Run};
 pub use sampling::{BehaviourLogprob, Sampling};
 pub use verifier::Verifier;
 

@@ -383,6 +383,44 @@ mod tests {
     }
 
     #[test]
+    fn an_update_without_completions_is_that_of_a_gradient_of_zero() {
+        let folder = tempfile::tempdir().unwrap();
+        let state_after = |groups: Vec<Group>, emulated: bool, empty_first: bool| {
+            let load = || load::random::random(ModelConfig::from_json(CONFIG).unwrap(), 7);
+            let options = EngineOptions::default();
+            let engine = if emulated {
+                let (device, _counters) = Emulated::open();
+                Engine::start(move || Ok(cuda::open_on(device, Dtype::F32)), load, options)
+            } else {
+                Engine::start(options.backend(), load, options)
+            };
+            let engine = engine.unwrap();
+            let zeros: fn(&[TokenStats]) -> _ = |stats| {
+                let zeros = stats.iter().map(|stats| vec![0.0; stats.logp.len()]);
+                Ok(zeros.collect())
+            };
+            // Its moments change the weights in the next.
+            if !empty_first {
+                update(&engine).unwrap();
+            }
+            let report = engine
+                .step(groups, 1.0, Box::new(zeros), AdamW::new(1e-3))
+                .unwrap();
+            assert_eq!(report.grad_norm, 0.0);
+            let state = folder.path().join("state");
+            engine.save_state(state.clone()).unwrap();
+            std::fs::read(state).unwrap()
+        };
+        for emulated in [false, true] {
+            for first in [false, true] {
+                let [without, zeros] =
+                    [Vec::new(), groups()].map(|it| state_after(it, emulated, first));
+                assert_eq!(without, zeros);
+            }
+        }
+    }
+
+    #[test]
     fn a_model_whose_update_failed_halfway_is_unusable_until_a_state_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let (device, counters) = Emulated::open();

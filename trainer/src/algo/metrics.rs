@@ -13,6 +13,10 @@ pub struct Metrics {
     pub judged: usize,
     /// Completions without one.
     pub masked: usize,
+    /// With `run.metrics = "trained"`: the completions with a reward whose log-probabilities under π were computed. What depends on them, from `ell_mean` to `kl_reference`, is
+    /// of these alone. Absent if it is of all with a reward.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub measured: Option<usize>,
     /// Groups with too few judged completions for a gradient.
     pub groups_left_out: usize,
     /// Mean reward.
@@ -60,6 +64,24 @@ pub struct Metrics {
 }
 
 impl Metrics {
+    /// A number that depends on log-probabilities under π; `None` if none were computed.
+    #[must_use]
+    pub fn of_measured(&self, number: fn(&Self) -> f64) -> Option<f64> {
+        (self.measured() > 0).then(|| number(self))
+    }
+
+    /// The completions that numbers about log-probabilities under π are of.
+    #[must_use]
+    pub fn measured(&self) -> usize {
+        self.measured.unwrap_or(self.judged)
+    }
+
+    /// The effective sample size as a fraction of the completions that it is of.
+    #[must_use]
+    pub fn ess_share(&self) -> Option<f64> {
+        self.of_measured(|it| it.ess / it.measured() as f64)
+    }
+
     /// The numbers that follow from the completions with a reward; the others are those of an empty mini-batch.
     pub(super) fn of(batch: &Batch<'_>, estimator: &Estimator) -> Self {
         let mut metrics = Self {
@@ -71,8 +93,13 @@ impl Metrics {
             return metrics;
         }
         metrics.reward = batch.mean_reward;
+        let measured = batch.ells.len();
+        metrics.measured = (measured < metrics.judged).then_some(measured);
+        if measured == 0 {
+            return metrics;
+        }
         metrics.add_weights(&batch.ells);
-        let samples = || batch.judged.iter().copied();
+        let samples = || super::measured(&batch.judged);
         metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
         if estimator.factor.has_clip() {
             let is_outside = |log_ratio: f64| {

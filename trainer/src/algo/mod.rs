@@ -11,6 +11,8 @@
 //! with factor and advantage as constants. The plain norm is N, the number of completions of the mini-batch that have a reward. A completion without a reward is
 //! masked: it is in no sum, in no baseline and not in N. A group with fewer than two rewards has no meaningful group baseline: its one judged completion counts in
 //! N but gives no gradient, and the group is counted. (A baseline that is not of the group does not need a second completion.)
+//!
+//! Rewards alone tell that some completions have no gradient, whatever π is ([`Estimator::has_gradient`]). Their log-probabilities under π need not be computed.
 
 /// Declares an enum whose variants have names in a recipe: `Variant = "name"`. It is `datasets::choice!` for a module that may name no other crate.
 macro_rules! names {
@@ -64,16 +66,28 @@ pub use weight::{MAX_LOG_WEIGHT, log_weight};
 /// One completion: its own tokens only, the end token included; the tokens of prompt and padding are not here.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Sample<'a> {
-    /// log π(yₜ) of each token under the policy that is being updated.
+    /// log π(yₜ) of each token under the policy that is being updated. Empty if it was not computed, which only a completion without a gradient allows.
     pub new: &'a [f32],
-    /// log μ(yₜ) of each token under the behaviour policy that sampled it; as many as `new`.
+    /// log μ(yₜ) of each token under the behaviour policy that sampled it.
     pub behaviour: &'a [f32],
-    /// log π_ref(yₜ) of each token under the frozen reference policy; as many as `new`. Only the KL term needs it.
+    /// log π_ref(yₜ) of each token under the frozen reference policy. Only the KL term needs it.
     pub reference: Option<&'a [f32]>,
     /// `None` masks the completion.
     pub reward: Option<f64>,
     /// Σₜ (log π − log μ) of the padding behind the completion, which the weights of the value term include (`algorithm.sum_padding`); 0 without padding.
     pub padding: f64,
+}
+
+impl Sample<'_> {
+    /// T: its number of tokens.
+    fn tokens(&self) -> usize {
+        self.behaviour.len()
+    }
+
+    /// Whether its log-probabilities under π were computed.
+    fn is_measured(&self) -> bool {
+        self.new.len() == self.tokens()
+    }
 }
 
 /// A way to estimate ∇J from samples of a behaviour policy.
@@ -105,6 +119,46 @@ impl Estimator {
     pub fn compares_within_groups(&self) -> bool {
         self.baseline.is_of_the_group() || self.divide_by_std
     }
+
+    /// Whether it reads the log-probabilities of completions whose advantage is 0.
+    #[must_use]
+    pub fn reads_all(&self) -> bool {
+        self.kl > 0.0 || self.adaptive_eta > 0.0
+    }
+
+    /// Whether each completion's advantage can differ from 0, from the rewards of each group alone. Rewards are compared and not subtracted, so rounding decides nothing.
+    #[must_use]
+    pub fn has_gradient(&self, groups: &[Vec<Option<f64>>]) -> Vec<Vec<bool>> {
+        let batch_differs = differ(groups.iter().flatten());
+        let of_group = |group: &Vec<Option<f64>>| {
+            let judged = group.iter().flatten();
+            let few = self.compares_within_groups() && judged.clone().count() < 2;
+            let any = !few
+                && match self.baseline {
+                    Baseline::None => true,
+                    Baseline::Batch => batch_differs,
+                    Baseline::Group | Baseline::Loo | Baseline::OptimalLoo => differ(group),
+                    // The rewards of a group are weighted, so only if all are 0 is their mean each of them.
+                    Baseline::WeightedGroup | Baseline::WeightedLoo => {
+                        judged.clone().any(|reward| *reward != 0.0)
+                    }
+                };
+            let has = |reward: &Option<f64>| match (self.baseline, reward) {
+                (_, None) => false,
+                (Baseline::None, Some(reward)) => any && *reward != 0.0,
+                _ => any,
+            };
+            group.iter().map(has).collect()
+        };
+        groups.iter().map(of_group).collect()
+    }
+}
+
+/// Whether the rewards that there are differ.
+fn differ<'a>(rewards: impl IntoIterator<Item = &'a Option<f64>>) -> bool {
+    let mut rewards = rewards.into_iter().flatten();
+    let first = rewards.next();
+    rewards.any(|reward| Some(reward) != first)
 }
 
 /// Added to a standard deviation, so that equal rewards do not divide by 0.
@@ -113,7 +167,7 @@ pub const STD_FLOOR: f64 = 1e-4;
 /// The result of [`gradient`] for a mini-batch.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Gradient {
-    /// `dL/dlogp[t]` of each completion, groups in order, completions in order; 0 where masked.
+    /// `dL/dlogp[t]` of each completion, groups in order, completions in order; 0 where masked, and empty where log-probabilities were not computed.
     pub dlogp: Vec<Vec<f32>>,
     /// The logged numbers of the step.
     pub metrics: Metrics,
@@ -133,7 +187,10 @@ pub fn gradient(
     groups: &[Vec<Sample<'_>>],
     max_tokens: usize,
 ) -> Result<Gradient, AlgoError> {
-    check(estimator, groups)?;
+    let rewards = |group: &Vec<Sample<'_>>| group.iter().map(|sample| sample.reward).collect();
+    let rewards: Vec<Vec<Option<f64>>> = groups.iter().map(rewards).collect();
+    let has_gradient = estimator.has_gradient(&rewards);
+    check(estimator, groups, &has_gradient)?;
     let batch = Batch::of(groups);
     let estimator = &Estimator {
         eta: weight::adaptive_cap(&batch.ells, estimator.eta, estimator.adaptive_eta),
@@ -149,18 +206,17 @@ pub fn gradient(
     let bounded = estimator.factor.has_cap() || estimator.factor.has_clip();
     let (mut kept, mut whole, mut loss) = (0.0, 0.0, 0.0);
     let (mut dlogp, mut left_out) = (Vec::new(), 0);
-    for group in groups {
-        let Some(advantages) = advantages(estimator, group, &batch) else {
+    for (group, has_gradient) in groups.iter().zip(&has_gradient) {
+        let Some(advantages) = advantages(estimator, group, has_gradient, &batch) else {
             left_out += 1;
             dlogp.extend(group.iter().map(|sample| vec![0.0; sample.new.len()]));
             continue;
         };
         for (sample, advantage) in group.iter().zip(advantages) {
-            let tokens = sample.new.len();
-            let norm =
-                estimator
-                    .length_norm
-                    .divisor(tokens, batch.ells.len(), batch.tokens, max_tokens);
+            let (tokens, judged) = (sample.tokens(), batch.judged.len());
+            let norm = estimator
+                .length_norm
+                .divisor(tokens, judged, batch.tokens, max_tokens);
             let ell = log_weight(sample);
             let mut terms = estimator.factor.times(advantage, sample, ell, estimator);
             if bounded {
@@ -198,9 +254,9 @@ pub fn gradient(
 /// The completions of a mini-batch that have a reward.
 struct Batch<'a> {
     judged: Vec<&'a Sample<'a>>,
-    /// ℓ of each.
+    /// ℓ of each whose log-probabilities under π were computed.
     ells: Vec<f64>,
-    /// Their tokens together.
+    /// Tokens of all that have a reward.
     tokens: usize,
     mean_reward: f64,
 }
@@ -210,17 +266,28 @@ impl<'a> Batch<'a> {
         let samples = groups.iter().flatten();
         let judged: Vec<_> = samples.filter(|sample| sample.reward.is_some()).collect();
         Self {
-            ells: judged.iter().map(|sample| log_weight(sample)).collect(),
-            tokens: judged.iter().map(|sample| sample.new.len()).sum(),
+            ells: measured(&judged).map(log_weight).collect(),
+            tokens: judged.iter().map(|sample| sample.tokens()).sum(),
             mean_reward: metrics::mean(judged.iter().filter_map(|sample| sample.reward)),
             judged,
         }
     }
 }
 
-/// The advantage of each sample of a group; 0 if it is masked. `None` if the group has fewer rewards than the estimator needs: two if it compares within groups,
+/// Those whose log-probabilities under π were computed.
+fn measured<'a>(samples: &[&'a Sample<'a>]) -> impl Iterator<Item = &'a Sample<'a>> + Clone {
+    let samples = samples.iter().copied();
+    samples.filter(|sample| sample.is_measured())
+}
+
+/// The advantage of each sample of a group; 0 if it has no gradient. `None` if the group has fewer rewards than the estimator needs: two if it compares within groups,
 /// else one.
-fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch<'_>) -> Option<Vec<f64>> {
+fn advantages(
+    estimator: &Estimator,
+    group: &[Sample<'_>],
+    has_gradient: &[bool],
+    batch: &Batch<'_>,
+) -> Option<Vec<f64>> {
     let judged: Vec<(f64, f64)> = group
         .iter()
         .filter_map(|sample| Some((sample.reward?, log_weight(sample) + sample.padding)))
@@ -242,9 +309,12 @@ fn advantages(estimator: &Estimator, group: &[Sample<'_>], batch: &Batch<'_>) ->
     let mut judged = baseline
         .advantages(&judged, batch.mean_reward, estimator.eta)
         .into_iter();
-    let advantage = |sample: &Sample<'_>| sample.reward.and_then(|_| judged.next());
-    let advantages = group.iter().map(advantage);
-    Some(advantages.map(|a| a.unwrap_or(0.0) / scale).collect())
+    let advantage = |(sample, has_gradient): (&Sample<'_>, &bool)| {
+        let advantage = sample.reward.and_then(|_| judged.next());
+        // The difference of equal rewards is rounded, and may not be 0.
+        advantage.filter(|_| *has_gradient).unwrap_or(0.0) / scale
+    };
+    Some(group.iter().zip(has_gradient).map(advantage).collect())
 }
 
 /// The standard deviation of a group's rewards, with n − 1 degrees of freedom.
@@ -258,9 +328,18 @@ fn standard_deviation(group: &[(f64, f64)]) -> f64 {
     (squares / (count - 1.0)).sqrt()
 }
 
-fn check(estimator: &Estimator, groups: &[Vec<Sample<'_>>]) -> Result<(), AlgoError> {
-    for (completion, sample) in groups.iter().flatten().enumerate() {
-        let new = sample.new.len();
+fn check(
+    estimator: &Estimator,
+    groups: &[Vec<Sample<'_>>],
+    has_gradient: &[Vec<bool>],
+) -> Result<(), AlgoError> {
+    let samples = groups.iter().flatten().zip(has_gradient.iter().flatten());
+    for (completion, (sample, has_gradient)) in samples.enumerate() {
+        let may_lack = !has_gradient && !estimator.reads_all();
+        let new = match sample.new.len() {
+            0 if may_lack => sample.tokens(),
+            tokens => tokens,
+        };
         let reference = sample.reference.unwrap_or_default();
         let needed = sample.reference.is_some() || estimator.kl > 0.0;
         for (other, policy) in [

@@ -140,6 +140,58 @@ fn a_group_with_too_few_rewards_gives_no_gradient_counts_in_n_and_is_counted() {
 }
 
 #[test]
+fn rewards_tell_which_completions_have_a_gradient() {
+    // The mean of three times 0.1 is not 0.1 in floating point.
+    const GROUPS: [&[Option<f64>]; 5] = [
+        &[Some(0.1), Some(0.1), Some(0.1)],
+        &[Some(0.0), None, Some(0.0)],
+        &[Some(1.0), None, Some(0.0)],
+        &[Some(1.0), None],
+        &[None],
+    ];
+    let groups = GROUPS.map(<[_]>::to_vec);
+    let all_but_masked = ["yyy", "y-y", "y-y", "y-", "-"];
+    for (baseline, divide_by_std, expected) in [
+        (Baseline::None, false, ["yyy", "---", "y--", "y-", "-"]),
+        (Baseline::Batch, false, all_but_masked),
+        (Baseline::Group, false, ["---", "---", "y-y", "--", "-"]),
+        (Baseline::Loo, true, ["---", "---", "y-y", "--", "-"]),
+        (
+            Baseline::OptimalLoo,
+            false,
+            ["---", "---", "y-y", "--", "-"],
+        ),
+        (
+            Baseline::WeightedGroup,
+            false,
+            ["yyy", "---", "y-y", "--", "-"],
+        ),
+        (
+            Baseline::WeightedLoo,
+            false,
+            ["yyy", "---", "y-y", "--", "-"],
+        ),
+    ] {
+        let estimator = Estimator {
+            baseline,
+            divide_by_std,
+            ..PG
+        };
+        let mark = |has: &bool| if *has { 'y' } else { '-' };
+        let marks = estimator.has_gradient(&groups).into_iter();
+        let marks: Vec<String> = marks
+            .map(|group| group.iter().map(mark).collect())
+            .collect();
+        assert_eq!(marks, expected, "{baseline:?}");
+    }
+    let batch = Estimator {
+        baseline: Baseline::Batch,
+        ..PG
+    };
+    assert_eq!(batch.has_gradient(&groups[..1]), [[false; 3]]);
+}
+
+#[test]
 fn a_mini_batch_without_completions_or_without_rewards_gives_zeros() {
     let nothing = Metrics {
         eta: PG.eta,
@@ -166,7 +218,7 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
         reward: Some(1.0),
         padding: 0.0,
     };
-    let changes: [(Change, &str); 6] = [
+    let changes: [(Change, &str); 7] = [
         (
             |s| s.new = &[-1.0, f32::NAN],
             "token 1 of completion 1 is NaN",
@@ -184,6 +236,7 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
             "the padding of completion 1 is NaN",
         ),
         (|s| s.behaviour = &[], "and 0 under the behaviour policy"),
+        (|s| s.new = &[], "has 0 log-probabilities under the policy"),
         (|s| s.reference = None, "and 0 under the reference policy"),
     ];
     for (change, expected) in changes {

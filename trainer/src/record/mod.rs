@@ -70,7 +70,7 @@ pub struct StepRecord {
     /// did not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub grad_scale: Option<f64>,
-    /// Mean entropy of the next token, in nats, over the tokens of judged completions.
+    /// Mean entropy of the next token, in nats, over the tokens of judged completions. Where log-probabilities under π were not computed, −log μ of the tokens estimates it.
     pub entropy: f64,
     /// Mean number of tokens of a completion, the end token included.
     pub length_mean: f64,

@@ -28,7 +28,7 @@ pub struct TokenWeights {
 
 impl TokenWeights {
     /// The weights of the first judged completion of the first group with both right and wrong ones, else of the first judged completion; `None` without any. `stats`
-    /// are those of all completions of the groups, in order.
+    /// are those of all completions of the groups, in order; those without log-probabilities are left out.
     #[must_use]
     pub fn of(
         (step, phase, update): (usize, usize, usize),
@@ -41,7 +41,9 @@ impl TokenWeights {
         let judged: Vec<(&SampledGroup, &Sample, &TokenStats)> = samples
             .zip(stats)
             .map(|((group, sample), stats)| (group, sample, stats))
-            .filter(|(_, sample, _)| sample.judged.reward.is_some() && !sample.logp.is_empty())
+            .filter(|(_, sample, stats)| {
+                sample.judged.reward.is_some() && !sample.logp.is_empty() && !stats.logp.is_empty()
+            })
             .collect();
         let mixed = judged.iter().find(|(group, ..)| {
             let counts = group.counts();

@@ -94,13 +94,13 @@ const QUANTITIES: &[Quantity] = &[
         title: "Staleness",
         note: "mean |log w̄|: how far the policy has moved from the one that sampled",
         unit: ValueFormat::Number,
-        value: |step| Some(step.algo.stale_mean_abs_log),
+        value: |step| step.algo.of_measured(|it| it.stale_mean_abs_log),
     },
     Quantity {
         title: "Divergence",
         note: "k3 estimate of the KL divergence from the policy that sampled, per token, in nats",
         unit: ValueFormat::Number,
-        value: |step| Some(step.algo.kl_behaviour),
+        value: |step| step.algo.of_measured(|it| it.kl_behaviour),
     },
     Quantity {
         title: "Divergence from the reference",
@@ -124,13 +124,13 @@ const QUANTITIES: &[Quantity] = &[
         title: "Weights at the cap",
         note: "share of importance weights above η",
         unit: ValueFormat::Share,
-        value: |step| Some(step.algo.clip_share),
+        value: |step| step.algo.of_measured(|it| it.clip_share),
     },
     Quantity {
         title: "Effective sample size",
-        note: "(Σw)² ∕ Σw² as a share of the update's completions",
+        note: "(Σw)² ∕ Σw² as a share of the completions that it is of",
         unit: ValueFormat::Share,
-        value: |step| Some(step.algo.ess / step.algo.judged as f64),
+        value: |step| step.algo.ess_share(),
     },
 ];
 

@@ -4,6 +4,7 @@ use std::borrow::Cow;
 use std::time::Duration;
 
 use datasets::passk::Counts;
+use engine::Group;
 
 use super::{Sample, SampledGroup};
 use crate::data::Phase;
@@ -116,6 +117,24 @@ impl<'a> MiniBatch<'a> {
     /// The completions, in the order of `groups`.
     pub fn samples(&self) -> impl Iterator<Item = &Sample> {
         self.groups.iter().flat_map(|group| &group.samples)
+    }
+
+    /// The tokens of the completions for which `computed` is true, as the engine takes them to train on, in the order of `groups`.
+    #[must_use]
+    pub fn trained_groups(&self, computed: &[bool]) -> Vec<Group> {
+        let mut computed = computed.iter();
+        let group = |group: &SampledGroup| {
+            let samples = group.samples.iter().zip(computed.by_ref());
+            let samples = samples.filter(|(_, computed)| **computed);
+            Group {
+                prompt: group.prompt.tokens.clone(),
+                completions: samples.map(|(sample, _)| sample.trained_tokens()).collect(),
+            }
+        };
+        let groups = self.groups.iter().map(group);
+        groups
+            .filter(|group| !group.completions.is_empty())
+            .collect()
     }
 
     /// The numbers of judged and of correct completions of each group that is compared.

@@ -39,11 +39,8 @@ impl Run {
         let updates: Vec<StepRecord> = self.job.folder.read(Log::Metrics)?;
         let newest = updates.last().map(|update| update.phase);
         let of_phase = updates.iter().filter(|it| Some(it.phase) == newest);
-        let ess = of_phase.map(|update| {
-            let judged = update.algo.judged;
-            (judged > 0).then(|| update.algo.ess / judged as f64)
-        });
-        let size = PhaseSize::after(&ess.collect::<Vec<_>>(), algorithm.auto_h, algorithm.h);
+        let ess: Vec<_> = of_phase.map(|update| update.algo.ess_share()).collect();
+        let size = PhaseSize::after(&ess, algorithm.auto_h, algorithm.h);
         self.schedule.begin_phase(self.step, size.h);
         self.phase_size = Some(size);
         let text = format!("phase {}: H = {}", index + 1, size.h);

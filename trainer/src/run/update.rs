@@ -8,7 +8,7 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 use super::TrainError;
 use super::clock::Clock;
 use crate::algo::{self, Estimator, Metrics};
-use crate::config::{Config, Preset, Reward};
+use crate::config::{Config, MetricsOf, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
 use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
@@ -26,14 +26,37 @@ pub(super) struct UpdateSettings {
     pub(super) temperature: f32,
     /// With the learning rate of the update.
     pub(super) adamw: AdamW,
+    /// Whether log-probabilities are computed of completions without a gradient too, since something reads them.
+    pub(super) computes_all: bool,
 }
 
 impl UpdateSettings {
     /// The reward of each completion that has one.
     pub(super) fn rewards(&self, groups: &[SampledGroup]) -> Vec<f64> {
         let samples = groups.iter().flat_map(|group| &group.samples);
-        let terms = samples.filter_map(|sample| self.terms(sample));
-        terms.map(|terms| terms.sum(&self.reward)).collect()
+        samples
+            .filter_map(|sample| self.reward_of(sample))
+            .collect()
+    }
+
+    fn reward_of(&self, sample: &Sample) -> Option<f64> {
+        Some(self.terms(sample)?.sum(&self.reward))
+    }
+
+    /// Whether an update computes the log-probabilities of each completion of a mini-batch, in the order of its groups.
+    fn computed(&self, batch: &MiniBatch<'_>) -> Vec<bool> {
+        let samples: Vec<&Sample> = batch.samples().collect();
+        let mut computed = vec![true; samples.len()];
+        if !self.computes_all {
+            let reward = |place: &usize| self.reward_of(samples[*place]);
+            let rewards = |group: &Vec<usize>| group.iter().map(reward).collect();
+            let rewards: Vec<Vec<Option<f64>>> = batch.compared.iter().map(rewards).collect();
+            let has_gradient = self.estimator.has_gradient(&rewards).concat();
+            for (place, has_gradient) in batch.compared.iter().flatten().zip(has_gradient) {
+                computed[*place] = has_gradient;
+            }
+        }
+        computed
     }
 
     fn terms(&self, sample: &Sample) -> Option<Terms> {
@@ -46,12 +69,13 @@ impl UpdateSettings {
     }
 
     pub(super) fn of(config: &Config) -> Self {
-        let optimiser = &config.optimiser;
+        let (algorithm, optimiser) = (&config.algorithm, &config.optimiser);
+        let estimator = algorithm.estimator();
         Self {
-            estimator: config.algorithm.estimator(),
+            estimator,
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
-            temperature: match config.algorithm.preset {
+            temperature: match algorithm.preset {
                 Preset::Sft => 1.0,
                 _ => config.sampling.temperature as f32,
             },
@@ -67,6 +91,10 @@ impl UpdateSettings {
                     f32::INFINITY
                 },
             },
+            computes_all: config.run.metrics == MetricsOf::All
+                || estimator.reads_all()
+                || algorithm.auto_h > 0.0
+                || algorithm.sum_padding,
         }
     }
 }
@@ -91,16 +119,14 @@ pub(super) fn update(
 ) -> Result<(StepRecord, StepReport), TrainError> {
     clock.enter(Activity::Forward);
     let (send, metrics) = mpsc::channel();
-    let report = policy.step(
-        batch
-            .groups
-            .iter()
-            .map(SampledGroup::trained_group)
-            .collect(),
+    let computed = settings.computed(batch);
+    let mut report = policy.step(
+        batch.trained_groups(&computed),
         settings.temperature,
-        timed(objective(settings, batch, send), clock),
+        timed(objective(settings, batch, &computed, send), clock),
         settings.adamw,
     )?;
+    report.stats = of_all(&report.stats, &computed);
     clock.split(&[
         (Activity::Optimiser, report.optimiser),
         (Activity::Exchange, report.exchange),
@@ -110,6 +136,16 @@ pub(super) fn update(
     Ok((record, report))
 }
 
+/// The statistics of all completions, from those of the computed ones; the others have none.
+fn of_all(stats: &[TokenStats], computed: &[bool]) -> Vec<TokenStats> {
+    let mut stats = stats.iter();
+    let stats = |computed: &bool| match computed {
+        true => stats.next().cloned().unwrap_or_default(),
+        false => TokenStats::default(),
+    };
+    computed.iter().map(stats).collect()
+}
+
 /// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
 fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo::Sample<'a> {
     let padding = sample.padding.as_ref().map_or(&[][..], |it| &it.logp[..]);
@@ -117,7 +153,7 @@ fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo
     let reference = &sample.reference;
     algo::Sample {
         new,
-        // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1.
+        // A demonstration has no behaviour policy: the current policy takes its place, so that its weight is 1. It has a gradient, so it is computed.
         behaviour: if sample.logp.is_empty() {
             new
         } else {
@@ -133,26 +169,28 @@ fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo
     }
 }
 
-/// The objective that the engine calls: it returns `dL/dlogp`, and sends its metrics to `metrics`.
+/// The objective that the engine calls with the statistics of the computed completions: it returns their `dL/dlogp`, and sends its metrics to `metrics`.
 fn objective(
     settings: UpdateSettings,
     batch: &MiniBatch<'_>,
+    computed: &[bool],
     metrics: mpsc::Sender<Metrics>,
 ) -> Objective {
-    let reward = |sample: &Sample| Some(settings.terms(sample)?.sum(&settings.reward));
     let data: Vec<(Sample, Option<f64>)> = batch
         .samples()
-        .map(|sample| (sample.clone(), reward(sample)))
+        .map(|sample| (sample.clone(), settings.reward_of(sample)))
         .collect();
     let compared = batch.compared.clone();
+    let computed = computed.to_vec();
     Box::new(move |stats: &[TokenStats]| {
-        if stats.len() != data.len() {
+        let count = computed.iter().filter(|computed| **computed).count();
+        if stats.len() != count {
             return Err(format!(
-                "the engine returned log-probabilities of {} completions instead of {}",
-                stats.len(),
-                data.len()
+                "the engine returned log-probabilities of {} completions instead of {count}",
+                stats.len()
             ));
         }
+        let stats = of_all(stats, &computed);
         let groups: Vec<Vec<algo::Sample<'_>>> = compared
             .iter()
             .map(|group| {
@@ -173,7 +211,11 @@ fn objective(
             own.resize(stats[*place].logp.len(), 0.0);
             dlogp[*place] = own;
         }
-        Ok(dlogp)
+        let dlogp = dlogp.into_iter().zip(&computed);
+        Ok(dlogp
+            .filter(|(_, computed)| **computed)
+            .map(|it| it.0)
+            .collect())
     })
 }
 
@@ -204,7 +246,7 @@ fn record(
         samples()
             .zip(&report.stats)
             .filter(|(sample, _)| judged(sample))
-            .flat_map(|(sample, stats)| stats.entropy.iter().take(sample.tokens.len()))
+            .flat_map(|(sample, stats)| entropies(sample, stats))
     };
     let all = samples().count().max(1) as f64;
     StepRecord {
@@ -228,8 +270,7 @@ fn record(
         pass_at: pass_at(&batch.groups),
         grad_norm: report.grad_norm,
         grad_scale: Some(settings.adamw.grad_scale(report.grad_norm)),
-        entropy: entropies().map(|entropy| f64::from(*entropy)).sum::<f64>()
-            / entropies().count().max(1) as f64,
+        entropy: entropies().sum::<f64>() / entropies().count().max(1) as f64,
         length_mean: samples().map(|sample| sample.tokens.len()).sum::<usize>() as f64 / all,
         length_max: samples()
             .map(|sample| sample.tokens.len())
@@ -242,6 +283,15 @@ fn record(
         repeats: Repeats::of(&batch.groups),
         lr: f64::from(settings.adamw.lr),
     }
+}
+
+/// The entropy of the next token at each token of a completion. That of a completion that was not computed is estimated: −log μ of the tokens that were sampled, whose
+/// mean is the entropy of μ.
+fn entropies(sample: &Sample, stats: &TokenStats) -> impl Iterator<Item = f64> {
+    let computed = stats.entropy.iter().take(sample.tokens.len());
+    let sampled = sample.logp.iter().filter(|_| stats.entropy.is_empty());
+    let estimated = sampled.map(|logp| -f64::from(*logp));
+    computed.map(|entropy| f64::from(*entropy)).chain(estimated)
 }
 
 /// The mean over groups of the unbiased Pass@k, for k = 1, 2, 4, … up to the largest group. Groups with fewer than k judged samples are left out.

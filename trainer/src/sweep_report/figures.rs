@@ -257,7 +257,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
         .filter(|rung| rung.h() > 1);
     let series = rungs.map(|rung| Series {
         name: rung.label(),
-        points: mean_by_update(rung, |step| step.algo.clip_share),
+        points: mean_by_update(rung, |step| step.algo.of_measured(|it| it.clip_share)),
         ..Series::default()
     });
     Chart {
@@ -272,14 +272,16 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
     }
 }
 
-/// The mean of a quantity over the finished runs, for each update that all of them have.
-fn mean_by_update(arm: &ArmRuns<'_>, quantity: fn(&StepRecord) -> f64) -> Vec<(f64, f64)> {
+/// The mean of a quantity over the finished runs that have it, for each update that all of them have.
+fn mean_by_update(arm: &ArmRuns<'_>, quantity: fn(&StepRecord) -> Option<f64>) -> Vec<(f64, f64)> {
     let finished = arm.runs.iter().filter(|run| run.finished());
     let runs: Vec<&[StepRecord]> = finished.map(|run| run.steps()).collect();
     let updates = runs.iter().map(|steps| steps.len()).min().unwrap_or(0);
     let mean = |update: usize| {
-        let sum: f64 = runs.iter().map(|steps| quantity(&steps[update])).sum();
-        (runs[0][update].step as f64, sum / runs.len() as f64)
+        let values = runs.iter().filter_map(|steps| quantity(&steps[update]));
+        let values: Vec<f64> = values.collect();
+        let step = runs[0][update].step as f64;
+        (!values.is_empty()).then(|| (step, values.iter().sum::<f64>() / values.len() as f64))
     };
-    (0..updates).map(mean).collect()
+    (0..updates).filter_map(mean).collect()
 }

@@ -179,7 +179,7 @@ impl SweepRun {
 
     /// The staleness of a finished run: |log of the mean of w̄| over a mini-batch, averaged over the updates.
     pub(super) fn staleness(&self) -> Option<f64> {
-        self.mean_of(|step| Some(step.algo.stale_abs_log_mean))
+        self.mean_of(|step| step.algo.of_measured(|it| it.stale_abs_log_mean))
     }
 
     /// The same as the authors compute it for the paper's Table 3: on the first quarter of each mini-batch.

@@ -187,7 +187,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
         measured(paper_row::by_h(rung).and_then(|row| row.staleness))
     });
     staleness.of_paper();
-    let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that.";
+    let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that. Runs without `run.metrics = \"all\"` have it of completions with a gradient alone.";
     let title = "Accuracy, time and staleness by H";
     columns.table("table-3", title, note)
 }
@@ -303,7 +303,8 @@ fn figures(arms: &[ArmRuns<'_>]) -> Table {
     });
     let (heading, name) = ("weights clipped, %", "clipped_percent");
     columns.add(heading, name, Form::Spread(2), |rung| {
-        let shares = rung.values(|run| run.mean_of(|step| Some(step.algo.clip_share)));
+        let shares =
+            rung.values(|run| run.mean_of(|step| step.algo.of_measured(|it| it.clip_share)));
         Cell::spread(&shares, POINTS)
     });
     let title = "Length, inference and clipped weights by H";

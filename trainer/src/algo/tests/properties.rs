@@ -112,6 +112,36 @@ proptest! {
     }
 
     #[test]
+    fn completions_without_a_gradient_need_no_log_probabilities(groups in groups(), equal in any::<[bool; 5]>(), estimator in estimators()) {
+        let estimator = Estimator { kl: 0.0, adaptive_eta: 0.0, ..estimator };
+        let mut groups = groups;
+        for (group, _) in groups.iter_mut().zip(equal).filter(|(_, equal)| *equal) {
+            let first = group[0].reward;
+            group.iter_mut().for_each(|sample| sample.reward = sample.reward.and(first));
+        }
+        let whole = run(&estimator, &groups);
+        let rewards: Vec<Vec<Option<f64>>> = groups.iter().map(|group| group.iter().map(|sample| sample.reward).collect()).collect();
+        let has_gradient = estimator.has_gradient(&rewards).concat();
+        let mut less = groups.clone();
+        for (sample, has_gradient) in less.iter_mut().flatten().zip(&has_gradient) {
+            if !has_gradient {
+                sample.new.clear();
+            }
+        }
+        let computed = run(&estimator, &less);
+        for ((whole, computed), has_gradient) in whole.dlogp.iter().zip(&computed.dlogp).zip(&has_gradient) {
+            match has_gradient {
+                true => prop_assert_eq!(whole, computed),
+                false => prop_assert!(computed.is_empty() && whole.iter().all(|d| *d == 0.0)),
+            }
+        }
+        let [a, b] = [whole.metrics, computed.metrics];
+        prop_assert_eq!((a.judged, a.masked, a.groups_left_out, a.reward, a.loss, a.clipped_gradient), (b.judged, b.masked, b.groups_left_out, b.reward, b.loss, b.clipped_gradient));
+        let measured = groups.iter().flatten().zip(&has_gradient).filter(|(sample, has_gradient)| sample.reward.is_some() && **has_gradient).count();
+        prop_assert_eq!((a.measured, b.measured()), (None, measured));
+    }
+
+    #[test]
     fn a_mini_batch_is_the_weighted_sum_of_its_parts(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
         let whole = run(&estimator, &groups);
         let parts: Vec<Gradient> = groups.iter().map(|group| run(&estimator, std::slice::from_ref(group))).collect();

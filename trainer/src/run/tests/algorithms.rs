@@ -59,6 +59,37 @@ async fn grpo_logs_the_divergence_from_the_reference() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn completions_without_a_gradient_are_computed_for_metrics_of_all_alone() {
+    let (home, server) = home_and_verifier().await;
+    for preset in [Preset::RapidPaper, Preset::RapidLoo, Preset::RapidAuto] {
+        let mut runs = Vec::new();
+        for metrics in ["run.metrics=all", "run.metrics=trained"] {
+            let root = home.path().join(preset.name()).join(metrics);
+            runs.push(trained(&root, &server.url, preset, &[metrics]).await);
+        }
+        let [all, some] = [&runs[0], &runs[1]];
+        for (all, some) in all.iter().zip(some) {
+            let of = |step: &StepRecord| {
+                let algo = step.algo;
+                let weights = (step.grad_norm, algo.loss, algo.reward, step.length_mean);
+                (weights, algo.judged, step.groups, algo.clipped_gradient)
+            };
+            assert_eq!(of(all), of(some), "{preset:?}");
+            let learns = |it: &StepRecord| {
+                it.groups.mixed + it.groups.right * usize::from(preset == Preset::RapidPaper)
+            };
+            // auto_h reads the effective sample size of all.
+            let measured = match preset {
+                Preset::RapidAuto => 16,
+                _ => 4 * learns(some),
+            };
+            assert_eq!((all.algo.measured(), some.algo.measured()), (16, measured));
+            assert!((all.entropy - some.entropy).abs() < 0.5);
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn dynamic_sampling_replaces_groups_without_signal() {
     let (home, server) = home_and_verifier().await;
     let (mut mixed, mut rewards_differ) = (Vec::new(), false);

@@ -17,16 +17,29 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
         groups: groups.into(),
         compared,
     };
-    let stats: Vec<TokenStats> = batch
-        .samples()
-        .map(|sample| TokenStats {
-            logp: sample.logp.clone(),
-            entropy: vec![0.0],
-        })
-        .collect();
+    let stats = batch.samples().map(|sample| TokenStats {
+        logp: sample.logp.clone(),
+        entropy: vec![0.0],
+    });
     let (send, _metrics) = mpsc::channel();
-    let objective = objective(UpdateSettings::of(&config), &batch, send);
-    objective(&stats).unwrap()
+    let settings = UpdateSettings::of(&config);
+    let computed = settings.computed(&batch);
+    let stats: Vec<TokenStats> = stats
+        .zip(&computed)
+        .filter(|it| *it.1)
+        .map(|it| it.0)
+        .collect();
+    let objective = objective(settings, &batch, &computed, send);
+    let dlogp = objective(&stats).unwrap();
+    let mut dlogp = dlogp.into_iter();
+    let dlogp = computed.iter().map(|it| {
+        if *it {
+            dlogp.next().unwrap()
+        } else {
+            vec![0.0]
+        }
+    });
+    dlogp.collect()
 }
 
 #[test]

@@ -17,7 +17,7 @@ pub(super) struct Means {
     pub(super) commonest: f64,
     /// The fewest prompts of an update.
     pub(super) prompts: usize,
-    /// Effective sample size, as a share of the judged samples.
+    /// Effective sample size, as a share of the samples that it is of; not a number if there are none.
     pub(super) ess: f64,
     pub(super) masked: f64,
 }
@@ -87,7 +87,7 @@ fn means(updates: &[StepRecord]) -> Means {
         truncated: mean(&|r| r.truncated),
         commonest: mean(&|r| r.repeats.commonest),
         prompts: updates.iter().map(|r| r.prompts).min().unwrap_or(0),
-        ess: sum(&|r| r.algo.ess) / judged,
+        ess: sum(&|r| r.algo.ess) / sum(&|r| r.algo.measured() as f64),
         masked: 1.0 - sum(&judged_of) / all,
     }
 }
