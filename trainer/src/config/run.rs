@@ -29,11 +29,10 @@ settings! {
         /// Slices of a mini-batch, which the ranks of a launcher (mpirun, srun) divide between them: a power of two, at least the number of ranks. Results depend on it, and
         /// not on the number of ranks.
         pub slices: usize = 1 => whole(1, MAX_SLICES),
-        /// The completions whose log-probabilities under the policy are computed in an update. What the metrics of staleness, weights and divergence are of follows.
-        ///   trained  those that have a gradient: not those of a group whose rewards are all equal under a baseline that compares within groups (with a weighted baseline, all
-        ///            0), and not those without a verdict
-        ///   all      all, as the paper's tables need; the forward pass of the others costs time and changes no weight
-        /// adaptive_eta, auto_h, kl and sum_padding need all, and have them.
+        /// The completions that an update computes. Its metrics of staleness, weights and divergence are of these.
+        ///   trained  those with a gradient. If a group's completions are compared and their rewards are all equal, it has none; with a weighted baseline, if they are all 0
+        ///   all      all, as the paper's tables need: the weights change as with trained, and an update takes longer
+        /// adaptive_eta, auto_h, kl and sum_padding read all, so all are computed with them.
         pub metrics: MetricsOf,
         /// false turns off the warnings about signs of reward hacking and collapse.
         pub alarms: bool = true,

@@ -243,10 +243,11 @@ async fn a_run_learns_and_writes_its_logs_samples_and_checkpoints() {
     );
     let timings: Vec<StepTimings> = read_log(&root, Log::Timings).unwrap();
     for (step, timing) in steps.iter().zip(&timings) {
-        assert_eq!(step.update == 0, step.algo.ell_std == 0.0);
+        assert!(step.update > 0 || step.algo.ell_std == 0.0);
         assert_eq!(step.update == 0, timing.inference > 0.0);
         assert!(step.algo.judged == 16 && step.pass_at.contains_key(&4));
     }
+    assert!(steps.iter().any(|step| step.algo.ell_std > 0.0));
     for file in [
         "config.toml",
         "samples/phase-0.jsonl",

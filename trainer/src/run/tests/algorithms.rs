@@ -174,11 +174,15 @@ async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of
 #[tokio::test(flavor = "multi_thread")]
 async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     let (home, server) = home_and_verifier().await;
-    let padding = ["run.updates=9", "algorithm.sum_padding=true"];
+    let padding = [
+        "run.updates=9",
+        "run.metrics=all",
+        "algorithm.sum_padding=true",
+    ];
     let config = |sets: &[&str]| preset_config(&server.url, Preset::RapidAuthor, sets);
     let place = |name: &str| home.path().join(name);
     let preset = Preset::RapidAuthor;
-    let bare = trained(&place("bare"), &server.url, preset, &padding[..1]).await;
+    let bare = trained(&place("bare"), &server.url, preset, &padding[..2]).await;
     let padded = trained(&place("padded"), &server.url, preset, &padding).await;
     let unpadded = |step: &StepRecord| (step.algo.reward, step.length_mean, step.entropy);
     assert_eq!(unpadded(&bare[0]), unpadded(&padded[0]));
