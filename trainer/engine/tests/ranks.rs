@@ -160,6 +160,8 @@ fn run(engine: &Engine, folder: &Path, resume: Option<&Path>) -> (Vec<String>, V
             told.push(format!("{:?}", generated(&base)));
         }
     }
+    let report = engine.step(Vec::new(), TEMPERATURE, objective(0), ADAMW);
+    told.push(format!("{:?}", report.unwrap().grad_norm));
     (told, saved(engine, folder))
 }
 

@@ -13,8 +13,8 @@ pub struct Metrics {
     pub judged: usize,
     /// Completions without one.
     pub masked: usize,
-    /// With `run.metrics = "trained"`: the completions with a reward whose log-probabilities under π were computed. What depends on them, from `ell_mean` to `kl_reference`, is
-    /// of these alone. Absent if it is of all with a reward.
+    /// The completions with a reward whose log-probabilities under π were computed. What depends on these is of these completions alone. Absent in the files of versions that
+    /// computed all with a reward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<usize>,
     /// Groups with too few judged completions for a gradient.
@@ -33,7 +33,7 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, as the paper's Table 3 has it.
     pub stale_abs_log_mean: f64,
-    /// The same over the first quarter of the mini-batch, rounded up: the authors' script reports that of the first of four devices. Absent in the files of versions that did
+    /// The same over the first quarter of the completions that were computed, rounded up: the authors' script reports that of the first of four devices. Absent in the files of versions that did
     /// not record it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_abs_log_mean_quarter: Option<f64>,
@@ -94,12 +94,12 @@ impl Metrics {
         }
         metrics.reward = batch.mean_reward;
         let measured = batch.ells.len();
-        metrics.measured = (measured < metrics.judged).then_some(measured);
+        metrics.measured = Some(measured);
         if measured == 0 {
             return metrics;
         }
         metrics.add_weights(&batch.ells);
-        let samples = || super::measured(&batch.judged);
+        let samples = || super::computed(&batch.judged);
         metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
         if estimator.factor.has_clip() {
             let is_outside = |log_ratio: f64| {

@@ -85,7 +85,7 @@ impl Sample<'_> {
     }
 
     /// Whether its log-probabilities under π were computed.
-    fn is_measured(&self) -> bool {
+    fn is_computed(&self) -> bool {
         self.new.len() == self.tokens()
     }
 }
@@ -266,7 +266,7 @@ impl<'a> Batch<'a> {
         let samples = groups.iter().flatten();
         let judged: Vec<_> = samples.filter(|sample| sample.reward.is_some()).collect();
         Self {
-            ells: measured(&judged).map(log_weight).collect(),
+            ells: computed(&judged).map(log_weight).collect(),
             tokens: judged.iter().map(|sample| sample.tokens()).sum(),
             mean_reward: metrics::mean(judged.iter().filter_map(|sample| sample.reward)),
             judged,
@@ -275,9 +275,9 @@ impl<'a> Batch<'a> {
 }
 
 /// Those whose log-probabilities under π were computed.
-fn measured<'a>(samples: &[&'a Sample<'a>]) -> impl Iterator<Item = &'a Sample<'a>> + Clone {
+fn computed<'a>(samples: &[&'a Sample<'a>]) -> impl Iterator<Item = &'a Sample<'a>> + Clone {
     let samples = samples.iter().copied();
-    samples.filter(|sample| sample.is_measured())
+    samples.filter(|sample| sample.is_computed())
 }
 
 /// The advantage of each sample of a group; 0 if it has no gradient. `None` if the group has fewer rewards than the estimator needs: two if it compares within groups,
@@ -336,10 +336,10 @@ fn check(
     let samples = groups.iter().flatten().zip(has_gradient.iter().flatten());
     for (completion, (sample, has_gradient)) in samples.enumerate() {
         let may_lack = !has_gradient && !estimator.reads_all();
-        let new = match sample.new.len() {
-            0 if may_lack => sample.tokens(),
-            tokens => tokens,
-        };
+        if may_lack && sample.new.is_empty() {
+            continue;
+        }
+        let new = sample.new.len();
         let reference = sample.reference.unwrap_or_default();
         let needed = sample.reference.is_some() || estimator.kl > 0.0;
         for (other, policy) in [

@@ -30,8 +30,8 @@ settings! {
         /// not on the number of ranks.
         pub slices: usize = 1 => whole(1, MAX_SLICES),
         /// The completions that an update computes. Its metrics of staleness, weights and divergence are of these.
-        ///   trained  those with a gradient. If a group's completions are compared and their rewards are all equal, it has none; with a weighted baseline, if they are all 0
-        ///   all      all, as the paper's tables need: the weights change as with trained, and an update takes longer
+        ///   trained  those with a gradient. A group whose rewards are all equal has none if its completions are compared; with a weighted baseline, if they are all 0
+        ///   all      all, as the paper's tables need. But for rounding, the weights change as with trained, and an update takes longer
         /// adaptive_eta, auto_h, kl and sum_padding read all, so all are computed with them.
         pub metrics: MetricsOf,
         /// false turns off the warnings about signs of reward hacking and collapse.

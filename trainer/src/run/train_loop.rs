@@ -154,14 +154,19 @@ impl Run {
         groups: &[SampledGroup],
         samples: &PhaseSamples,
     ) -> StepTimings {
-        let prompt_tokens: usize = groups.iter().map(|group| group.prompt.tokens.len()).sum();
+        let mut stats = report.stats.iter();
+        let trained_tokens = |group: &SampledGroup| {
+            let own = stats.by_ref().take(group.samples.len());
+            let own: usize = own.map(|stats| stats.logp.len()).sum();
+            own + group.prompt.tokens.len() * usize::from(own > 0)
+        };
         let mut timings = StepTimings {
             step: record.step,
             forward: report.forward.as_secs_f64(),
             backward: report.backward.as_secs_f64(),
             optimiser: report.optimiser.as_secs_f64(),
             exchange: report.exchange.as_secs_f64(),
-            trained_tokens: completion_tokens(groups) + prompt_tokens,
+            trained_tokens: groups.iter().map(trained_tokens).sum(),
             elapsed: self.started.elapsed().as_secs_f64(),
             ..StepTimings::default()
         };

@@ -126,7 +126,7 @@ pub(super) fn update(
         timed(objective(settings, batch, &computed, send), clock),
         settings.adamw,
     )?;
-    report.stats = of_all(&report.stats, &computed);
+    report.stats = of_all(report.stats, &computed);
     clock.split(&[
         (Activity::Optimiser, report.optimiser),
         (Activity::Exchange, report.exchange),
@@ -137,10 +137,10 @@ pub(super) fn update(
 }
 
 /// The statistics of all completions, from those of the computed ones; the others have none.
-fn of_all(stats: &[TokenStats], computed: &[bool]) -> Vec<TokenStats> {
-    let mut stats = stats.iter();
+fn of_all(stats: Vec<TokenStats>, computed: &[bool]) -> Vec<TokenStats> {
+    let mut stats = stats.into_iter();
     let stats = |computed: &bool| match computed {
-        true => stats.next().cloned().unwrap_or_default(),
+        true => stats.next().unwrap_or_default(),
         false => TokenStats::default(),
     };
     computed.iter().map(stats).collect()
@@ -190,7 +190,7 @@ fn objective(
                 stats.len()
             ));
         }
-        let stats = of_all(stats, &computed);
+        let stats = of_all(stats.to_vec(), &computed);
         let groups: Vec<Vec<algo::Sample<'_>>> = compared
             .iter()
             .map(|group| {
@@ -285,8 +285,8 @@ fn record(
     }
 }
 
-/// The entropy of the next token at each token of a completion. That of a completion that was not computed is estimated: −log μ of the tokens that were sampled, whose
-/// mean is the entropy of μ.
+/// The entropy of the next token at each token of a completion. That of a completion that was not computed is estimated by −log μ of its tokens, whose mean over all samples
+/// is the entropy of μ.
 fn entropies(sample: &Sample, stats: &TokenStats) -> impl Iterator<Item = f64> {
     let computed = stats.entropy.iter().take(sample.tokens.len());
     let sampled = sample.logp.iter().filter(|_| stats.entropy.is_empty());

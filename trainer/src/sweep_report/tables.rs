@@ -187,7 +187,7 @@ fn by_h(arms: &[ArmRuns<'_>]) -> Table {
         measured(paper_row::by_h(rung).and_then(|row| row.staleness))
     });
     staleness.of_paper();
-    let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that. Runs without `run.metrics = \"all\"` have it of completions with a gradient alone.";
+    let note = "The form of the paper's Table 3, whose H = 1 is the policy gradient of Table 1. Staleness is |log of the mean of the capped weights|, averaged over the updates. The authors compute theirs on the samples of one of four GPUs, a quarter of a mini-batch: compare the paper's column with that. Runs with `run.metrics = \"trained\"` have it of completions with a gradient alone.";
     let title = "Accuracy, time and staleness by H";
     columns.table("table-3", title, note)
 }

@@ -4,7 +4,8 @@
 //! block, with the same operations on the same numbers, so the gradients are equal to the bit whatever was saved.
 //!
 //! Completions whose `dL/dlogp` is 0 throughout (those of a group that is all right or all wrong, under a group baseline) add nothing to the gradient. If there
-//! are many of them, the others are packed again, and only these go through the backward pass, after another forward pass.
+//! are many of them, the others are packed again, and only these go through the backward pass, after another forward pass. A caller that knows them from their
+//! rewards leaves them out instead.
 //!
 //! Several ranks divide the mini-batch ([`super::slices`]) and exchange what they have computed ([`super::exchange`]): all know all log-probabilities, so all compute the
 //! same objective, and each updates its shard of the weights.

@@ -31,6 +31,7 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
                     | "run.keep"
                     | "run.keep_state"
                     | "run.alarms"
+                    | "run.metrics"
                     | "run.updates"
                     | "run.epochs"
             );
@@ -43,7 +44,7 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
         if requested != previous && pin(requested) != previous {
             return Err(TrainError::Usage(format!(
                 "`{path}` cannot change when a run is continued, since its updates so far depend on it; start a new run, or leave the setting out (the section \
-                 [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep`, `run.keep_state` and `run.alarms` can change, and \
+                 [verifier], [engine] but for `dtype` and `kernel`, `run.checkpoint_every`, `run.keep`, `run.keep_state`, `run.metrics` and `run.alarms` can change, and \
                  `run.updates` or `run.epochs` can grow)"
             )));
         }

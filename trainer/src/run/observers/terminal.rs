@@ -241,7 +241,7 @@ fn sampling_state(progress: &RolloutProgress) -> String {
 fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
     let algo = &record.algo;
     format!(
-        "update {}/{updates}: mean reward of its {} completions {:.3} (groups: {} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {:.4}, mean length {:.1}{outlook}",
+        "update {}/{updates}: mean reward of its {} completions {:.3} (groups: {} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {}, mean length {:.1}{outlook}",
         record.step,
         algo.judged,
         algo.reward,
@@ -250,7 +250,8 @@ fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
         record.groups.wrong,
         record.grad_norm,
         record.entropy,
-        algo.stale_mean_abs_log,
+        algo.of_measured(|it| it.stale_mean_abs_log)
+            .map_or("unknown".into(), |stale| format!("{stale:.4}")),
         record.length_mean,
     )
 }

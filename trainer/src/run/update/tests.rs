@@ -2,8 +2,8 @@ use super::*;
 use crate::config;
 use crate::fakes;
 
-/// The gradient of the preset pg on completions of one token each, with these rewards by prompt.
-fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
+/// The gradient of the preset pg on completions of one token each, with these rewards by prompt; `None` for those that are not computed.
+fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32>>> {
     let recipe =
         "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
     let config = config::parse("test", recipe, &[]).unwrap();
@@ -32,14 +32,10 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Vec<f32>> {
     let objective = objective(settings, &batch, &computed, send);
     let dlogp = objective(&stats).unwrap();
     let mut dlogp = dlogp.into_iter();
-    let dlogp = computed.iter().map(|it| {
-        if *it {
-            dlogp.next().unwrap()
-        } else {
-            vec![0.0]
-        }
-    });
-    dlogp.collect()
+    let of_all = computed
+        .iter()
+        .map(|computed| computed.then(|| dlogp.next().unwrap()));
+    of_all.collect()
 }
 
 #[test]
@@ -47,13 +43,15 @@ fn a_baseline_is_over_the_completions_that_are_compared_and_each_gets_its_own_gr
     let rewards: [&[f64]; 3] = [&[1.0], &[1.0, 0.0], &[0.0]];
     // −(R − b) / N. The means of the groups are 1/2 and 1/2, then 1 and 0.
     let crossed = gradient(&rewards, vec![vec![3, 0], vec![1, 2]]);
-    assert_eq!(crossed, [[-0.125], [-0.125], [0.125], [0.125]]);
+    let expected = [-0.125, -0.125, 0.125, 0.125].map(|d| Some(vec![d]));
+    assert_eq!(crossed, expected);
     let equal = gradient(&rewards, vec![vec![1, 0], vec![3, 2]]);
-    assert_eq!(equal, [[0.0]; 4]);
+    assert_eq!(equal, [const { None }; 4]);
     let uneven = gradient(&rewards, vec![vec![2, 3, 0], vec![1]]);
     // The mean of 0, 0 and 1 is 1/3; a group of one gives no gradient.
     let third = 1.0 / 12.0;
-    for (own, expected) in uneven.iter().zip([-2.0 * third, 0.0, third, third]) {
+    assert_eq!(uneven[1], None);
+    for (own, expected) in uneven.iter().flatten().zip([-2.0 * third, third, third]) {
         assert!((own[0] - expected).abs() < 1e-6, "{uneven:?}");
     }
 }

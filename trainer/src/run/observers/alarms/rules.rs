@@ -185,7 +185,7 @@ fn stale(now: &Means) -> Finding {
         raised: now.ess < ESS.0,
         cleared: now.ess > ESS.1,
         numbers: format!(
-            "the effective sample size is {} of the samples over the last {UPDATES} updates",
+            "the effective sample size is {} of the samples that were computed over the last {UPDATES} updates",
             percent(now.ess)
         ),
         remedy: "The policy has moved far from the behaviour policy: take fewer updates a phase (`algorithm.h`), have their number chosen (`algorithm.auto_h`), or take a lower `optimiser.lr`".to_owned(),
