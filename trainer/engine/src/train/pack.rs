@@ -21,12 +21,59 @@ pub struct Pack {
 
 /// A completion with its prompt.
 #[derive(Debug, Clone, Copy)]
-struct Sequence<'a> {
+pub(super) struct Sequence<'a> {
     group: usize,
-    /// Number of the completion.
-    number: usize,
+    /// Number of the completion (groups in order, completions in order).
+    pub(super) number: usize,
     prompt: &'a [u32],
     completion: &'a [u32],
+}
+
+/// A sequence as a part of a tree, without its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Branch {
+    /// Number of the completion.
+    pub(crate) number: usize,
+    /// Number of tokens that are inputs.
+    pub(crate) inputs: usize,
+    /// How many of the inputs are also the first ones of the branch before it.
+    pub(crate) shared: usize,
+}
+
+/// The completions that `wanted` names by their numbers, sorted by their tokens, so that each shares most with the one before it.
+pub(super) fn sequences(groups: &[Group], wanted: impl Fn(usize) -> bool) -> Vec<Sequence<'_>> {
+    let groups = groups.iter().enumerate();
+    let completions = groups.flat_map(|(number, group)| {
+        let completions = group.completions.iter();
+        completions.map(move |completion| (number, group, completion))
+    });
+    let mut sequences: Vec<Sequence<'_>> = completions
+        .enumerate()
+        .filter(|(number, _)| wanted(*number))
+        .map(
+            |(number, (group, Group { prompt, .. }, completion))| Sequence {
+                group,
+                number,
+                prompt,
+                completion,
+            },
+        )
+        .collect();
+    sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
+    sequences
+}
+
+/// The tree of sorted sequences.
+pub(super) fn branches(sequences: &[Sequence<'_>]) -> Vec<Branch> {
+    let before = sequences.iter().map(Some);
+    let before = std::iter::once(None).chain(before);
+    let pairs = sequences.iter().zip(before);
+    let branch = |(sequence, before): (&Sequence<'_>, Option<&Sequence<'_>>)| Branch {
+        number: sequence.number,
+        inputs: sequence.inputs(),
+        shared: before.map_or(0, |before| sequence.shared(before)),
+    };
+    pairs.map(branch).collect()
 }
 
 impl<'a> Sequence<'a> {
@@ -117,34 +164,12 @@ fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize
     ranges
 }
 
-/// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. Neighbours of one group that fit whole into a pack are not
-/// split between two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
-pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
-    let groups = groups.iter().enumerate();
-    let completions = groups.flat_map(|(number, group)| {
-        let completions = group.completions.iter();
-        completions.map(move |completion| (number, group, completion))
-    });
-    let mut sequences: Vec<Sequence<'_>> = completions
-        .enumerate()
-        .filter(|(number, _)| wanted(*number))
-        .map(
-            |(number, (group, Group { prompt, .. }, completion))| Sequence {
-                group,
-                number,
-                prompt,
-                completion,
-            },
-        )
-        .collect();
-    sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
+/// Packs sorted sequences, in packs of at most `pack_tokens` tokens. Neighbours of one group that fit whole into a pack are not split between two. Each pack holds the
+/// prompts of its completions; a sequence that is too large for any is a pack of its own.
+pub(super) fn pack(sequences: &[Sequence<'_>], pack_tokens: usize) -> Vec<Pack> {
     // What each sequence adds to a pack that holds the one before it.
-    let shared = sequences.windows(2).map(|pair| pair[1].shared(&pair[0]));
-    let added: Vec<usize> = std::iter::once(0)
-        .chain(shared)
-        .zip(&sequences)
-        .map(|(shared, sequence)| sequence.inputs() - shared)
-        .collect();
+    let added = branches(sequences);
+    let added: Vec<usize> = added.iter().map(|b| b.inputs - b.shared).collect();
     let mut packs = Vec::new();
     let (mut first, mut tokens) = (0, 0);
     for (i, sequence) in sequences.iter().enumerate() {
@@ -171,8 +196,12 @@ pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool
 
 #[cfg(test)]
 mod tests {
-    use super::{Pack, pack};
+    use super::{Pack, sequences};
     use crate::batch::Group;
+
+    fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
+        super::pack(&sequences(groups, wanted), pack_tokens)
+    }
 
     fn group(prompt: &[u32], completions: &[&[u32]]) -> Group {
         Group {
