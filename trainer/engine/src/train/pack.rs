@@ -40,6 +40,15 @@ pub(crate) struct Branch {
     pub(crate) shared: usize,
 }
 
+impl Branch {
+    /// Tokens of the tree of some branches.
+    pub(crate) fn tokens(branches: &[Self]) -> usize {
+        let first = branches.first().map_or(0, |first| first.shared);
+        let added = branches.iter().map(|branch| branch.inputs - branch.shared);
+        first + added.sum::<usize>()
+    }
+}
+
 /// The completions that `wanted` names by their numbers, sorted by their tokens, so that each shares most with the one before it.
 pub(super) fn sequences(groups: &[Group], wanted: impl Fn(usize) -> bool) -> Vec<Sequence<'_>> {
     let completions = groups.iter().flat_map(|group| {

@@ -33,7 +33,8 @@ impl Packing {
         wanted: impl Fn(usize) -> bool,
     ) -> Self {
         let sequences = sequences(groups, wanted);
-        let borders = borders(groups, sharing.slices);
+        let completions: Vec<usize> = groups.iter().map(|g| g.completions.len()).collect();
+        let borders = borders(&completions, sharing.slices);
         let cuts = cuts(&branches(&sequences), &borders, sharing.slices);
         let of_rank = |rank| {
             let slices = sharing.slices_of(rank);
@@ -70,12 +71,12 @@ fn within<'a>(sequences: &[Sequence<'a>], completions: Range<usize>) -> Vec<Sequ
         .collect()
 }
 
-/// The numbers of completions at which a slice may begin or end. Groups remain whole if there are at least as many as slices.
-fn borders(groups: &[Group], slices: usize) -> Vec<usize> {
+/// The numbers of completions at which a slice may begin or end, for groups of so many completions. Groups remain whole if there are at least as many as slices.
+pub(crate) fn borders(groups: &[usize], slices: usize) -> Vec<usize> {
     let whole = groups.len() >= slices;
     let (mut borders, mut end) = (vec![0], 0);
-    for group in groups {
-        let completions = end + 1..=end + group.completions.len();
+    for completions in groups {
+        let completions = end + 1..=end + completions;
         end = *completions.end();
         match whole {
             true => borders.push(end),
@@ -87,7 +88,7 @@ fn borders(groups: &[Group], slices: usize) -> Vec<usize> {
 
 /// The completions at which slices begin, and the end. The largest slice has as few tokens as such `borders` allow, since other ranks wait for its rank, and the others are
 /// about equal.
-fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec<usize> {
+pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec<usize> {
     let count = borders.last().copied().unwrap_or(0);
     if slices == 1 {
         return vec![0, count];
@@ -198,7 +199,8 @@ mod tests {
         for (common, lengths, slices, expected) in cases {
             let groups = groups(common, &lengths);
             let branches = branches(&sequences(&groups, |_| true));
-            assert_eq!(cuts(&branches, &borders(&groups, slices), slices), expected);
+            let sizes: Vec<usize> = lengths.iter().map(Vec::len).collect();
+            assert_eq!(cuts(&branches, &borders(&sizes, slices), slices), expected);
         }
     }
 
@@ -215,11 +217,12 @@ mod tests {
             let wanted = |n: usize| unwanted == 0 || !n.is_multiple_of(unwanted + 1);
             let sequences = sequences(&groups, wanted);
             let branches = branches(&sequences);
-            let borders = borders(&groups, slices);
+            let sizes: Vec<usize> = lengths.iter().map(Vec::len).collect();
+            let borders = borders(&sizes, slices);
             let cuts = cuts(&branches, &borders, slices);
             let largest = |cuts: &[usize]| {
                 let slices = cuts.windows(2).map(|cut| within(&sequences, cut[0]..cut[1]));
-                let tokens = slices.map(|slice| pack(&slice, usize::MAX).iter().map(|p| p.batch.tokens.len()).sum::<usize>());
+                let tokens = slices.map(|slice| Branch::tokens(&super::branches(&slice)));
                 tokens.max()
             };
             let mut other: Vec<usize> = others[..slices - 1].iter().map(|index| *index.get(&borders)).collect();
