@@ -35,10 +35,18 @@ template <class T> struct AttentionGradients {
     const float *lse, *delta;
 };
 
+// One of `count` parts into which a block's work is divided.
+struct Part {
+    u32 number, count;
+};
+
 // `count` consecutive rows of the store, and the `visits` visits from `visit` on, whose spans contain the
-// rows.
+// rows; of each visit, a part of the queries. If the tile has several such pieces, their sums are first in
+// `partial`, from row number `partial` on; the first piece has their number, and the others have 0.
 struct KeyTile {
     u32 row, count, visit, visits;
+    Part part;
+    u32 partial, pieces;
 };
 
 // A span that contains a tile's rows, as its keys from `position` on.
@@ -185,11 +193,6 @@ struct KeyQueries {
     }
 };
 
-// One of `count` parts into which a block's work is divided.
-struct Part {
-    u32 number, count;
-};
-
 // A part of the work on a tile of keys for one span: of all pairs of a head of the group and a tile of
 // `length` queries, in the order of the heads, then of the queries, those with the numbers from..to.
 struct QueryTiles {
@@ -210,23 +213,25 @@ struct QueryTiles {
     __device__ __forceinline__ u32 query(u32 n) const { return first_query + n % tiles * length; }
 };
 
-// Where a block's sums of gradients of keys and values go: they are added to dk and dv, or are written to its
-// part of `partial`, which has `rows` rows of `width` numbers of each.
+// Where a block's sums of gradients of keys and values go: they are added to dk and dv, or written to the
+// block's rows of `partial`, of `width` numbers of each.
 struct KeyGradients {
     float *dk;
     size_t dk_stride;
     float *dv;
     size_t dv_stride;
     float *partial;
-    u32 rows, width;
-    Part part;
+    u32 width;
 
-    __device__ __forceinline__ void put(size_t row, u32 column, float dk_sum, float dv_sum) const {
-        if (part.count == 1) {
+    // Row i of the tile.
+    __device__ __forceinline__ void
+    put(const KeyTile &tile, u32 i, u32 column, float dk_sum, float dv_sum) const {
+        size_t row = tile.row + i;
+        if (tile.pieces == 1) {
             dk[row * dk_stride + column] += dk_sum;
             dv[row * dv_stride + column] += dv_sum;
         } else {
-            float *to = partial + ((size_t)part.number * rows + row) * 2 * width + column;
+            float *to = partial + (size_t)(tile.partial + i) * 2 * width + column;
             to[0] = dk_sum, to[width] = dv_sum;
         }
     }

@@ -3,10 +3,9 @@
 // and delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope · k
 // and · q, where slope is the derivative of the score with respect to q·k.
 //
-// A tile of keys is attended to by all queries after it, and by all heads of its group. Where there are too
-// few tiles to occupy the device, these are divided into `parts` parts with one block each, whose sums
-// `attention_add_parts` adds up. partial[part][row][0] has a part's dk, and partial[part][row][1] its dv,
-// for all heads of keys.
+// A tile of keys is attended to by all queries after it, in all spans that contain it, and by all heads of its
+// group. Tiles with more than their share of this work are divided into pieces with one block each, whose sums
+// `attention_add_parts` adds up. partial[row][0] has dk, and partial[row][1] dv, for all heads of keys.
 
 // Number of keys in each tile that is processed for a tile of queries, and of such tiles in shared memory. If
 // there are two, one is loaded while the other is processed. With wider heads, two would leave nothing of the
@@ -153,7 +152,7 @@ static __device__ __forceinline__ void backward_kv(
         float dk_sum[part / 8][4] = {}, dv_sum[part / 8][4] = {};
         for (u32 i = 0; i < tile.visits; i++) {
             KeyQueries seeing(in.spans[visits[i].span], visits[i].position, tile.count, in.window);
-            QueryTiles share(seeing, tile_queries, kv_head * group, group, to.part);
+            QueryTiles share(seeing, tile_queries, kv_head * group, group, tile.part);
             u32 row = warp_row + g;
             Range seen[2] = {
                 row < tile.count ? seeing.queries(row, in.window) : Range(0, 0),
@@ -216,7 +215,7 @@ static __device__ __forceinline__ void backward_kv(
             for (u32 j = 0; j < part / 8; j++) {
                 if (8 * j >= width) break;
                 for (u32 e = 0; e < 2; e++)
-                    to.put(tile.row + row, c + 8 * j + e, dk_sum[j][2 * i + e], dv_sum[j][2 * i + e]);
+                    to.put(tile, row, c + 8 * j + e, dk_sum[j][2 * i + e], dv_sum[j][2 * i + e]);
             }
         }
     }
@@ -234,45 +233,45 @@ static __device__ __forceinline__ void backward_kv(
     }
 }
 
-// Adds to dk and dv, or writes to `partial` if there are several parts: over a tile's visits in their order,
-// for each visit over the part's heads, then over the queries. Grid (key tiles · parts, kv_heads), 128
-// threads. `rows` is the number of rows of a part.
+// Adds to dk and dv, or writes to `partial` if the tile has several pieces: over the piece's visits in their
+// order, for each visit over the heads, then over the queries. Grid (pieces of key tiles, kv_heads), 128
+// threads.
 //
 // Dynamic shared memory: in bf16 2 · (64 + COUNT · STAGES of BackwardQueries) · (WIDEST + 8) numbers, in float
 // 2 · (32 + 16) · (head_dim + 4).
 template <class T, u32 WIDEST = 256>
 __global__ void __launch_bounds__(TILE_THREADS, WIDEST <= 64 ? 3 : 2) attention_backward_kv(
-    float *dk, size_t dk_stride, float *dv, size_t dv_stride, float *partial, u32 rows, u32 parts,
-    const T *dy, size_t dy_stride, const float *lse, const float *delta, const T *q, size_t q_stride,
-    const T *k, size_t k_stride, const T *v, size_t v_stride, const Span *spans, const KeyTile *key_tiles,
-    const Visit *visits, u32 heads, u32 kv_heads, u32 head_dim, float scale, float soft_cap, u32 window) {
+    float *dk, size_t dk_stride, float *dv, size_t dv_stride, float *partial, const T *dy, size_t dy_stride,
+    const float *lse, const float *delta, const T *q, size_t q_stride, const T *k, size_t k_stride,
+    const T *v, size_t v_stride, const Span *spans, const KeyTile *key_tiles, const Visit *visits, u32 heads,
+    u32 kv_heads, u32 head_dim, float scale, float soft_cap, u32 window) {
     AttentionInputs<T> in = {q,       q_stride, k,        k_stride, v,     v_stride, spans,
                              nullptr, heads,    kv_heads, head_dim, scale, soft_cap, window};
     AttentionGradients<T> given = {dy, dy_stride, lse, delta};
     // The tiles that the most queries attend to usually come first, and blocks start in this order.
-    KeyTile tile = key_tiles[blockIdx.x / parts];
-    KeyGradients to = {dk,   dk_stride,           dv, dv_stride, partial,
-                       rows, kv_heads * head_dim, {blockIdx.x % parts, parts}};
+    KeyTile tile = key_tiles[blockIdx.x];
+    KeyGradients to = {dk, dk_stride, dv, dv_stride, partial, kv_heads * head_dim};
     if (tile.count > 0) backward_kv<WIDEST>(to, in, given, tile, visits + tile.visit);
 }
 
-// Adds the parts to dk and dv, in order. One warp for each of a tile's rows, `width` numbers of dk and of dv:
-// grid (key tiles, 64 / 4), 128 threads.
+// Adds the sums of a tile's pieces to dk and dv, in order. One warp for each of a tile's rows, `width` numbers
+// of dk and of dv: grid (pieces of key tiles, 64 / 4), 128 threads. The first piece's blocks do it.
 __global__ void attention_add_parts(
-    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const float *partial, u32 rows, u32 parts,
-    const KeyTile *key_tiles, u32 width) {
+    float *dk, size_t dk_stride, float *dv, size_t dv_stride, const float *partial, const KeyTile *key_tiles,
+    u32 width) {
     KeyTile tile = key_tiles[blockIdx.x];
     u32 i = blockIdx.y * (blockDim.x / WARP) + threadIdx.x / WARP;
-    if (i >= tile.count) return;
+    if (i >= tile.count || tile.pieces <= 1) return;
     size_t row = tile.row + i;
     dk += row * dk_stride;
     dv += row * dv_stride;
-    partial += row * 2 * width;
+    partial += (size_t)(tile.partial + i) * 2 * width;
     for (u32 c = 4 * (threadIdx.x % WARP); c < 2 * width; c += 4 * WARP) {
         float *to = c < width ? dk + c : dv + (c - width);
         float sum[4] = {}, v[4];
-        for (u32 part = 0; part < parts; part++) {
-            load_pack(v, partial + (size_t)part * rows * 2 * width + c);
+#pragma unroll 4
+        for (u32 piece = 0; piece < tile.pieces; piece++) {
+            load_pack(v, partial + (size_t)piece * tile.count * 2 * width + c);
             for (u32 j = 0; j < 4; j++) sum[j] += v[j];
         }
         load4(v, to, 4, packable(to));

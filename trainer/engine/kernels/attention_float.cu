@@ -206,7 +206,7 @@ static __device__ __forceinline__ void backward_q_tile(
     }
 }
 
-// The part's sums of dk and dv, for up to 32 keys of a tile from its `first` on.
+// The piece's sums of dk and dv, for up to 32 keys of a tile from its `first` on.
 static __device__ __forceinline__ void backward_kv_tile(
     const KeyGradients &to, const AttentionInputs<float> &in, const AttentionGradients<float> &given,
     const KeyTile &tile, const Visit *visits, u32 first) {
@@ -223,7 +223,7 @@ static __device__ __forceinline__ void backward_kv_tile(
     FloatVectors dk_sum = {}, dv_sum = {};
     for (u32 i = 0; i < tile.visits; i++) {
         KeyQueries seeing(in.spans[visits[i].span], visits[i].position + first, count, in.window);
-        QueryTiles share(seeing, FLOAT_COLUMNS, kv_head * group, group, to.part);
+        QueryTiles share(seeing, FLOAT_COLUMNS, kv_head * group, group, tile.part);
         Range seen[2] = {
             row < count ? seeing.queries(row, in.window) : Range(0, 0),
             row + 1 < count ? seeing.queries(row + 1, in.window) : Range(0, 0)};
@@ -265,8 +265,7 @@ static __device__ __forceinline__ void backward_kv_tile(
             for (u32 j = 0; j < 4; j++) {
                 u32 c = 32 * n + 4 * (threadIdx.x % 8) + j;
                 if (c >= head_dim) continue;
-                size_t at = tile.row + first + row + i;
-                to.put(at, kv_head * head_dim + c, dk_sum[i][n][j], dv_sum[i][n][j]);
+                to.put(tile, first + row + i, kv_head * head_dim + c, dk_sum[i][n][j], dv_sum[i][n][j]);
             }
         }
     }

@@ -12,14 +12,16 @@ use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
 use crate::model::{Lora, adapter_elements, kv_row_elements};
 use crate::train::activations::{ActivationPlan, default_pack_tokens};
+use crate::train::pack::{Branch, cut};
+use crate::train::slices::{borders, cuts};
 
 /// The sizes of a run's batches.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Demand {
     /// Tokens of the longest prompt.
     pub prompt_tokens: usize,
-    /// Tokens at the beginning of all prompts that sampling computes and stores once for all of them ([`shared_prompt_tokens`]); fewer than `prompt_tokens`. With
-    /// 0, or where only some prompts begin alike, the footprint is an upper bound.
+    /// Tokens at the beginning of all prompts that sampling computes and stores once for all of them ([`shared_prompt_tokens`]), and training once for each pack; fewer
+    /// than `prompt_tokens`. With 0, or where only some prompts begin alike, the footprint is an upper bound.
     ///
     /// [`shared_prompt_tokens`]: crate::shared_prompt_tokens
     pub shared_prompt_tokens: usize,
@@ -98,6 +100,8 @@ impl Footprint {
             default_pack_tokens(defaults.pack_tokens, widths, layers, budget, width)
         });
         let packs = packs(demand, slices, pack_tokens);
+        // A token predicts the next one of each completion that begins alike.
+        let targets = demand.update_prompts * demand.samples * demand.max_tokens;
         let (sampled_prompts, samples) =
             sampling_share(demand.sampled_prompts, demand.samples, demand.ranks);
         let demand = &Demand {
@@ -116,7 +120,7 @@ impl Footprint {
             // A step samples for each running sequence, and the first token of each sample of the prompts that it completes.
             logit_rows: pack
                 .max(running.min(samples) + samples.min(prompt_tokens * demand.samples)),
-            targets: pack,
+            targets,
         };
         let activations = match demand.update_prompts {
             0 => 0,
@@ -163,18 +167,30 @@ fn optimiser_bytes(slices: usize, ranks: usize, trained: u64) -> u64 {
     4 * trained * gradients(slices, ranks) as u64 + 8 * trained.div_ceil(ranks as u64)
 }
 
-/// Token counts of a rank's packs in an update whose completions all have the maximum length; the largest first. A slice is packed by itself.
+/// Token counts of a rank's packs in an update whose completions all have the maximum length; the largest first. Sequences share their prompts' common beginning and
+/// their prompt, and no more is known of them: if they share more, their tree is smaller. Slices are packed one by one, and count as much as the largest.
 fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
-    let completion = demand.max_tokens.saturating_sub(1);
-    let capacity = pack_tokens.max(demand.prompt_tokens + completion);
-    let completions = demand.update_prompts * demand.samples;
-    let slice = if demand.update_prompts >= slices {
-        demand.update_prompts.div_ceil(slices) * demand.samples
-    } else {
-        completions.div_ceil(slices)
+    let inputs = demand.prompt_tokens + demand.max_tokens.saturating_sub(1);
+    let branch = |number: usize| Branch {
+        number,
+        inputs,
+        shared: match number % demand.samples {
+            0 => demand.shared_prompt_tokens,
+            _ => demand.prompt_tokens,
+        },
     };
-    let prompts = slice.div_ceil(demand.samples.max(1));
-    let mut remaining = prompts * demand.prompt_tokens + slice * completion;
+    let branches = (0..demand.update_prompts * demand.samples).map(branch);
+    let branches: Vec<Branch> = branches.collect();
+    let borders = borders(&vec![demand.samples; demand.update_prompts], slices);
+    let cuts = cuts(&branches, &borders, slices);
+    let tokens = cuts.windows(2).map(|slice| {
+        let branches = &branches[slice[0]..slice[1]];
+        let packs = cut(branches, pack_tokens).into_iter();
+        packs.map(|pack| Branch::tokens(&branches[pack])).sum()
+    });
+    // Other sequences may fill packs otherwise, but in all have no more tokens.
+    let capacity = pack_tokens.max(inputs);
+    let mut remaining = tokens.max().unwrap_or(0);
     let mut of_slice = Vec::new();
     while remaining > 0 {
         let pack = remaining.min(capacity);
@@ -269,7 +285,9 @@ mod tests {
         // 7 of the 8 prompts store 4 blocks less.
         let block = 16 * 24 * 2 * 128 * 4;
         assert_eq!(plain.cache - shared.cache, 7 * 4 * block);
-        assert_eq!(shared.activations, plain.activations);
+        // A pack has the beginning of its 2 prompts once.
+        let saved = plain.activations - shared.activations;
+        assert!(near(saved * (2 * 100 + 8 * 50), plain.activations * 64));
         let sampling = with(|_, demand| demand.update_prompts = 0);
         assert_eq!((sampling.optimiser, sampling.activations), (0, 0));
         assert_eq!(sampling.cache, plain.cache);
@@ -312,10 +330,24 @@ mod tests {
             update_prompts: 8,
             ..DEMAND
         };
-        assert_eq!(packs(&demand, 1, 50), [50, 50, 50, 10]);
-        assert_eq!(packs(&demand, 4, 50), [40; 4]);
-        assert_eq!(packs(&Demand { ranks: 4, ..demand }, 4, 50), [40]);
-        // Completions of a prompt in different slices.
-        assert_eq!(packs(&demand, 16, 50), [15; 16]);
+        let shared = Demand {
+            shared_prompt_tokens: 8,
+            ..demand
+        };
+        let ranks = Demand { ranks: 4, ..demand };
+        let cases = [
+            (&demand, 1, 50, vec![50, 50, 50, 10]),
+            (&demand, 4, 50, vec![40; 4]),
+            (&ranks, 4, 50, vec![40]),
+            // Completions of a prompt in different slices, and of two prompts in one.
+            (&demand, 16, 50, vec![15; 16]),
+            // Each pack repeats the prompt that it begins with.
+            (&demand, 1, 15, vec![15; 16]),
+            // Packs of 20, 12 and 12 tokens: those of all prompts, and their common beginning once more in the second one.
+            (&shared, 1, 60, vec![60, 52]),
+        ];
+        for (demand, slices, pack_tokens, expected) in cases {
+            assert_eq!(packs(demand, slices, pack_tokens), expected);
+        }
     }
 }

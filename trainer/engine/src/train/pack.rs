@@ -2,6 +2,7 @@
 //! template's, a prompt's or the first ones of completions, and a token may predict the next token of several sequences.
 
 use std::collections::BTreeSet;
+use std::ops::Range;
 
 use crate::backend::Target;
 use crate::batch::{Batch, Group, Span};
@@ -21,12 +22,63 @@ pub struct Pack {
 
 /// A completion with its prompt.
 #[derive(Debug, Clone, Copy)]
-struct Sequence<'a> {
-    group: usize,
-    /// Number of the completion.
-    number: usize,
+pub(super) struct Sequence<'a> {
+    /// Number of the completion (groups in order, completions in order).
+    pub(super) number: usize,
     prompt: &'a [u32],
     completion: &'a [u32],
+}
+
+/// A sequence as a part of a tree, without its tokens.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub(crate) struct Branch {
+    /// Number of the completion.
+    pub(crate) number: usize,
+    /// Number of tokens that are inputs.
+    pub(crate) inputs: usize,
+    /// How many of the inputs are also the first ones of the branch before it.
+    pub(crate) shared: usize,
+}
+
+impl Branch {
+    /// Tokens of the tree of some branches.
+    pub(crate) fn tokens(branches: &[Self]) -> usize {
+        let first = branches.first().map_or(0, |first| first.shared);
+        let added = branches.iter().map(|branch| branch.inputs - branch.shared);
+        first + added.sum::<usize>()
+    }
+}
+
+/// The completions that `wanted` names by their numbers, sorted by their tokens, so that each shares most with the one before it.
+pub(super) fn sequences(groups: &[Group], wanted: impl Fn(usize) -> bool) -> Vec<Sequence<'_>> {
+    let completions = groups.iter().flat_map(|group| {
+        let completions = group.completions.iter();
+        completions.map(|completion| (&group.prompt, completion))
+    });
+    let completions = completions.enumerate();
+    let mut sequences: Vec<Sequence<'_>> = completions
+        .filter(|(number, _)| wanted(*number))
+        .map(|(number, (prompt, completion))| Sequence {
+            number,
+            prompt,
+            completion,
+        })
+        .collect();
+    sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
+    sequences
+}
+
+/// The tree of sorted sequences.
+pub(super) fn branches(sequences: &[Sequence<'_>]) -> Vec<Branch> {
+    let before = sequences.iter().map(Some);
+    let before = std::iter::once(None).chain(before);
+    let pairs = sequences.iter().zip(before);
+    let branch = |(sequence, before): (&Sequence<'_>, Option<&Sequence<'_>>)| Branch {
+        number: sequence.number,
+        inputs: sequence.inputs(),
+        shared: before.map_or(0, |before| sequence.shared(before)),
+    };
+    pairs.map(branch).collect()
 }
 
 impl<'a> Sequence<'a> {
@@ -117,62 +169,51 @@ fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize
     ranges
 }
 
-/// Packs the completions that `wanted` names by their numbers, in packs of at most `pack_tokens` tokens. Neighbours of one group that fit whole into a pack are not
-/// split between two. Each pack holds the prompts of its completions; a sequence that is too large for any is a pack of its own.
-pub fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
-    let groups = groups.iter().enumerate();
-    let completions = groups.flat_map(|(number, group)| {
-        let completions = group.completions.iter();
-        completions.map(move |completion| (number, group, completion))
-    });
-    let mut sequences: Vec<Sequence<'_>> = completions
-        .enumerate()
-        .filter(|(number, _)| wanted(*number))
-        .map(
-            |(number, (group, Group { prompt, .. }, completion))| Sequence {
-                group,
-                number,
-                prompt,
-                completion,
-            },
-        )
-        .collect();
-    sequences.sort_by(|a, b| a.tokens().cmp(b.tokens()));
-    // What each sequence adds to a pack that holds the one before it.
-    let shared = sequences.windows(2).map(|pair| pair[1].shared(&pair[0]));
-    let added: Vec<usize> = std::iter::once(0)
-        .chain(shared)
-        .zip(&sequences)
-        .map(|(shared, sequence)| sequence.inputs() - shared)
-        .collect();
-    let mut packs = Vec::new();
-    let (mut first, mut tokens) = (0, 0);
-    for (i, sequence) in sequences.iter().enumerate() {
-        let neighbours = sequences[i..].iter();
-        let neighbours = neighbours.take_while(|s| s.group == sequence.group);
-        let rest: usize = added[i + 1..i + neighbours.count()].iter().sum();
-        let begins = i == first || sequences[i - 1].group != sequence.group;
-        let splits = tokens + added[i] + rest > pack_tokens;
-        let fits_whole = sequence.inputs() + rest <= pack_tokens;
-        if i > first && (tokens + added[i] > pack_tokens || begins && splits && fits_whole) {
-            packs.push(Pack::new(&sequences[first..i]));
-            (first, tokens) = (i, 0);
+/// Divides a tree between packs of at most `pack_tokens` tokens; a sequence that is too large for any is a pack of its own. A pack repeats what its first sequence shares
+/// with the one before it. The packs have as few tokens as possible, and no more packs have as few.
+pub(crate) fn cut(branches: &[Branch], pack_tokens: usize) -> Vec<Range<usize>> {
+    // For the packs that end before each branch: their tokens, their number, and where the last one begins.
+    let mut least = vec![(usize::MAX, 0, 0); branches.len() + 1];
+    least[0].0 = 0;
+    for start in 0..branches.len() {
+        let (before, packs, _) = least[start];
+        let room = pack_tokens.max(branches[start].inputs);
+        let mut tokens = branches[start].shared;
+        for (end, branch) in (start + 1..).zip(&branches[start..]) {
+            tokens += branch.inputs - branch.shared;
+            if tokens > room {
+                break;
+            }
+            least[end] = least[end].min((before + tokens, packs + 1, start));
         }
-        tokens += match i == first {
-            true => sequence.inputs(),
-            false => added[i],
-        };
     }
-    if first < sequences.len() {
-        packs.push(Pack::new(&sequences[first..]));
+    let mut ranges = Vec::new();
+    let mut end = branches.len();
+    while end > 0 {
+        let start = least[end].2;
+        ranges.push(start..end);
+        end = start;
     }
-    packs
+    ranges.reverse();
+    ranges
+}
+
+/// Packs sorted sequences, in packs of at most `pack_tokens` tokens. Each pack holds the prompts of its completions.
+pub(super) fn pack(sequences: &[Sequence<'_>], pack_tokens: usize) -> Vec<Pack> {
+    let ranges = cut(&branches(sequences), pack_tokens).into_iter();
+    ranges.map(|range| Pack::new(&sequences[range])).collect()
 }
 
 #[cfg(test)]
 mod tests {
-    use super::{Pack, pack};
+    use std::ops::Range;
+
+    use super::{Branch, Pack, cut, sequences};
     use crate::batch::Group;
+
+    fn pack(groups: &[Group], pack_tokens: usize, wanted: impl Fn(usize) -> bool) -> Vec<Pack> {
+        super::pack(&sequences(groups, wanted), pack_tokens)
+    }
 
     fn group(prompt: &[u32], completions: &[&[u32]]) -> Group {
         Group {
@@ -238,7 +279,7 @@ mod tests {
             group(&[3; 4], &[&[4; 40]]),
         ];
         let packs = pack(&groups, 12, |_| true);
-        assert_eq!(tokens(&packs), [12, 12, 8, 43]);
+        assert_eq!(tokens(&packs), [12, 8, 12, 43]);
         for pack in &packs {
             assert_eq!(pack.batch.check(pack.batch.tokens.len()), Ok(()));
         }
@@ -250,6 +291,82 @@ mod tests {
             .flat_map(|(i, n)| (0..*n).map(move |t| (i, t)))
             .collect();
         assert_eq!(slots, all);
+    }
+
+    #[test]
+    fn packs_are_cut_where_sequences_share_least() {
+        let cases = [
+            // The first pack has room for a third sequence, which shares more with the fourth than with those before it.
+            (
+                vec![(10, 0), (10, 8), (10, 2), (10, 8)],
+                20,
+                vec![0..2, 2..4],
+            ),
+            // Three packs repeat less than two, between which a group would be parted.
+            (
+                vec![(5, 0), (5, 4), (5, 1), (5, 4), (5, 1), (5, 4)],
+                10,
+                vec![0..2, 2..4, 4..6],
+            ),
+            // No place is better than another: there are as few packs as possible.
+            (vec![(5, 0), (5, 0), (5, 0), (5, 0)], 10, vec![0..2, 2..4]),
+            // A sequence that is too large, and equal ones, which add nothing.
+            (
+                vec![(3, 0), (9, 2), (9, 9), (4, 2)],
+                5,
+                vec![0..1, 1..3, 3..4],
+            ),
+            (vec![], 5, vec![]),
+        ];
+        for (sequences, pack_tokens, expected) in cases {
+            let sequences = sequences.iter().enumerate();
+            let branch = |(number, &(inputs, shared))| Branch {
+                number,
+                inputs,
+                shared,
+            };
+            assert_eq!(
+                cut(&sequences.map(branch).collect::<Vec<_>>(), pack_tokens),
+                expected
+            );
+        }
+    }
+
+    #[test]
+    fn packs_of_2048_tokens_repeat_at_most_a_tenth_of_the_tree() {
+        // Prompts, completions of each, tokens with which all prompts begin, those of a prompt alone, and those of a completion.
+        let cases = [
+            ("quickstart", 16, 8, 135, 8..31, 8..25),
+            ("longer prompts", 16, 8, 135, 8..166, 24..25),
+            ("shorter examples", 16, 8, 80, 5..31, 24..25),
+            ("smollm2-gsm8k", 8, 8, 135, 40..201, 30..49),
+            ("smollm2-mbppplus", 8, 4, 2, 40..201, 60..161),
+            ("more of them", 64, 8, 135, 8..166, 8..25),
+        ];
+        for (name, prompts, samples, common, own, completion) in cases {
+            let mut seed = 1u32;
+            let mut random = |lengths: &Range<usize>| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let token = seed >> 8;
+                vec![token; lengths.start + token as usize % lengths.len()]
+            };
+            let groups: Vec<Group> = (0..prompts)
+                .map(|_| Group {
+                    prompt: [vec![0; common], random(&own)].concat().into(),
+                    // Completions begin alike.
+                    completions: (0..samples)
+                        .map(|_| [vec![1; 4], random(&completion)].concat())
+                        .collect(),
+                })
+                .collect();
+            let [tree, packed] = [usize::MAX, 2048].map(|pack_tokens| -> usize {
+                tokens(&pack(&groups, pack_tokens, |_| true)).iter().sum()
+            });
+            assert!(
+                10 * (packed - tree) <= tree,
+                "{name}: {packed} tokens, {tree} in the tree"
+            );
+        }
     }
 
     #[test]

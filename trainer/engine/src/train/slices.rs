@@ -1,12 +1,14 @@
 //! Slices of a mini-batch: what ranks divide between them.
 //!
-//! A mini-batch is cut into slices of about equal numbers of tokens, and each slice is packed by itself. The gradient of a slice is the sum over its packs from the
-//! first to the last, and that of the mini-batch is the sum over its slices in a binary tree: (0 + 1) + (2 + 3). A rank computes a part of the tree, so any number of
-//! ranks that divides the number of slices computes the same sums.
+//! A mini-batch is cut into slices of about equal numbers of tokens, and each slice is packed by itself. What its completions begin with counts once, since its packs
+//! compute it once. A slice is a range of completions in their own order, in which ranks exchange them: those of a group, which share most, are neighbours in it.
+//!
+//! The gradient of a slice is the sum over its packs from the first to the last, and that of the mini-batch is the sum over its slices in a binary tree:
+//! (0 + 1) + (2 + 3). A rank computes a part of the tree, so any number of ranks that divides the number of slices computes the same sums.
 
 use std::ops::Range;
 
-use super::pack::{Pack, pack};
+use super::pack::{Branch, Pack, Sequence, branches, pack, sequences};
 use crate::backend::group::Sharing;
 use crate::batch::Group;
 
@@ -30,7 +32,10 @@ impl Packing {
         sharing: &Sharing,
         wanted: impl Fn(usize) -> bool,
     ) -> Self {
-        let cuts = cuts(groups, sharing.slices, &wanted);
+        let sequences = sequences(groups, wanted);
+        let completions: Vec<usize> = groups.iter().map(|g| g.completions.len()).collect();
+        let borders = borders(&completions, sharing.slices);
+        let cuts = cuts(&branches(&sequences), &borders, sharing.slices);
         let of_rank = |rank| {
             let slices = sharing.slices_of(rank);
             cuts[slices.start]..cuts[slices.end]
@@ -43,10 +48,10 @@ impl Packing {
         };
         let own = sharing.slices_of(sharing.ranks.rank());
         for slice in 0..sharing.slices {
-            let completions = cuts[slice]..cuts[slice + 1];
-            let packs = pack(groups, pack_tokens, |number| {
-                completions.contains(&number) && wanted(number)
-            });
+            let packs = pack(
+                &within(&sequences, cuts[slice]..cuts[slice + 1]),
+                pack_tokens,
+            );
             packing.tokens += packs.iter().map(|p| p.batch.tokens.len()).sum::<usize>();
             if own.contains(&slice) {
                 let first = packing.packs.len();
@@ -58,35 +63,101 @@ impl Packing {
     }
 }
 
-/// The completions at which slices begin, and the end. Groups remain whole if there are at least as many as slices.
-fn cuts(groups: &[Group], slices: usize, wanted: impl Fn(usize) -> bool) -> Vec<usize> {
-    // After each group, or each completion: the next completion's number, and the tokens so far.
-    let mut ends = Vec::new();
+/// The sequences of some completions.
+fn within<'a>(sequences: &[Sequence<'a>], completions: Range<usize>) -> Vec<Sequence<'a>> {
+    let sequences = sequences.iter().copied();
+    sequences
+        .filter(|sequence| completions.contains(&sequence.number))
+        .collect()
+}
+
+/// The numbers of completions at which a slice may begin or end, for groups of so many completions. Groups remain whole if there are at least as many as slices.
+pub(crate) fn borders(groups: &[usize], slices: usize) -> Vec<usize> {
     let whole = groups.len() >= slices;
-    let (mut number, mut tokens) = (0, 0);
-    for group in groups {
-        let mut prompt = group.prompt.len();
-        for completion in &group.completions {
-            if wanted(number) {
-                tokens += completion.len() + std::mem::take(&mut prompt);
-            }
-            number += 1;
-            if !whole {
-                ends.push((number, tokens));
-            }
-        }
-        if whole {
-            ends.push((number, tokens));
+    let (mut borders, mut end) = (vec![0], 0);
+    for completions in groups {
+        let completions = end + 1..=end + completions;
+        end = *completions.end();
+        match whole {
+            true => borders.push(end),
+            false => borders.extend(completions),
         }
     }
-    let mut cuts = vec![0; slices + 1];
-    cuts[slices] = number;
-    let candidates = || std::iter::once((0, 0)).chain(ends.iter().copied());
-    for (slice, cut) in cuts.iter_mut().enumerate().take(slices).skip(1) {
-        let distance = |(_, before): &(usize, usize)| (before * slices).abs_diff(tokens * slice);
-        *cut = candidates().min_by_key(distance).map_or(0, |(at, _)| at);
+    borders
+}
+
+/// The completions at which slices begin, and the end. The largest slice has as few tokens as such `borders` allow, since other ranks wait for its rank, and the others are
+/// about equal.
+pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec<usize> {
+    let count = borders.last().copied().unwrap_or(0);
+    if slices == 1 {
+        return vec![0, count];
+    }
+    let mut places = vec![None; count];
+    for (place, branch) in branches.iter().enumerate() {
+        places[branch.number] = Some(place);
+    }
+    // What all sequences share.
+    let common = branches.iter().skip(1).map(|branch| branch.shared).min();
+    let common = common.unwrap_or(0);
+    let shared = |place: &Option<usize>| place.map_or(0, |_| common);
+    let least_shared: Vec<usize> = places.iter().map(shared).collect();
+    // From each border, the tokens of the tree of the completions so far.
+    let mut tokens = vec![0; borders.len()];
+    // For each number of slices, and the border at which the last one ends: the tokens of the largest slice, the sum of the squares of all, and the border at which the last
+    // one begins.
+    let mut least = vec![vec![(u64::MAX, 0, 0); borders.len()]; slices + 1];
+    least.iter_mut().for_each(|ends| ends[0].0 = 0);
+    for end in 1..borders.len() {
+        for place in places[borders[end - 1]..borders[end]].iter().flatten() {
+            let shared = shared_since(branches, *place, &least_shared);
+            for (tokens, border) in tokens.iter_mut().zip(&borders[..end]) {
+                *tokens += (branches[*place].inputs - shared[*border]) as u64;
+            }
+        }
+        for slice in 1..=slices {
+            let candidates = (0..=end).map(|start| {
+                let ((largest, squares, _), own) = (least[slice - 1][start], tokens[start]);
+                (largest.max(own), squares + own * own, start)
+            });
+            least[slice][end] = candidates.min().unwrap_or_default();
+        }
+    }
+    let mut cuts = vec![count; slices + 1];
+    let mut end = borders.len() - 1;
+    for slice in (1..=slices).rev() {
+        end = least[slice][end].2;
+        cuts[slice - 1] = borders[end];
     }
     cuts
+}
+
+/// For each number up to that of a branch, how many inputs the branch shares with any of the completions from this number up to its own. With each completion it shares
+/// at least `least`.
+fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize> {
+    let number = branches[place].number;
+    let mut shared = least[..number].to_vec();
+    shared.push(0);
+    let mut note = |others: &mut dyn Iterator<Item = (&Branch, usize)>| {
+        let mut alike = usize::MAX;
+        for (other, with_next) in others {
+            alike = alike.min(with_next);
+            if alike == least[other.number] {
+                break;
+            }
+            if other.number < number {
+                shared[other.number] = alike;
+            }
+        }
+    };
+    let (before, after) = (&branches[..place], &branches[place + 1..]);
+    let next = branches[..=place].iter().skip(1).map(|next| next.shared);
+    note(&mut before.iter().zip(next).rev());
+    note(&mut after.iter().map(|other| (other, other.shared)));
+    for earlier in (0..number).rev() {
+        shared[earlier] = shared[earlier].max(shared[earlier + 1]);
+    }
+    shared
 }
 
 #[cfg(test)]
@@ -98,24 +169,39 @@ mod tests {
     use super::*;
     use crate::backend::group::Alone;
 
-    fn groups(lengths: &[Vec<usize>]) -> Vec<Group> {
-        let group = |lengths: &Vec<usize>| Group {
-            prompt: vec![1; 5].into(),
-            completions: lengths.iter().map(|n| vec![2; *n]).collect(),
+    /// Groups whose prompts have 5 tokens of their own after `common` ones. Completions differ in their first token.
+    fn groups(common: usize, lengths: &[Vec<usize>]) -> Vec<Group> {
+        let completion = |(token, n): (usize, &usize)| vec![token as u32; *n];
+        let group = |(number, lengths): (usize, &Vec<usize>)| Group {
+            prompt: [vec![0; common], vec![1 + number as u32; 5]]
+                .concat()
+                .into(),
+            completions: lengths.iter().enumerate().map(completion).collect(),
         };
-        lengths.iter().map(group).collect()
+        lengths.iter().enumerate().map(group).collect()
     }
 
     #[test]
-    fn slices_have_about_the_same_number_of_tokens() {
+    fn slices_have_about_the_same_number_of_tokens_in_their_trees() {
         let even = vec![vec![10; 4]; 8];
-        assert_eq!(cuts(&groups(&even), 4, |_| true), [0, 8, 16, 24, 32]);
-        // The first group has most of the tokens.
-        let uneven = [vec![100], vec![5], vec![5], vec![5]];
-        assert_eq!(cuts(&groups(&uneven), 4, |_| true), [0, 0, 1, 1, 4]);
-        // Fewer groups than slices.
-        assert_eq!(cuts(&groups(&[vec![10; 4]]), 4, |_| true), [0, 1, 2, 3, 4]);
-        assert_eq!(cuts(&groups(&even), 4, |n| n < 4), [0, 0, 0, 4, 32]);
+        let uneven = [vec![100], vec![5], vec![5], vec![5], vec![5]];
+        let cases = [
+            (0, even.clone(), 4, vec![0, 8, 16, 24, 32]),
+            // What all prompts begin with is in each slice, so it moves no cut.
+            (500, even, 4, vec![0, 8, 16, 24, 32]),
+            // The first group has most of the tokens.
+            (0, uneven.to_vec(), 4, vec![0, 1, 2, 3, 5]),
+            (0, uneven.to_vec(), 2, vec![0, 1, 5]),
+            // Fewer groups than slices, one of which has completions of both.
+            (0, vec![vec![10; 4]], 4, vec![0, 1, 2, 3, 4]),
+            (50, vec![vec![10; 3], vec![10; 5]], 4, vec![0, 2, 4, 6, 8]),
+        ];
+        for (common, lengths, slices, expected) in cases {
+            let groups = groups(common, &lengths);
+            let branches = branches(&sequences(&groups, |_| true));
+            let sizes: Vec<usize> = lengths.iter().map(Vec::len).collect();
+            assert_eq!(cuts(&branches, &borders(&sizes, slices), slices), expected);
+        }
     }
 
     proptest! {
@@ -124,11 +210,25 @@ mod tests {
             lengths in proptest::collection::vec(proptest::collection::vec(1usize..30, 1..6), 1..10),
             log_slices in 0u32..4,
             unwanted in 0usize..7,
+            others in proptest::collection::vec(any::<proptest::sample::Index>(), 7),
         ) {
-            let groups = groups(&lengths);
+            let groups = groups(3, &lengths);
             let slices = 1 << log_slices;
             let wanted = |n: usize| unwanted == 0 || !n.is_multiple_of(unwanted + 1);
-            let cuts = cuts(&groups, slices, wanted);
+            let sequences = sequences(&groups, wanted);
+            let branches = branches(&sequences);
+            let sizes: Vec<usize> = lengths.iter().map(Vec::len).collect();
+            let borders = borders(&sizes, slices);
+            let cuts = cuts(&branches, &borders, slices);
+            let largest = |cuts: &[usize]| {
+                let slices = cuts.windows(2).map(|cut| within(&sequences, cut[0]..cut[1]));
+                let tokens = slices.map(|slice| Branch::tokens(&super::branches(&slice)));
+                tokens.max()
+            };
+            let mut other: Vec<usize> = others[..slices - 1].iter().map(|index| *index.get(&borders)).collect();
+            other.extend([0, cuts[slices]]);
+            other.sort_unstable();
+            prop_assert!(largest(&cuts) <= largest(&other));
             let count: usize = lengths.iter().map(Vec::len).sum();
             prop_assert!(cuts.is_sorted());
             prop_assert_eq!((cuts[0], cuts[slices]), (0, count));

@@ -2,8 +2,8 @@
 //!
 //! Spans of one query (decoding) are computed by blocks that each process a part of the keys and all query heads that read them. The other spans are computed
 //! by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values', so that no
-//! two blocks add to the same number. Where there are few tiles of keys, each is processed in parts by several blocks, whose sums are added up in a fixed
-//! order.
+//! two blocks add to the same number. A tile of keys that many queries attend to, as those at the beginning of all sequences, is processed in pieces by several
+//! blocks, whose sums are added up in a fixed order.
 
 use super::batch::{KEY_TILE, KeyTiles};
 use super::driver::{Arg, Fault, Launch};
@@ -220,7 +220,10 @@ impl Cuda {
         };
         if self.key_tiles.is_none() {
             let mut words = std::mem::take(&mut self.words);
-            let mut tiles = KeyTiles::new(&self.plan, &self.segments, &mut words);
+            let group = a.heads / a.kv_heads;
+            let occupying = self.occupying_blocks().div_ceil(a.kv_heads);
+            let sizes = [group, occupying];
+            let mut tiles = KeyTiles::new(&self.plan, &self.segments, sizes, &mut words);
             let address = self.send(Use::KeyTiles, &words);
             self.words = words;
             let Some(address) = address else { return };
@@ -271,35 +274,29 @@ impl Cuda {
         [lse, delta]: [Arg; 2],
         a: &Attention,
     ) {
-        if key_tiles.count == 0 {
+        if key_tiles.pieces == 0 {
             return;
         }
         let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
-        let parts = splits(self.occupying_blocks(), key_tiles.count * a.kv_heads);
-        let bytes = match parts {
-            1 => 0,
-            _ => 4 * parts as usize * rows * 2 * width,
-        };
+        let bytes = 4 * key_tiles.partial_rows * 2 * width;
         let Some(partial) = self.scratch(Use::Partial, bytes) else {
             return;
         };
         let [dk, dv] = [dk, dv].map(|rows_of| self.rows(rows_of, rows, width));
-        let partial = [Arg::Address(partial), word(rows), Arg::Word(parts)];
-        let tiles = Arg::Address(key_tiles.address);
+        let (partial, tiles) = (Arg::Address(partial), Arg::Address(key_tiles.address));
         let mut args = [dk, dv].concat();
-        args.extend(partial);
+        args.push(partial);
         args.extend([dy[0], dy[1], lse, delta, q[0], q[1]]);
         args.extend(self.keys(a));
         args.extend([Arg::Address(self.plan.spans()), tiles]);
         args.push(Arg::Address(key_tiles.visits()));
         args.extend(Self::shape(a));
-        let grid = [key_tiles.count * parts as usize, a.kv_heads, 1];
+        let grid = [key_tiles.pieces, a.kv_heads, 1];
         self.launch_tiles(&BACKWARD_KV, a, grid, &args);
-        if parts > 1 {
+        if key_tiles.partial_rows > 0 {
             let mut args = [dk, dv].concat();
-            args.extend(partial);
-            args.extend([tiles, word(width)]);
-            let launch = blocks([key_tiles.count, KEY_TILE / ADDED_ROWS, 1], ADDING);
+            args.extend([partial, tiles, word(width)]);
+            let launch = blocks([key_tiles.pieces, KEY_TILE / ADDED_ROWS, 1], ADDING);
             self.launch("attention_add_parts", launch, &args);
         }
     }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
+use std::ops::Range;
 
 use super::driver::Address;
 use super::segments::SegmentTable;
@@ -11,6 +12,10 @@ use crate::batch::{Batch, Span};
 const QUERY_TILE: usize = 64;
 /// Number of rows of keys of a tile in attention's backward pass.
 pub(super) const KEY_TILE: usize = 64;
+/// Number of queries of the tiles that pass by it, for most widths of heads.
+const PASSING: usize = 32;
+/// Words of a `struct KeyTile`.
+const KEY_TILE_WORDS: usize = 8;
 /// The store's row of a padding token.
 pub(super) const NO_ROW: u32 = u32::MAX;
 
@@ -27,8 +32,8 @@ pub(super) struct BatchPlan {
     pub(super) single_tiles: usize,
     /// Number of rows of keys and values that the spans need.
     pub(super) store_rows: usize,
-    /// Ids of the spans' rows, in the order of the spans on the device without padding.
-    pub(super) ids: Vec<u64>,
+    /// Ids of the spans' rows, and the positions of the spans' queries, in the order of the spans on the device without padding.
+    queries: Vec<(u64, Range<usize>)>,
     /// Number of segments to be written into the table.
     pub(super) updates: usize,
     positions_at: usize,
@@ -112,13 +117,17 @@ impl BatchPlan {
         }
         let updates_at = words.len();
         let ends = order.iter().map(|span| span.kv.end());
+        let queries = |span: &&Span| {
+            let keys = span.kv.len();
+            (span.kv.id(), keys - span.q_len..keys)
+        };
         Self {
             tokens,
             single: single + padding,
             tiles: (updates_at - tiles_at) / 2,
             single_tiles,
             store_rows: ends.max().unwrap_or(0),
-            ids: order.iter().map(|span| span.kv.id()).collect(),
+            queries: order.iter().map(queries).collect(),
             updates: table.updates(words),
             positions_at,
             rows_at,
@@ -145,11 +154,13 @@ fn push_span(words: &mut Vec<u32>, table: &mut SegmentTable, span: &Span) {
     words.extend([span.q_start, span.q_len, span.kv.len(), first, count].map(|n| n as u32));
 }
 
-/// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them.
+/// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them, in pieces of about equal work.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyTiles {
-    /// Number of tiles.
-    pub(super) count: usize,
+    /// Number of pieces.
+    pub(super) pieces: usize,
+    /// Number of rows of the sums of tiles that have several pieces.
+    pub(super) partial_rows: usize,
     visits_at: usize,
     /// Address on the device.
     pub(super) address: Address,
@@ -160,11 +171,17 @@ impl KeyTiles {
         self.address + 4 * self.visits_at as u64
     }
 
-    /// Lays out the tiles (`struct KeyTile`, then `struct Visit`) of the table's current batch, which is not padded, into `words`.
-    pub(super) fn new(plan: &BatchPlan, table: &SegmentTable, words: &mut Vec<u32>) -> Self {
+    /// Lays out the tiles (`struct KeyTile`, then `struct Visit`) of the table's current batch, which is not padded, into `words`. `group` heads of queries attend to a head
+    /// of keys. There are at least `occupying` pieces, if there is as much work.
+    pub(super) fn new(
+        plan: &BatchPlan,
+        table: &SegmentTable,
+        [group, occupying]: [usize; 2],
+        words: &mut Vec<u32>,
+    ) -> Self {
         // Rows are split wherever any span's ranges begin or end, so that a tile's rows are consecutive keys of every span that contains them.
         let mut ranges = Vec::new();
-        for (number, id) in plan.ids.iter().enumerate() {
+        for (number, (id, _)) in plan.queries.iter().enumerate() {
             let of_span = table.ranges(*id);
             ranges.extend(of_span.map(|(row, n, position)| (number, row, n, position)));
         }
@@ -172,7 +189,9 @@ impl KeyTiles {
         let mut cuts: Vec<usize> = ranges.iter().flat_map(ends).collect();
         cuts.sort_unstable();
         cuts.dedup();
-        let mut tiles: BTreeMap<usize, (usize, Vec<[u32; 2]>)> = BTreeMap::new();
+        // A visit is a span, its position of the tile's first key, and its work: pairs of a head and a tile of queries.
+        let mut tiles: BTreeMap<usize, (usize, Vec<[usize; 3]>)> = BTreeMap::new();
+        let mut work = 0;
         for (number, row, n, position) in ranges {
             let from = cuts.partition_point(|cut| *cut < row);
             let pieces = cuts[from..].windows(2).take_while(|cut| cut[0] < row + n);
@@ -180,24 +199,58 @@ impl KeyTiles {
                 for first in (piece[0]..piece[1]).step_by(KEY_TILE) {
                     let count = KEY_TILE.min(piece[1] - first);
                     let (_, visits) = tiles.entry(first).or_insert((count, Vec::new()));
-                    visits.push([number as u32, (position + first - row) as u32]);
+                    let key = position + first - row;
+                    let queries = &plan.queries[number].1;
+                    let pairs = (queries.end - key.max(queries.start)).div_ceil(PASSING) * group;
+                    visits.push([number, key, pairs]);
+                    work += pairs;
                 }
             }
         }
         words.clear();
-        let mut visit = 0;
+        let most = (work / occupying).max(1);
+        let (mut visit, mut partial_rows) = (0, 0);
         for (row, (count, visits)) in &tiles {
-            words.extend([*row, *count, visit, visits.len()].map(|n| n as u32));
+            let pieces = pieces(visits, most);
+            for (number, [first, visits, part, parts]) in pieces.iter().enumerate() {
+                let of_tile = if number == 0 { pieces.len() } else { 0 };
+                words.extend([*row, *count, visit + first, *visits].map(|n| n as u32));
+                words.extend([*part, *parts, partial_rows, of_tile].map(|n| n as u32));
+                partial_rows += if pieces.len() > 1 { *count } else { 0 };
+            }
             visit += visits.len();
         }
         let visits_at = words.len();
-        words.extend(tiles.values().flat_map(|(_, visits)| visits).flatten());
+        let visits = tiles.values().flat_map(|(_, visits)| visits);
+        words.extend(visits.flat_map(|[span, key, _]| [*span as u32, *key as u32]));
         Self {
-            count: tiles.len(),
+            pieces: visits_at / KEY_TILE_WORDS,
+            partial_rows,
             visits_at,
             address: 0,
         }
     }
+}
+
+/// Divides a tile's visits into pieces of at most `most` pairs each: the first visit, the number of visits, and which of how many parts of each.
+fn pieces(visits: &[[usize; 3]], most: usize) -> Vec<[usize; 4]> {
+    let mut pieces: Vec<[usize; 4]> = Vec::new();
+    // What may be added to the last piece.
+    let mut room = 0;
+    for (visit, [_, _, pairs]) in visits.iter().enumerate() {
+        match pieces.last_mut() {
+            Some([_, visits, ..]) if *pairs <= room => {
+                *visits += 1;
+                room -= pairs;
+            }
+            _ => {
+                let parts = pairs.div_ceil(most);
+                pieces.extend((0..parts).map(|part| [visit, 1, part, parts]));
+                room = most.saturating_sub(*pairs);
+            }
+        }
+    }
+    pieces
 }
 
 /// The batch's tokens, grouped by id. One block adds all gradients to a row of the embedding's gradient.
@@ -224,5 +277,35 @@ impl EqualTokens {
         }
         starts.push(order.len() as u32);
         Self { order, starts, ids }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::pieces;
+
+    #[test]
+    fn a_tile_is_divided_into_pieces_of_at_most_so_many_pairs() {
+        let whole = |first, visits| [first, visits, 0, 1];
+        let cases = [
+            (vec![2, 2, 2], 9, vec![whole(0, 3)]),
+            (vec![2, 2, 2], 5, vec![whole(0, 2), whole(2, 1)]),
+            (
+                vec![1, 5, 1, 1],
+                2,
+                vec![
+                    whole(0, 1),
+                    [1, 1, 0, 3],
+                    [1, 1, 1, 3],
+                    [1, 1, 2, 3],
+                    whole(2, 2),
+                ],
+            ),
+            (vec![1, 1], 1, vec![whole(0, 1), whole(1, 1)]),
+        ];
+        for (pairs, most, expected) in cases {
+            let visits: Vec<_> = pairs.iter().map(|pairs| [0, 0, *pairs]).collect();
+            assert_eq!(pieces(&visits, most), expected);
+        }
     }
 }

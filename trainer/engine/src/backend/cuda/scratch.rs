@@ -5,7 +5,6 @@
 use std::collections::BTreeMap;
 
 use super::BIAS_PART;
-use super::attention::splits;
 use super::batch::KEY_TILE;
 use super::driver::{Address, Driver, Fault};
 use super::launch::occupying_blocks;
@@ -90,11 +89,11 @@ impl ScratchSizes {
             let norms = blocks * self.hidden.max(self.head_dim);
             let biases = tokens.div_ceil(BIAS_PART) * self.qkv;
             let kv_width = (self.qkv - heads * self.head_dim) / 2;
-            let tiles = tokens.div_ceil(KEY_TILE).max(1) * (kv_width / self.head_dim);
-            let keys = match splits(blocks, tiles) {
-                1 => 0,
-                parts => parts as usize * tokens * 2 * kv_width,
-            };
+            let kv_heads = kv_width / self.head_dim;
+            // Pieces of tiles of keys that are divided, about: twice as many as occupy the device, or those of a single sequence.
+            let of_sequence = tokens.div_ceil(KEY_TILE).pow(2) * heads / kv_heads;
+            let key_pieces = of_sequence.min(2 * blocks / kv_heads);
+            let keys = key_pieces * KEY_TILE * 2 * kv_width;
             partial = partial.max(norms).max(biases).max(keys);
             pieces.push(4 * tokens * heads);
             if self.dtype == Dtype::Bf16 {

@@ -15,6 +15,8 @@ const ROWS: u64 = 64;
 const FLOAT_ROWS: u64 = 32;
 /// Keys, or queries, of a tile that passes by in f32.
 const FLOAT_COLUMNS: u64 = 16;
+/// Bytes of the kernels' `struct KeyTile`.
+const KEY_TILE: u64 = 4 * 8;
 /// Bytes of a segment of a span's keys.
 const SEGMENT: u64 = 8;
 
@@ -183,26 +185,29 @@ fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
     sum.cost.longest_block = 2 * products * shape.width * most;
 }
 
-/// Sums of gradients of keys and values, of several parts for each row.
+/// Sums of gradients of keys and values, of several pieces for each row.
 fn add_parts(sum: &mut Sum<'_>) {
     let count = sum.grid(0);
-    let tiles: Vec<[u64; 4]> = records(sum, "key_tiles", count);
-    let rows: u64 = tiles.iter().map(|[_, rows, ..]| rows).sum();
+    let tiles: Vec<[u64; 8]> = records(sum, "key_tiles", count);
+    let divided = tiles.iter().filter(|[.., pieces]| *pieces > 1);
+    let (rows, partial) = divided.fold((0, 0), |(rows, partial), [_, n, .., pieces]| {
+        (rows + n, partial + n * pieces)
+    });
     let n = rows * sum.n("width");
-    let partial = 2 * n * sum.n("parts");
+    let partial = 2 * partial * sum.n("width");
+    sum.cost.reads += KEY_TILE * count;
     sum.read("partial", partial);
     sum.update("dk", n);
     sum.update("dv", n);
     sum.cost.flops += partial;
 }
 
-/// Tiles of keys (`struct KeyTile`: row, rows, first visit and visits), with the queries of each span that attend to them. Each tile has a block for each of several
-/// parts of the queries.
+/// Pieces of tiles of keys (`struct KeyTile`: row, rows, first visit and visits, which of how many parts of each visit, first row of the sums, and the tile's pieces), with
+/// the queries of each span that attend to them.
 fn keys(sum: &mut Sum<'_>, shape: Shape) {
-    let parts = sum.n("parts").max(1);
-    let count = sum.grid(0) / parts;
-    let tiles: Vec<[u64; 4]> = records(sum, "key_tiles", count);
-    let count = tiles.iter().map(|[_, _, visit, n]| visit + n).max();
+    let count = sum.grid(0);
+    let tiles: Vec<[u64; 8]> = records(sum, "key_tiles", count);
+    let count = tiles.iter().map(|[_, _, visit, n, ..]| visit + n).max();
     let visits: Vec<[u64; 2]> = records(sum, "visits", count.unwrap_or(0));
     let count = visits.iter().map(|[span, _]| span + 1).max();
     let spans = spans(sum, count.unwrap_or(0));
@@ -211,43 +216,45 @@ fn keys(sum: &mut Sum<'_>, shape: Shape) {
     }
     let [rows, columns] = shape.tile;
     let group = shape.heads / shape.kv_heads.max(1);
-    let (mut read, mut pairs, mut most) = (0, 0, 0);
+    let (mut read, mut added, mut partial, mut pairs, mut most) = (0, 0, 0, 0, 0);
     let mut visited = BTreeMap::new();
-    for [_, keys, first, visit_count] in tiles {
+    for [_, keys, first, visit_count, part, parts, _, pieces] in tiles {
         let mut of_block = 0;
         for [number, key] in &visits[first as usize..(first + visit_count) as usize] {
             let [queries, keys_of_span, _] = spans[*number as usize];
             let position = keys_of_span - queries;
-            for part in (0..keys).step_by(rows as usize) {
-                let (key, keys) = (key + part, rows.min(keys - part));
+            for row in (0..keys).step_by(rows as usize) {
+                let (key, keys) = (key + row, rows.min(keys - row));
                 let from = key.saturating_sub(position);
                 let end = (key + keys - 1).saturating_add(shape.window);
                 let to = end.saturating_sub(position).min(queries);
                 let passing = to.saturating_sub(from).div_ceil(columns) * group;
-                pairs += rows * passing * columns;
-                // No part has more than the first.
-                of_block += rows * passing.div_ceil(parts) * columns;
+                let size = passing.div_ceil(parts.max(1));
+                of_block += rows * size.min(passing.saturating_sub(part * size)) * columns;
             }
             visited.insert(*number, queries);
         }
-        read += keys;
+        match pieces {
+            1 => added += keys,
+            _ => partial += keys,
+        }
+        read += if pieces > 0 { keys } else { 0 };
+        pairs += of_block;
         most = most.max(of_block);
     }
     let queries: u64 = visited.values().sum();
     let q = queries * shape.heads * shape.width;
-    let kv = read * shape.kv_heads * shape.width;
+    let [kv, added, partial] =
+        [read, added, partial].map(|rows| rows * shape.kv_heads * shape.width);
     sum.read("q", q);
     sum.read("dy", q);
     sum.read("lse", queries * shape.heads);
     sum.read("delta", queries * shape.heads);
     sum.read("k", kv);
     sum.read("v", kv);
-    if parts > 1 {
-        sum.write("partial", 2 * parts * kv);
-    } else {
-        sum.update("dk", kv);
-        sum.update("dv", kv);
-    }
+    sum.write("partial", 2 * partial);
+    sum.update("dk", added);
+    sum.update("dv", added);
     // Heads wider than 128 are computed in parts, and scores and their gradients once for each part.
     let parts = match shape.tile[0] {
         ROWS => shape.width.div_ceil(128),

@@ -122,14 +122,17 @@ fn a_causal_gradient_computes_half_of_all_pairs_in_whole_tiles() {
     let (mut device, ledger) = open(H200);
     let device = device.as_mut();
     let spans = words(device, &[0, 256, 256, 0, 1]);
-    let key_tiles: Vec<u32> = (0..4).flat_map(|i| [64 * i, 64, i, 1]).collect();
-    let key_tiles = words(device, &key_tiles);
     let visits: Vec<u32> = (0..4).flat_map(|i| [0, 64 * i]).collect();
     let visits = words(device, &visits);
     let (address, stride) = (Arg::Address(256), Arg::Size(896));
     let mut gradient = |parts: u32| {
-        let mut args = vec![address, stride, address, stride];
-        args.extend([address, Arg::Word(256), Arg::Word(parts)]);
+        let piece = |i: u32, part: u32| {
+            let (partial, pieces) = (64 * (parts * i + part), if part == 0 { parts } else { 0 });
+            [64 * i, 64, i, 1, part, parts, partial, pieces]
+        };
+        let pieces = (0..4).flat_map(|i| (0..parts).flat_map(move |part| piece(i, part)));
+        let key_tiles = words(device, &pieces.collect::<Vec<u32>>());
+        let mut args = vec![address, stride, address, stride, address];
         args.extend([address, stride, address, address]);
         args.extend([address, stride, address, stride, address, stride]);
         args.extend([spans, key_tiles, visits].map(Arg::Address));
@@ -137,12 +140,11 @@ fn a_causal_gradient_computes_half_of_all_pairs_in_whole_tiles() {
         let kernel = "attention_backward_kv<bf16, 64>";
         let grid = [4 * parts, 2, 1];
         device.launch(kernel, launch(grid), &args).unwrap();
-        let mut args = vec![address, stride, address, stride];
-        args.extend([address, Arg::Word(256), Arg::Word(parts)]);
+        let mut args = vec![address, stride, address, stride, address];
         args.extend([Arg::Address(key_tiles), Arg::Word(128)]);
         if parts > 1 {
             device
-                .launch("attention_add_parts", launch([4, 16, 1]), &args)
+                .launch("attention_add_parts", launch([4 * parts, 16, 1]), &args)
                 .unwrap();
         }
         counted(device, &ledger).lines
@@ -170,8 +172,8 @@ fn a_causal_gradient_computes_half_of_all_pairs_in_whole_tiles() {
     assert_eq!(parts.writes, 8 * 2 * 4 * kv);
     assert!((parts.seconds / (longest / 8.0 + H200.launch) - 1.0).abs() < 1e-9);
     let added = &parted[&of("attention_add_parts")];
-    assert_eq!(added.reads, (8 + 1) * 2 * 4 * kv);
-    assert_eq!((added.writes, added.blocks), (2 * 4 * kv, 64));
+    assert_eq!(added.reads, (8 + 1) * 2 * 4 * kv + 4 * 8 * 8 * 4);
+    assert_eq!((added.writes, added.blocks), (2 * 4 * kv, 8 * 64));
 }
 
 #[test]
