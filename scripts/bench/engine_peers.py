@@ -118,8 +118,8 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
 def llama_cpp(gguf, dtype, prompts, samples, prompt_tokens, tokens):
     """llama.cpp's own benchmark of batches, which samples nothing and computes no log-probabilities. Each prompt is another one."""
     assert samples == 1, samples
-    # A native build, with its repacked weights and flash attention; a thread per processor; a context that all sequences fit into, each with a cache of its own, in its
-    # default format f16; the default batches of 2,048 tokens, computed in parts of 512.
+    # Its documented settings: a native build, which repacks weights, flash attention, a thread per processor, a context that just holds all sequences, and the defaults of
+    # its README: batches of 2,048 tokens in parts of 512, a cache in f16.
     done = subprocess.run(
         [Path(sys.prefix) / "llama.cpp/bin/llama-batched-bench", "--model", gguf, "--output-format", "jsonl", "-npp", str(prompt_tokens), "-ntg", str(tokens),
          "-npl", str(prompts), "--ctx-size", str(prompts * (prompt_tokens + tokens)), "--threads", os.environ["OMP_NUM_THREADS"], "--flash-attn", "on"],
@@ -138,7 +138,7 @@ def openvino(gguf, dtype, prompts, samples, prompt_tokens, tokens):
     scheduler = genai.SchedulerConfig()
     scheduler.cache_size = 4
     scheduler.max_num_seqs = prompts
-    # A processor without instructions for bf16 computes in f32. The cache is in 8 bits, OpenVINO's default.
+    # The documented defaults: prompts and new tokens share batches of 256 tokens (dynamic split fuse), a cache in 8 bits. A processor without bf16 computes in f32.
     settings = {"INFERENCE_NUM_THREADS": int(os.environ["OMP_NUM_THREADS"]), "INFERENCE_PRECISION_HINT": "f32" if dtype == "float32" else "bf16"}
     model = genai.ContinuousBatchingPipeline(gguf, scheduler, "CPU", settings)
 
