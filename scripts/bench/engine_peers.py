@@ -2,14 +2,16 @@
 
     engine_peers.py export GGUF FOLDER DTYPE          the model as a Hugging Face checkpoint
     engine_peers.py vllm|transformers FOLDER DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS     a rollout
+    engine_peers.py llama.cpp|openvino GGUF DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS      a rollout, with SAMPLES = 1
     engine_peers.py torch FOLDER DTYPE SEQUENCES TOKENS MIN_TOKENS MICRO_BATCH               a policy-gradient step
-    engine_peers.py trl FOLDER DTYPE PROMPTS SAMPLES TOKENS                                  a GRPO iteration
+    engine_peers.py trl FOLDER DTYPE PROMPTS SAMPLES TOKENS [TEMPLATE]                       a GRPO iteration
 """
 
 import json
 import os
 import random
 import resource
+import subprocess
 import sys
 import time
 from pathlib import Path
@@ -113,6 +115,46 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
     report(seconds=seconds, tokens_per_s=sampled / seconds)
 
 
+def llama_cpp(gguf, dtype, prompts, samples, prompt_tokens, tokens):
+    """llama.cpp's own benchmark of batches, which samples nothing and computes no log-probabilities. Each prompt is another one."""
+    assert samples == 1, samples
+    # Its documented settings: a native build, which repacks weights, flash attention, a thread per processor, a context that just holds all sequences, and the defaults of
+    # its README: batches of 2,048 tokens in parts of 512, a cache in f16.
+    done = subprocess.run(
+        [Path(sys.prefix) / "llama.cpp/bin/llama-batched-bench", "--model", gguf, "--output-format", "jsonl", "-npp", str(prompt_tokens), "-ntg", str(tokens),
+         "-npl", str(prompts), "--ctx-size", str(prompts * (prompt_tokens + tokens)), "--threads", os.environ["OMP_NUM_THREADS"], "--flash-attn", "on"],
+        stdout=subprocess.PIPE, check=True, text=True)
+    figures = next(json.loads(line) for line in done.stdout.splitlines() if line.startswith("{"))
+    seconds = figures["t_pp"] + figures["t_tg"]
+    report(weights=Path(gguf).stem, seconds=seconds, tokens_per_s=prompts * tokens / seconds)
+
+
+def openvino(gguf, dtype, prompts, samples, prompt_tokens, tokens):
+    import numpy
+    import openvino_genai as genai
+    from openvino import Tensor
+
+    assert samples == 1, samples
+    scheduler = genai.SchedulerConfig()
+    scheduler.cache_size = 4
+    scheduler.max_num_seqs = prompts
+    # The documented defaults: prompts and new tokens share batches of 256 tokens (dynamic split fuse), a cache in 8 bits. A processor without bf16 computes in f32.
+    settings = {"INFERENCE_NUM_THREADS": int(os.environ["OMP_NUM_THREADS"]), "INFERENCE_PRECISION_HINT": "f32" if dtype == "float32" else "bf16"}
+    model = genai.ContinuousBatchingPipeline(gguf, scheduler, "CPU", settings)
+
+    def generate(count, length):
+        sampling = genai.GenerationConfig(max_new_tokens=length, ignore_eos=True, do_sample=True, temperature=1.0, logprobs=1)
+        ids = [Tensor(numpy.array([row])) for row in prompts_of(49_152, count, prompt_tokens)]
+        return sum(len(d.m_generation_ids[0]) for d in model.generate(ids, [sampling] * count))
+
+    generate(1, 4)
+    began = time.perf_counter()
+    sampled = generate(prompts, tokens)
+    seconds = time.perf_counter() - began
+    assert sampled == prompts * tokens, sampled
+    report(weights=Path(gguf).stem, seconds=seconds, tokens_per_s=sampled / seconds)
+
+
 def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
     """The policy-gradient step as it is usually written: micro-batches, each padded to its longest sequence."""
     import torch
@@ -147,7 +189,8 @@ def torch_step(folder, dtype, sequences, tokens, min_tokens, micro_batch):
     report(seconds=best, tokens_per_s=sum(lengths) / best, tokens=sum(lengths))
 
 
-def trl(folder, dtype, prompts, samples, tokens):
+def trl(folder, dtype, prompts, samples, tokens, template=None):
+    """An iteration on questions as they stand, or in a template (datasets/templates/), with which all prompts begin alike."""
     import tempfile
 
     from datasets import Dataset
@@ -164,6 +207,11 @@ def trl(folder, dtype, prompts, samples, tokens):
             stamps[-1] = seconds_since(stamps[-1])
 
     questions = [f"What is {n} times {n + 3}? Think step by step, then give the result as a number." for n in range(prompts * 4)]
+    if template:
+        import tomllib
+
+        form = tomllib.loads(Path(template).read_text())["text"]
+        questions = [form.replace("{question}", question) for question in questions]
     data = Dataset.from_dict({"prompt": questions})
     with tempfile.TemporaryDirectory() as out:
         settings = GRPOConfig(
@@ -180,7 +228,7 @@ def trl(folder, dtype, prompts, samples, tokens):
 def main():
     what, *arguments = sys.argv[1:]
     arguments = [int(a) if a.isdigit() else a for a in arguments]
-    {"export": export, "vllm": vllm, "transformers": transformers, "torch": torch_step, "trl": trl}[what](*arguments)
+    {"export": export, "vllm": vllm, "transformers": transformers, "llama.cpp": llama_cpp, "openvino": openvino, "torch": torch_step, "trl": trl}[what](*arguments)
 
 
 if __name__ == "__main__":
