@@ -143,6 +143,8 @@ mod tests {
         let after = Duration::from_millis(1500);
         partial.add("a", u64::MAX, after, &saved).unwrap();
         assert!(partial.take("a", u64::MAX).is_none());
+        let line = r#"{"task":"a","seed":18446744073709551615,"after":1.5,"tokens":[7,3],"logp":[-0.7,-0.3],"text":"é\n","finish":"length"}"#;
+        assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), line);
 
         let mut partial = PartialRollout::open(&path).unwrap();
         assert_eq!(partial.take("a", u64::MAX), Some((after, saved)));
