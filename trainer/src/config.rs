@@ -27,7 +27,7 @@ pub use algorithm::Algorithm;
 pub use data::{Data, Model};
 /// A recipe or a setting that cannot be used: one paragraph that names the key and the remedy.
 pub use datasets::settings::SettingError as ConfigError;
-pub use engine::Engine;
+pub use engine::{Device, Engine};
 pub(crate) use eval::DEFAULT_EVAL_EVERY;
 pub use eval::Eval;
 pub use limits::{
@@ -113,20 +113,18 @@ impl Config {
     }
 
     /// The engine's options.
-    ///
-    /// # Errors
-    /// If `engine.device` is not a device.
-    pub fn engine_options(&self) -> Result<::engine::EngineOptions, ConfigError> {
+    #[must_use]
+    pub fn engine_options(&self) -> ::engine::EngineOptions {
         let lora = (self.lora.rank > 0).then_some(::engine::Lora {
             rank: self.lora.rank,
             alpha: self.lora.alpha as f32,
             seed: self.run.seed,
         });
-        Ok(::engine::EngineOptions {
+        ::engine::EngineOptions {
             lora,
             slices: Some(self.run.slices),
-            ..self.engine.options()?
-        })
+            ..self.engine.options()
+        }
     }
 }
 

@@ -1,7 +1,6 @@
 //! The traits of a model that the trainer uses. The engine implements them, and so do the small exact policies of the tests.
 
 use std::path::{Path, PathBuf};
-use std::sync::mpsc;
 
 use engine::config::ModelConfig;
 use engine::text::{Date, Text};
@@ -9,6 +8,7 @@ use engine::{
     AdamW, Completion, CountSketch, Engine, EngineError, GenerateRequest, Group, MemoryMeter,
     Objective, Objectives, StepReport, TokenStats,
 };
+use tokio::sync::mpsc;
 
 /// Encodes texts and renders chat prompts: the text side of a model.
 pub trait PromptEncoder: Send + Sync {
@@ -36,11 +36,11 @@ pub trait PromptEncoder: Send + Sync {
 
 /// A model that can be sampled from and trained. The methods block. [`Engine`] documents what each guarantees.
 pub trait Policy: PromptEncoder {
-    /// As [`Engine::generate`].
+    /// As [`Engine::generate`], for a receiver that waits without a thread.
     fn generate(
         &self,
         requests: Vec<GenerateRequest>,
-    ) -> mpsc::Receiver<Result<Completion, EngineError>>;
+    ) -> mpsc::UnboundedReceiver<Result<Completion, EngineError>>;
 
     /// As [`Engine::score`].
     fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError>;
@@ -126,8 +126,10 @@ impl Policy for Engine {
     fn generate(
         &self,
         requests: Vec<GenerateRequest>,
-    ) -> mpsc::Receiver<Result<Completion, EngineError>> {
-        Engine::generate(self, requests)
+    ) -> mpsc::UnboundedReceiver<Result<Completion, EngineError>> {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        self.generate_to(requests, move |next| sender.send(next).is_ok());
+        receiver
     }
 
     fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {

@@ -20,6 +20,7 @@ use tokio::sync::Semaphore;
 use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
 
 use crate::config;
+use crate::data::Prompt;
 pub use terms::{Terms, means};
 
 /// First pause before a request is repeated; doubled each time.
@@ -30,17 +31,6 @@ const LONGEST_PAUSE: Duration = Duration::from_secs(15);
 const MIN_WAIT: Duration = Duration::from_secs(60 * 60);
 /// Minimum time between two warnings of the same kind, since all requests in flight meet the same outage.
 const QUIET: Duration = Duration::from_secs(60);
-
-/// One completion to judge.
-#[derive(Debug, Clone)]
-pub struct JudgeRequest {
-    /// Its task.
-    pub task: Arc<Task>,
-    /// The prompt as the model got it.
-    pub prompt: Arc<str>,
-    /// The completion's text.
-    pub completion: String,
-}
 
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -57,6 +47,25 @@ pub struct Judged {
     /// Tests in all, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
+}
+
+impl Judged {
+    /// Whether it is the default, that of what is not judged yet.
+    pub(crate) fn is_open(&self) -> bool {
+        *self == Self::default()
+    }
+}
+
+impl Default for Judged {
+    fn default() -> Self {
+        Self {
+            reward: None,
+            verdict: Verdict::Unavailable,
+            detail: serde_json::Value::Null,
+            passed: None,
+            total: None,
+        }
+    }
 }
 
 /// Why there can be no rewards. Waiting would not help.
@@ -149,26 +158,26 @@ impl RewardClient {
         self.inner.client.url()
     }
 
-    /// Judges completions, and returns the verdicts in their order. A request holds at most [`RewardClient::batch`] completions. Those that the verifier cannot judge
+    /// Judges texts after prompts, and returns the verdicts in their order. A request holds at most [`RewardClient::batch`] completions. Those that the verifier cannot judge
     /// now are sent again, with growing pauses, until the patience ends; then they are masked.
     ///
     /// # Errors
     /// [`RewardError`] if repeating the request cannot help.
-    pub async fn judge(&self, requests: Vec<JudgeRequest>) -> Result<Vec<Judged>, RewardError> {
-        let batches = requests
+    pub async fn judge(&self, completions: &[(&Prompt, &str)]) -> Result<Vec<Judged>, RewardError> {
+        let batches = completions
             .chunks(self.batch())
             .map(|batch| self.judge_batch(batch));
         let judged = futures::future::try_join_all(batches).await?;
         Ok(judged.into_iter().flatten().collect())
     }
 
-    async fn judge_batch(&self, requests: &[JudgeRequest]) -> Result<Vec<Judged>, RewardError> {
-        let mut judged: Vec<Option<Judged>> = vec![None; requests.len()];
+    async fn judge_batch(&self, batch: &[(&Prompt, &str)]) -> Result<Vec<Judged>, RewardError> {
+        let mut judged: Vec<Option<Judged>> = vec![None; batch.len()];
         let mut trouble = Trouble::default();
         // Halved if the verifier refuses a request as too large.
-        let mut size = requests.len();
+        let mut size = batch.len();
         loop {
-            let open: Vec<usize> = (0..requests.len())
+            let open: Vec<usize> = (0..batch.len())
                 .filter(|i| judged[*i].is_none())
                 .take(size)
                 .collect();
@@ -179,9 +188,9 @@ impl RewardClient {
             let items: Vec<Item> = open
                 .iter()
                 .map(|i| {
-                    let request = &requests[*i];
-                    let digest = named.then(|| self.digest_of(&request.task));
-                    wire::item(*i, request, digest, self.inner.all_tests)
+                    let (prompt, text) = batch[*i];
+                    let digest = named.then(|| self.digest_of(&prompt.task));
+                    wire::item(*i, prompt, text, digest, self.inner.all_tests)
                 })
                 .collect();
             match self.verify(&items, &mut trouble).await {
@@ -218,7 +227,7 @@ impl RewardClient {
                     .await;
                 }
                 Err(error) => {
-                    let tasks: Vec<&Task> = open.iter().map(|i| &*requests[*i].task).collect();
+                    let tasks: Vec<&Task> = open.iter().map(|i| &*batch[*i].0.task).collect();
                     return Err(self.refused_tasks(error, &tasks));
                 }
             }
@@ -359,11 +368,8 @@ fn take(
 
 fn masked(reason: &str) -> Judged {
     Judged {
-        reward: None,
-        verdict: Verdict::Unavailable,
         detail: serde_json::json!({ "reason": reason }),
-        passed: None,
-        total: None,
+        ..Judged::default()
     }
 }
 

@@ -39,6 +39,8 @@ pub enum ValueKind {
     Variables,
     /// A text in a certain form: the form's description, and a check.
     Form(&'static str, fn(&str) -> bool),
+    /// A text that its type reads: the error and the remedy for a text that it refuses.
+    Parsed(fn(&str) -> Result<(), String>),
     /// One of these names.
     Choice(&'static [&'static str]),
     /// A table of these keys.
@@ -166,7 +168,7 @@ impl Key {
             ValueKind::Number => {
                 number(value).is_some_and(|x| x.is_finite() || (endless && !x.is_nan()))
             }
-            ValueKind::Text | ValueKind::Choice(_) => value.is_str(),
+            ValueKind::Text | ValueKind::Choice(_) | ValueKind::Parsed(_) => value.is_str(),
             ValueKind::Wholes => value.as_array().is_some_and(|list| list.iter().all(whole)),
             ValueKind::Texts => value
                 .as_array()
@@ -187,7 +189,7 @@ impl Key {
         let text = match self.kind {
             ValueKind::Flag => "true or false",
             ValueKind::Whole | ValueKind::Number => return self.range(),
-            ValueKind::Text => "a text, as in \"…\"",
+            ValueKind::Text | ValueKind::Parsed(_) => "a text, as in \"…\"",
             ValueKind::Wholes => "a list of whole numbers, as in [1, 8]",
             ValueKind::Texts => "a list of texts, as in [\"…\"]",
             ValueKind::Variables => "texts by name, as in { NAME = \"…\" }",
@@ -229,6 +231,9 @@ impl Key {
             let known = names.join(", ");
             return (!names.contains(&name))
                 .then(|| format!("this version has no `{name}`; it has {known}{near}"));
+        }
+        if let (ValueKind::Parsed(parse), Some(text)) = (self.kind, value.as_str()) {
+            return parse(text).err();
         }
         let Limit::Range(min, max, remedy) = self.limit else {
             return None;

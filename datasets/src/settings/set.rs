@@ -29,7 +29,11 @@ impl Keys {
             .filter(|table| table.len() == 1)
             .and_then(|mut table| table.remove("value"));
         let is_text = self.get(path).is_some_and(|key| {
-            key.names().is_some() || matches!(key.kind, ValueKind::Text | ValueKind::Form(..))
+            key.names().is_some()
+                || matches!(
+                    key.kind,
+                    ValueKind::Text | ValueKind::Form(..) | ValueKind::Parsed(_)
+                )
         });
         let value = match read {
             Some(value) if !is_text || value.is_str() => value,

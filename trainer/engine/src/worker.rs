@@ -151,7 +151,18 @@ impl Engine {
         &self,
         requests: Vec<GenerateRequest>,
     ) -> mpsc::Receiver<Result<Completion, EngineError>> {
-        let (stream, receiver) = thread::Stream::new();
+        let (sender, receiver) = mpsc::channel();
+        self.generate_to(requests, move |next| sender.send(next).is_ok());
+        receiver
+    }
+
+    /// As [`Engine::generate`], for any kind of channel: `deliver` takes each completion on the engine's thread, and returns whether more are wanted.
+    pub fn generate_to(
+        &self,
+        requests: Vec<GenerateRequest>,
+        deliver: impl FnMut(Result<Completion, EngineError>) -> bool + Send + 'static,
+    ) {
+        let mut stream = thread::Stream::new(deliver);
         let (led, limits, base) = (self.shared.led.clone(), self.shared.limits, self.base);
         let work = Box::new(move |model: &mut Model, text: &Text| {
             let deliver = &mut |completion| stream.send(completion);
@@ -161,7 +172,6 @@ impl Engine {
         });
         // If the work cannot be sent, it is dropped, and dropping it sends the error.
         let _ = self.shared.worker.send(work);
-        receiver
     }
 
     /// Per-token log-probabilities and entropies of given completions at `temperature`, groups in order, completions in order.

@@ -8,23 +8,30 @@ use anyhow::{Context as _, anyhow};
 use clap::Args;
 use datasets::Dataset;
 use datasets::jsonl::{Lines, read_text};
+use engine::backend::cuda::ledger::DeviceModel;
 use engine::config::{ModelConfig, published, published_names};
 use engine::sample::MIN_TEMPERATURE;
-use engine::{Engine, EngineOptions, Leader, Sampling};
-use trainer::config::{self, MAX_COMPLETIONS, MAX_COUNT, MAX_THREADS, NamedModel};
+use engine::{Device, Engine, EngineOptions, Leader, Sampling};
+use trainer::config::{self, ConfigError, MAX_COMPLETIONS, MAX_COUNT, MAX_THREADS, NamedModel};
 use trainer::run::{TrainError, locate_model};
 
 use super::Usage;
 
-/// The device that computes nothing and counts the work.
-pub(crate) const PLAN: &str = "cuda:plan";
+/// What `--device` names.
+#[derive(Debug, Clone, Copy, PartialEq)]
+pub(crate) enum DeviceChoice {
+    /// A device to compute on.
+    Device(config::Device),
+    /// One whose time is predicted: only `rapid bench` accepts it.
+    Planned(DeviceModel),
+}
 
 /// The device to compute on.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct DeviceArgs {
     /// Where to compute: auto, cpu, cuda or cuda:N
-    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device)]
-    pub(crate) device: String,
+    #[arg(long, value_name = "DEVICE", default_value = "auto", value_parser = device_choice)]
+    pub(crate) device: DeviceChoice,
     /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     pub(crate) threads: Option<usize>,
@@ -41,8 +48,8 @@ pub(crate) struct DeviceArgs {
 
 impl DeviceArgs {
     /// The engine's options.
-    pub(crate) fn options(&self) -> anyhow::Result<EngineOptions> {
-        Ok(self.settings().options()?)
+    pub(crate) fn options(&self) -> EngineOptions {
+        self.settings().options()
     }
 
     /// The settings with the number type and the kernel that this machine takes for auto.
@@ -51,13 +58,17 @@ impl DeviceArgs {
     }
 
     /// How matrix products are computed, and why so.
-    pub(crate) fn arithmetic(&self) -> anyhow::Result<String> {
-        Ok(self.settings().arithmetic()?)
+    pub(crate) fn arithmetic(&self) -> String {
+        self.settings().arithmetic()
     }
 
     fn settings(&self) -> config::Engine {
         config::Engine {
-            device: self.device.clone(),
+            device: match self.device {
+                DeviceChoice::Device(device) => device,
+                // It is not opened, and `auto` stands for the CPU's settings.
+                DeviceChoice::Planned(_) => config::Device(Device::Cpu),
+            },
             threads: self.threads,
             dtype: self.dtype.clone(),
             kernel: self.kernel.clone(),
@@ -163,7 +174,7 @@ pub(crate) fn open_model_on(
         ranks: ranks.cloned(),
         // One for each rank; they matter in training only.
         slices: ranks.map(Leader::size),
-        ..device.options()?
+        ..device.options()
     };
     Ok(Engine::open(&model_path(model)?, options)?)
 }
@@ -291,16 +302,14 @@ pub(crate) fn check_completion_count(prompts: usize, samples: usize) -> Result<(
     )))
 }
 
-/// The name of a device, whether or not this machine has it.
-pub(crate) fn device(text: &str) -> Result<String, String> {
-    let settings = config::Engine {
-        device: text.to_owned(),
-        ..config::Engine::default()
-    };
-    let options = settings.options();
-    options
-        .map(|_| settings.device)
-        .map_err(|it| it.to_string())
+pub(crate) fn device_choice(text: &str) -> Result<DeviceChoice, String> {
+    device(text).map(DeviceChoice::Device)
+}
+
+/// A device, whether or not this machine has it.
+pub(crate) fn device(text: &str) -> Result<config::Device, String> {
+    let parsed = text.parse();
+    parsed.map_err(|reason: String| ConfigError::value("engine.device", reason).to_string())
 }
 
 /// A value that `fits`; the error asks for `expected`.
@@ -370,7 +379,7 @@ mod tests {
             let error = check_completion_count(prompts, samples).unwrap_err();
             assert!(error.to_string().contains("10000000 in all"), "{error}");
         }
-        let error = device(PLAN).unwrap_err();
+        let error = device("cuda:plan").unwrap_err();
         assert!(error.contains("only `rapid bench` accepts it"), "{error}");
     }
 

@@ -17,7 +17,9 @@ use self::plan::Plan;
 use self::profile::Profiled;
 use self::work::Measured;
 use super::Usage;
-use super::args::{DeviceArgs, configuration, from_zero, model_path, positive, up_to};
+use super::args::{
+    DeviceArgs, DeviceChoice, configuration, from_zero, model_path, positive, up_to,
+};
 
 /// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
@@ -283,8 +285,8 @@ impl Options {
             .collect()
     }
 
-    fn engine_options(&self) -> anyhow::Result<EngineOptions> {
-        Ok(EngineOptions {
+    fn engine_options(&self) -> EngineOptions {
+        EngineOptions {
             lora: self.lora.map(|rank| Lora {
                 rank,
                 alpha: 32.0,
@@ -293,8 +295,8 @@ impl Options {
             max_sequences: self.max_sequences,
             pack_tokens: self.pack_tokens,
             activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
-            ..self.device.options()?
-        })
+            ..self.device.options()
+        }
     }
 
     fn open(&self, options: EngineOptions) -> anyhow::Result<Engine> {
@@ -317,7 +319,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let Args { what, options } = args;
     let what = *what;
     options.check()?;
-    if let Some(device) = plan::planned_for(&options.device.device) {
+    if let DeviceChoice::Planned(device) = options.device.device {
         return options.print(&Plan::new(device, what, options)?, Plan::text);
     }
     if options.profile {
@@ -328,7 +330,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 
 impl Figures {
     fn measure(what: What, options: &Options) -> anyhow::Result<Self> {
-        let engine_options = options.engine_options()?;
+        let engine_options = options.engine_options();
         let config = options.config()?;
         let demand = options.demand(what, &config);
         let planned_bytes = Footprint::new(&config, &engine_options, &demand).peak();
@@ -340,14 +342,14 @@ impl Figures {
         let parameters = engine.info().parameters as f64;
         // The machine's peak rates are measured without the model's threads, and after its peak memory was read.
         drop(engine);
-        let peaks = machine_peaks::measure(&options.device)?;
+        let peaks = machine_peaks::measure(&options.device.options())?;
         let giga_per_s = |per_weight: f64| per_weight * parameters / measured.seconds / 1e9;
         let gflop_per_s = giga_per_s(measured.flop_per_weight);
         let gbyte_per_s = giga_per_s(measured.bytes_per_weight);
         Ok(Self {
             work: options.workload(what),
             device,
-            products: options.device.arithmetic()?,
+            products: options.device.arithmetic(),
             seconds: measured.seconds,
             completion_tokens_per_s: options.completion_tokens() as f64 / measured.seconds,
             all_tokens_per_s: measured.tokens as f64 / measured.seconds,

@@ -124,7 +124,7 @@ impl Check {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let (Some(folder), Some(name)) = (&args.export, &args.random_weights) {
         let config = configuration(name)?;
-        return Ok(export(config, &args.device.options()?, folder)?);
+        return Ok(export(config, &args.device.options(), folder)?);
     }
     let mut checks = Vec::new();
     let gpu_checks = |wanted| gpu::checks(&args.device, wanted, args.quick);

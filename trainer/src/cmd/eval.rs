@@ -241,8 +241,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         None => {}
     }
     super::print(&output(args, &settings, &renderer, &evaluation)?)?;
-    let samples = evaluation.records.iter().map(|record| &record.sample);
-    if let Some(hint) = Verdicts::hint(&samples, ("--template", "--max-tokens")) {
+    if let Some(hint) = Verdicts::hint(&evaluation.records.iter(), ("--template", "--max-tokens")) {
         say(&format!("warning: {hint}"));
     }
     judged
@@ -264,8 +263,8 @@ fn leave(partial_evaluation: PartialEvaluation, own: bool) {
 fn check_judged(evaluation: &Evaluation) -> anyhow::Result<()> {
     let records = &evaluation.records;
     match records.last() {
-        Some(last) if records.iter().all(|record| record.sample.reward.is_none()) => {
-            let detail = &last.sample.detail;
+        Some(last) if records.iter().all(|record| record.reward.is_none()) => {
+            let detail = &last.detail;
             let reason = detail["reason"].as_str().map(str::to_owned);
             bail!(
                 "none of {} could be judged: {}",
@@ -330,7 +329,7 @@ fn output(
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
     let summary = eval::summary(&evaluation.records, &settings.k);
-    let verdicts = Verdicts::of(evaluation.records.iter().map(|record| &record.sample));
+    let verdicts = Verdicts::of(&evaluation.records);
     let temperature = settings.sampling.sampling.temperature;
     if args.json {
         let figures = Figures {
@@ -399,11 +398,11 @@ mod tests {
     use std::time::Duration;
 
     use datasets::passk::Estimate;
-    use trainer::eval::Record;
+    use trainer::record::SampleRecord;
 
     use super::*;
 
-    fn record(reward: Option<f64>) -> Record {
+    fn record(reward: Option<f64>) -> SampleRecord {
         serde_json::from_value(serde_json::json!({
             "task": "a", "sample": 0, "prompt": "", "completion": "", "reward": reward,
             "verdict": "unavailable", "detail": {"reason": "no interpreter"}, "tokens": 1, "logp": -1.0, "finish": "stop",

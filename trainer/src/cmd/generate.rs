@@ -5,8 +5,6 @@ use std::fs::File;
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError};
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
@@ -15,10 +13,11 @@ use datasets::jsonl::{Line, LineError, Lines};
 use engine::text::Date;
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
+use tokio::sync::mpsc::UnboundedReceiver;
 use trainer::config::{Eval, MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::interrupt::StopSignal;
-use trainer::policy::PromptEncoder as _;
+use trainer::policy::{Policy, PromptEncoder as _};
 use trainer::seed;
 use trainer::stderr::say;
 
@@ -33,8 +32,6 @@ use super::{Interrupted, Usage, checkpoint_overrides, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
-/// Interval at which a request to stop is checked.
-const STOP_INTERVAL: Duration = Duration::from_millis(100);
 /// Fields of every line of the output.
 const FIELDS: [&str; 5] = ["id", "sample", "completion", "finish", "tokens"];
 
@@ -167,7 +164,8 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let requests = prompts.iter().map(request).collect();
     super::block_on(async {
         let stop = StopSignal::on_ctrl_c();
-        tokio::task::block_in_place(|| write(&engine.generate(requests), &prompts, args, &stop))
+        let completions = Policy::generate(&engine, requests);
+        write(completions, &prompts, args, &stop).await
     })?;
     say(&format!(
         "{} written to {}",
@@ -178,8 +176,8 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
 }
 
 /// Writes completions, which arrive in any order, in that of the prompts. If a stop is requested before the last one, no file is left.
-fn write(
-    completions: &Receiver<Result<Completion, EngineError>>,
+async fn write(
+    mut completions: UnboundedReceiver<Result<Completion, EngineError>>,
     prompts: &[TokenPrompt],
     args: &Args,
     stop: &StopSignal,
@@ -191,7 +189,13 @@ fn write(
     let mut waiting = BTreeMap::new();
     let mut written = 0;
     let bar = bar(total as u64, "samples");
-    while let Some(completion) = next(completions, stop).inspect_err(|_| bar.finish_and_clear())? {
+    let mut next = async || {
+        tokio::select! {
+            () = stop.wait() => Err(anyhow::Error::new(Interrupted)),
+            completion = completions.recv() => completion.transpose().map_err(anyhow::Error::from),
+        }
+    };
+    while let Some(completion) = next().await.inspect_err(|_| bar.finish_and_clear())? {
         let line = CompletionLine {
             id: &prompts[completion.request].id,
             sample: completion.sample,
@@ -216,21 +220,6 @@ fn write(
         );
     }
     file.finish().with_context(failed)
-}
-
-/// The next completion; `None` after the last one. It checks for a stop while it waits, since one completion may take minutes.
-fn next(
-    completions: &Receiver<Result<Completion, EngineError>>,
-    stop: &StopSignal,
-) -> anyhow::Result<Option<Completion>> {
-    while !stop.requested() {
-        match completions.recv_timeout(STOP_INTERVAL) {
-            Ok(completion) => return Ok(Some(completion?)),
-            Err(RecvTimeoutError::Timeout) => {}
-            Err(RecvTimeoutError::Disconnected) => return Ok(None),
-        }
-    }
-    Err(Interrupted.into())
 }
 
 /// The prompts to complete.
@@ -371,8 +360,8 @@ mod tests {
         args: Args,
     }
 
-    #[test]
-    fn completions_are_written_in_order_and_an_unfinished_file_leaves_the_old_one() {
+    #[tokio::test]
+    async fn completions_are_written_in_order_and_an_unfinished_file_leaves_the_old_one() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out.jsonl");
         fs::write(&out, "old").unwrap();
@@ -383,8 +372,8 @@ mod tests {
             id: id.into(),
             tokens: [1].into(),
         });
-        let arrived = |positions: &[usize], stop: &StopSignal| {
-            let (sender, completions) = std::sync::mpsc::channel();
+        let arrived = async |positions: &[usize], stop: &StopSignal| {
+            let (sender, completions) = tokio::sync::mpsc::unbounded_channel();
             for position in positions {
                 let completion = Completion {
                     request: position / 2,
@@ -398,20 +387,24 @@ mod tests {
             }
             // While a completion is missing, the engine still works if a stop is requested.
             let sender = stop.requested().then_some(sender);
-            let outcome = write(&completions, &prompts, &args, stop);
+            let outcome = write(completions, &prompts, &args, stop).await;
             drop(sender);
             assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1);
             outcome
         };
         let stopped = StopSignal::default();
         stopped.request();
-        let error = arrived(&[0], &stopped).unwrap_err();
+        let error = arrived(&[0], &stopped).await.unwrap_err();
         assert!(error.is::<Interrupted>());
-        let error = arrived(&[0, 2, 3], &StopSignal::default()).unwrap_err();
+        let error = arrived(&[0, 2, 3], &StopSignal::default())
+            .await
+            .unwrap_err();
         assert!(error.to_string().contains("after 1 of 4"), "{error}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "old");
 
-        arrived(&[2, 0, 3, 1], &StopSignal::default()).unwrap();
+        arrived(&[2, 0, 3, 1], &StopSignal::default())
+            .await
+            .unwrap();
         let text = fs::read_to_string(&out).unwrap();
         for (position, line) in text.lines().enumerate() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();

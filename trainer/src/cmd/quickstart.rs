@@ -39,7 +39,7 @@ pub(crate) struct Args {
     updates: Option<usize>,
     /// Where to compute: auto, cpu, cuda or cuda:N [default: auto, a GPU if one works]
     #[arg(long, value_name = "DEVICE", value_parser = device)]
-    device: Option<String>,
+    device: Option<config::Device>,
     /// Threads of the CPU backend [default: one per processor]
     #[arg(long, value_name = "N", value_parser = positive)]
     threads: Option<usize>,
@@ -57,8 +57,8 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     // Errors of the command line are reported before anything is fetched.
     let program = VerifierProcess::program()?;
     let mut config = resolve(args)?;
-    if args.device.is_some() {
-        config.engine_options()?.device.available()?;
+    if let Some(config::Device(device)) = args.device {
+        device.available()?;
     }
     let target = match &args.resume {
         Some(run) => Target::Resume(run.clone()),
@@ -111,20 +111,18 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
 
 fn resolve(args: &Args) -> anyhow::Result<Config> {
     let mut sets = Vec::new();
-    if let Some(device) = &args.device {
-        sets.push(format!("engine.device={device}"));
-    }
     if let Some(threads) = args.threads {
         sets.push(format!("engine.threads={threads}"));
     }
-    if let Some(run) = &args.resume {
-        return Ok(run::resume_config(run, &sets)?);
-    }
-    sets.push(format!("run.seed={}", args.seed));
-    if let Some(updates) = args.updates {
-        sets.push(format!("run.updates={updates}"));
-    }
-    Ok(config::load(RECIPE, &sets)?)
+    let mut config = if let Some(run) = &args.resume {
+        run::resume_config(run, &sets)?
+    } else {
+        sets.push(format!("run.seed={}", args.seed));
+        sets.extend(args.updates.map(|updates| format!("run.updates={updates}")));
+        config::load(RECIPE, &sets)?
+    };
+    config.engine.device = args.device.unwrap_or(config.engine.device);
+    Ok(config)
 }
 
 async fn fetch_all(config: &Config) -> anyhow::Result<()> {

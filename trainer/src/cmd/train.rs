@@ -15,7 +15,7 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
-use super::args::{check_data_dir, free_folder, positive, up_to};
+use super::args::{check_data_dir, device, free_folder, positive, up_to};
 use super::{count, shell};
 
 /// Train a model by reinforcement learning on a verifier's rewards
@@ -68,8 +68,8 @@ pub(crate) struct Args {
     #[arg(long, requires = "out", conflicts_with = "resume")]
     or_resume: bool,
     /// auto, cpu, cuda or cuda:N
-    #[arg(long, value_name = "DEVICE")]
-    device: Option<String>,
+    #[arg(long, value_name = "DEVICE", value_parser = device)]
+    device: Option<config::Device>,
     /// Threads of the CPU backend
     #[arg(long, value_name = "N", value_parser = up_to(MAX_THREADS))]
     threads: Option<usize>,
@@ -190,7 +190,7 @@ fn plan(
     }
     let inputs = PlanInputs::read(config, data_dir)?;
     let plan = inputs.plan(config, ranks)?;
-    let device = config.engine_options()?.device;
+    let device = config.engine_options().device;
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
@@ -284,21 +284,21 @@ fn planned(config: &Config, plan: &RunPlan) -> String {
 impl Args {
     /// The recipe, or the configuration of the run to continue, with the other options on top.
     fn config(&self) -> anyhow::Result<Config> {
-        let threads = self.threads.map(|number| number.to_string());
         let options = [
             ("verifier.url", self.verifier.clone()),
-            ("engine.device", self.device.clone()),
             ("engine.dtype", self.dtype.clone()),
-            ("engine.threads", threads),
         ];
         let mut sets = self.sets.clone();
         let given = options.into_iter();
         sets.extend(given.filter_map(|(key, value)| Some(format!("{key}={}", value?))));
-        match (self.existing(), &self.recipe) {
-            (Some(run), _) => Ok(run::resume_config(run, &sets)?),
+        let mut config = match (self.existing(), &self.recipe) {
+            (Some(run), _) => run::resume_config(run, &sets)?,
             // clap requires one of the two; an empty name is refused with the names that exist.
-            (None, recipe) => Ok(config::load(recipe.as_deref().unwrap_or_default(), &sets)?),
-        }
+            (None, recipe) => config::load(recipe.as_deref().unwrap_or_default(), &sets)?,
+        };
+        config.engine.device = self.device.unwrap_or(config.engine.device);
+        config.engine.threads = self.threads.or(config.engine.threads);
+        Ok(config)
     }
 
     /// The folder of data sets: the given one, else that of the run to continue.

@@ -1,8 +1,11 @@
 //! `[engine]`: the device, and limits on the engine's use of the machine.
 
-use datasets::settings::{SettingError, one_of, settings, whole};
+use std::str::FromStr;
+
+use datasets::settings::{Setting, ValueKind, one_of, settings, whole};
 use engine::backend::Bf16Kernel;
-use engine::{Device, Dtype, EngineOptions};
+use engine::{Dtype, EngineOptions};
+use serde::{Deserialize, Serialize};
 
 use super::limits::{MAX_COUNT, MAX_MIB, MAX_THREADS};
 
@@ -13,7 +16,7 @@ settings! {
     /// whose library chooses how to compute a product by its size, those that change how many sequences are computed at once may change the rounding.
     pub struct Engine {
         /// auto (a GPU if one works), cpu, cuda or cuda:N; `--device` sets it too.
-        pub device: String = "auto".into(),
+        pub device: Device,
         /// Threads of the CPU backend; unless set, one per processor that the process may use.
         pub threads: Option<usize> => whole(1, MAX_THREADS as u64).hint(DEFAULT),
         /// The number type of matrix products; `--dtype` sets it too. auto is bf16 on a CPU with AMX, else f32, also on a GPU.
@@ -35,13 +38,11 @@ settings! {
 
 impl Engine {
     /// The engine's options.
-    ///
-    /// # Errors
-    /// If `device` is not a device.
-    pub fn options(&self) -> Result<EngineOptions, SettingError> {
-        let device = self.device()?;
+    #[must_use]
+    pub fn options(&self) -> EngineOptions {
+        let Device(device) = self.device;
         let mut kernels = Bf16Kernel::ALL.into_iter();
-        Ok(EngineOptions {
+        EngineOptions {
             device,
             threads: self.threads,
             dtype: match self.dtype.as_str() {
@@ -55,16 +56,14 @@ impl Engine {
             max_sequences: self.max_sequences,
             activation_bytes: self.activations_mib.map(|mib| mib.saturating_mul(1 << 20)),
             ..EngineOptions::default()
-        })
+        }
     }
 
     /// The same settings with the number type and the kernel that this machine takes for auto, as a run saves them. Products of f32 numbers, and a GPU's, have
-    /// no kernel to choose. Settings with a wrong name are unchanged.
+    /// no kernel to choose.
     #[must_use]
     pub fn resolved(mut self) -> Self {
-        let Ok(options) = self.options() else {
-            return self;
-        };
+        let options = self.options();
         self.dtype = options.dtype.name().to_owned();
         if let Some(kernel) = kernel(&options) {
             self.kernel = kernel.name().to_owned();
@@ -73,39 +72,67 @@ impl Engine {
     }
 
     /// How matrix products are computed.
-    ///
-    /// # Errors
-    /// As [`Engine::options`].
-    pub fn arithmetic(&self) -> Result<String, SettingError> {
-        let options = self.options()?;
-        Ok(match kernel(&options) {
+    #[must_use]
+    pub fn arithmetic(&self) -> String {
+        let options = self.options();
+        match kernel(&options) {
             Some(kernel) => format!("bf16 by {}", kernel.instruction()),
             None if options.device.memory().is_some() => {
                 format!("{} on the GPU", options.dtype.name())
             }
             None => "f32 by fused multiply-adds".to_owned(),
-        })
+        }
     }
+}
 
-    /// The value of `device`.
-    pub(super) fn device(&self) -> Result<Device, SettingError> {
-        let reason = match self.device.as_str() {
-            "auto" => return Ok(Device::Auto),
-            "cpu" => return Ok(Device::Cpu),
-            "cuda" => return Ok(Device::Cuda(0)),
-            "cuda:emulated" => return Ok(Device::Emulated),
+/// Where to compute, in a recipe and as `--device`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[serde(try_from = "String", into = "String")]
+pub struct Device(pub engine::Device);
+
+impl FromStr for Device {
+    type Err = String;
+
+    /// The error says what is wrong, and names the devices.
+    fn from_str(text: &str) -> Result<Self, String> {
+        let reason = match text {
+            "auto" => return Ok(Self(engine::Device::Auto)),
+            "cpu" => return Ok(Self(engine::Device::Cpu)),
+            "cuda" => return Ok(Self(engine::Device::Cuda(0))),
+            "cuda:emulated" => return Ok(Self(engine::Device::Emulated)),
             plan if plan.starts_with("cuda:plan") => {
                 "counts work and computes nothing, so only `rapid bench` accepts it"
             }
             other => match other.strip_prefix("cuda:").map(str::parse) {
-                Some(Ok(number)) => return Ok(Device::Cuda(number)),
+                Some(Ok(number)) => return Ok(Self(engine::Device::Cuda(number))),
                 _ => "is not a device",
             },
         };
-        let remedy = "give auto, cpu, cuda or cuda:N";
-        let reason = format!("`{}` {reason}; {remedy}", self.device);
-        Err(SettingError::value("engine.device", reason))
+        Err(format!("`{text}` {reason}; give auto, cpu, cuda or cuda:N"))
     }
+}
+
+impl TryFrom<String> for Device {
+    type Error = String;
+
+    fn try_from(text: String) -> Result<Self, String> {
+        text.parse()
+    }
+}
+
+impl From<Device> for String {
+    fn from(Device(device): Device) -> Self {
+        match device {
+            engine::Device::Auto => "auto".to_owned(),
+            engine::Device::Cpu => "cpu".to_owned(),
+            engine::Device::Cuda(number) => format!("cuda:{number}"),
+            engine::Device::Emulated => "cuda:emulated".to_owned(),
+        }
+    }
+}
+
+impl Setting for Device {
+    const KIND: ValueKind = ValueKind::Parsed(|text| text.parse::<Self>().map(drop));
 }
 
 /// How a CPU multiplies bf16 numbers, if these options have it do so.
@@ -115,7 +142,7 @@ fn kernel(options: &EngineOptions) -> Option<Bf16Kernel> {
 }
 
 /// The number type that auto stands for. It follows from what the processor reports, never from a measurement.
-fn auto_dtype(device: Device) -> Dtype {
+fn auto_dtype(device: engine::Device) -> Dtype {
     if Bf16Kernel::detect() == Bf16Kernel::Amx && device.memory().is_none() {
         Dtype::Bf16
     } else {

@@ -15,8 +15,7 @@ pub(super) fn check(config: &Config) -> Result<(), SettingError> {
         !config.run.slices.is_power_of_two(),
         "run.slices",
         "slices are added up in pairs; give a power of two, such as 1, 2, 4 or 8",
-    )?;
-    config.engine.device().map(drop)
+    )
 }
 
 fn model_and_data(config: &Config) -> Result<(), SettingError> {

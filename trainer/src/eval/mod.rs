@@ -21,7 +21,7 @@ use crate::data::Prompt;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
 use crate::record::SampleRecord;
-use crate::reward::{JudgeRequest, RewardClient};
+use crate::reward::RewardClient;
 use crate::rollout::{
     self, PartialRollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
 };
@@ -67,22 +67,11 @@ impl Settings {
     }
 }
 
-/// One sample and its verdict, as it is written to a samples file.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-pub struct Record {
-    /// The prompt, the completion and the verdict.
-    #[serde(flatten)]
-    pub sample: SampleRecord,
-    /// The reward if any form of the answer counts; absent for tasks other than mathematics.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub any_form: Option<f64>,
-}
-
 /// All samples of an evaluation.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Evaluation {
     /// In the order of the tasks, then of the samples.
-    pub records: Vec<Record>,
+    pub records: Vec<SampleRecord>,
     /// Time until the last completion was sampled.
     pub inference: Duration,
     /// Time from then until the last verdict.
@@ -152,12 +141,8 @@ pub async fn evaluate(
     )
     .await?;
     let samples = rollout.groups.iter().flat_map(SampleRecord::of_group);
-    let record = |sample| Record {
-        sample,
-        any_form: None,
-    };
     let mut evaluation = Evaluation {
-        records: samples.map(record).collect(),
+        records: samples.collect(),
         inference: rollout.inference,
         verify: rollout.verify,
     };
@@ -175,50 +160,44 @@ impl Evaluation {
         rewards: &RewardClient,
         prompts: &[Arc<Prompt>],
     ) -> Result<(), RolloutError> {
-        let by_id: HashMap<&str, &Arc<Prompt>> = prompts
+        let by_id: HashMap<&str, &Prompt> = prompts
             .iter()
             .filter(|prompt| matches!(prompt.task.spec, TaskSpec::Math(_)))
-            .map(|prompt| (prompt.task.id.as_str(), prompt))
+            .map(|prompt| (prompt.task.id.as_str(), &**prompt))
             .collect();
-        let mut places = Vec::new();
-        let mut requests = Vec::new();
-        for (place, record) in self.records.iter_mut().enumerate() {
-            let Some(prompt) = by_id.get(record.sample.task.as_str()) else {
+        let mut rejected = Vec::new();
+        for record in &mut self.records {
+            let Some(prompt) = by_id.get(record.task.as_str()) else {
                 continue;
             };
-            record.any_form = record.sample.reward;
-            if record.sample.reward == Some(0.0)
-                && let Some(answer) = any_form::answer(&record.sample.completion)
+            record.any_form = record.reward;
+            if record.reward == Some(0.0)
+                && let Some(answer) = any_form::answer(&record.completion)
             {
-                places.push(place);
-                requests.push(JudgeRequest {
-                    task: prompt.task.clone(),
-                    prompt: prompt.text.clone(),
-                    completion: format!("\\boxed{{{answer}}}"),
-                });
+                rejected.push((record, prompt, format!("\\boxed{{{answer}}}")));
             }
         }
-        for (place, judged) in places.into_iter().zip(rewards.judge(requests).await?) {
-            self.records[place].any_form = judged.reward;
+        let answers = rejected.iter().map(|(_, prompt, text)| (**prompt, &**text));
+        let judged = rewards.judge(&answers.collect::<Vec<_>>()).await?;
+        for ((record, ..), judged) in rejected.into_iter().zip(judged) {
+            record.any_form = judged.reward;
         }
         Ok(())
     }
 }
 
-/// A reading of the completions: the reward of each, `None` if it has none. `|record| record.sample.reward` is the verifier's reading of the unchanged completion.
-pub type Reading = fn(&Record) -> Option<f64>;
+/// A reading of the completions: the reward of each, `None` if it has none. `|record| record.reward` is the verifier's reading of the unchanged completion.
+pub type Reading = fn(&SampleRecord) -> Option<f64>;
 
 /// The counts of each task, in the order in which the tasks first appear.
-pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
+pub fn counts(records: &[SampleRecord], reading: Reading) -> Vec<(String, Counts)> {
     let mut order: Vec<(String, Counts)> = Vec::new();
     let mut places = HashMap::new();
     for record in records {
-        let place = *places
-            .entry(record.sample.task.as_str())
-            .or_insert_with(|| {
-                order.push((record.sample.task.clone(), Counts::default()));
-                order.len() - 1
-            });
+        let place = *places.entry(record.task.as_str()).or_insert_with(|| {
+            order.push((record.task.clone(), Counts::default()));
+            order.len() - 1
+        });
         if let Some(reward) = reading(record) {
             order[place].1.judged += 1;
             order[place].1.correct += usize::from(reward >= 1.0);
@@ -228,7 +207,7 @@ pub fn counts(records: &[Record], reading: Reading) -> Vec<(String, Counts)> {
 }
 
 /// The figures of records, for each k that some task has samples for.
-pub fn summary(records: &[Record], k: &[usize]) -> Summary {
+pub fn summary(records: &[SampleRecord], k: &[usize]) -> Summary {
     let pass = |reading: Reading| -> Vec<PassAt> {
         let counts = counts(records, reading).into_iter();
         let counts: Vec<Counts> = counts.map(|(_, counts)| counts).collect();
@@ -239,16 +218,16 @@ pub fn summary(records: &[Record], k: &[usize]) -> Summary {
         k.iter().filter_map(pass_at).collect()
     };
     let share = |part: usize| part as f64 / records.len().max(1) as f64;
-    let samples = || records.iter().map(|record| &record.sample);
-    let masked = samples().filter(|sample| sample.reward.is_none()).count();
+    let masked = records.iter().filter(|it| it.reward.is_none()).count();
+    let cut_off = records.iter().filter(|it| it.finish == Finish::Length);
     Summary {
-        tasks: counts(records, |record| record.sample.reward).len(),
+        tasks: counts(records, |record| record.reward).len(),
         samples: records.len() - masked,
         masked,
-        pass: pass(|record| record.sample.reward),
+        pass: pass(|record| record.reward),
         any_form: pass(|record| record.any_form),
-        mean_tokens: share(samples().map(|sample| sample.tokens).sum()),
-        truncated: share(samples().filter(|it| it.finish == Finish::Length).count()),
+        mean_tokens: share(records.iter().map(|it| it.tokens).sum()),
+        truncated: share(cut_off.count()),
     }
 }
 

@@ -228,9 +228,9 @@ mod tests {
     use std::time::Duration;
 
     use engine::text::today;
-    use engine::{Completion, Finish};
 
     use super::*;
+    use crate::fakes;
 
     fn origin() -> Origin {
         Origin {
@@ -245,15 +245,8 @@ mod tests {
     fn begin(out: &Path) {
         let mut evaluation = PartialEvaluation::open(out).unwrap();
         let mut partial = evaluation.resume(&origin(), today()).unwrap();
-        let completion = Completion {
-            request: 0,
-            sample: 0,
-            tokens: vec![1],
-            logp: vec![0.0],
-            text: "a".into(),
-            finish: Finish::Stop,
-        };
-        partial.add("a", 1, Duration::ZERO, &completion).unwrap();
+        let sample = fakes::sample("a", 0.0);
+        partial.add("a", 1, Duration::ZERO, &sample).unwrap();
     }
 
     #[test]

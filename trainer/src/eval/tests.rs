@@ -1,6 +1,6 @@
-use super::{Record, counts, summary};
+use super::{SampleRecord, counts, summary};
 
-fn record(task: &str, sample: usize, reward: Option<f64>, any_form: Option<f64>) -> Record {
+fn record(task: &str, sample: usize, reward: Option<f64>, any_form: Option<f64>) -> SampleRecord {
     serde_json::from_value(serde_json::json!({
         "task": task, "sample": sample, "prompt": "What is 1 + 1?", "completion": "2", "reward": reward,
         "verdict": if reward.is_none() { "unavailable" } else { "correct" }, "detail": null, "tokens": 4, "logp": -1.0,
@@ -39,6 +39,6 @@ fn each_reading_has_its_own_rewards_and_tasks_are_in_the_order_of_their_first_sa
     let summary = summary(&records, &[1]);
     let [strict, any_form] = [&summary.pass, &summary.any_form].map(|pass| pass[0].estimate.mean);
     assert_eq!((strict, any_form), (0.5, 1.0));
-    let counts = counts(&records, |record| record.sample.reward).into_iter();
+    let counts = counts(&records, |record| record.reward).into_iter();
     assert_eq!(counts.map(|(task, _)| task).collect::<Vec<_>>(), ["b", "a"]);
 }

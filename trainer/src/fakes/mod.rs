@@ -64,9 +64,7 @@ pub(crate) fn sample(text: &str, reward: f64) -> Sample {
             } else {
                 Verdict::Incorrect
             },
-            detail: serde_json::Value::Null,
-            passed: None,
-            total: None,
+            ..Judged::default()
         },
     }
 }

@@ -3,7 +3,7 @@
 
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, mpsc};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use engine::text::Date;
@@ -11,6 +11,7 @@ use engine::{
     AdamW, Completion, CountSketch, EngineError, Finish, GenerateRequest, Group, MemoryMeter,
     Objective, Objectives, StepReport, TokenStats,
 };
+use tokio::sync::mpsc;
 
 use crate::policy::{Policy, PromptEncoder};
 
@@ -146,10 +147,10 @@ impl Policy for FakePolicy {
     fn generate(
         &self,
         requests: Vec<GenerateRequest>,
-    ) -> mpsc::Receiver<Result<Completion, EngineError>> {
+    ) -> mpsc::UnboundedReceiver<Result<Completion, EngineError>> {
         let (state, logp_offset) = (self.state.lock().unwrap().clone(), self.logp_offset);
         let sampled = self.sampled.clone();
-        let (sender, receiver) = mpsc::channel();
+        let (sender, receiver) = mpsc::unbounded_channel();
         std::thread::spawn(move || {
             if state.weights.iter().any(|weight| weight.is_nan()) {
                 let _ = sender.send(Err(EngineError::Numeric("scripted".into())));

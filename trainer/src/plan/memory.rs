@@ -111,7 +111,7 @@ impl MemoryEstimate {
         let shared = |prompts: &[Arc<Prompt>]| {
             shared_prompt_tokens(prompts.iter().map(|prompt| &prompt.tokens[..]))
         };
-        let options = config.engine_options()?;
+        let options = config.engine_options();
         let training = Demand {
             prompt_tokens: longest(&prompts.train),
             shared_prompt_tokens: shared(&prompts.train),

@@ -230,6 +230,9 @@ pub struct SampleRecord {
     pub logp: f64,
     /// Why it ended.
     pub finish: Finish,
+    /// In an evaluation of mathematics, the reward if any form of the answer counts.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub any_form: Option<f64>,
 }
 
 impl SampleRecord {
@@ -250,6 +253,7 @@ impl SampleRecord {
                 tokens: sample.tokens.len(),
                 logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
                 finish: sample.finish,
+                any_form: None,
             })
     }
 }

@@ -8,10 +8,9 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use crate::config::Config;
-use crate::eval::Record;
 use crate::record::{
-    AlarmRecord, ClockRecord, EvalRecord, ExtensionRecord, RunTimes, StepRecord, StepTimings,
-    TokenWeights,
+    AlarmRecord, ClockRecord, EvalRecord, ExtensionRecord, RunTimes, SampleRecord, StepRecord,
+    StepTimings, TokenWeights,
 };
 use crate::run::Provenance;
 
@@ -47,13 +46,13 @@ pub struct RunData {
     /// The verifier's graders that judged last, with their versions and policies; empty if the folder has no provenance of this version.
     pub graders: Vec<String>,
     /// Samples of the evaluation's tasks at the first evaluation; empty without an evaluation.
-    pub before: Vec<Record>,
+    pub before: Vec<SampleRecord>,
     /// Samples of the same tasks at the last evaluation; empty without a second evaluation.
-    pub after: Vec<Record>,
+    pub after: Vec<SampleRecord>,
     /// Training samples of the first recorded phase.
-    pub first: Vec<Record>,
+    pub first: Vec<SampleRecord>,
     /// Training samples of the last recorded phase; empty without a second one.
-    pub last: Vec<Record>,
+    pub last: Vec<SampleRecord>,
 }
 
 fn without_token(config_text: String) -> String {
@@ -91,7 +90,7 @@ impl RunData {
     /// [`RunError`]. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
         // The first file and the last, if it is another one.
-        let ends = |prefix: &str| -> Result<[Vec<Record>; 2], RunError> {
+        let ends = |prefix: &str| -> Result<[Vec<SampleRecord>; 2], RunError> {
             Ok(match &numbered(&folder.join("samples"), prefix)[..] {
                 [] => [Vec::new(), Vec::new()],
                 [only] => [lines(only)?, Vec::new()],

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 
 use verifier_api::Verdict;
 
-use crate::eval::Record;
+use crate::record::SampleRecord;
 
 use super::escape::html;
 use super::run_data::RunData;
@@ -39,10 +39,10 @@ pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
 }
 
 /// A few tasks, spread evenly over those that both sides have, in the order of their first appearance; if they share none, over all.
-fn spread(sides: &[(&str, &Vec<Record>); 2]) -> Vec<String> {
+fn spread(sides: &[(&str, &Vec<SampleRecord>); 2]) -> Vec<String> {
     let [first, second] = sides.map(|(_, records)| {
         let mut seen = HashSet::new();
-        let tasks = records.iter().map(|record| record.sample.task.as_str());
+        let tasks = records.iter().map(|record| record.task.as_str());
         tasks.filter(|task| seen.insert(*task)).collect::<Vec<_>>()
     });
     let shared = first.iter().filter(|task| second.contains(task));
@@ -56,15 +56,15 @@ fn spread(sides: &[(&str, &Vec<Record>); 2]) -> Vec<String> {
         .collect()
 }
 
-fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
+fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<SampleRecord>); 2]) {
     let of_task = sides.map(|(label, records)| {
-        let records = records.iter().filter(|record| record.sample.task == task);
+        let records = records.iter().filter(|record| record.task == task);
         (label, records.collect::<Vec<_>>())
     });
     let Some(any) = of_task.iter().find_map(|(_, records)| records.first()) else {
         return;
     };
-    let (lead, question) = question(&any.sample.prompt);
+    let (lead, question) = question(&any.prompt);
     let _ = write!(
         out,
         "<article class=\"task\"><header><span>{}</span></header><pre>{}</pre>",
@@ -80,12 +80,12 @@ fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
     }
     out.push_str("<div class=\"sides\">");
     for (label, records) in of_task.iter().filter(|(_, records)| !records.is_empty()) {
-        let rewards = records.iter().filter_map(|record| record.sample.reward);
+        let rewards = records.iter().filter_map(|record| record.reward);
         let judged = rewards.clone().count();
         let correct = rewards.filter(|reward| *reward >= 1.0).count();
         let _ = write!(out, "<div><h4>{label}: {correct} of {judged} correct</h4>");
         // A correct completion is shown if there is one.
-        let is_correct = |record: &&&Record| record.sample.reward >= Some(1.0);
+        let is_correct = |record: &&&SampleRecord| record.reward >= Some(1.0);
         let (shown, rest) = records.split_at(MAX_COMPLETIONS.min(records.len()));
         let missing = !shown.iter().any(|record| is_correct(&record));
         let later = rest.iter().find(is_correct).filter(|_| missing);
@@ -97,8 +97,7 @@ fn one_task(out: &mut String, task: &str, sides: &[(&str, &Vec<Record>); 2]) {
     out.push_str("</div></article>\n");
 }
 
-fn completion(out: &mut String, record: &Record) {
-    let sample = &record.sample;
+fn completion(out: &mut String, sample: &SampleRecord) {
     let (class, words) = match (sample.reward, sample.verdict) {
         (None, _) => ("unknown", "no verdict"),
         (Some(reward), _) if reward >= 1.0 => ("yes", "correct"),
@@ -107,7 +106,7 @@ fn completion(out: &mut String, record: &Record) {
         (_, Verdict::Malformed) => ("no", "no answer found"),
         _ => ("no", "incorrect"),
     };
-    let also = match record.any_form {
+    let also = match sample.any_form {
         Some(1.0) if class == "no" => ", correct in another form",
         _ => "",
     };

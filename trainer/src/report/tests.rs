@@ -12,7 +12,7 @@ use verifier_api::Verdict;
 use super::figure::Figure;
 use super::{Comparison, RunData, curves, run_labels, write};
 use crate::algo::PhaseSize;
-use crate::eval::{self, Record};
+use crate::eval;
 use crate::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
 use datasets::passk;
 
@@ -26,39 +26,37 @@ fn lines(path: &Path, records: impl IntoIterator<Item = impl Serialize>) {
     fs::write(path, lines.collect::<String>()).unwrap();
 }
 
-fn record(task: usize, sample: usize, correct: bool) -> Record {
+fn record(task: usize, sample: usize, correct: bool) -> SampleRecord {
     let verdicts = [Verdict::Malformed, Verdict::Correct];
     let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(4);
-    Record {
-        sample: SampleRecord {
-            task: format!("starter-math/eval/{task}"),
-            sample,
-            prompt: format!("{examples}Question: What is {task} + 0?\nAnswer:"),
-            completion: match sample {
-                1 => HOSTILE.to_owned(),
-                _ => format!(" \\boxed{{{task}}}"),
-            },
-            reward: Some(f64::from(u8::from(correct))),
-            verdict: verdicts[usize::from(correct)],
-            detail: json!({"extracted": null}),
-            tokens: 8,
-            logp: -3.5,
-            finish: Finish::Stop,
+    SampleRecord {
+        task: format!("starter-math/eval/{task}"),
+        sample,
+        prompt: format!("{examples}Question: What is {task} + 0?\nAnswer:"),
+        completion: match sample {
+            1 => HOSTILE.to_owned(),
+            _ => format!(" \\boxed{{{task}}}"),
         },
+        reward: Some(f64::from(u8::from(correct))),
+        verdict: verdicts[usize::from(correct)],
+        detail: json!({"extracted": null}),
+        tokens: 8,
+        logp: -3.5,
+        finish: Finish::Stop,
         any_form: Some(f64::from(u8::from(correct || sample == 2))),
     }
 }
 
 /// Four samples of each task, of which `correct` of each eight are correct.
-fn records(tasks: Range<usize>, correct: usize) -> Vec<Record> {
+fn records(tasks: Range<usize>, correct: usize) -> Vec<SampleRecord> {
     let samples = tasks.flat_map(|task| (0..4).map(move |sample| (task, sample)));
     samples
         .map(|(task, sample)| record(task, sample, (task * 4 + sample) % 8 < correct))
         .collect()
 }
 
-fn evaluation(step: usize, records: &[Record]) -> EvalRecord {
-    let counts: Vec<_> = eval::counts(records, |record| record.sample.reward);
+fn evaluation(step: usize, records: &[SampleRecord]) -> EvalRecord {
+    let counts: Vec<_> = eval::counts(records, |record| record.reward);
     let all: Vec<_> = counts.iter().map(|(_, counts)| *counts).collect();
     EvalRecord {
         step,
@@ -104,7 +102,7 @@ fn provenance(root: &Path, version: u32, trained_on: usize, eval_digest: &str) {
 }
 
 /// Writes a folder like that of a finished run, for a recipe with keys set and with these evaluations before and after.
-fn folder_of(root: &Path, sets: &[&str], before: &[Record], after: &[Record]) {
+fn folder_of(root: &Path, sets: &[&str], before: &[SampleRecord], after: &[SampleRecord]) {
     fs::create_dir_all(root.join("samples")).unwrap();
     let sets: Vec<String> = sets.iter().map(|set| (*set).to_owned()).collect();
     let config = crate::config::load("quickstart", &sets).unwrap();
@@ -225,11 +223,11 @@ fn the_heading_names_extensions_after_which_updates_were_made() {
 }
 
 /// Takes the verdicts of these samples of tasks away.
-fn unjudge(records: &mut [Record], is_masked: impl Fn(usize, usize) -> bool) {
+fn unjudge(records: &mut [SampleRecord], is_masked: impl Fn(usize, usize) -> bool) {
     for record in records {
-        let task = record.sample.task.rsplit('/').next().unwrap();
-        if is_masked(task.parse().unwrap(), record.sample.sample) {
-            record.sample.reward = None;
+        let task = record.task.rsplit('/').next().unwrap();
+        if is_masked(task.parse().unwrap(), record.sample) {
+            record.reward = None;
         }
     }
 }

@@ -109,9 +109,9 @@ mod tests {
                 _ => Some(0.0),
             },
             verdict,
-            detail: serde_json::Value::Null,
             passed: tests.map(|(passed, _)| passed),
             total: tests.map(|(_, total)| total),
+            ..Judged::default()
         };
         Terms::of(&judged, tokens, max_tokens, &config::Reward::default())
     }

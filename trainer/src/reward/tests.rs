@@ -10,16 +10,19 @@ use verifier_api::TaskRef;
 use super::*;
 use crate::fakes::{Answer, FakeVerifier, MAX_ITEMS, dataset, judgement, verifier_settings};
 
-fn judge_requests(completions: &[&str]) -> Vec<JudgeRequest> {
-    let task = Arc::new(dataset(1, 0).train[0].clone());
-    completions
-        .iter()
-        .map(|completion| JudgeRequest {
-            task: task.clone(),
-            prompt: "question".into(),
-            completion: (*completion).to_owned(),
-        })
-        .collect()
+fn prompt(task: Task) -> Prompt {
+    Prompt {
+        text: task.question.as_str().into(),
+        task: Arc::new(task),
+        tokens: Arc::default(),
+    }
+}
+
+/// The verdicts on completions of one prompt.
+async fn judged(client: &RewardClient, completions: &[&str]) -> Result<Vec<Judged>, RewardError> {
+    let prompt = prompt(dataset(1, 0).train[0].clone());
+    let pairs: Vec<_> = completions.iter().map(|text| (&prompt, *text)).collect();
+    client.judge(&pairs).await
 }
 
 fn client(server: &FakeVerifier, patience_s: u64) -> RewardClient {
@@ -32,13 +35,13 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
 
 /// The rewards of these completions.
 async fn judge(client: &RewardClient, completions: &[&str]) -> Vec<Option<f64>> {
-    rewards(&client.judge(judge_requests(completions)).await.unwrap())
+    rewards(&judged(client, completions).await.unwrap())
 }
 
 /// The error for these completions.
 async fn error(client: &RewardClient, completions: &[&str]) -> String {
-    let result = client.judge(judge_requests(completions)).await;
-    result.unwrap_err().to_string()
+    let error = judged(client, completions).await.unwrap_err();
+    error.to_string()
 }
 
 #[tokio::test]
@@ -87,10 +90,7 @@ async fn only_unavailable_verdicts_are_requested_again() {
 #[tokio::test]
 async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
     let server = FakeVerifier::serve(|_, _| Answer::Status(503, "")).await;
-    let judged = client(&server, 1)
-        .judge(judge_requests(&["b", "c"]))
-        .await
-        .unwrap();
+    let judged = judged(&client(&server, 1), &["b", "c"]).await.unwrap();
     assert_eq!(rewards(&judged), [None, None]);
     assert_eq!(judged[0].verdict, Verdict::Unavailable);
     assert!(judged[0].detail["reason"].as_str().unwrap().contains("503"));
@@ -118,7 +118,7 @@ async fn a_request_that_is_too_large_is_halved_and_a_task_that_is_too_large_is_n
 
 #[tokio::test]
 async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_differs() {
-    let own = judge_requests(&["b"])[0].task.spec.digest().to_string();
+    let own = dataset(1, 0).train[0].spec.digest().to_string();
     let server = FakeVerifier::serve(move |_, items| {
         if items[0].completion == "b" {
             assert_eq!(items[0].task_digest.as_deref(), Some(own.as_str()));
@@ -341,16 +341,12 @@ fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
         time_limit: Some(std::time::Duration::from_millis(2500)),
         compare: Compare::Root,
     };
-    let request = JudgeRequest {
-        task: Arc::new(Task {
-            id: "mine/1".into(),
-            question: "q".into(),
-            spec: TaskSpec::Code(code),
-        }),
-        prompt: "q".into(),
-        completion: "c".into(),
-    };
-    let item = wire::item(0, &request, None, false);
+    let prompt = prompt(Task {
+        id: "mine/1".into(),
+        question: "q".into(),
+        spec: TaskSpec::Code(code),
+    });
+    let item = wire::item(0, &prompt, "c", None, false);
     assert_eq!(
         serde_json::to_value(&item).unwrap(),
         json!({"id": "0", "prompt": "q", "completion": "c", "task": {
@@ -367,9 +363,9 @@ async fn a_task_that_the_verifier_rejects_is_named() {
         TaskRef::Inline(_) => Answer::Fault(1),
     })
     .await;
-    let mut requests = judge_requests(&["b", "c"]);
-    requests[1].task = Arc::new(dataset(2, 0).train[1].clone());
-    let error = client(&server, 5).judge(requests).await.unwrap_err();
+    let prompts: Vec<Prompt> = dataset(2, 0).train.into_iter().map(prompt).collect();
+    let pairs = [(&prompts[0], "b"), (&prompts[1], "c")];
+    let error = client(&server, 5).judge(&pairs).await.unwrap_err();
     let error = error.to_string();
     assert!(error.contains("rejects the task toy/train/1"), "{error}");
 }
@@ -396,7 +392,7 @@ async fn only_a_counting_client_requests_all_tests() {
     let settings = verifier_settings(&server.url, 5);
     for (all_tests, total) in [(false, 4), (true, 5)] {
         let client = RewardClient::with_tests(&settings, all_tests).unwrap();
-        let judged = client.judge(judge_requests(&["c"])).await.unwrap();
+        let judged = judged(&client, &["c"]).await.unwrap();
         assert_eq!((judged[0].passed, judged[0].total), (Some(3), Some(total)));
     }
 }

@@ -10,7 +10,8 @@ use datasets::{Dataset, Task};
 use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
-use super::{JudgeRequest, Judged, RewardClient, RewardError, grader_policy, status};
+use super::{Judged, RewardClient, RewardError, grader_policy, status};
+use crate::data::Prompt;
 use crate::stderr::say;
 
 /// A verifier that was just started may not listen yet, and a proxy in front of it may not see it yet.
@@ -192,24 +193,32 @@ impl RewardClient {
         // At equal distances from the first on.
         let distance = tasks.len().div_ceil(PROBES).max(1);
         let tried = tasks.iter().step_by(distance);
-        let trials: Vec<JudgeRequest> = tried.map(|task| trial(kind, task)).collect();
+        // The verifier takes no tokens.
+        let prompts: Vec<Prompt> = tried
+            .map(|task| Prompt {
+                task: Arc::new((*task).clone()),
+                text: task.question.as_str().into(),
+                tokens: Arc::default(),
+            })
+            .collect();
+        let trials: Vec<_> = prompts.iter().map(|it| (it, trial(kind))).collect();
         let Some((first, others)) = trials.split_first() else {
             return Ok(());
         };
-        let judged = self.judge(vec![first.clone()]).await?;
+        let judged = self.judge(&[*first]).await?;
         let Some(reason) = judged.first().and_then(unjudged) else {
             return Ok(());
         };
         // If the patience has ended, others would take as long.
         let patience = self.inner.patience;
         let time_left = patience.is_zero() || started.elapsed() < patience;
-        let others: &[JudgeRequest] = if time_left { others } else { &[] };
-        let judged = self.judge(others.to_vec()).await?;
+        let others = if time_left { others } else { &[] };
+        let judged = self.judge(others).await?;
         if judged.iter().any(|judged| unjudged(judged).is_none()) {
             tracing::warn!(
                 "the verifier at {} cannot judge the task {} ({reason}), but can judge others of its kind; samples of such a task are masked. Correct it, or leave it out",
                 self.url(),
-                first.task.id
+                first.0.task.id
             );
             return Ok(());
         }
@@ -220,7 +229,7 @@ impl RewardClient {
         Err(self.unusable(&format!(
             "cannot judge {kind} tasks: {}{more} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier \
              (`rapid-verifier doctor` says how), and start again",
-            first.task.id
+            first.0.task.id
         )))
     }
 }
@@ -242,17 +251,12 @@ where
 }
 
 /// A completion that gets a verdict from any working grader.
-fn trial(kind: &str, task: &Task) -> JudgeRequest {
-    let completion = match kind {
+fn trial(kind: &str) -> &'static str {
+    match kind {
         "math" => "\\boxed{0}",
         "code" => "```python\npass\n```",
         // This goes to Lean, which reads the task's header and statement.
         _ => "trivial",
-    };
-    JudgeRequest {
-        prompt: task.question.as_str().into(),
-        completion: completion.to_owned(),
-        task: Arc::new(task.clone()),
     }
 }
 

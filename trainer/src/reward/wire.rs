@@ -4,26 +4,27 @@ use datasets::digest::Digest;
 use datasets::{CodeTask, Compare, TaskSpec, Value};
 use verifier_api::{CodeTest, InlineTask, Item, ProgramTest, TaskRef};
 
-use super::JudgeRequest;
+use crate::data::Prompt;
 
-/// The item of a completion; `id` is its place in the batch. If the task is sent by its id, `digest` is the digest of the content that decides its verdicts, so that a
-/// verifier with another content refuses the item. With `all_tests`, all tests run, also after the first that fails.
+/// The item of a prompt and the text after it; `id` is its place in the batch. If the task is sent by its id, `digest` is the digest of the content that decides its
+/// verdicts, so that a verifier with another content refuses the item. With `all_tests`, all tests run, also after the first that fails.
 pub(super) fn item(
     id: usize,
-    request: &JudgeRequest,
+    prompt: &Prompt,
+    text: &str,
     digest: Option<Digest>,
     all_tests: bool,
 ) -> Item {
     let task = match digest {
-        Some(_) => TaskRef::Named(request.task.id.clone()),
-        None => TaskRef::Inline(inline(&request.task.spec)),
+        Some(_) => TaskRef::Named(prompt.task.id.clone()),
+        None => TaskRef::Inline(inline(&prompt.task.spec)),
     };
     Item {
         id: id.to_string(),
         task,
         task_digest: digest.map(|digest| digest.to_string()),
-        prompt: request.prompt.to_string(),
-        completion: request.completion.clone(),
+        prompt: prompt.text.to_string(),
+        completion: text.to_owned(),
         all_tests,
     }
 }

@@ -3,18 +3,17 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use engine::{Completion, EngineError};
-use tokio::sync::mpsc;
-use tokio::task::JoinSet;
+use engine::GenerateRequest;
+use tokio::task::{JoinError, JoinSet};
 
-use super::sampling_stream::{Missing, sample};
 use super::{
     PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, Sample, SampledGroup,
     SamplingParams,
 };
+use crate::data::Prompt;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::reward::{JudgeRequest, Judged, RewardClient, RewardError};
+use crate::reward::{RewardClient, RewardError};
 
 /// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);
@@ -34,24 +33,35 @@ pub async fn collect(
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Rollout, RolloutError> {
     let mut collector = Collector::new(requests, rewards);
-    let before = collector.resume(partial);
+    let missing = collector.resume(requests, partial);
+    let before = collector.progress.elapsed;
     let started = Instant::now();
     let elapsed = || before + started.elapsed();
-    let missing = collector.missing();
-    let mut completions = (!missing.is_empty()).then(|| sample(policy, requests, missing, params));
+    let stop_tokens = policy.stop_tokens();
+    let generate = missing.iter().map(|missing| GenerateRequest {
+        prompt: missing[0].prompt.tokens.clone(),
+        seeds: missing.iter().map(|it| it.seed).collect(),
+        sampling: params.sampling,
+        min_tokens: params.min_tokens,
+        max_tokens: params.max_tokens,
+        stop_tokens: stop_tokens.clone(),
+        stop_strings: params.stop_strings.clone(),
+    });
+    // Dropping the receiver cancels the rest.
+    let mut completions = (!missing.is_empty()).then(|| policy.generate(generate.collect()));
     let mut inference = before;
     watch(&collector.progress);
     while completions.is_some() || collector.is_judging() {
         let linger = collector.flush_at();
         tokio::select! {
             () = stop.wait() => return Err(RolloutError::Stopped),
-            next = next(&mut completions), if completions.is_some() => match next {
+            completion = async { completions.as_mut()?.recv().await }, if completions.is_some() => match completion {
                 Some(completion) => {
                     let completion = completion?;
-                    let request = &requests[completion.request];
-                    let seed = request.seeds[completion.sample];
-                    partial.add(&request.prompt.task.id, seed, elapsed(), &completion)?;
-                    collector.add(completion);
+                    let Missing { prompt, seed, place } = missing[completion.request][completion.sample];
+                    let sample = Sample::unjudged(completion);
+                    partial.add(&prompt.task.id, seed, elapsed(), &sample)?;
+                    collector.add(place, prompt, sample);
                 }
                 None => {
                     completions = None;
@@ -60,98 +70,87 @@ pub async fn collect(
                 }
             },
             () = tokio::time::sleep_until(linger.into()), if collector.has_unsent() => collector.send(),
-            Some(verdicts) = collector.judging.join_next(), if !collector.judging.is_empty() => collector.add_verdicts(verdicts)?,
+            Some(judged) = collector.judging.join_next(), if !collector.judging.is_empty() => collector.add_judged(judged)?,
         }
         collector.progress.elapsed = elapsed();
         watch(&collector.progress);
     }
     let verify = elapsed().saturating_sub(inference);
     Ok(Rollout {
-        groups: collector.finish()?,
+        groups: collector.finish(requests)?,
         inference,
         verify,
     })
 }
 
-async fn next(
-    completions: &mut Option<mpsc::Receiver<Result<Completion, EngineError>>>,
-) -> Option<Result<Completion, EngineError>> {
-    match completions {
-        Some(receiver) => receiver.recv().await,
-        None => None,
-    }
+/// A completion that is still to be sampled.
+#[derive(Clone, Copy)]
+struct Missing<'a> {
+    prompt: &'a Arc<Prompt>,
+    seed: u64,
+    /// Its place among all samples of the phase.
+    place: usize,
 }
 
-/// The index of a request, and the index of one of its seeds.
-type SampleId = (usize, usize);
-
-/// The completions that were sent in one request to the verifier, and their verdicts.
-type Answer = (Vec<SampleId>, Result<Vec<Judged>, RewardError>);
-
-/// A completion, once it is sampled, and its verdict, once it is judged.
-type Slot = (Option<Completion>, Option<Judged>);
+/// The samples of one request to the verifier, with their places among all samples of the phase.
+type Batch = Vec<(usize, Arc<Prompt>, Sample)>;
 
 /// The state of a phase that is being collected.
 struct Collector<'a> {
-    requests: &'a [RolloutRequest],
     rewards: &'a RewardClient,
-    /// By request and seed.
-    slots: Vec<Vec<Slot>>,
+    /// Those that are judged, by request and seed.
+    samples: Vec<Option<Sample>>,
     /// Sampled, and not yet sent to the verifier.
-    unsent: Vec<(SampleId, JudgeRequest)>,
+    unsent: Batch,
     /// When the oldest unsent completion finished.
     oldest: Option<Instant>,
-    judging: JoinSet<Answer>,
+    judging: JoinSet<Result<Batch, RewardError>>,
     progress: RolloutProgress,
 }
 
 impl<'a> Collector<'a> {
-    fn new(requests: &'a [RolloutRequest], rewards: &'a RewardClient) -> Self {
-        let sizes = || requests.iter().map(|request| request.seeds.len());
+    fn new(requests: &[RolloutRequest], rewards: &'a RewardClient) -> Self {
+        let wanted = requests.iter().map(|request| request.seeds.len()).sum();
         Self {
-            requests,
             rewards,
-            slots: sizes().map(|size| vec![Slot::default(); size]).collect(),
+            samples: vec![None; wanted],
             unsent: Vec::new(),
             oldest: None,
             judging: JoinSet::new(),
             progress: RolloutProgress {
-                wanted: sizes().sum(),
+                wanted,
                 ..RolloutProgress::default()
             },
         }
     }
 
-    /// Adds the completions that an earlier process sampled, and returns how long that took.
-    fn resume(&mut self, partial: &mut PartialRollout) -> Duration {
-        let mut before = Duration::ZERO;
-        for (request, wanted) in self.requests.iter().enumerate() {
-            for (sample, seed) in wanted.seeds.iter().enumerate() {
-                if let Some(stored) = partial.take(&wanted.prompt.task.id, *seed) {
-                    before = before.max(Duration::from_secs_f64(stored.after));
-                    self.add(Completion {
-                        request,
-                        sample,
-                        tokens: stored.tokens,
-                        logp: stored.logp,
-                        text: stored.text,
-                        finish: stored.finish,
-                    });
+    /// Adds the completions that an earlier process sampled, with the time that they took. Returns those that are missing, by request.
+    fn resume<'r>(
+        &mut self,
+        requests: &'r [RolloutRequest],
+        partial: &mut PartialRollout,
+    ) -> Vec<Vec<Missing<'r>>> {
+        let (mut missing, mut places) = (Vec::new(), 0..);
+        for RolloutRequest { prompt, seeds } in requests {
+            let mut of_request = Vec::new();
+            for (seed, place) in seeds.iter().copied().zip(&mut places) {
+                match partial.take(&prompt.task.id, seed) {
+                    Some((after, sample)) => {
+                        self.progress.elapsed = self.progress.elapsed.max(after);
+                        self.add(place, prompt, sample);
+                    }
+                    None => of_request.push(Missing {
+                        prompt,
+                        seed,
+                        place,
+                    }),
                 }
             }
+            if !of_request.is_empty() {
+                missing.push(of_request);
+            }
         }
-        self.progress.elapsed = before;
-        before
-    }
-
-    /// The completions that are still to be sampled.
-    fn missing(&self) -> Vec<Missing> {
-        let missing = |slots: &Vec<Slot>| -> Vec<usize> {
-            let seeds = 0..slots.len();
-            seeds.filter(|seed| slots[*seed].0.is_none()).collect()
-        };
-        let missing = self.slots.iter().map(missing).enumerate();
-        missing.filter(|(_, seeds)| !seeds.is_empty()).collect()
+        missing
     }
 
     fn is_judging(&self) -> bool {
@@ -166,20 +165,10 @@ impl<'a> Collector<'a> {
         self.oldest.unwrap_or_else(Instant::now) + LINGER
     }
 
-    fn add(&mut self, completion: Completion) {
-        let id = (completion.request, completion.sample);
-        let prompt = &self.requests[id.0].prompt;
+    fn add(&mut self, place: usize, prompt: &Arc<Prompt>, sample: Sample) {
         self.progress.sampled += 1;
-        self.progress.tokens += completion.tokens.len();
-        self.unsent.push((
-            id,
-            JudgeRequest {
-                task: prompt.task.clone(),
-                prompt: prompt.text.clone(),
-                completion: completion.text.clone(),
-            },
-        ));
-        self.slots[id.0][id.1].0 = Some(completion);
+        self.progress.tokens += sample.tokens.len();
+        self.unsent.push((place, Arc::clone(prompt), sample));
         self.oldest.get_or_insert_with(Instant::now);
         if self.unsent.len() >= self.rewards.batch() {
             self.send();
@@ -191,57 +180,55 @@ impl<'a> Collector<'a> {
         if self.unsent.is_empty() {
             return;
         }
-        let (ids, requests): (Vec<_>, Vec<_>) = self.unsent.drain(..).unzip();
+        let mut batch = std::mem::take(&mut self.unsent);
         let rewards = self.rewards.clone();
-        self.judging
-            .spawn(async move { (ids, rewards.judge(requests).await) });
+        self.judging.spawn(async move {
+            let texts = batch
+                .iter()
+                .map(|(_, prompt, sample)| (&**prompt, &*sample.text));
+            let judged = rewards.judge(&texts.collect::<Vec<_>>()).await?;
+            for ((.., sample), judged) in batch.iter_mut().zip(judged) {
+                sample.judged = judged;
+            }
+            Ok(batch)
+        });
     }
 
-    fn add_verdicts(
+    fn add_judged(
         &mut self,
-        joined: Result<Answer, tokio::task::JoinError>,
+        joined: Result<Result<Batch, RewardError>, JoinError>,
     ) -> Result<(), RolloutError> {
-        let (ids, verdicts) = match joined.map_err(tokio::task::JoinError::try_into_panic) {
-            Ok(answer) => answer,
+        let batch = match joined.map_err(JoinError::try_into_panic) {
+            Ok(batch) => batch?,
             Err(Ok(panic)) => std::panic::resume_unwind(panic),
             // Tasks are cancelled only when the runtime ends.
             Err(Err(_)) => return Err(RolloutError::Stopped),
         };
-        for (id, judged) in ids.into_iter().zip(verdicts?) {
+        for (place, _, sample) in batch {
             self.progress.judged += 1;
-            match judged.reward {
+            match sample.judged.reward {
                 Some(reward) => self.progress.reward += reward,
                 None => self.progress.masked += 1,
             }
-            self.slots[id.0][id.1].1 = Some(judged);
+            self.samples[place] = Some(sample);
         }
         Ok(())
     }
 
-    fn finish(self) -> Result<Vec<SampledGroup>, RolloutError> {
-        let RolloutProgress {
-            sampled, wanted, ..
-        } = self.progress;
-        let sample = |slot: Slot| -> Result<Sample, RolloutError> {
-            let incomplete = RolloutError::Incomplete { sampled, wanted };
-            let (completion, judged) = slot.0.zip(slot.1).ok_or(incomplete)?;
-            Ok(Sample {
-                tokens: completion.tokens,
-                logp: completion.logp,
-                text: completion.text,
-                reference: Vec::new(),
-                padding: None,
-                finish: completion.finish,
-                judged,
+    fn finish(self, requests: &[RolloutRequest]) -> Result<Vec<SampledGroup>, RolloutError> {
+        let mut samples = self.samples.into_iter();
+        let groups = requests.iter().map(|request| {
+            let own = samples.by_ref().take(request.seeds.len());
+            Some(SampledGroup {
+                prompt: Arc::clone(&request.prompt),
+                samples: own.collect::<Option<_>>()?,
             })
-        };
-        let group = |(request, slots): (&RolloutRequest, Vec<Slot>)| {
-            let samples: Result<_, RolloutError> = slots.into_iter().map(sample).collect();
-            Ok(SampledGroup {
-                prompt: request.prompt.clone(),
-                samples: samples?,
+        });
+        groups
+            .collect::<Option<_>>()
+            .ok_or(RolloutError::Incomplete {
+                sampled: self.progress.sampled,
+                wanted: self.progress.wanted,
             })
-        };
-        self.requests.iter().zip(self.slots).map(group).collect()
     }
 }

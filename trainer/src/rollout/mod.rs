@@ -5,7 +5,6 @@
 mod collect;
 mod partial;
 mod phase_samples;
-mod sampling_stream;
 mod summed_padding;
 
 use std::io;
@@ -14,7 +13,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use datasets::passk::Counts;
-use engine::{EngineError, Finish, Group, Sampling};
+use engine::{Completion, EngineError, Finish, Group, Sampling};
 use serde::{Deserialize, Serialize};
 
 use crate::data::Prompt;
@@ -47,7 +46,7 @@ pub struct SamplingParams {
     pub stop_strings: Vec<String>,
 }
 
-/// A completion with its verdict.
+/// A completion, and its verdict once it is judged.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Sample {
     /// Token ids, the end token included.
@@ -65,10 +64,25 @@ pub struct Sample {
     /// Why it ended.
     pub finish: Finish,
     /// The verdict.
+    #[serde(default, skip_serializing_if = "Judged::is_open")]
     pub judged: Judged,
 }
 
 impl Sample {
+    /// A completion that is not judged yet.
+    #[must_use]
+    pub fn unjudged(completion: Completion) -> Self {
+        Self {
+            tokens: completion.tokens,
+            logp: completion.logp,
+            text: completion.text,
+            reference: Vec::new(),
+            padding: None,
+            finish: completion.finish,
+            judged: Judged::default(),
+        }
+    }
+
     /// Numbers of judged and of correct samples.
     pub fn counts<'a>(samples: impl Iterator<Item = &'a Sample>) -> Counts {
         let mut counts = Counts {

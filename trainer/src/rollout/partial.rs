@@ -1,36 +1,35 @@
 //! Saves completions as they are sampled, so that an interrupted phase does not sample them again.
 
+use std::borrow::Cow;
 use std::collections::HashMap;
 use std::fs::File;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use engine::{Completion, Finish};
 use serde::{Deserialize, Serialize};
 
-use super::RolloutError;
+use super::{RolloutError, Sample};
 
 /// A file of completions, one a line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
 pub struct PartialRollout {
     /// `None` if completions are not saved.
     file: Option<(PathBuf, File)>,
-    /// The completions of an earlier process, by task id and seed.
-    stored: HashMap<(String, u64), StoredCompletion>,
+    /// The completions of an earlier process, by task id and seed, each with the time that sampling had taken by then.
+    stored: HashMap<(String, u64), (Duration, Sample)>,
 }
 
-/// A completion that an earlier process sampled: a line of the file.
-#[derive(Debug, Serialize, Deserialize)]
-pub(super) struct StoredCompletion {
-    task: String,
+/// A line of the file: a sample, and which it is.
+#[derive(Serialize, Deserialize)]
+struct Line<'a> {
+    task: Cow<'a, str>,
     seed: u64,
     /// Seconds that sampling had taken by then.
-    pub(super) after: f64,
-    pub(super) tokens: Vec<u32>,
-    pub(super) logp: Vec<f32>,
-    pub(super) text: String,
-    pub(super) finish: Finish,
+    after: f64,
+    /// It is read by itself: of a flattened field, serde would read each log-probability as an `f64`, and round it a second time.
+    #[serde(flatten, skip_deserializing)]
+    sample: Option<&'a Sample>,
 }
 
 impl PartialRollout {
@@ -46,11 +45,11 @@ impl PartialRollout {
         let mut stored = HashMap::new();
         let mut whole = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
-            let Some(completion) = read(line) else {
+            let Some((key, sample)) = read(line) else {
                 break;
             };
             whole += line.len();
-            stored.insert((completion.task.clone(), completion.seed), completion);
+            stored.insert(key, sample);
         }
         if whole < text.len() {
             let file = File::options().write(true).open(path)?;
@@ -63,8 +62,8 @@ impl PartialRollout {
         })
     }
 
-    /// Removes and returns the completion of a task and seed that an earlier process sampled.
-    pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<StoredCompletion> {
+    /// Removes and returns the completion of a task and seed that an earlier process sampled, after the time that sampling had taken by then.
+    pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<(Duration, Sample)> {
         self.stored.remove(&(task.to_owned(), seed))
     }
 
@@ -74,19 +73,16 @@ impl PartialRollout {
         task: &str,
         seed: u64,
         after: Duration,
-        completion: &Completion,
+        sample: &Sample,
     ) -> Result<(), RolloutError> {
         let Some((path, file)) = &mut self.file else {
             return Ok(());
         };
-        let line = StoredCompletion {
-            task: task.to_owned(),
+        let line = Line {
+            task: task.into(),
             seed,
             after: after.as_secs_f64(),
-            tokens: completion.tokens.clone(),
-            logp: completion.logp.clone(),
-            text: completion.text.clone(),
-            finish: completion.finish,
+            sample: Some(sample),
         };
         serde_json::to_vec(&line)
             .map_err(io::Error::from)
@@ -109,43 +105,49 @@ impl PartialRollout {
     }
 }
 
-/// The completion of a line; `None` if the line is incomplete or damaged.
-fn read(line: &[u8]) -> Option<StoredCompletion> {
-    let stored: StoredCompletion = serde_json::from_slice(line.strip_suffix(b"\n")?).ok()?;
-    let one_each = !stored.tokens.is_empty() && stored.tokens.len() == stored.logp.len();
-    (one_each && Duration::try_from_secs_f64(stored.after).is_ok()).then_some(stored)
+/// The task, the seed, the time and the sample of a line; `None` if the line is incomplete or damaged.
+fn read(line: &[u8]) -> Option<((String, u64), (Duration, Sample))> {
+    let line = line.strip_suffix(b"\n")?;
+    let sample: Sample = serde_json::from_slice(line).ok()?;
+    let Line {
+        task, seed, after, ..
+    } = serde_json::from_slice(line).ok()?;
+    let one_each = !sample.tokens.is_empty() && sample.tokens.len() == sample.logp.len();
+    let after = Duration::try_from_secs_f64(after).ok()?;
+    one_each.then(|| ((task.into_owned(), seed), (after, sample)))
 }
 
 #[cfg(test)]
 mod tests {
+    use engine::{Completion, Finish};
+
     use super::*;
 
-    fn completion(tokens: &[u32]) -> Completion {
-        Completion {
+    fn sample(tokens: &[u32]) -> Sample {
+        Sample::unjudged(Completion {
             request: 0,
             sample: 0,
             tokens: tokens.to_vec(),
             logp: tokens.iter().map(|token| -0.1 * *token as f32).collect(),
             text: "é\n".to_owned(),
             finish: Finish::Length,
-        }
+        })
     }
 
     #[test]
     fn saved_completions_are_read_back_to_the_bit_and_taken_once_by_a_later_process() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.jsonl");
-        let saved = completion(&[7, 3]);
+        let saved = sample(&[7, 3]);
         let mut partial = PartialRollout::open(&path).unwrap();
         let after = Duration::from_millis(1500);
         partial.add("a", u64::MAX, after, &saved).unwrap();
         assert!(partial.take("a", u64::MAX).is_none());
+        let line = r#"{"task":"a","seed":18446744073709551615,"after":1.5,"tokens":[7,3],"logp":[-0.7,-0.3],"text":"é\n","finish":"length"}"#;
+        assert_eq!(std::fs::read_to_string(&path).unwrap().trim(), line);
 
         let mut partial = PartialRollout::open(&path).unwrap();
-        let stored = partial.take("a", u64::MAX).unwrap();
-        assert_eq!((stored.tokens, stored.logp), (saved.tokens, saved.logp));
-        assert_eq!((stored.text, stored.finish), (saved.text, saved.finish));
-        assert_eq!(stored.after, after.as_secs_f64());
+        assert_eq!(partial.take("a", u64::MAX), Some((after, saved)));
         assert!(partial.take("a", u64::MAX).is_none() && partial.take("a", 1).is_none());
         partial.remove();
         assert!(!path.exists());
@@ -157,7 +159,7 @@ mod tests {
         let path = home.path().join("a.jsonl");
         let add = |task: &str, tokens: &[u32]| {
             let mut partial = PartialRollout::open(&path).unwrap();
-            let saved = completion(tokens);
+            let saved = sample(tokens);
             partial.add(task, 1, Duration::ZERO, &saved).unwrap();
         };
         add("a", &[7]);

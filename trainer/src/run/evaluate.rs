@@ -47,8 +47,8 @@ impl Run {
     /// Logs an evaluation, and marks the checkpoint if it is the best so far.
     fn log_evaluation(&mut self, evaluation: &eval::Evaluation) -> Result<(), TrainError> {
         let mut unjudged = Unjudged::default();
-        let samples = evaluation.records.iter().map(|record| &record.sample);
-        unjudged.add(samples.map(|sample| (sample.reward, &sample.detail)));
+        let records = evaluation.records.iter();
+        unjudged.add(records.map(|record| (record.reward, &record.detail)));
         let part = format!("the evaluation after {} updates", self.step);
         // Nothing is logged yet, so a resumed run requests these verdicts again.
         unjudged.check(self.job.config.verifier.max_masked, &part)?;
@@ -83,7 +83,7 @@ fn eval_record(
             .iter()
             .map(|pass| (pass.k, pass.estimate))
             .collect::<BTreeMap<_, _>>(),
-        tasks: eval::counts(&evaluation.records, |record| record.sample.reward)
+        tasks: eval::counts(&evaluation.records, |record| record.reward)
             .into_iter()
             .collect(),
         masked: summary.masked,

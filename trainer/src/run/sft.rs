@@ -20,7 +20,7 @@ use super::unjudged::Unjudged;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
 use crate::policy::Policy;
-use crate::reward::{JudgeRequest, Judged, RewardClient};
+use crate::reward::{Judged, RewardClient};
 use crate::rollout::{RolloutProgress, Sample, SampledGroup};
 
 /// Completions judged between two reports of progress.
@@ -54,9 +54,7 @@ pub(super) fn demonstration(prompt: &Arc<Prompt>, text: String, tokens: Vec<u32>
             judged: Judged {
                 reward: Some(1.0),
                 verdict: Verdict::Correct,
-                detail: serde_json::Value::Null,
-                passed: None,
-                total: None,
+                ..Judged::default()
             },
         }],
     }
@@ -221,15 +219,11 @@ async fn judge(
     };
     let (mut correct, mut unjudged) = (Vec::new(), Unjudged::default());
     for chunk in lines.chunks(CHUNK) {
-        let requests = chunk.iter().map(|line| {
-            let prompt = prompts[line.task.as_str()];
-            JudgeRequest {
-                task: prompt.task.clone(),
-                prompt: prompt.text.clone(),
-                completion: line.completion.clone(),
-            }
-        });
-        let judged = rewards.judge(requests.collect()).await?;
+        let completions: Vec<(&Prompt, &str)> = chunk
+            .iter()
+            .map(|line| (&**prompts[line.task.as_str()], line.completion.as_str()))
+            .collect();
+        let judged = rewards.judge(&completions).await?;
         unjudged.add(judged.iter().map(|it| (it.reward, &it.detail)));
         for (line, judged) in chunk.iter().zip(judged) {
             match judged.reward {

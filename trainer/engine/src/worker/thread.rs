@@ -18,38 +18,36 @@ use crate::text::Text;
 /// What the thread does with the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
-/// The sender of a generation's completions. If it is dropped before `end`, it reports that the worker has stopped, so that a panic does not look like the end
-/// of the generation.
-pub(super) struct Stream {
-    sender: mpsc::Sender<Result<Completion, EngineError>>,
+/// What takes a generation's completions, and its error; it returns whether more are wanted. If the stream is dropped before `end`, it reports that the worker has
+/// stopped, so that a panic does not look like the end of the generation.
+pub(super) struct Stream<F: FnMut(Result<Completion, EngineError>) -> bool> {
+    deliver: F,
     ended: bool,
 }
 
-impl Stream {
-    pub(super) fn new() -> (Self, mpsc::Receiver<Result<Completion, EngineError>>) {
-        let (sender, receiver) = mpsc::channel();
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> Stream<F> {
+    pub(super) fn new(deliver: F) -> Self {
         let ended = false;
-        (Self { sender, ended }, receiver)
+        Self { deliver, ended }
     }
 
-    /// Sends a completion; returns whether there is still a receiver.
-    pub(super) fn send(&self, completion: Completion) -> bool {
-        self.sender.send(Ok(completion)).is_ok()
+    /// Delivers a completion; returns whether more are wanted.
+    pub(super) fn send(&mut self, completion: Completion) -> bool {
+        (self.deliver)(Ok(completion))
     }
 
     pub(super) fn end(mut self, result: Result<(), EngineError>) {
         self.ended = true;
         if let Err(error) = result {
-            // The send fails only if there is no receiver, and then the error is not needed.
-            let _ = self.sender.send(Err(error));
+            (self.deliver)(Err(error));
         }
     }
 }
 
-impl Drop for Stream {
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for Stream<F> {
     fn drop(&mut self) {
         if !self.ended {
-            let _ = self.sender.send(Err(EngineError::Stopped));
+            (self.deliver)(Err(EngineError::Stopped));
         }
     }
 }

@@ -8,9 +8,7 @@ use std::time::{Duration, Instant};
 use engine::backend::cpu::roofline;
 use engine::backend::{Backend, Buf, Linear, Purpose};
 use engine::sample::uniform;
-use engine::{Device, EngineError};
-
-use crate::cmd::args::DeviceArgs;
+use engine::{Device, EngineError, EngineOptions};
 
 /// Minimum time of a measurement, long enough for a steady rate.
 const MIN_TIME: Duration = Duration::from_millis(500);
@@ -32,8 +30,7 @@ pub(super) struct MachinePeaks {
 }
 
 /// Measures the peak rates of the device. All of its buffers are released afterwards.
-pub(super) fn measure(device: &DeviceArgs) -> anyhow::Result<MachinePeaks> {
-    let options = device.options()?;
+pub(super) fn measure(options: &EngineOptions) -> anyhow::Result<MachinePeaks> {
     if options.device.memory().is_none() {
         let all = || std::thread::available_parallelism().map_or(1, usize::from);
         let threads = options.threads.unwrap_or_else(all);

@@ -9,7 +9,7 @@ use serde::Serialize;
 
 use super::work::work;
 use super::{Options, What, Workload};
-use crate::cmd::args::{self, PLAN};
+use crate::cmd::args::{DeviceChoice, device_choice};
 
 /// `--device` of these commands, which is more than that of others.
 pub(super) fn device(arg: Arg) -> Arg {
@@ -17,20 +17,12 @@ pub(super) fn device(arg: Arg) -> Arg {
         .value_parser(device_or_plan)
 }
 
-fn device_or_plan(text: &str) -> Result<String, String> {
-    match planned_for(text) {
-        Some(_) => Ok(text.to_owned()),
-        None => args::device(text)
-            .map_err(|_| format!("give auto, cpu, cuda, cuda:N, {PLAN} or {PLAN}:h100")),
-    }
-}
-
-/// The device whose time is predicted, if `--device` asks for that.
-pub(super) fn planned_for(device: &str) -> Option<DeviceModel> {
-    match device.strip_prefix(PLAN)? {
-        "" | ":h200" => Some(H200),
-        ":h100" => Some(H100),
-        _ => None,
+fn device_or_plan(text: &str) -> Result<DeviceChoice, String> {
+    match text {
+        "cuda:plan" | "cuda:plan:h200" => Ok(DeviceChoice::Planned(H200)),
+        "cuda:plan:h100" => Ok(DeviceChoice::Planned(H100)),
+        other => device_choice(other)
+            .map_err(|_| "give auto, cpu, cuda, cuda:N, cuda:plan or cuda:plan:h100".to_owned()),
     }
 }
 
@@ -80,10 +72,7 @@ impl Plan {
     /// Counts the work of a command.
     pub(super) fn new(device: DeviceModel, what: What, options: &Options) -> anyhow::Result<Self> {
         let config = options.config()?;
-        // Its device is not opened.
-        let mut on_cpu = options.clone();
-        on_cpu.device.device = "cpu".to_owned();
-        let engine_options = on_cpu.engine_options()?;
+        let engine_options = options.engine_options();
         let demand = options.demand(what, &config);
         let planned = Footprint::on_gpu(device.memory, &config, &engine_options, &demand);
         let (engine, ledger) = Engine::planned(config, device, engine_options)?;
@@ -258,12 +247,12 @@ mod tests {
 
     #[test]
     fn only_known_devices_are_accepted() {
-        for device in [PLAN, "cuda:plan:h100", "cpu"] {
-            assert_eq!(device_or_plan(device), Ok(device.to_owned()));
+        for (text, model) in [("cuda:plan", H200), ("cuda:plan:h100", H100)] {
+            assert_eq!(device_or_plan(text), Ok(DeviceChoice::Planned(model)));
         }
-        assert_eq!(planned_for("cuda:plan:h100"), Some(H100));
+        assert_eq!(device_or_plan("cpu"), device_choice("cpu"));
         for unknown in ["cuda:pan", "cuda:plan:h300"] {
-            assert!(device_or_plan(unknown).unwrap_err().contains(PLAN));
+            assert!(device_or_plan(unknown).unwrap_err().contains("cuda:plan"));
         }
     }
 }

@@ -8,7 +8,7 @@ use serde::Serialize;
 
 use super::plan::{self, Plan};
 use super::work::work;
-use super::{Options, What, Workload};
+use super::{DeviceChoice, Options, What, Workload};
 
 /// Kernels that the text lists.
 const HEAVIEST: usize = 8;
@@ -45,10 +45,8 @@ pub(super) struct Profiled {
 impl Profiled {
     /// Measures the work of a command.
     pub(super) fn measure(what: What, options: &Options) -> anyhow::Result<Self> {
-        let engine_options = options.engine_options()?;
-        // The number type that `auto` is on this device.
-        let mut planned = options.clone();
-        planned.device.dtype = engine_options.dtype.name().into();
+        let engine_options = options.engine_options();
+        let dtype = engine_options.dtype.name();
         let (engine, profile) = Engine::profiled(options.config()?, engine_options)?;
         let device = engine.info().device.clone();
         // The first time memory is allocated, and the library chooses algorithms.
@@ -58,6 +56,10 @@ impl Profiled {
         let measured = profile.take();
         drop(engine);
         let model = if device.contains("H100") { H100 } else { H200 };
+        let mut planned = options.clone();
+        planned.device.device = DeviceChoice::Planned(model);
+        // The number type that `auto` is on this device.
+        planned.device.dtype = dtype.to_owned();
         let predicted = Plan::new(model, what, &planned)?.work.rows;
         let predicted_seconds = |(operation, kernel): &Line| {
             let same = |row: &&plan::Row| row.operation == *operation && row.kernel == *kernel;

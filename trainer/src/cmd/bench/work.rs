@@ -31,7 +31,7 @@ impl Measured {
     /// Measures the work, after a first time that plans and touches memory.
     pub(super) fn of(what: What, engine: &Engine, options: &Options) -> anyhow::Result<Self> {
         // A GPU also chooses and records its kernels for each batch size. Elsewhere, sampling for one prompt suffices.
-        match (what, options.device.options()?.device.memory()) {
+        match (what, options.device.options().device.memory()) {
             (What::Rollout, None) => sample(engine, options, 1)?,
             _ => work(what, engine, options)?,
         }
@@ -48,7 +48,7 @@ impl Measured {
         let sampling_flop = SAMPLING_FLOP * sampled as f64;
         let training_flop = training_flop(options) * trained as f64;
         let (tokens, flop_per_weight, bytes_per_weight) = match what {
-            What::Rollout => (sampled, sampling_flop, sampling_bytes(options)?),
+            What::Rollout => (sampled, sampling_flop, sampling_bytes(options)),
             What::Train => (trained, training_flop, training_bytes(options)),
             What::Step => (trained, sampling_flop + training_flop, 0.0),
         };
@@ -62,10 +62,10 @@ impl Measured {
 }
 
 /// Bytes per weight that sampling reads: each step reads each weight once for all its sequences.
-fn sampling_bytes(options: &Options) -> anyhow::Result<f64> {
+fn sampling_bytes(options: &Options) -> f64 {
     let sequences = options.max_sequences.unwrap_or(DEFAULT_SEQUENCES);
     let steps = (options.prompts * options.samples).div_ceil(sequences) * options.tokens;
-    Ok((steps * options.device.options()?.dtype.bytes()) as f64)
+    (steps * options.device.options().dtype.bytes()) as f64
 }
 
 /// Operations per weight and trained token: a multiplication and an addition each in the forward pass, for the gradient of the input and, where the weight is trained,

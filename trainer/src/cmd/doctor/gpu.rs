@@ -16,11 +16,11 @@ const REPORT: &str =
 
 /// The given checks, each in both number types unless one is set. None where the CPU computes, unless checks were asked for.
 pub(super) fn checks(args: &DeviceArgs, wanted: &[GpuCheck], quick: bool) -> Vec<Check> {
-    let options = match args.options() {
-        Ok(options) if options.device.memory().is_some() => options,
-        // A device that does not exist has its line already.
-        _ => return Vec::new(),
-    };
+    let options = args.options();
+    // A device that does not exist has its line already.
+    if options.device.memory().is_none() {
+        return Vec::new();
+    }
     let dtypes: &[Dtype] = match (args.dtype.as_str(), options.dtype) {
         ("auto", _) => &[Dtype::F32, Dtype::Bf16],
         (_, Dtype::F32) => &[Dtype::F32],

@@ -18,7 +18,7 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
         resources(),
         gpu(),
         device(args),
-        products(args),
+        Check::ok("products", args.arithmetic()),
         cache_folder(),
         mpi(),
     ];
@@ -76,20 +76,9 @@ fn gpu() -> Check {
 
 /// The device that computes.
 pub(super) fn device(args: &DeviceArgs) -> Check {
-    let found = args
-        .options()
-        .and_then(|options| Ok(options.device.available()?));
-    match found {
+    match args.options().device.available() {
         Ok(name) => Check::ok("device", name),
-        Err(error) => Check::fail("device", paragraph(&error), remedy(&Device::gpu())),
-    }
-}
-
-/// How matrix products are computed.
-fn products(args: &DeviceArgs) -> Check {
-    match args.arithmetic() {
-        Ok(arithmetic) => Check::ok("products", arithmetic),
-        Err(error) => Check::fail("products", paragraph(&error), "give names that exist"),
+        Err(error) => Check::fail("device", paragraph(&error.into()), remedy(&Device::gpu())),
     }
 }
 

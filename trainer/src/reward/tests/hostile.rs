@@ -23,7 +23,7 @@ async fn text_of_a_verifier_is_shown_in_one_line_of_the_log() {
         })
         .await;
         let client = client(&server, 0);
-        client.judge(judge_requests(&["b"])).await.unwrap();
+        judged(&client, &["b"]).await.unwrap();
         drop(logging);
         let log = std::fs::read_to_string(log.path()).unwrap();
         let shown = "busy␍  WARN forged␡␛[2J␡1m⟨U+202E⟩⟨U+2066⟩ ";
@@ -53,7 +53,7 @@ async fn a_reward_that_does_not_follow_from_the_verdict_is_refused() {
             Answer::Results(vec![judgement(&items[0].id, true), second])
         })
         .await;
-        let judged = client(&server, 5).judge(judge_requests(&["b", "c"])).await;
+        let judged = judged(&client(&server, 5), &["b", "c"]).await;
         let error = judged.map_or_else(|error| error.to_string(), |_| String::new());
         let expected = format!("is {reward:?} with the verdict `{verdict}`");
         assert_eq!(error.contains(&server.url), refused, "{expected}: {error}");
@@ -83,7 +83,7 @@ async fn a_redirect_is_followed_only_within_scheme_host_and_port() {
             };
             let line = format!("location: {target}/v1/verify\r\n");
             header.set(line).unwrap();
-            let judged = client(&server, 0).judge(judge_requests(&["b"])).await;
+            let judged = judged(&client(&server, 0), &["b"]).await;
             if ["same", ""].contains(&to) {
                 // The other statuses ask for a GET, without the completions.
                 let repeated = status < 307 || rewards(&judged.unwrap()) == [Some(1.0)];

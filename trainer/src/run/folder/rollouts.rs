@@ -10,7 +10,6 @@ use serde::{Deserialize, Serialize};
 use super::{PARTIAL_ROLLOUT, RunFolder, lines, write_whole};
 use crate::atomic_file;
 use crate::data::{Phase, Prompt, PromptSchedule};
-use crate::eval;
 use crate::record::SampleRecord;
 use crate::rollout::{PartialRollout, PhaseSamples, Sample, SampledGroup};
 use crate::run::TrainError;
@@ -175,13 +174,12 @@ pub(in crate::run) fn dump_phase(
 pub(in crate::run) fn dump_evaluation(
     run: &RunFolder,
     step: usize,
-    records: &[eval::Record],
+    records: &[SampleRecord],
 ) -> Result<(), TrainError> {
     let path = run.eval_samples(step);
     write_whole(&path, &lines(&path, records)?)?;
     let title = format!("Evaluation after {step} updates");
-    let samples = records.iter().map(|record| &record.sample);
-    write_page(&path, &transcript::page(&title, samples))
+    write_page(&path, &transcript::page(&title, records))
 }
 
 fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {

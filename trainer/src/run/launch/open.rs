@@ -65,7 +65,7 @@ pub(super) fn open_policy(
     ranks: Option<&Leader>,
     progress: &Progress,
 ) -> Result<Engine, TrainError> {
-    let options = options(config, ranks)?;
+    let options = options(config, ranks);
     let engine = tokio::task::block_in_place(|| Engine::open(model, options))?;
     progress.say(&describe(model, &engine));
     Ok(engine)
@@ -91,16 +91,16 @@ pub(super) fn open_reference(
     }
     progress
         .say("the loss has a KL term, whose reference is a second copy of this model's weights");
-    let options = options(config, ranks)?;
+    let options = options(config, ranks);
     let copy = tokio::task::block_in_place(|| Engine::open(model, options))?;
     Ok(Some(Arc::new(copy)))
 }
 
-fn options(config: &Config, ranks: Option<&Leader>) -> Result<EngineOptions, TrainError> {
-    Ok(EngineOptions {
+fn options(config: &Config, ranks: Option<&Leader>) -> EngineOptions {
+    EngineOptions {
         ranks: ranks.cloned(),
-        ..config.engine_options()?
-    })
+        ..config.engine_options()
+    }
 }
 
 fn describe(model: &Path, engine: &Engine) -> String {

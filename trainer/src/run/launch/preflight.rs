@@ -30,7 +30,7 @@ pub(super) fn check(
     whole_phases(config, prompts.train.len())?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
-    let device = config.engine_options()?.device;
+    let device = config.engine_options().device;
     // Of a run that is resumed, some checkpoints are there already.
     for misfit in estimate.check(config, device, new)? {
         progress.say(&format!("warning: {misfit}"));

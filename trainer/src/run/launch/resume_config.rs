@@ -104,7 +104,10 @@ mod tests {
         let started = started(home.path(), &[]);
         let sets = ["engine.dtype=auto", "engine.device=cuda:7"].map(str::to_owned);
         let resumed = resume_config(home.path(), &sets).unwrap();
-        assert_eq!(resumed.engine.device, "cuda:7");
+        assert_eq!(
+            resumed.engine.device,
+            config::Device(engine::Device::Cuda(7))
+        );
         assert_eq!(resumed.engine.dtype, started.engine.dtype);
     }
 }

@@ -119,7 +119,7 @@ impl Journal {
         &mut self,
         folder: &RunFolder,
         record: &EvalRecord,
-        samples: &[eval::Record],
+        samples: &[SampleRecord],
     ) -> Result<(), TrainError> {
         rollouts::dump_evaluation(folder, record.step, samples)?;
         folder.append(Log::Eval, record)?;

@@ -1,7 +1,7 @@
-use engine::{Finish, Sampling};
+use engine::Sampling;
 
 use super::*;
-use crate::fakes::{FakePolicy, dataset, prompt, sample as judged};
+use crate::fakes::{FakePolicy, dataset, prompt};
 use crate::rollout::Sample;
 
 /// A policy's groups of four, with the rewards of `judge`.
@@ -24,18 +24,14 @@ fn groups(
             stop_tokens: policy.stop_tokens(),
             stop_strings: Vec::new(),
         };
-        let completions = policy.generate(vec![generate]).into_iter();
+        let mut receiver = policy.generate(vec![generate]);
+        let completions = std::iter::from_fn(|| receiver.blocking_recv());
         let mut completions: Vec<_> = completions.map(Result::unwrap).collect();
         completions.sort_by_key(|completion| completion.sample);
         let samples = completions.into_iter().map(|completion| {
-            let mut sample = judged(&completion.text, 0.0);
-            sample.judged.reward = judge(&completion.text);
-            Sample {
-                tokens: completion.tokens,
-                logp: completion.logp,
-                finish: Finish::Stop,
-                ..sample
-            }
+            let mut sample = Sample::unjudged(completion);
+            sample.judged.reward = judge(&sample.text);
+            sample
         });
         SampledGroup {
             prompt: request.prompt.clone(),
