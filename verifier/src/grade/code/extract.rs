@@ -14,9 +14,10 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::settings::choice;
-use sandboxes::outline::{self, Fault, Stopped, Text};
+use sandboxes::outline::{self, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
+pub(super) use self::choose::ExtractedProgram;
 use self::choose::ParsedText;
 use self::fences::Part;
 use super::program::{self, Wanted};
@@ -34,15 +35,6 @@ choice! {
         /// The last Python block, else the last block, else the whole text, as in version 0.1.0
         LastBlock = "last-block",
     }
-}
-
-/// The program that was found in a completion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ExtractedProgram {
-    /// Its source, never blank.
-    pub source: String,
-    /// Why it cannot be loaded, as the parser reports it; `None` if the parser found no error.
-    pub fault: Option<Fault>,
 }
 
 /// Finds the program of `completion` by the rule `extraction`; `None` if there is none.
