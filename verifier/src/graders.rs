@@ -237,17 +237,13 @@ impl Graders {
         first_pass: bool,
         abandoned: Option<&Abandoned>,
     ) -> Result<CodeGrader, Box<Grading>> {
-        let mut grader = CodeGrader::clone(&*self.code.grader()?);
+        let grader = self.code.grader()?;
         if task.inline {
-            grader = grader.for_inline();
-            if let Some(abandoned) = abandoned {
-                grader = grader.until(abandoned);
-            }
-        } else if task.is_whole_program {
-            grader = grader.for_whole_programs();
+            return Ok(grader.for_inline().attempt(first_pass, abandoned));
         }
-        Ok(match first_pass {
-            true => grader.for_first_pass(),
+        let grader = grader.attempt(first_pass, None);
+        Ok(match task.is_whole_program {
+            true => grader.for_whole_programs(),
             false => grader,
         })
     }

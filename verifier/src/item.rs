@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use datasets::TaskSpec;
 use verifier_api::Id;
 
 use crate::grade::code::{Known, TestMode};
@@ -23,12 +22,4 @@ pub struct JudgeItem {
     pub test_mode: TestMode,
     /// What is known of it, if it is code; nothing at first.
     pub known: Known,
-}
-
-impl JudgeItem {
-    /// Whether judging it needs a sandbox. Mathematics does not, and takes microseconds.
-    #[must_use]
-    pub fn needs_sandbox(&self) -> bool {
-        !matches!(self.task.spec, TaskSpec::Math(_))
-    }
 }

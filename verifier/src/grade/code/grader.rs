@@ -11,14 +11,13 @@ use sandboxes::{
 };
 use serde_json::{Value as Json, json};
 
-use super::abandonable::Abandonable;
+use super::attempt::{self, Attempt};
 use super::compare::Rule;
 use super::expected_values::{
     CanonicalResult, ExpectedResult, ExpectedValues, ExpectedValuesCache, POLL_INTERVAL,
     check_encodable, recorded_values,
 };
 use super::extract::{self, ExtractedProgram, Extraction};
-use super::first_pass::{self, FirstPass};
 use super::fuel::{fuel_limit, with_fuel};
 use super::not_run::{bad_task, unread, without_code};
 use super::program::{Wanted, callable, calls_of, with_class};
@@ -38,11 +37,10 @@ pub struct CodeGrader {
     pub(super) limits: Limits,
     pub(super) expected_values: Arc<ExpectedValuesCache>,
     suites: Arc<Suites>,
-    extraction: Extraction,
+    /// How the program is found in a completion; `None` if the completion is a whole program.
+    extraction: Option<Extraction>,
     /// Whether the tasks are inline.
     pub(super) inline: bool,
-    /// Whether a completion is a whole program, and not a text that contains one.
-    whole_programs: bool,
     /// Whether what is long, or needs memory that is in use, is deferred.
     pub(super) first_pass: bool,
 }
@@ -102,9 +100,8 @@ impl CodeGrader {
             limits,
             expected_values: Arc::new(ExpectedValuesCache::new(memory, store)),
             suites: Arc::new(Suites::new()),
-            extraction: Extraction::default(),
+            extraction: Some(Extraction::default()),
             inline: false,
-            whole_programs: false,
             first_pass: false,
         }
     }
@@ -112,6 +109,7 @@ impl CodeGrader {
     /// This grader with another rule for finding the program in a completion.
     #[must_use]
     pub fn extracting(self, extraction: Extraction) -> CodeGrader {
+        let extraction = Some(extraction);
         CodeGrader { extraction, ..self }
     }
 
@@ -124,34 +122,25 @@ impl CodeGrader {
         }
     }
 
-    /// This grader for a client who may leave: its runs are broken off then.
-    #[must_use]
-    pub fn until(&self, abandoned: &Abandoned) -> CodeGrader {
-        let sandbox = Abandonable {
-            sandbox: Arc::clone(&self.sandbox),
-            abandoned: abandoned.clone(),
-        };
-        CodeGrader {
-            sandbox: Arc::new(sandbox),
-            ..self.clone()
-        }
-    }
-
     /// This grader for whole programs: each is run unchanged, without the task's prefix before it.
     #[must_use]
     pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
-            whole_programs: true,
+            extraction: None,
             ..self.clone()
         }
     }
 
-    /// This grader for a first pass, which gives up what is long or needs memory that is in use.
+    /// This grader for one attempt. A first pass gives up what is long or needs memory that is in use. The runs are broken off when nobody waits for them any more.
     #[must_use]
-    pub fn for_first_pass(&self) -> CodeGrader {
+    pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
-            sandbox: Arc::new(FirstPass(Arc::clone(&self.sandbox))),
-            first_pass: true,
+            sandbox: Arc::new(Attempt {
+                sandbox: Arc::clone(&self.sandbox),
+                first_pass,
+                abandoned: abandoned.cloned(),
+            }),
+            first_pass,
             ..self.clone()
         }
     }
@@ -232,9 +221,6 @@ impl CodeGrader {
         wanted: Wanted<'_>,
         completion: &str,
     ) -> Result<Option<ExtractedProgram>, Stopped> {
-        if self.whole_programs {
-            return extract::whole_program(self.sandbox(), completion, &self.limits);
-        }
         extract::find(
             self.sandbox(),
             self.extraction,
@@ -304,7 +290,7 @@ impl CodeGrader {
         mode: TestMode,
         expected: Arc<ExpectedValues>,
     ) -> Result<Grading, Box<Grading>> {
-        if self.first_pass && first_pass::is_hopeless(expected.fuel) {
+        if self.first_pass && attempt::is_hopeless(expected.fuel) {
             return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);

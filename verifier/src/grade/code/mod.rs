@@ -7,14 +7,13 @@
 //!
 //! The program never sees an expected value. Its output and its exit code decide nothing.
 
-mod abandonable;
+mod attempt;
 mod canonical;
 mod compare;
 mod equality;
 mod evalplus_special_rules;
 mod expected_values;
 mod extract;
-mod first_pass;
 mod fuel;
 mod grader;
 mod not_run;

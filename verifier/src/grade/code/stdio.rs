@@ -10,8 +10,8 @@ use sandboxes::{
 };
 use serde_json::json;
 
+use super::attempt;
 use super::extract::ExtractedProgram;
-use super::first_pass;
 use super::fuel::{fuel_limit, with_fuel};
 use super::grader::CodeGrader;
 use super::not_run::bad_task;
@@ -113,7 +113,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if self.first_pass && first_pass::is_hopeless(results.fuel) {
+            if self.first_pass && attempt::is_hopeless(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }

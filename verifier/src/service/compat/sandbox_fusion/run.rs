@@ -109,11 +109,8 @@ async fn attempt(
     let program = Arc::clone(program);
     queued(judge, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
-        let mut grader = grader.until(abandoned);
-        if first_pass {
-            grader = grader.for_first_pass();
-        }
-        let run = grader.run_program(&program)?;
+        let attempt = grader.attempt(first_pass, Some(abandoned));
+        let run = attempt.run_program(&program)?;
         Ok((run, started.elapsed()))
     })
     .await

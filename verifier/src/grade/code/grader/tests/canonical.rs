@@ -9,7 +9,7 @@ use crate::grade::code::NoCanonicalResult;
 #[test]
 fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let first_pass = grader.for_first_pass();
+    let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
     let needs = |grader: &CodeGrader| {
         grader.grade(&task, "right too", TestMode::All, &mut Known::default())
@@ -95,7 +95,7 @@ fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
 fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
     // The memory cache holds nothing.
     let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 0, None);
-    let (grader, task) = (grader.for_first_pass(), task(Some("right")));
+    let (grader, task) = (grader.attempt(true, None), task(Some("right")));
     let mut known = Known {
         canonical_result: grader.try_canonical_result(&task).ok(),
         ..Known::default()
@@ -110,7 +110,7 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
 #[test]
 fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
-    let (first_pass, task) = (grader.for_first_pass(), task(Some("solution")));
+    let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
     assert_eq!(
         first_pass.try_canonical_result(&task).err(),
         Some(NoCanonicalResult::NotInFirstPass)

@@ -15,7 +15,7 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
         let (task, heavy, mode) = (task(None), "def f(n): heavy", TestMode::All);
         let mut known = Known::default();
         let graded = grader
-            .for_first_pass()
+            .attempt(true, None)
             .grade(&task, heavy, mode, &mut known);
         assert_eq!(graded.map(|grading| grading.verdict), first);
         assert_eq!(grader.judge(&task, heavy, mode).verdict, whole);
@@ -33,7 +33,7 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
     let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
     assert_eq!(grader.judge(&task, "program", mode).verdict, Correct);
     let before = runs(&sandbox);
-    let first_pass = grader.for_first_pass();
+    let first_pass = grader.attempt(true, None);
     assert_eq!(
         first_pass.grade(&task, "another", mode, &mut Known::default()),
         Err(NoVerdictYet::NotInFirstPass)

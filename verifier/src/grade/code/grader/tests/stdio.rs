@@ -114,9 +114,10 @@ fn a_program_whose_tests_take_long_together_gets_no_verdict_in_the_first_pass() 
         ..run
     });
     let (task, mode) = (doubling(), TestMode::All);
-    let first_pass = grader
-        .for_first_pass()
-        .grade(&task, "print()", mode, &mut Known::default());
+    let first_pass =
+        grader
+            .attempt(true, None)
+            .grade(&task, "print()", mode, &mut Known::default());
     assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
     assert_eq!(judged(&grader, &task, mode).verdict, Correct);
 }
@@ -149,8 +150,9 @@ fn a_task_that_no_program_can_pass_and_a_sandbox_that_fails_are_unavailable() {
     let (task, mode) = (doubling(), TestMode::All);
     let grading = judged(&grader, &task, mode);
     assert_eq!((grading.verdict, grading.retryable), (Unavailable, true));
-    let first_pass = grader
-        .for_first_pass()
-        .grade(&task, "print()", mode, &mut Known::default());
+    let first_pass =
+        grader
+            .attempt(true, None)
+            .grade(&task, "print()", mode, &mut Known::default());
     assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
 }
