@@ -27,7 +27,7 @@ fn service(path: &str) -> &'static (Runtime, Router) {
         let Ok((service, _, open)) = setup::service(&config, None) else {
             panic!("the threads of the service do not start");
         };
-        service.judge().prepare(open);
+        service.judge.prepare(open);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .start_paused(path.contains("/kimina/") || path.contains("/sandbox-fusion/"))

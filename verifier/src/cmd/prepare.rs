@@ -74,7 +74,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         expected_values,
     };
     let judge = prepared_judge(&config, Registry::default(), stores)?;
-    let state = judge.graders().info();
+    let state = judge.graders.info();
     if let Some(code) = state.iter().find(|grader| grader.name == "code")
         && code.state != GraderState::Ready
     {
@@ -82,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no solution can be run: {reason}");
     }
     for (name, tasks) in lists {
-        run_solutions(judge.graders(), &name, &tasks, setup::workers(&config))?;
+        run_solutions(&judge.graders, &name, &tasks, setup::workers(&config))?;
     }
     Ok(ExitCode::SUCCESS)
 }

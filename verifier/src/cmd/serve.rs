@@ -71,8 +71,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let (service, addresses, open) = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service
-        .judge()
-        .registry()
+        .judge
+        .registry
         .datasets()
         .into_iter()
         .map(|set| format!("{} ({})", set.name, set.train + set.eval))
@@ -90,7 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the listening address is not known")?;
         let signals = handled_signals().context("Ctrl-C and SIGTERM cannot be listened for")?;
         service
-            .judge()
+            .judge
             .prepare_in_background(open)
             .context("no thread could be started to prepare the graders")?;
         // The one line of stdout: scripts read the port from it.
@@ -98,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
         Ok(ExitCode::SUCCESS)
     });
-    service.judge().flush();
+    service.judge.flush();
     served
 }
 

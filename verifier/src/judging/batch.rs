@@ -50,8 +50,8 @@ impl Batch {
                 ..
             } = &item;
             // Availability is checked before the key is computed. Otherwise a grader that becomes ready in between could store a verdict under a key without its interpreter.
-            let unavailable = judge.graders().unavailable_grading(&task.spec);
-            let key = judge.graders().key(task, prompt, completion, *test_mode);
+            let unavailable = judge.graders.unavailable_grading(&task.spec);
+            let key = judge.graders.key(task, prompt, completion, *test_mode);
             let result = |grading, cached| ItemResult {
                 grading,
                 cached,

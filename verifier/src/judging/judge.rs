@@ -43,10 +43,13 @@ pub struct DiskStores {
 
 /// Judges items of the tasks that it knows, and whole tasks.
 pub struct Judge {
-    settings: JudgeSettings,
-    registry: Registry,
-    graders: Graders,
-    pub(super) cache: VerdictCache,
+    /// Maximum number of waiting items.
+    pub(crate) queue: usize,
+    /// The tasks that an item can name by id.
+    pub registry: Registry,
+    /// The graders.
+    pub graders: Graders,
+    pub(crate) cache: VerdictCache,
     pub(crate) metrics: Metrics,
     /// For mathematics, and for first passes, which give up what is long.
     pub(crate) short: Pool,
@@ -74,11 +77,11 @@ impl Judge {
             long: Pool::new("long", workers, 0, queue)?,
             proofs: Pool::new("proof", workers, 0, queue)?,
             parked: Parked::default(),
-            graders: Graders::new(settings.graders.clone(), stores.expected_values),
+            graders: Graders::new(settings.graders, stores.expected_values),
             cache: VerdictCache::new(settings.cache_bytes, stores.verdicts),
             in_flight: InFlight::default(),
             metrics: Metrics::default(),
-            settings,
+            queue,
             registry,
         }))
     }
@@ -114,11 +117,6 @@ impl Judge {
         }
     }
 
-    /// The verdict under `key`, in memory or on disk. Blocks.
-    pub(crate) fn stored(&self, key: &Key) -> Option<Grading> {
-        self.cache.get(key)
-    }
-
     /// The key of the verdict on `item`.
     ///
     /// # Errors
@@ -132,24 +130,6 @@ impl Judge {
                     .key(&item.task, &item.prompt, &item.completion, item.test_mode))
             }
         }
-    }
-
-    /// The tasks that an item can name by id.
-    #[must_use]
-    pub fn registry(&self) -> &Registry {
-        &self.registry
-    }
-
-    /// The graders.
-    #[must_use]
-    pub fn graders(&self) -> &Graders {
-        &self.graders
-    }
-
-    /// Maximum number of waiting items.
-    #[must_use]
-    pub fn queue(&self) -> usize {
-        self.settings.queue
     }
 
     fn pools(&self) -> [&Pool; 3] {

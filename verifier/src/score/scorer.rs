@@ -33,7 +33,7 @@ impl<'a> SampleScorer<'a> {
     ) -> SampleScorer<'a> {
         let mut program_tasks = HashMap::new();
         for sample in samples.iter().filter(|sample| sample.is_whole_program) {
-            if let Some(task) = judge.registry().get(&sample.task) {
+            if let Some(task) = judge.registry.get(&sample.task) {
                 program_tasks
                     .entry(sample.task.as_str())
                     .or_insert_with(|| Arc::new(task.for_whole_programs()));
@@ -52,7 +52,7 @@ impl<'a> SampleScorer<'a> {
         let task = if sample.is_whole_program {
             self.program_tasks.get(sample.task.as_str()).cloned()
         } else {
-            self.judge.registry().get(&sample.task)
+            self.judge.registry.get(&sample.task)
         };
         Some(JudgeItem {
             id: Id::Text(sample.task.clone()),
@@ -82,7 +82,7 @@ impl<'a> SampleScorer<'a> {
             (index, judgement)
         });
         // As many as the queue has room for, so that a slow sample delays only those far behind it.
-        let mut judged = judging.buffered(self.judge.queue().max(1));
+        let mut judged = judging.buffered(self.judge.queue.max(1));
         while let Some((index, judgement)) = judged.next().await {
             store(index, judgement)?;
         }

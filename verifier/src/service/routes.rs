@@ -56,7 +56,7 @@ pub(super) async fn verify(
     let mut hold = Hold::at_most(Duration::ZERO);
     let parse = move |service: &Service, body: &[u8]| {
         let (mut refused, mut judged) = (Vec::new(), Vec::new());
-        for item in request::read(body, service.judge.registry(), &service.settings.limits)? {
+        for item in request::read(body, &service.judge.registry, &service.settings.limits)? {
             refused.push(match item {
                 Ok(item) => {
                     judged.push(item);
@@ -89,7 +89,7 @@ fn refusal(id: Id, problem: &Problem) -> Judgement {
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
     Json(Datasets {
-        datasets: service.judge.registry().datasets(),
+        datasets: service.judge.registry.datasets(),
     })
 }
 
@@ -100,9 +100,9 @@ pub(super) async fn task(
     let no_text = || ProblemResponse::bad(None, "id", "it is not UTF-8");
     let Path((dataset, rest)) = path.map_err(|_| no_text())?;
     let id = format!("{dataset}/{rest}");
-    match service.judge.registry().get(&id) {
+    match service.judge.registry.get(&id) {
         None => Err(ProblemResponse::unknown_task(
-            &service.judge.registry().missing(&id),
+            &service.judge.registry.missing(&id),
         )),
         Some(task) => Ok(Json(TaskInfo {
             grader: task.spec.kind().to_owned(),
@@ -117,8 +117,8 @@ pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
         service: "rapid-verifier".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         api: API_VERSION.to_owned(),
-        graders: service.judge.graders().info(),
-        datasets: service.judge.registry().datasets(),
+        graders: service.judge.graders.info(),
+        datasets: service.judge.registry.datasets(),
         limits: service.settings.limits,
     })
 }
@@ -130,7 +130,7 @@ pub(super) async fn verdict(
     let no_key = || ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits");
     let Path(text) = path.map_err(|_| no_key())?;
     let key: Key = text.parse().map_err(|_| no_key())?;
-    let found = tokio::task::spawn_blocking(move || service.judge.stored(&key))
+    let found = tokio::task::spawn_blocking(move || service.judge.cache.get(&key))
         .await
         .ok()
         .flatten();

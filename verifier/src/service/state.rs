@@ -32,7 +32,8 @@ pub struct ServiceSettings {
 /// A running service, shared by its requests. It receives items and sends judgements, which are its judge's.
 pub struct Service {
     pub(super) settings: ServiceSettings,
-    pub(super) judge: Arc<Judge>,
+    /// What judges the items.
+    pub judge: Arc<Judge>,
     pub(super) body_memory: BodyMemory,
     /// Whether the requests that are open are the last.
     pub(super) stopping: AtomicBool,
@@ -54,11 +55,5 @@ impl Service {
             stopping: AtomicBool::new(false),
             settings,
         }))
-    }
-
-    /// What judges the items.
-    #[must_use]
-    pub fn judge(&self) -> &Arc<Judge> {
-        &self.judge
     }
 }

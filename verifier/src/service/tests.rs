@@ -296,7 +296,7 @@ async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_int
     };
     let judged = tokio::time::timeout(Duration::from_secs(60), judged);
     assert_ne!(judged.await.unwrap(), json!(early.to_string()));
-    assert_eq!(service.judge.stored(&early), None);
+    assert_eq!(service.judge.cache.get(&early), None);
 }
 
 #[tokio::test]

@@ -78,7 +78,7 @@ pub(super) async fn health(
     check_jail(&service)?;
     let unavailable = service
         .judge
-        .graders()
+        .graders
         .unavailable_grading(&RegisteredTask::snippet(1).spec);
     match unavailable {
         None => Ok(Json(json!({ "status": "ok" }))),
@@ -92,7 +92,7 @@ pub(super) async fn health(
 fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
     service
         .judge
-        .graders()
+        .graders
         .check_jail()
         .map_err(ProblemResponse::no_jail)
 }
@@ -120,7 +120,7 @@ fn items(
         }
         let seconds = seconds(&mut fields, form)?;
         // Equal limits give equal tasks, so that verdicts are shared.
-        let seconds = seconds.clamp(1, service.judge.graders().max_lean_seconds());
+        let seconds = seconds.clamp(1, service.judge.graders.max_lean_seconds());
         let task = Arc::new(RegisteredTask::snippet(seconds));
         let mut ids = Vec::with_capacity(snippets.len());
         let mut items = Vec::with_capacity(snippets.len());

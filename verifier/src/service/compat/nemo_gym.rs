@@ -99,7 +99,7 @@ fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), Prob
             .map(|(name, value)| (name.clone(), (*value).to_owned()))
             .collect();
         let (path, label) = expected_answer(&mut fields)?;
-        let task = label::task(&path, label, service.judge.registry())?;
+        let task = label::task(&path, label, &service.judge.registry)?;
         let prompt = prompt(&mut fields)?;
         let completion = completion(&mut fields)?;
         let completion = completion::without_end_tokens(&completion);

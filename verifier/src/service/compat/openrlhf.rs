@@ -53,7 +53,7 @@ fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemRespon
             let prompt = prompts
                 .get(index)
                 .map_or(Ok(String::new()), |prompt| text("prompts", *prompt))?;
-            let task = label::task(&format!("labels[{index}]"), label, service.judge.registry())?;
+            let task = label::task(&format!("labels[{index}]"), label, &service.judge.registry)?;
             let completion = completion::after_prompt(&query, &prompt);
             items.push(client::item(task, prompt.clone(), completion));
         }

@@ -42,7 +42,7 @@ fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
             .ok_or_else(|| fields.fault("prompt", "it must be a string or messages"))?;
         let response = fields.string("response")?;
         let label = fields.take("label")?;
-        let task = label::task("label", label, service.judge.registry())?;
+        let task = label::task("label", label, &service.judge.registry)?;
         let completion = completion::without_end_tokens(&response);
         Ok(client::item(task, prompt, completion))
     })

@@ -77,7 +77,7 @@ fn by_words(source: &str, calls: &[String], limits: &Limits) -> Result<Run, Sand
 fn set_lean(service: &Service, lean: Arc<FakeLean>, is_jailed: bool) {
     let grader = grader_of(lean);
     let grader = if is_jailed { grader.in_jail() } else { grader };
-    service.judge.graders().set_lean(grader);
+    service.judge.graders.set_lean(grader);
 }
 
 /// The service that the table means.

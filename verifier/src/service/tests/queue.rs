@@ -140,7 +140,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
         let (service, _) = gated(&programs);
         let lean = HeldLean(Arc::clone(&proofs));
-        service.judge.graders().set_lean(grader_of(Arc::new(lean)));
+        service.judge.graders.set_lean(grader_of(Arc::new(lean)));
         let app = app(Arc::clone(&service));
         let first = verifying(&app, &held);
         until(|| is_busy(&service)).await;

@@ -83,7 +83,7 @@ fn program(
         let reason = format!("it may have {MAX_STREAM_BYTES} bytes at most");
         return Err(ProblemResponse::bad_field("stdin", &reason));
     }
-    let limits = service.judge.graders().limits();
+    let limits = service.judge.graders.limits();
     let memory = memory_limit_mb
         .and_then(|mib| u64::try_from(mib).ok())
         .filter(|mib| *mib > 0)
@@ -102,7 +102,7 @@ async fn attempt(
     client: ClientId,
     program: &Arc<ProgramRun>,
 ) -> Result<(Run, Duration), String> {
-    let grader = judge.graders().code().map_err(|unavailable| {
+    let grader = judge.graders.code().map_err(|unavailable| {
         let reason = unavailable.detail["reason"].as_str();
         reason.unwrap_or("code cannot be judged now").to_owned()
     })?;

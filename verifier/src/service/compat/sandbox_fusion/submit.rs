@@ -38,7 +38,7 @@ pub(in crate::service::compat) async fn submit(
         let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
         let run = timeout("config.run_timeout", request.config.run_timeout)?;
         let until = deadline(arrival, compile, run);
-        Ok((item(request, service.judge.registry())?, until))
+        Ok((item(request, &service.judge.registry)?, until))
     };
     let (item, until) = read(&sender, body, make).await?;
     let service = &sender.service;
@@ -77,7 +77,7 @@ async fn judgement(
         }
         Err(withheld) => withheld,
     };
-    let unavailable = service.judge.graders().unavailable_grading(&item.task.spec);
+    let unavailable = service.judge.graders.unavailable_grading(&item.task.spec);
     if unavailable.is_none() && !withheld.retryable {
         let reason = format!("the task cannot be judged: {}", withheld.reason);
         return Err(ProblemResponse::bad_field("id", &reason));
@@ -224,7 +224,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Result<String, String> {
     let (judging, item) = (Arc::clone(judge), item.clone());
     let program = queued(judge, client, move |first_pass, _| {
-        let graders = judging.graders();
+        let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program.unwrap_or_default()),
             Err(Stopped::OutOfTime | Stopped::OutOfMemory) => Ok(String::new()),
