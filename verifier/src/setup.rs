@@ -14,7 +14,7 @@ use crate::cache::{ExpectedValueStore, VerdictDb};
 use crate::config::{Config, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
-use crate::judging::{DiskStores, Judge, JudgeSettings};
+use crate::judging::{DiskStores, Judge};
 use crate::memory_pool;
 use crate::registry::Registry;
 use crate::service::{Service, ServiceSettings, Token};
@@ -101,7 +101,8 @@ pub fn judge(
     registry: Registry,
     stores: DiskStores,
 ) -> Result<(Arc<Judge>, OpenSandbox), SetupError> {
-    let judge = Judge::new(judge_settings(config), registry, stores);
+    let sizes = (config.limits.queue, config.cache.memory_bytes);
+    let judge = Judge::new(grader_settings(config), sizes, registry, stores);
     Ok((judge.map_err(SetupError::Threads)?, sandbox(config)))
 }
 
@@ -123,27 +124,24 @@ pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings
         .concat(),
         compat_hold: Duration::from_secs(config.compat.hold_seconds),
         nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
-        judge: judge_settings(config),
+        cache_bytes: config.cache.memory_bytes,
+        graders: grader_settings(config),
     }
 }
 
-fn judge_settings(config: &Config) -> JudgeSettings {
-    JudgeSettings {
-        queue: config.limits.queue,
-        cache_bytes: config.cache.memory_bytes,
-        graders: GraderSettings {
-            math: config.math,
-            code: config.code.extraction,
-            lean: lean::LeanSettings {
-                secrets: config.token_file.iter().cloned().collect(),
-                ..config.lean.clone()
-            },
-            workers: workers(config),
-            limits: config.sandbox_limits(),
-            memory_pool: memory_pool_bytes(config),
-            expected_bytes: config.cache.expected_bytes,
-            require: config.require.clone(),
+fn grader_settings(config: &Config) -> GraderSettings {
+    GraderSettings {
+        math: config.math,
+        code: config.code.extraction,
+        lean: lean::LeanSettings {
+            secrets: config.token_file.iter().cloned().collect(),
+            ..config.lean.clone()
         },
+        workers: workers(config),
+        limits: config.sandbox_limits(),
+        memory_pool: memory_pool_bytes(config),
+        expected_bytes: config.cache.expected_bytes,
+        require: config.require.clone(),
     }
 }
 

@@ -6,7 +6,7 @@ use crate::service::tests::settings;
 fn graders(code: Extraction) -> Graders {
     let settings = GraderSettings {
         code,
-        ..settings().judge.graders
+        ..settings().graders
     };
     Graders::new(settings, None)
 }

@@ -21,17 +21,6 @@ use crate::registry::{RegisteredTask, Registry};
 /// Poll interval while another process runs a canonical solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// The settings of a judge, resolved once before it starts.
-#[derive(Debug, Clone)]
-pub struct JudgeSettings {
-    /// Maximum number of waiting items.
-    pub queue: usize,
-    /// Maximum size of the verdicts cached in memory, in bytes.
-    pub cache_bytes: usize,
-    /// The graders' settings, which have the number of worker threads.
-    pub graders: GraderSettings,
-}
-
 /// The stores on disk. By default there are none.
 #[derive(Default)]
 pub struct DiskStores {
@@ -62,23 +51,25 @@ pub struct Judge {
 }
 
 impl Judge {
-    /// Creates a judge. Graders that need preparing are not ready until [`Judge::prepare`] has run.
+    /// Creates a judge with room for `queue` waiting items and for `cache_bytes` of verdicts in memory. Graders that need preparing are not ready until [`Judge::prepare`] has
+    /// run.
     ///
     /// # Errors
     /// If the threads cannot be started.
     pub fn new(
-        settings: JudgeSettings,
+        graders: GraderSettings,
+        (queue, cache_bytes): (usize, usize),
         registry: Registry,
         stores: DiskStores,
     ) -> std::io::Result<Arc<Judge>> {
-        let (workers, queue) = (settings.graders.workers, settings.queue);
+        let workers = graders.workers;
         Ok(Arc::new(Judge {
             short: Pool::new("short", workers, 1, queue)?,
             long: Pool::new("long", workers, 0, queue)?,
             proofs: Pool::new("proof", workers, 0, queue)?,
             parked: Parked::default(),
-            graders: Graders::new(settings.graders, stores.expected_values),
-            cache: VerdictCache::new(settings.cache_bytes, stores.verdicts),
+            graders: Graders::new(graders, stores.expected_values),
+            cache: VerdictCache::new(cache_bytes, stores.verdicts),
             in_flight: InFlight::default(),
             metrics: Metrics::default(),
             queue,

@@ -8,5 +8,5 @@ mod work;
 
 pub(crate) use batch::no_judgement;
 pub use batch::{Batch, judge};
-pub use judge::{DiskStores, Judge, JudgeSettings};
+pub use judge::{DiskStores, Judge};
 pub(crate) use work::queued;

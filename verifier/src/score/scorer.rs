@@ -191,9 +191,13 @@ mod tests {
             train: vec![task],
             eval: Vec::new(),
         });
-        let mut settings = settings().judge;
-        settings.queue = 1;
-        let judge = Judge::new(settings, registry, DiskStores::default()).unwrap();
+        let judge = Judge::new(
+            settings().graders,
+            (1, 1 << 20),
+            registry,
+            DiskStores::default(),
+        );
+        let judge = judge.unwrap();
         let sources = Arc::new(Mutex::new(Vec::new()));
         let seen = Arc::clone(&sources);
         let sandbox = FakeSandbox::new(move |source, calls, _| {

@@ -8,7 +8,8 @@ use verifier_api::RequestLimits;
 
 use super::body_memory::BodyMemory;
 use super::token::Token;
-use crate::judging::{DiskStores, Judge, JudgeSettings};
+use crate::graders::GraderSettings;
+use crate::judging::{DiskStores, Judge};
 use crate::registry::Registry;
 
 /// The settings of a service, resolved once before it starts.
@@ -25,8 +26,10 @@ pub struct ServiceSettings {
     pub compat_hold: Duration,
     /// Whether NeMo Gym gets a masked reward 0 instead of an error.
     pub nemo_gym_failsafe: bool,
-    /// The settings of what judges the items.
-    pub judge: JudgeSettings,
+    /// Maximum size of the verdicts cached in memory, in bytes.
+    pub cache_bytes: usize,
+    /// The graders' settings.
+    pub graders: GraderSettings,
 }
 
 /// A running service, shared by its requests. It receives items and sends judgements, which are its judge's.
@@ -49,8 +52,9 @@ impl Service {
         registry: Registry,
         stores: DiskStores,
     ) -> std::io::Result<Arc<Service>> {
+        let sizes = (settings.limits.queue, settings.cache_bytes);
         Ok(Arc::new(Service {
-            judge: Judge::new(settings.judge.clone(), registry, stores)?,
+            judge: Judge::new(settings.graders.clone(), sizes, registry, stores)?,
             body_memory: BodyMemory::new(settings.limits.body_bytes),
             stopping: AtomicBool::new(false),
             settings,

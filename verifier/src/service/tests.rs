@@ -251,7 +251,7 @@ async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_require
         (vec!["code"], StatusCode::SERVICE_UNAVAILABLE),
     ] {
         let mut settings = settings();
-        settings.judge.graders.require = require.into_iter().map(str::to_owned).collect();
+        settings.graders.require = require.into_iter().map(str::to_owned).collect();
         let service = service(settings);
         service
             .judge

@@ -179,7 +179,6 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
         items: 40_000,
         queue: 40_000,
     };
-    large.judge.queue = 40_000;
     let service = service(large);
     let hasty = ConnectionTimeouts {
         unread: 20 * SHORT,
@@ -227,7 +226,7 @@ async fn a_client_with_many_requests_delays_no_other() {
             ..settings()
         };
         roomy.limits.body_bytes = 100_000;
-        roomy.judge.graders.workers = 1;
+        roomy.graders.workers = 1;
         let service = service(roomy);
         let order: Arc<Mutex<Vec<String>>> = Arc::default();
         let sandbox = {
