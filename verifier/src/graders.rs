@@ -36,7 +36,7 @@ pub struct GraderSettings {
     pub code: Extraction,
     /// How proofs are judged.
     pub lean: lean::LeanSettings,
-    /// Number of threads for first passes, and as many each for what is long and for proofs.
+    /// Number of threads for first passes, as many for proofs, and one more for what is long.
     pub workers: usize,
     /// The limits of a program.
     pub limits: Limits,

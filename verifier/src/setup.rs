@@ -163,8 +163,8 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Threads for first passes, and for long programs and canonical solutions.
-    let threads = workers(config).saturating_mul(2);
+    // Threads for first passes, and for long programs and canonical solutions, which have one more.
+    let threads = workers(config).saturating_mul(2) + 1;
     Some(memory_pool::pool_bytes(
         all,
         threads,

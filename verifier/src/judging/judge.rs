@@ -15,7 +15,7 @@ use crate::grade::code::{NoCanonicalResult, NoVerdictYet};
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::item::JudgeItem;
 use crate::metrics::{Gauges, Metrics};
-use crate::pool::{ClientId, Full, Job, Lane, Pool, Reservation};
+use crate::pool::{ClientId, Full, Job, Lane, MAX_WORKERS, Pool, Reservation};
 use crate::registry::{RegisteredTask, Registry};
 
 /// Poll interval while another process runs a canonical solution.
@@ -42,7 +42,8 @@ pub struct Judge {
     pub(crate) metrics: Metrics,
     /// For mathematics, and for first passes, which give up what is long.
     pub(crate) short: Pool,
-    /// For long programs and canonical solutions, so that one that runs for a minute delays others only by its share of the processors.
+    /// For long programs and canonical solutions, so that one that runs for a minute delays others only by its share of the processors. It has one thread more, so that the one
+    /// solution of MBPP+ that runs for minutes leaves as many as there would be without it.
     pub(crate) long: Pool,
     /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
     pub(crate) proofs: Pool,
@@ -65,7 +66,7 @@ impl Judge {
         let workers = graders.workers;
         Ok(Arc::new(Judge {
             short: Pool::new("short", workers, 1, queue)?,
-            long: Pool::new("long", workers, 0, queue)?,
+            long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0, queue)?,
             proofs: Pool::new("proof", workers, 0, queue)?,
             parked: Parked::default(),
             graders: Graders::new(graders, stores.expected_values),

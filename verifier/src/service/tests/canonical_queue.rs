@@ -65,15 +65,15 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
-    // Four wait at the gate: two in the threads for full runs, and two in those for first passes.
-    let first = verifying(&app, &tasks_with_solutions("right slow", 6));
+    // Five wait at the gate: three in the threads for full runs, and two in those for first passes.
+    let first = verifying(&app, &tasks_with_solutions("right slow", 7));
     let (short, long) = (&service.judge.short, &service.judge.long);
-    until(|| long.load() == (0, 2) && short.load() == (2, 2)).await;
+    until(|| long.load() == (0, 3) && short.load() == (2, 2)).await;
     first.abort();
     let _ = first.await;
-    until(|| short.load().0 == 0 && service.judge.parked() <= 4).await;
+    until(|| short.load().0 == 0 && service.judge.parked() <= 5).await;
     gate.open();
     until(|| long.load() == (0, 0) && short.load() == (0, 0)).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 4);
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 5);
     assert_eq!(service.judge.parked(), 0);
 }

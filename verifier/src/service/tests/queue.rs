@@ -121,13 +121,13 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         ),
         (
             (0..10).map(long).collect(),
-            |service| service.judge.long.load() == (8, 2),
+            |service| service.judge.long.load() == (7, 3),
             item("a", &doubles(), "right"),
         ),
         (
-            tasks_with_solutions("right long", 4),
-            // Two solutions run, and two were given up in a first pass.
-            |service| service.judge.long.load() == (2, 2) && service.judge.short.load() == (0, 0),
+            tasks_with_solutions("right long", 5),
+            // Three solutions run, and two were given up in a first pass.
+            |service| service.judge.long.load() == (2, 3) && service.judge.short.load() == (0, 0),
             item("a", &task_with_solution("right soon"), "right"),
         ),
         (
