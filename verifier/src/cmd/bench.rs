@@ -106,9 +106,8 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let runtime = runtime()?;
     let progress = Progress::new(&name, "programs", 0, first.len() + programs.len());
     let judge = |samples: &[Sample]| {
-        runtime.block_on(judge_samples(&on, samples, TestMode::UntilFailure, || {
-            progress.step()
-        }))
+        let mode = TestMode::UntilFailure;
+        runtime.block_on(judge_samples(&on, samples, mode, || progress.step()))
     };
     judge(&first);
     let (started, processor) = (Instant::now(), processor_seconds());
