@@ -53,6 +53,8 @@ impl Readers {
             && run.fuel <= fuel / MARGIN
             && reader.guest.memory() <= memory / MARGIN;
         if counts && reader.used <= MAX_FUEL {
+            // It may own what its run's waiters wait for.
+            reader.guest.data().abandoned = None;
             let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() >= MAX_IDLE {
                 // The oldest may have limits that are no longer requested.
