@@ -163,8 +163,8 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Threads for first passes, and for long programs and canonical solutions, which have one more.
-    let threads = workers(config).saturating_mul(2) + 1;
+    // Threads for first passes, and for long programs and canonical solutions, which have one more. Instances that stay to read texts take as much as a third set.
+    let threads = workers(config).saturating_mul(3) + 1;
     Some(memory_pool::pool_bytes(
         all,
         threads,

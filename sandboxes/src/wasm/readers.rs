@@ -11,7 +11,9 @@ use crate::{End, Limits, Run};
 const MAX_FUEL: u64 = 10_000_000_000;
 /// An answer counts if it took at most the limits of fuel and of memory, divided by this.
 const MARGIN: u64 = 2;
-/// Readers that may wait at a time. They are as many as threads read at a time, which the machine's cores limit.
+/// The most memory of a reader that stays: instances do not give any back.
+const MAX_MEMORY: u64 = 128 << 20;
+/// Readers that may wait at a time.
 const MAX_IDLE: usize = 64;
 
 /// The readers that wait for texts.
@@ -42,17 +44,17 @@ impl Readers {
     pub(super) fn take(&self, limits: &Limits) -> Option<Reader> {
         let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let at = idle.iter().rposition(|reader| reader.limits == *limits)?;
-        Some(idle.swap_remove(at))
+        Some(idle.remove(at))
     }
 
     /// Puts a reader back after `run`, unless that came near to a limit, which is false then.
     pub(super) fn put_back(&self, mut reader: Reader, run: &Run) -> bool {
         reader.used = reader.used.saturating_add(run.fuel);
-        let (fuel, memory) = (reader.limits.fuel, reader.limits.memory);
+        let (fuel, memory) = (reader.limits.fuel, reader.guest.memory());
         let counts = run.end == End::Completed
             && run.fuel <= fuel / MARGIN
-            && reader.guest.memory() <= memory / MARGIN;
-        if counts && reader.used <= MAX_FUEL {
+            && memory <= reader.limits.memory / MARGIN;
+        if counts && reader.used <= MAX_FUEL && memory <= MAX_MEMORY {
             // It may own what its run's waiters wait for.
             reader.guest.data().abandoned = None;
             let mut idle = self.0.lock().unwrap_or_else(PoisonError::into_inner);

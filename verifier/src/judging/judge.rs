@@ -15,7 +15,7 @@ use crate::grade::code::{NoCanonicalResult, NoVerdictYet};
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::item::JudgeItem;
 use crate::metrics::{Gauges, Metrics};
-use crate::pool::{ClientId, Full, Job, Lane, MAX_WORKERS, Pool, Reservation};
+use crate::pool::{Full, Job, Lane, MAX_WORKERS, Pool, Reservation};
 use crate::registry::{RegisteredTask, Registry};
 
 /// Poll interval while another process runs a canonical solution.
@@ -145,7 +145,7 @@ impl Judge {
 
     /// Number of samples that wait for a canonical solution.
     pub(crate) fn parked(&self) -> usize {
-        self.parked.waiting(ClientId::default()).0
+        self.parked.count()
     }
 
     /// Reserves places for `jobs` jobs of the request with `lane`. Every job begins among the short ones, and counts there as waiting wherever it waits.
@@ -155,7 +155,7 @@ impl Judge {
     pub(super) fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let client = lane.client;
         let elsewhere = [
-            self.parked.waiting(client),
+            self.parked.places(client),
             self.long.waiting(client),
             self.proofs.waiting(client),
         ];
@@ -198,6 +198,17 @@ pub(super) struct SampleJob {
 }
 
 impl SampleJob {
+    /// Queues it again.
+    fn queue(self: Box<Self>) {
+        let judge = Arc::clone(&self.judge);
+        let pool = match self.item.task.spec {
+            _ if self.first_pass => &judge.short,
+            TaskSpec::Lean(_) => &judge.proofs,
+            _ => &judge.long,
+        };
+        pool.readmit(self.lane, self);
+    }
+
     fn grade(&mut self) -> Result<Grading, NoVerdictYet> {
         let waiters = Arc::clone(&self.waiters);
         let abandoned = Abandoned::new(move || waiters.is_closed());
@@ -229,11 +240,7 @@ impl Job for SampleJob {
             Err(NoVerdictYet::CanonicalResult(key)) => judge.park(*self, key),
             Err(NoVerdictYet::NotInFirstPass) => {
                 self.first_pass = false;
-                let pool = match self.item.task.spec {
-                    TaskSpec::Lean(_) => &judge.proofs,
-                    _ => &judge.long,
-                };
-                pool.readmit(self.lane, self);
+                self.queue();
             }
             Ok(grading) => {
                 let result = ItemResult {
@@ -284,8 +291,8 @@ impl Job for SolutionJob {
         let graders = &self.judge.graders;
         match graders.try_canonical_result(&self.task, self.first_pass, Some(&abandoned)) {
             Err(NoCanonicalResult::Elsewhere) => {
+                // It stays where it is, so that the result of a short solution is not behind long programs.
                 std::thread::sleep(POLL_INTERVAL);
-                self.first_pass = false;
                 self.queue();
             }
             Err(NoCanonicalResult::NotInFirstPass) => {
@@ -294,9 +301,9 @@ impl Job for SolutionJob {
             }
             Ok(result) => {
                 self.released = true;
-                for (lane, mut sample) in self.judge.parked.take(&self.key) {
+                for (_, mut sample) in self.judge.parked.take(&self.key) {
                     sample.item.known.canonical_result = Some(result.clone());
-                    self.judge.short.readmit(lane, Box::new(sample));
+                    Box::new(sample).queue();
                 }
             }
             // Dropping this job drops its samples, which are answered as not judged.

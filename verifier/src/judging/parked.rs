@@ -20,10 +20,15 @@ impl<T: Job> Parked<T> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// The number of waiting samples, and that of `client`'s.
-    pub(super) fn waiting(&self, client: ClientId) -> (usize, usize) {
+    /// The number of waiting samples.
+    pub(super) fn count(&self) -> usize {
+        self.lock().values().map(Vec::len).sum()
+    }
+
+    /// The number of places that the waiting samples take in the queue, and that of `client`'s. The canonical solution has the place of the first sample that waits for it.
+    pub(super) fn places(&self, client: ClientId) -> (usize, usize) {
         let parked = self.lock();
-        let samples = || parked.values().flatten();
+        let samples = || parked.values().flat_map(|samples| samples.iter().skip(1));
         let own = samples().filter(|(lane, _)| lane.client == client);
         (samples().count(), own.count())
     }
