@@ -13,12 +13,14 @@ pub type Module = Vec<String>;
 /// A `use` declaration: the name that it imports (`*` for all), and its path.
 type Use = (String, Vec<String>);
 
-/// The imports of a crate between its files. Tests are left out, and so are imports between a module and its own submodules.
+/// The imports of a crate between its files. Tests are left out.
 #[derive(Debug)]
 pub struct Imports {
     modules: BTreeSet<Module>,
     /// Each importing and imported module.
     pub pairs: BTreeSet<(Module, Module)>,
+    /// Each module that imports from one that holds it, and that one.
+    pub upward: BTreeSet<(Module, Module)>,
 }
 
 /// Modules that import each other in a circle.
@@ -55,17 +57,26 @@ impl Imports {
                 }
             }
         }
-        let mut pairs = BTreeSet::new();
+        let (mut pairs, mut upward) = (BTreeSet::new(), BTreeSet::new());
         for (module, paths) in &uses {
             let targets = paths
                 .iter()
                 .filter_map(|(_, path)| resolve(module, path, &uses, 0));
-            let others =
-                targets.filter(|target| !target.starts_with(module) && !module.starts_with(target));
-            pairs.extend(others.map(|target| (module.clone(), target)));
+            for target in targets.filter(|target| !target.starts_with(module)) {
+                let pair = (module.clone(), target);
+                if module.starts_with(&pair.1) {
+                    upward.insert(pair);
+                } else {
+                    pairs.insert(pair);
+                }
+            }
         }
         let modules = uses.into_keys().collect();
-        Self { modules, pairs }
+        Self {
+            modules,
+            pairs,
+            upward,
+        }
     }
 
     /// The circles among the children of each module.

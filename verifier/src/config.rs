@@ -65,8 +65,7 @@ settings! {
         pub body_bytes: usize = 64 << 20,
         /// Maximum number of items in a request. A larger one is answered 422.
         pub items: usize = 4_096 => at_least(1.0).hint("; a request has at least one item"),
-        /// Maximum number of waiting items in each queue, over all requests; not below limits.items. Mathematics has a queue, programs with proofs have another, and
-        /// then long programs, proofs and canonical solutions have one each. A request that would exceed it is answered 429.
+        /// Maximum number of waiting items, over all requests; not below limits.items. A request that would exceed it is answered 429.
         pub queue: usize = 16_384,
         /// Number of connections that may wait for their clients; 64 more are for probes and new clients. Eight times as many requests of one address may be received and judged at a time, and nine times of all.
         pub connections: usize = 512 => at_least(1.0).hint("; with 0, no request could be received"),

@@ -14,11 +14,12 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
 use crate::grade::code::{
-    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, TestMode,
-    Wanted,
+    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, Problem,
+    TestMode, Wanted,
 };
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
+use crate::item::JudgeItem;
 use crate::memory_pool;
 use crate::registry::RegisteredTask;
 use grader_state::GraderCell;
@@ -35,7 +36,7 @@ pub struct GraderSettings {
     pub code: Extraction,
     /// How proofs are judged.
     pub lean: lean::LeanSettings,
-    /// Number of proofs that are judged at a time.
+    /// Number of threads for first passes, as many for proofs, and one more for what is long.
     pub workers: usize,
     /// The limits of a program.
     pub limits: Limits,
@@ -45,19 +46,6 @@ pub struct GraderSettings {
     pub expected_bytes: usize,
     /// Graders without which the service is not ready.
     pub require: Vec<String>,
-}
-
-/// How a completion is judged.
-#[derive(Clone, Copy)]
-pub struct Attempt<'a> {
-    /// How many of the task's tests are run.
-    pub mode: TestMode,
-    /// The result of the task's canonical solution, if the caller has it.
-    pub canonical_result: Option<&'a CanonicalResult>,
-    /// Whether what takes long is left to another attempt.
-    pub first_pass: bool,
-    /// Whether nobody waits for the verdict any more.
-    pub abandoned: &'a Abandoned,
 }
 
 /// The names of all graders.
@@ -134,44 +122,44 @@ impl Graders {
         Ok(grader)
     }
 
-    /// Judges a completion of `prompt`. Blocks while the grader works. In a first pass, proofs, and programs that need more than a small part of their fuel, get
-    /// [`NoVerdictYet::NotInFirstPass`].
+    /// Judges an item, unless its verdict needs more than this attempt gives it. Blocks while the grader works. In a first pass, proofs, and programs that need more than a small
+    /// part of their fuel, get [`NoVerdictYet::NotInFirstPass`]. `abandoned` says whether nobody waits for the verdict any more.
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if the result is given.
+    /// Why there is no verdict yet, as [`CodeGrader::grade`].
     pub fn grade(
         &self,
-        task: &RegisteredTask,
-        prompt: &str,
-        completion: &str,
-        attempt: Attempt<'_>,
+        item: &mut JudgeItem,
+        first_pass: bool,
+        abandoned: &Abandoned,
     ) -> Result<Grading, NoVerdictYet> {
-        let Attempt {
-            mode,
-            canonical_result,
-            first_pass,
-            abandoned,
-        } = attempt;
-        let code = || self.code_grader(task, first_pass, Some(abandoned));
-        match &task.spec {
+        let JudgeItem {
+            task,
+            prompt,
+            completion,
+            test_mode,
+            known,
+            ..
+        } = item;
+        let problem = match &task.spec {
             TaskSpec::Math(spec) => {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
-                Ok(math::grade(question, &spec.answer, completion, settings))
+                return Ok(math::grade(question, &spec.answer, completion, settings));
             }
-            TaskSpec::Code(spec) => match code() {
-                Ok(grader) => grader.try_grade(spec, completion, mode, canonical_result),
-                Err(unavailable) => Ok(*unavailable),
-            },
-            TaskSpec::Program(spec) => match code() {
-                Ok(grader) => grader.grade_program(spec, completion, mode),
-                Err(unavailable) => Ok(*unavailable),
-            },
-            TaskSpec::Lean(_) if first_pass => Err(NoVerdictYet::NotInFirstPass),
-            TaskSpec::Lean(spec) => Ok(match (self.lean.grader(), task.snippet_seconds) {
-                (Ok(grader), None) => grader.grade(spec, completion),
-                (Ok(grader), Some(seconds)) => grader.run_snippet(completion, seconds),
-                (Err(unavailable), _) => *unavailable,
-            }),
+            TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
+            TaskSpec::Lean(spec) => {
+                return Ok(match (self.lean.grader(), task.snippet_seconds) {
+                    (Ok(grader), None) => grader.grade(spec, completion),
+                    (Ok(grader), Some(seconds)) => grader.run_snippet(completion, seconds),
+                    (Err(unavailable), _) => *unavailable,
+                });
+            }
+            TaskSpec::Code(spec) => Problem::from(spec),
+            TaskSpec::Program(spec) => Problem::from(spec),
+        };
+        match self.code_grader(task, first_pass, Some(abandoned)) {
+            Ok(grader) => grader.grade(problem, completion, *test_mode, known),
+            Err(unavailable) => Ok(*unavailable),
         }
     }
 
@@ -249,17 +237,13 @@ impl Graders {
         first_pass: bool,
         abandoned: Option<&Abandoned>,
     ) -> Result<CodeGrader, Box<Grading>> {
-        let mut grader = CodeGrader::clone(&*self.code.grader()?);
+        let grader = self.code.grader()?;
         if task.inline {
-            grader = grader.for_inline();
-            if let Some(abandoned) = abandoned {
-                grader = grader.until(abandoned);
-            }
-        } else if task.is_whole_program {
-            grader = grader.for_whole_programs();
+            return Ok(grader.for_inline().attempt(first_pass, abandoned));
         }
-        Ok(match first_pass {
-            true => grader.for_first_pass(),
+        let grader = grader.attempt(first_pass, None);
+        Ok(match task.is_whole_program {
+            true => grader.for_whole_programs(),
             false => grader,
         })
     }
@@ -440,7 +424,7 @@ fn self_test_code(grader: &CodeGrader) -> Result<(), String> {
         ("def double(n):\n    return n + n\n", Verdict::Correct),
         ("def double(n):\n    return n * n\n", Verdict::Incorrect),
     ] {
-        let grading = grader.grade(&task, program, TestMode::All);
+        let grading = grader.judge(&task, program, TestMode::All);
         if grading.verdict != expected {
             return Err(format!(
                 "a sample that should be {expected:?} was judged {:?} ({}). Run `rapid-verifier doctor` to see what is wrong with the sandbox",

@@ -1,10 +1,11 @@
 //! Judges completions: the library, and the rapid-verifier service.
 //!
 //! ```text
-//! request ──▶ service ──▶ cache ──miss──▶ pool ──▶ graders ──▶ grade::{math, code, lean} ──▶ sandbox
+//! request ──▶ service ──▶ judging ──▶ cache ──miss──▶ pool ──▶ graders ──▶ grade::{math, code, lean} ──▶ sandbox
 //! ```
 //!
-//! - [`service`] has the routes ([`service::app`]) and takes a batch through the cache and the queue;
+//! - [`service`] is the HTTP side, with the routes ([`service::app`]);
+//! - [`judging`] takes the items of a request, or of a file, through the cache and the queue;
 //! - [`registry`] has the tasks that a request can name;
 //! - [`cache`] stores verdicts by the digest of everything that they depend on;
 //! - [`pool`] has the worker threads and their fair, bounded queue;
@@ -25,6 +26,8 @@ mod fake_sandbox;
 pub mod grade;
 pub mod graders;
 pub mod grading;
+pub mod item;
+pub mod judging;
 pub mod memory_pool;
 pub mod metrics;
 pub mod pool;

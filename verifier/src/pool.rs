@@ -43,6 +43,10 @@ impl Lane {
 pub trait Job: Send {
     /// Whether anyone still waits for its result. Called before it is run, and when a client has disconnected.
     fn wanted(&mut self) -> bool;
+    /// Whether it takes microseconds. Such a job waits for none that may take longer.
+    fn is_instant(&self) -> bool {
+        false
+    }
     /// Does the work.
     fn run(self: Box<Self>);
 }
@@ -57,6 +61,7 @@ struct Shared {
     state: Mutex<State>,
     more: Condvar,
     capacity: usize,
+    /// Number of jobs that run at a time, without the instant ones.
     workers: usize,
 }
 
@@ -69,11 +74,15 @@ type Lanes = VecDeque<(Lane, VecDeque<Box<dyn Job>>)>;
 #[derive(Default)]
 struct State {
     lanes: Turns,
-    /// Number of jobs in the lanes.
+    /// Those that are instant.
+    instant: Turns,
+    /// Number of jobs in both.
     queued: usize,
     /// Number of places that are reserved for jobs not yet in the lanes.
     reserved: usize,
     running: usize,
+    /// Number of running jobs that are not instant.
+    running_lanes: usize,
     /// Exponential moving average of a job's duration, in seconds.
     mean_seconds: f64,
     stopped: bool,
@@ -156,6 +165,33 @@ fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) ->
     &mut queues[place].1
 }
 
+impl State {
+    fn push(&mut self, lane: Lane, job: Box<dyn Job>) {
+        let turns = match job.is_instant() {
+            true => &mut self.instant,
+            false => &mut self.lanes,
+        };
+        turns.push(lane, job);
+        self.queued += 1;
+    }
+
+    /// The next job. At most `workers` at a time are not instant, so that the other threads are left for those that are.
+    fn pop(&mut self, workers: usize) -> Option<Box<dyn Job>> {
+        let may_be_long = self.running_lanes < workers;
+        let long = may_be_long.then(|| self.lanes.pop()).flatten();
+        self.running_lanes += usize::from(long.is_some());
+        let job = long.or_else(|| self.instant.pop())?;
+        self.queued -= 1;
+        self.running += 1;
+        Some(job)
+    }
+
+    /// Number of waiting jobs of a client.
+    fn count(&self, client: ClientId) -> usize {
+        self.lanes.count(client) + self.instant.count(client)
+    }
+}
+
 impl Shared {
     fn lock(&self) -> MutexGuard<'_, State> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
@@ -163,11 +199,16 @@ impl Shared {
 }
 
 impl Pool {
-    /// Starts `workers` threads with a queue of at most `capacity` jobs.
+    /// Starts `workers` threads, and `instant` more for instant jobs alone, with a queue of at most `capacity` jobs.
     ///
     /// # Errors
     /// If a thread cannot be started, or if `workers` exceeds [`MAX_WORKERS`].
-    pub fn new(name: &str, workers: usize, capacity: usize) -> std::io::Result<Pool> {
+    pub fn new(
+        name: &str,
+        workers: usize,
+        instant: usize,
+        capacity: usize,
+    ) -> std::io::Result<Pool> {
         let workers = workers.max(1);
         if workers > MAX_WORKERS {
             return Err(std::io::Error::other(format!(
@@ -182,9 +223,9 @@ impl Pool {
         });
         let mut pool = Pool {
             shared,
-            workers: Vec::with_capacity(workers),
+            workers: Vec::with_capacity(workers + instant),
         };
-        for number in 0..workers {
+        for number in 0..workers + instant {
             let shared = Arc::clone(&pool.shared);
             pool.workers.push(
                 std::thread::Builder::new()
@@ -195,25 +236,20 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Reserves places for `jobs` jobs of the request with `lane`.
+    /// Reserves places for `jobs` jobs of the request with `lane`. `elsewhere` counts jobs that take places here too: all of them, and the client's.
     ///
     /// # Errors
     /// [`Full`] if the queue has fewer free places, or its client would have more than [`SHARE`] times as many as are left.
-    pub fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
-        self.reserve_beside(lane, jobs, (0, 0))
-    }
-
-    /// [`Pool::reserve`] beside jobs that will be readmitted: their number, and that of them that are the client's.
-    pub(crate) fn reserve_beside(
+    pub fn reserve(
         &self,
         lane: Lane,
         jobs: usize,
-        (parked, parked_own): (usize, usize),
+        elsewhere: (usize, usize),
     ) -> Result<Reservation, Full> {
         let mut state = self.shared.lock();
-        let taken = state.queued + state.reserved + parked;
+        let taken = state.queued + state.reserved + elsewhere.0;
         let free = self.shared.capacity.checked_sub(taken + jobs);
-        let own = state.lanes.count(lane.client) + parked_own;
+        let own = state.count(lane.client) + elsewhere.1;
         let may_fill = own == 0 || lane.client == ClientId::default();
         let has_room = free.is_some_and(|free| may_fill || own + jobs <= free * SHARE);
         // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
@@ -231,15 +267,7 @@ impl Pool {
         })
     }
 
-    /// Queues a job that another pool's thread has given up, or runs it on this thread if the queue is full.
-    pub fn submit_or_run(&self, lane: Lane, job: Box<dyn Job>) {
-        match self.reserve(lane, 1) {
-            Ok(mut place) => place.submit(job),
-            Err(Full { .. }) => job.run(),
-        }
-    }
-
-    /// Queues a job that was admitted before and has waited for something else since. It is admitted even if the queue is full.
+    /// Queues a job that was admitted before, by this pool or another. It is admitted even if the queue is full.
     pub fn readmit(&self, lane: Lane, job: Box<dyn Job>) {
         self.shared.lock().reserved += 1;
         Reservation {
@@ -260,7 +288,8 @@ impl Pool {
     /// Drops the queued jobs whose results nobody waits for.
     pub fn sweep(&self) {
         let mut state = self.shared.lock();
-        let unwanted = state.lanes.take_unwanted();
+        let mut unwanted = state.lanes.take_unwanted();
+        unwanted.extend(state.instant.take_unwanted());
         state.queued -= unwanted.len();
         drop(state);
         // Dropping a job may take other locks.
@@ -274,10 +303,17 @@ impl Pool {
         (state.queued, state.running)
     }
 
+    /// The number of waiting jobs, and that of `client`'s.
+    #[must_use]
+    pub fn waiting(&self, client: ClientId) -> (usize, usize) {
+        let state = self.shared.lock();
+        (state.queued, state.count(client))
+    }
+
     /// Number of worker threads.
     #[must_use]
     pub fn workers(&self) -> usize {
-        self.shared.workers
+        self.workers.len()
     }
 }
 
@@ -287,7 +323,8 @@ impl Drop for Pool {
             let mut state = self.shared.lock();
             state.stopped = true;
             state.queued = 0;
-            std::mem::take(&mut state.lanes)
+            let lanes = std::mem::take(&mut state.lanes);
+            (lanes, std::mem::take(&mut state.instant))
         };
         self.shared.more.notify_all();
         drop(queued);
@@ -315,8 +352,7 @@ impl Reservation {
         }
         self.left -= 1;
         state.reserved -= 1;
-        state.queued += 1;
-        state.lanes.push(self.lane, job);
+        state.push(self.lane, job);
         drop(state);
         self.shared.more.notify_one();
     }
@@ -334,18 +370,16 @@ fn work(shared: &Shared) {
         if state.stopped {
             return;
         }
-        let Some(mut job) = state.lanes.pop() else {
+        let Some(mut job) = state.pop(shared.workers) else {
             state = shared
                 .more
                 .wait(state)
                 .unwrap_or_else(PoisonError::into_inner);
             continue;
         };
-        state.queued -= 1;
-        state.running += 1;
         drop(state);
         let started = Instant::now();
-        let wanted = job.wanted();
+        let (wanted, instant) = (job.wanted(), job.is_instant());
         if wanted {
             // A panic in a job must not end the worker. The job is dropped, which its waiters notice.
             if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
@@ -356,6 +390,7 @@ fn work(shared: &Shared) {
         }
         state = shared.lock();
         state.running -= 1;
+        state.running_lanes -= usize::from(!instant);
         if wanted {
             state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);
         }
@@ -382,6 +417,10 @@ mod tests {
             self.wanted.load(Ordering::SeqCst)
         }
 
+        fn is_instant(&self) -> bool {
+            self.text == "instant"
+        }
+
         fn run(self: Box<Self>) {
             if let Some(hold) = &self.hold {
                 let _ = hold.recv();
@@ -405,7 +444,7 @@ mod tests {
             let (release, hold) = channel();
             let bench = Bench {
                 release,
-                pool: Pool::new("test", 1, capacity).unwrap(),
+                pool: Pool::new("test", 1, 1, capacity).unwrap(),
                 notes: Arc::default(),
                 wanted: Arc::new(AtomicBool::new(true)),
             };
@@ -430,14 +469,14 @@ mod tests {
         }
 
         fn submit(&self, lane: Lane, texts: &[&'static str]) {
-            let mut places = self.pool.reserve(lane, texts.len()).unwrap();
+            let mut places = self.pool.reserve(lane, texts.len(), (0, 0)).unwrap();
             for text in texts {
                 places.submit(Box::new(self.note(text)));
             }
         }
 
         fn has_room(&self, jobs: usize) -> bool {
-            self.pool.reserve(lane_of(0), jobs).is_ok()
+            self.pool.reserve(lane_of(0), jobs, (0, 0)).is_ok()
         }
 
         fn finish(self) -> Vec<&'static str> {
@@ -479,16 +518,26 @@ mod tests {
     }
 
     #[test]
+    fn an_instant_job_waits_for_no_other() {
+        let bench = Bench::busy(100);
+        bench.submit(lane_of(1), &["a1", "instant"]);
+        while bench.pool.load() != (1, 1) {
+            std::thread::yield_now();
+        }
+        assert_eq!(bench.finish(), ["instant", "first", "a1"]);
+    }
+
+    #[test]
     fn more_threads_than_the_maximum_are_refused() {
-        let error = Pool::new("test", usize::MAX, 1).err().unwrap();
+        let error = Pool::new("test", usize::MAX, 0, 1).err().unwrap();
         assert!(error.to_string().contains("1024"), "{error}");
     }
 
     #[test]
     fn a_request_is_admitted_as_a_whole_or_not_at_all() {
         let bench = Bench::busy(3);
-        let room = bench.pool.reserve(lane_of(0), 2).unwrap();
-        let full = bench.pool.reserve(lane_of(0), 2).err().unwrap();
+        let room = bench.pool.reserve(lane_of(0), 2, (0, 0)).unwrap();
+        let full = bench.pool.reserve(lane_of(0), 2, (0, 0)).err().unwrap();
         assert!(full.retry_after >= Duration::from_secs(1));
         drop(room);
         assert!(bench.has_room(3));

@@ -14,9 +14,10 @@ use crate::cache::{ExpectedValueStore, VerdictDb};
 use crate::config::{Config, SandboxKind};
 use crate::grade::lean;
 use crate::graders::{GraderSettings, OpenSandbox, WasmFolders, no_sandbox};
+use crate::judging::{DiskStores, Judge};
 use crate::memory_pool;
 use crate::registry::Registry;
-use crate::service::{DiskStores, Service, ServiceSettings, Token};
+use crate::service::{Service, ServiceSettings, Token};
 
 /// The artifact that the wasm sandbox runs.
 pub const SANDBOX: &str = "python-wasi";
@@ -82,23 +83,27 @@ pub fn service(
         }
     }
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
-    let (service, open) = with_registry(config, token, registry, open_disk_stores(config))?;
-    Ok((service, addresses, open))
+    let settings = settings(config, token);
+    let service = Service::new(settings, registry, open_disk_stores(config));
+    Ok((
+        service.map_err(SetupError::Threads)?,
+        addresses,
+        sandbox(config),
+    ))
 }
 
-/// Like [`service`], with a registry that is loaded already.
+/// The judge of a configuration, with the opener of its sandbox, for commands that judge without a service.
 ///
 /// # Errors
 /// [`SetupError::Threads`].
-pub fn with_registry(
+pub fn judge(
     config: &Config,
-    token: Option<Token>,
     registry: Registry,
     stores: DiskStores,
-) -> Result<(Arc<Service>, OpenSandbox), SetupError> {
-    let settings = settings(config, token);
-    let service = Service::new(settings, registry, stores).map_err(SetupError::Threads)?;
-    Ok((service, sandbox(config)))
+) -> Result<(Arc<Judge>, OpenSandbox), SetupError> {
+    let sizes = (config.limits.queue, config.cache.memory_bytes);
+    let judge = Judge::new(grader_settings(config), sizes, registry, stores);
+    Ok((judge.map_err(SetupError::Threads)?, sandbox(config)))
 }
 
 /// The settings of a service.
@@ -110,8 +115,6 @@ pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings
             queue: config.limits.queue,
         },
         connections: config.limits.connections,
-        workers: workers(config),
-        cache_bytes: config.cache.memory_bytes,
         token,
         // A service without a token answers to these names, and to that in `listen`.
         allowed_hosts: [
@@ -121,19 +124,24 @@ pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings
         .concat(),
         compat_hold: Duration::from_secs(config.compat.hold_seconds),
         nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
-        graders: GraderSettings {
-            math: config.math,
-            code: config.code.extraction,
-            lean: lean::LeanSettings {
-                secrets: config.token_file.iter().cloned().collect(),
-                ..config.lean.clone()
-            },
-            workers: workers(config),
-            limits: config.sandbox_limits(),
-            memory_pool: memory_pool_bytes(config),
-            expected_bytes: config.cache.expected_bytes,
-            require: config.require.clone(),
+        cache_bytes: config.cache.memory_bytes,
+        graders: grader_settings(config),
+    }
+}
+
+fn grader_settings(config: &Config) -> GraderSettings {
+    GraderSettings {
+        math: config.math,
+        code: config.code.extraction,
+        lean: lean::LeanSettings {
+            secrets: config.token_file.iter().cloned().collect(),
+            ..config.lean.clone()
         },
+        workers: workers(config),
+        limits: config.sandbox_limits(),
+        memory_pool: memory_pool_bytes(config),
+        expected_bytes: config.cache.expected_bytes,
+        require: config.require.clone(),
     }
 }
 
@@ -155,7 +163,7 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Threads for first passes, for long programs and for canonical solutions, and one for first passes of canonical solutions.
+    // Threads for first passes, and for long programs and canonical solutions, which have one more. Instances that stay to read texts take as much as a third set.
     let threads = workers(config).saturating_mul(3) + 1;
     Some(memory_pool::pool_bytes(
         all,

@@ -93,10 +93,10 @@ fn each_completion_is_judged_by_the_labelled_program() {
         let fence = "`".repeat(20);
         let is_right = completion.program.as_ref().is_some_and(|program| {
             let labelled = format!("{fence}python\n{program}\n{fence}\n");
-            old.grade(&plain, &labelled, TestMode::UntilFailure).verdict == Verdict::Correct
+            old.judge(&plain, &labelled, TestMode::UntilFailure).verdict == Verdict::Correct
         });
         let accepts = |rule: &CodeGrader| {
-            let grading = rule.grade(&task, &completion.completion, TestMode::UntilFailure);
+            let grading = rule.judge(&task, &completion.completion, TestMode::UntilFailure);
             assert_ne!(grading.verdict, Verdict::Unavailable, "{}", completion.id);
             grading.verdict == Verdict::Correct
         };
@@ -140,7 +140,7 @@ fn unusual_forms_of_answers_are_judged_correctly() {
     ] {
         let Grading {
             verdict, detail, ..
-        } = grader.grade(&tasks["add"], completion, TestMode::UntilFailure);
+        } = grader.judge(&tasks["add"], completion, TestMode::UntilFailure);
         assert_eq!(verdict, Verdict::Correct, "{completion}\n{detail}");
     }
 }
@@ -174,7 +174,7 @@ fn hostile_texts_do_not_keep_other_blocks_from_being_parsed() {
             let start: String = completion.chars().take(30).collect();
             let Grading {
                 verdict, detail, ..
-            } = grader.grade(task, &completion, TestMode::UntilFailure);
+            } = grader.judge(task, &completion, TestMode::UntilFailure);
             assert_eq!(verdict, Verdict::Correct, "{start} {detail}");
         }
     }
@@ -192,7 +192,7 @@ fn hostile_texts_do_not_keep_other_blocks_from_being_parsed() {
         "> ".repeat(200_000) + "```python\nx",
         "x = 1\n".repeat(300_000) + "(",
     ] {
-        let grading = grader.grade(task, &hostile, TestMode::UntilFailure);
+        let grading = grader.judge(task, &hostile, TestMode::UntilFailure);
         let judged = matches!(
             grading.verdict,
             Verdict::Incorrect | Verdict::Malformed | Verdict::Timeout

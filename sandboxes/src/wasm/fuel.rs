@@ -44,9 +44,15 @@ impl Tank {
             started: Instant::now(),
             backstop: limits.backstop,
         };
-        tank.fuel.set(&mut store, Val::I64(tank.initial))?;
-        tank.lower_mark(&mut store)?;
-        Ok(tank)
+        tank.refilled(store)
+    }
+
+    /// This tank, full again, with a clock that starts now.
+    pub(super) fn refilled(self, mut store: impl AsContextMut) -> wasmtime::Result<Tank> {
+        self.fuel.set(&mut store, Val::I64(self.initial))?;
+        self.lower_mark(&mut store)?;
+        let started = Instant::now();
+        Ok(Tank { started, ..self })
     }
 
     /// Fuel that is left; negative if the guest needed more than it had.

@@ -7,8 +7,8 @@ use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::store_data::StoreData;
 use super::termination::Termination;
-use crate::Limits;
 use crate::protocol::{Broken, Candidate};
+use crate::{Abandoned, Limits};
 
 /// An instance, its store and those of its functions that the host calls. Dropping it frees everything.
 pub(super) struct Guest {
@@ -96,6 +96,20 @@ impl Guest {
                 Err(Broken::Protocol("no candidate's instance").into())
             }
         }
+    }
+
+    /// Prepares another turn with as much fuel, for whoever waits for it.
+    pub(super) fn refill(&mut self, abandoned: Option<&Abandoned>) -> Result<(), Termination> {
+        self.data().abandoned = abandoned.cloned();
+        let tank = self.store.data().tank;
+        let tank = tank.map(|tank| tank.refilled(&mut self.store)).transpose();
+        self.data().tank = tank.map_err(|error| Termination::of(&error))?;
+        Ok(())
+    }
+
+    /// Bytes of its memory, which never shrinks.
+    pub(super) fn memory(&self) -> u64 {
+        self.memory.data_size(&self.store) as u64
     }
 
     /// Fuel used so far.

@@ -1,8 +1,8 @@
 //! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files except its library, and no network.
 //!
 //! The interpreter is warmed once (`warm`) and compiled once (`compiled`). Each run is then a fresh copy-on-write instance (`guest`) with a store of its own
-//! (`store_data`, `wasi`), which talks to the host through one import (`host_call`) in a conversation that the host controls (`crate::protocol`,
-//! `instance_pair`). The other end of that conversation is the harness, `guest/*.py`.
+//! (`store_data`, `wasi`). Only an instance that reads texts, and runs no part of them, stays for further texts (`readers`). An instance talks to the host through one import
+//! (`host_call`) in a conversation that the host controls (`crate::protocol`, `instance_pair`). The other end of that conversation is the harness, `guest/*.py`.
 //!
 //! The files `store_data`, `host_call`, `instance_pair`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. wasmtime gives every
 //! function that a guest imports access to the store's data, whose type is `StoreData`. The value that answers a guest is part of this data, and may contain another guest,
@@ -16,6 +16,7 @@ mod guest;
 mod host_call;
 mod instance_pair;
 mod meter;
+mod readers;
 mod recursion;
 mod run;
 mod store_data;
@@ -31,6 +32,7 @@ use wasmtime::{Engine, InstancePre, Linker, Module};
 
 use self::artifact::Artifact;
 use self::compiled::Compiled;
+use self::readers::Readers;
 use self::store_data::StoreData;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, SandboxError};
@@ -46,6 +48,7 @@ pub struct WasmSandbox {
     identity: Identity,
     program: InstancePre<StoreData>,
     library: Arc<[u8]>,
+    readers: Readers,
 }
 
 impl WasmSandbox {
@@ -157,6 +160,7 @@ impl Parts {
             },
             program,
             library: self.artifact.library,
+            readers: Readers::default(),
         })
     }
 }

@@ -5,6 +5,7 @@ use std::io::Cursor;
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
+use super::readers::Reader;
 use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::Output;
@@ -23,10 +24,11 @@ impl Sandbox for WasmSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 arguments::check_calls(calls)?;
-                self.answer(
-                    Candidate::calling(program, calls, request.watch, limits),
-                    request,
-                )
+                let candidate = Candidate::calling(program, calls, request.watch, limits);
+                run_now(async {
+                    let data = self.data(HostCall::candidate(candidate), request);
+                    answer(&mut self.start(data, request).await?).await
+                })
             }
             Work::Tests {
                 program,
@@ -41,26 +43,35 @@ impl Sandbox for WasmSandbox {
                 whole_program::check(stdin)?;
                 self.run_whole_program(source, stdin, request)
             }
-            Work::Outline { texts } => {
-                let mut candidate = Candidate::outlining(limits);
-                candidate.set_calls(texts);
-                self.answer(candidate, request)
-            }
+            Work::Outline { texts } => self.read(texts, request),
         }
     }
 }
 
 impl WasmSandbox {
-    /// Runs the calls of a conversation, in one instance.
-    fn answer(&self, candidate: Candidate, request: &Request<'_>) -> Result<Run, SandboxError> {
+    /// Has the harness's `outline` read `texts`, in an instance that has read others if there is one.
+    fn read(&self, texts: &[String], request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
+            if let Some(mut reader) = self.readers.take(&request.limits)
+                && let Ok(conversation) = reader.guest.conversation()
+            {
+                conversation.set_calls(texts);
+                let refilled = reader.guest.refill(request.abandoned);
+                if refilled.is_ok()
+                    && let Ok(run) = answer(&mut reader.guest).await
+                    && self.readers.put_back(reader, &run)
+                {
+                    return Ok(run);
+                }
+            }
+            let mut candidate = Candidate::outlining(&request.limits);
+            candidate.set_calls(texts);
             let data = self.data(HostCall::candidate(candidate), request);
             let mut guest = self.start(data, request).await?;
-            let outcome = guest.turn(TURN).await;
-            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let end = candidate.end(outcome.err().map(Termination::end))?;
-            let calls = candidate.take_results();
-            Ok(report(&mut guest, calls, end))
+            let run = answer(&mut guest).await?;
+            let reader = Reader::new(guest, request.limits);
+            self.readers.put_back(reader, &run);
+            Ok(run)
         })
     }
 
@@ -158,6 +169,15 @@ impl WasmSandbox {
                 other => broken(&other),
             })
     }
+}
+
+/// Runs the calls of a conversation.
+async fn answer(guest: &mut Guest) -> Result<Run, SandboxError> {
+    let outcome = guest.turn(TURN).await;
+    let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
+    let end = candidate.end(outcome.err().map(Termination::end))?;
+    let calls = candidate.take_results();
+    Ok(report(guest, calls, end))
 }
 
 fn broken(stop: &Termination) -> SandboxError {

@@ -12,8 +12,6 @@ use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use verifier::config::{Config, SandboxKind};
-use verifier::registry::Registry;
-use verifier::service::DiskStores;
 use verifier::setup;
 
 /// The runtime and the service of this process. Where the service can judge nothing, and so holds a request to the end, its waits end at once.
@@ -24,14 +22,12 @@ fn service(path: &str) -> &'static (Runtime, Router) {
         config.workers = 1;
         config.code.sandbox = SandboxKind::None;
         config.compat.hold_seconds = 1;
-        let Ok(registry) = Registry::open(&["starter-math".to_owned()], None) else {
-            panic!("the starter data set is a part of the program");
-        };
-        let made = setup::with_registry(&config, None, registry, DiskStores::default());
-        let Ok((service, open)) = made else {
+        config.cache.disk = false;
+        config.datasets = vec!["starter-math".to_owned()];
+        let Ok((service, _, open)) = setup::service(&config, None) else {
             panic!("the threads of the service do not start");
         };
-        service.prepare(open);
+        service.judge.prepare(open);
         let runtime = Builder::new_current_thread()
             .enable_all()
             .start_paused(path.contains("/kimina/") || path.contains("/sandbox-fusion/"))

@@ -1,9 +1,8 @@
 //! A cache of bounded weight. Entries that are requested again stay, and others are evicted.
 
+use datasets::digest::Digest as Key;
 use quick_cache::sync::{Cache, DefaultLifecycle};
 use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
-
-use super::Key;
 
 /// Bytes that an entry is assumed to need in addition to its texts.
 const ENTRY: u64 = 256;

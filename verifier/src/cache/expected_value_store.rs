@@ -11,7 +11,7 @@ use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::time::{Duration, SystemTime};
 
-use super::Key;
+use datasets::digest::Digest as Key;
 
 /// Prefix of the names of files that are still being written.
 const TEMPORARY: &str = ".new";

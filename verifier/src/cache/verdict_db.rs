@@ -10,9 +10,8 @@ use std::sync::mpsc::{Receiver, Sender, SyncSender, channel, sync_channel};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
+use datasets::digest::Digest as Key;
 use redb::{Database, ReadableDatabase as _, ReadableTable as _, TableDefinition};
-
-use super::Key;
 
 /// Writes that arrive within this time of the first one share its transaction.
 const GATHER: Duration = Duration::from_millis(20);

@@ -10,13 +10,13 @@ use clap::ValueEnum;
 use datasets::{Dataset, TaskSpec};
 use serde_json::json;
 use verifier::grade::code::TestMode;
+use verifier::judging::DiskStores;
 use verifier::registry::Registry;
 use verifier::score::{Sample, judge_samples, read_samples};
-use verifier::service::DiskStores;
 use verifier::setup;
 
 use super::progress::Progress;
-use super::{ConfigArgs, prepared_service, print_result, runtime};
+use super::{ConfigArgs, prepared_judge, print_result, runtime};
 
 /// Measure how fast this machine judges
 #[derive(Debug, clap::Args)]
@@ -56,7 +56,10 @@ enum What {
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let figures = match args.what {
-        What::Math => math::measure(args)?,
+        What::Math => match &args.pairs {
+            Some(path) => math::measure_pairs(path)?,
+            None => math::measure_tasks(&args.config.resolve()?, args.dataset.as_deref())?,
+        },
         What::Code => code(args)?,
     };
     print_result(args.json, &figures, || {
@@ -98,17 +101,13 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut registry = Registry::default();
     registry.add(dataset);
     let started = Instant::now();
-    let service = prepared_service(&config, registry, DiskStores::default())?;
+    let on = prepared_judge(&config, registry, DiskStores::default())?;
     let start_seconds = started.elapsed().as_secs_f64();
     let runtime = runtime()?;
     let progress = Progress::new(&name, "programs", 0, first.len() + programs.len());
     let judge = |samples: &[Sample]| {
-        runtime.block_on(judge_samples(
-            &service,
-            samples,
-            TestMode::UntilFailure,
-            || progress.step(),
-        ))
+        let mode = TestMode::UntilFailure;
+        runtime.block_on(judge_samples(&on, samples, mode, || progress.step()))
     };
     judge(&first);
     let (started, processor) = (Instant::now(), processor_seconds());

@@ -7,12 +7,12 @@ use std::time::Instant;
 
 use serde::Serialize;
 use verifier::config::SandboxKind;
+use verifier::judging::DiskStores;
 use verifier::registry::Registry;
-use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::{GraderInfo, GraderState};
 
-use super::{ConfigArgs, prepared_service, print_result};
+use super::{ConfigArgs, prepared_judge, print_result};
 
 /// Check this machine, and print how to fix each failed check
 #[derive(Debug, clap::Args)]
@@ -85,11 +85,11 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         });
     }
     let started = Instant::now();
-    let service = prepared_service(&config, Registry::default(), DiskStores::default())?;
+    let judge = prepared_judge(&config, Registry::default(), DiskStores::default())?;
     let seconds = started.elapsed().as_secs_f64();
     // Lean is checked only if it is configured.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
-    for grader in &service.readiness().graders {
+    for grader in &judge.readiness().graders {
         checks.push(state(grader, lean || grader.name != "lean", seconds));
     }
 

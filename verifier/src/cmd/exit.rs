@@ -10,7 +10,10 @@ use verifier::config::ConfigError;
 use verifier::score::{ResultsError, ScoreError};
 use verifier::setup::SetupError;
 
-use super::Usage;
+/// An error in the command line: exit code 2.
+#[derive(Debug, thiserror::Error)]
+#[error("{0}")]
+pub(crate) struct Usage(pub(crate) String);
 
 /// The exit code for this error.
 pub(crate) fn code(error: &anyhow::Error) -> u8 {

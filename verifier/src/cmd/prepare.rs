@@ -1,22 +1,19 @@
 //! `rapid-verifier prepare`. If the sandbox is not built yet, every command that judges runs this in a subprocess: the compiler leaves 1.6 GB of freed memory behind, which a
 //! service would otherwise occupy for as long as it runs.
 
-use std::io::{BufRead as _, BufReader, Write as _};
-use std::path::Path;
-use std::process::{Command, ExitCode, Stdio};
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::time::Instant;
 
-use sandboxes::SandboxError;
-use verifier::config::{Config, SandboxKind};
-use verifier::graders::{Graders, OpenSandbox};
+use verifier::graders::Graders;
+use verifier::judging::DiskStores;
 use verifier::registry::Registry;
 use verifier::run_canonical_solutions::{self, Outcome, TaskToRun};
-use verifier::service::DiskStores;
 use verifier::setup;
 use verifier_api::GraderState;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepared_service, print, say};
+use super::{ConfigArgs, Usage, prepared_judge, print, say};
 
 /// Do ahead of time what the first use would wait for: compile the WebAssembly sandbox, which takes a minute or two, or run the canonical solutions of data sets
 #[derive(Debug, clap::Args)]
@@ -76,8 +73,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         verdicts: None,
         expected_values,
     };
-    let service = prepared_service(&config, Registry::default(), stores)?;
-    let state = service.graders().info();
+    let judge = prepared_judge(&config, Registry::default(), stores)?;
+    let state = judge.graders.info();
     if let Some(code) = state.iter().find(|grader| grader.name == "code")
         && code.state != GraderState::Ready
     {
@@ -85,7 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no solution can be run: {reason}");
     }
     for (name, tasks) in lists {
-        run_solutions(service.graders(), &name, &tasks, setup::workers(&config))?;
+        run_solutions(&judge.graders, &name, &tasks, setup::workers(&config))?;
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -126,68 +123,4 @@ fn run_solutions(
         "{failed_for_now} of the solutions of {name} could not be run this time; run the command again"
     );
     Ok(())
-}
-
-/// Returns an opener like `open` that builds the WebAssembly sandbox in a subprocess.
-pub(crate) fn prepare_in_subprocess(config: &Config, open: OpenSandbox) -> OpenSandbox {
-    if config.code.sandbox != SandboxKind::Wasm {
-        return open;
-    }
-    let (folders, cache) = (setup::wasm_folders(config), setup::cache_dir(config));
-    Box::new(move || {
-        if let Some(sandbox) = folders.load()? {
-            return Ok(sandbox);
-        }
-        if let Some(artifact) = &folders.artifact_dir {
-            build_in_subprocess(artifact, &cache)?;
-        }
-        open()
-    })
-}
-
-/// Builds the sandbox in a subprocess. If none can be started, this does nothing, and the sandbox is built in this process later.
-fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError> {
-    let started = std::env::current_exe().and_then(|program| {
-        Command::new(program)
-            .args(["prepare", "--log", "error", "--sandbox-dir"])
-            .arg(artifact)
-            .arg("--cache-dir")
-            .arg(cache)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .spawn()
-    });
-    let mut child = match started {
-        Ok(child) => child,
-        Err(error) => {
-            tracing::warn!("no process could be started to prepare the sandbox ({error})");
-            return Ok(());
-        }
-    };
-    if let Some(lines) = child.stdout.take() {
-        for line in BufReader::new(lines).lines().map_while(Result::ok) {
-            tracing::info!("{line}");
-        }
-    }
-    let output = child
-        .wait_with_output()
-        .map_err(|error| SandboxError::Unusable(error.to_string()))?;
-    if output.status.success() {
-        return Ok(());
-    }
-    let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("error: "))
-        .map_or_else(
-            || {
-                format!(
-                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see the output of `rapid-verifier prepare`",
-                    output.status
-                )
-            },
-            str::to_owned,
-        );
-    Err(SandboxError::Unusable(reason))
 }

@@ -8,14 +8,14 @@ use std::sync::Arc;
 use datasets::Dataset;
 use verifier::config::Config;
 use verifier::grade::code::TestMode;
+use verifier::judging::Judge;
 use verifier::registry::Registry;
 use verifier::score::{Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples};
-use verifier::service::Service;
 use verifier::setup;
 use verifier_api::Judgement;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepared_service, print_result, runtime, say};
+use super::{ConfigArgs, Usage, prepared_judge, print_result, runtime, say};
 
 /// Judge a file of samples; no server is needed
 #[derive(Debug, clap::Args)]
@@ -70,11 +70,11 @@ fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     }
 }
 
-/// The service that judges its samples.
-fn service_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Service>> {
+/// What judges the samples of a data set.
+fn judge_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Judge>> {
     let mut registry = Registry::default();
     registry.add(dataset);
-    prepared_service(config, registry, setup::open_disk_stores(config))
+    prepared_judge(config, registry, setup::open_disk_stores(config))
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
@@ -103,14 +103,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         }
         None => (None, Vec::new()),
     };
-    let service = service_of(&config, dataset)?;
+    let on = judge_of(&config, dataset)?;
 
     let test_mode = if args.all_tests {
         TestMode::All
     } else {
         TestMode::UntilFailure
     };
-    let scorer = SampleScorer::new(&service, &samples, test_mode);
+    let scorer = SampleScorer::new(&on, &samples, test_mode);
     let judgements = judge(&scorer, &name, &samples, results, stored)?;
     let score = Score::new(&name, &judgements, &args.k);
     print_result(args.json, &score, || score.table())?;
@@ -139,9 +139,9 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
         ))
         .into());
     }
-    let service = service_of(&config, dataset)?;
+    let on = judge_of(&config, dataset)?;
     let progress = Progress::new(&name, "programs", 0, samples.len());
-    let audited = Audit::run(&service, &name, &samples, || progress.step());
+    let audited = Audit::run(&on, &name, &samples, || progress.step());
     let audit = runtime()?.block_on(audited);
     drop(progress);
     if audit.unavailable.len() == audit.tasks {

@@ -12,7 +12,7 @@ use verifier::config::{KEYS, Listen};
 use verifier::service::serve;
 use verifier::setup;
 
-use super::{ConfigArgs, prepare, print, runtime};
+use super::{ConfigArgs, prepare_in_subprocess, print, runtime};
 
 /// Answer POST /v1/verify over HTTP
 #[derive(Debug, clap::Args)]
@@ -71,13 +71,14 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 
     let (service, addresses, open) = setup::service(&config, args.token.clone())?;
     let names: Vec<String> = service
-        .registry()
+        .judge
+        .registry
         .datasets()
         .into_iter()
         .map(|set| format!("{} ({})", set.name, set.train + set.eval))
         .collect();
     tracing::info!("data sets: {}", names.join(", "));
-    let open = prepare::prepare_in_subprocess(&config, open);
+    let open = prepare_in_subprocess(&config, open);
     let until_stdin_ends = args.until_stdin_ends;
     let served = runtime()?.block_on(async {
         let listener = bind(&addresses).await.map_err(|error| {
@@ -89,6 +90,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
             .context("the listening address is not known")?;
         let signals = handled_signals().context("Ctrl-C and SIGTERM cannot be listened for")?;
         service
+            .judge
             .prepare_in_background(open)
             .context("no thread could be started to prepare the graders")?;
         // The one line of stdout: scripts read the port from it.
@@ -96,7 +98,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         serve(listener, &service, asked_to_stop(signals, until_stdin_ends)).await;
         Ok(ExitCode::SUCCESS)
     });
-    service.flush();
+    service.judge.flush();
     served
 }
 

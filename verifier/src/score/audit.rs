@@ -10,7 +10,7 @@ use verifier_api::Judgement;
 
 use super::{Sample, judge_samples};
 use crate::grade::code::TestMode;
-use crate::service::Service;
+use crate::judging::Judge;
 
 /// Constant results that weak tests may accept: results for empty arguments, and results that tests of a property expect.
 const CONSTANTS: [&str; 9] = [
@@ -149,12 +149,12 @@ impl Audit {
 
     /// Judges `samples`, and calls `done` after each.
     pub async fn run(
-        service: &Arc<Service>,
+        judge: &Arc<Judge>,
         dataset: &str,
         samples: &[Sample],
         done: impl Fn(),
     ) -> Audit {
-        let judgements = judge_samples(service, samples, TestMode::All, done).await;
+        let judgements = judge_samples(judge, samples, TestMode::All, done).await;
         Audit::of(dataset, &judgements)
     }
 

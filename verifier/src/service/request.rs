@@ -18,34 +18,13 @@ use serde_json::value::RawValue;
 use verifier_api::{Id, RequestLimits};
 
 use super::{ProblemResponse, decimal};
-use crate::grade::code::TestMode;
+use crate::grade::code::{Known, TestMode};
 use crate::grade::excerpt;
+use crate::item::JudgeItem;
 use crate::registry::{RegisteredTask, Registry};
 
 /// Maximum length of an id in JSON, in bytes.
 const MAX_ID: usize = 1_024;
-
-/// An item to be judged, with its task.
-#[derive(Debug, Clone, PartialEq)]
-pub struct JudgeItem {
-    /// The client's name for the item.
-    pub id: Id,
-    /// The task.
-    pub task: Arc<RegisteredTask>,
-    /// The prompt as the model saw it; empty if the client omits it. It is part of the verdict's key. Only the grader of mathematics reads it.
-    pub prompt: String,
-    /// The model's completion.
-    pub completion: String,
-    /// How many of a code task's tests are run.
-    pub test_mode: TestMode,
-}
-
-impl JudgeItem {
-    /// Whether judging it needs a sandbox. Mathematics does not, and takes microseconds.
-    pub(super) fn needs_sandbox(&self) -> bool {
-        !matches!(self.task.spec, TaskSpec::Math(_))
-    }
-}
 
 /// An error in a field: the field's path, and the reason.
 pub(super) type FieldError = (String, String);
@@ -181,6 +160,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
         },
         prompt,
         completion: fields.string("completion")?,
+        known: Known::default(),
         test_mode: match fields.optional("all_tests").map(RawValue::get) {
             None | Some("false") => TestMode::UntilFailure,
             Some("true") => TestMode::All,

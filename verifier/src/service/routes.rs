@@ -18,11 +18,11 @@ use verifier_api::{
 };
 
 use super::hold::Hold;
-use super::judge::{Batch, judge, no_judgement};
 use super::request::BadItem;
 use super::sender::Sender;
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
+use crate::judging::{Batch, judge, no_judgement};
 use crate::metrics;
 
 type Shared = State<Arc<Service>>;
@@ -56,7 +56,7 @@ pub(super) async fn verify(
     let mut hold = Hold::at_most(Duration::ZERO);
     let parse = move |service: &Service, body: &[u8]| {
         let (mut refused, mut judged) = (Vec::new(), Vec::new());
-        for item in request::read(body, &service.registry, &service.settings.limits)? {
+        for item in request::read(body, &service.judge.registry, &service.settings.limits)? {
             refused.push(match item {
                 Ok(item) => {
                     judged.push(item);
@@ -69,10 +69,10 @@ pub(super) async fn verify(
                 Err(BadItem { problem, .. }) => return Err(problem),
             });
         }
-        Ok((refused, Batch::new(service, judged)))
+        Ok((refused, Batch::new(&service.judge, judged)))
     };
     let (refused, batch) = body::read(&sender, body, &mut hold, parse).await?;
-    let judged = judge(&sender.service, sender.client, batch).await?;
+    let judged = judge(&sender.service.judge, sender.client, batch).await?;
     let mut judged = judged.into_iter();
     let results = refused
         .into_iter()
@@ -89,7 +89,7 @@ fn refusal(id: Id, problem: &Problem) -> Judgement {
 
 pub(super) async fn datasets(State(service): Shared) -> Json<Datasets> {
     Json(Datasets {
-        datasets: service.registry.datasets(),
+        datasets: service.judge.registry.datasets(),
     })
 }
 
@@ -100,9 +100,9 @@ pub(super) async fn task(
     let no_text = || ProblemResponse::bad(None, "id", "it is not UTF-8");
     let Path((dataset, rest)) = path.map_err(|_| no_text())?;
     let id = format!("{dataset}/{rest}");
-    match service.registry.get(&id) {
+    match service.judge.registry.get(&id) {
         None => Err(ProblemResponse::unknown_task(
-            &service.registry.missing(&id),
+            &service.judge.registry.missing(&id),
         )),
         Some(task) => Ok(Json(TaskInfo {
             grader: task.spec.kind().to_owned(),
@@ -117,8 +117,8 @@ pub(super) async fn info(State(service): Shared) -> Json<ServiceInfo> {
         service: "rapid-verifier".to_owned(),
         version: env!("CARGO_PKG_VERSION").to_owned(),
         api: API_VERSION.to_owned(),
-        graders: service.graders.info(),
-        datasets: service.registry.datasets(),
+        graders: service.judge.graders.info(),
+        datasets: service.judge.registry.datasets(),
         limits: service.settings.limits,
     })
 }
@@ -130,7 +130,7 @@ pub(super) async fn verdict(
     let no_key = || ProblemResponse::bad(None, "key", "a key is 64 hexadecimal digits");
     let Path(text) = path.map_err(|_| no_key())?;
     let key: Key = text.parse().map_err(|_| no_key())?;
-    let found = tokio::task::spawn_blocking(move || service.cache.get(&key))
+    let found = tokio::task::spawn_blocking(move || service.judge.cache.get(&key))
         .await
         .ok()
         .flatten();
@@ -151,7 +151,7 @@ pub(super) async fn healthz() -> &'static str {
 }
 
 pub(super) async fn readyz(State(service): Shared) -> Response {
-    let readiness = service.readiness();
+    let readiness = service.judge.readiness();
     let status = if readiness.ready {
         StatusCode::OK
     } else {
@@ -161,7 +161,7 @@ pub(super) async fn readyz(State(service): Shared) -> Response {
 }
 
 pub(super) async fn metrics(State(service): Shared) -> Response {
-    let text = service.metrics.render(service.gauges());
+    let text = service.judge.metrics.render(service.judge.gauges());
     ([(header::CONTENT_TYPE, metrics::CONTENT_TYPE)], text).into_response()
 }
 
@@ -188,6 +188,9 @@ pub(super) async fn count(State(service): Shared, request: Request, next: Next) 
         .map_or("other", MatchedPath::as_str)
         .to_owned();
     let response = next.run(request).await;
-    service.metrics.request(&route, response.status().as_u16());
+    service
+        .judge
+        .metrics
+        .request(&route, response.status().as_u16());
     response
 }

@@ -27,8 +27,9 @@ use super::*;
 use crate::config::{Config, SandboxKind};
 use crate::fake_sandbox::{FakeSandbox, completed, doubled, ended};
 use crate::grade::lean::LeanGrader;
-use crate::graders::no_sandbox;
-use crate::registry::questions;
+use crate::graders::{OpenSandbox, no_sandbox};
+use crate::judging::DiskStores;
+use crate::registry::{Registry, questions};
 use crate::setup;
 
 /// The settings of a service without a token and without a sandbox of its own.
@@ -62,7 +63,7 @@ fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
 fn ready() -> (Router, Arc<FakeSandbox>) {
     let service = service(settings());
     let sandbox = Arc::new(FakeSandbox::doubling());
-    service.prepare(opens(&sandbox));
+    service.judge.prepare(opens(&sandbox));
     (app(service), sandbox)
 }
 
@@ -230,7 +231,9 @@ async fn a_service_is_ready_once_its_graders_are_prepared() {
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
     let verdicts = results(&body, "verdict retryable");
     assert_eq!(verdicts, json!([["unavailable", true]]));
-    service.prepare(opens(&Arc::new(FakeSandbox::doubling())));
+    service
+        .judge
+        .prepare(opens(&Arc::new(FakeSandbox::doubling())));
     let (status, body) = get(&app, "/readyz").await;
     assert_eq!((status, &body["ready"]), (StatusCode::OK, &json!(true)));
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
@@ -250,7 +253,9 @@ async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_require
         let mut settings = settings();
         settings.graders.require = require.into_iter().map(str::to_owned).collect();
         let service = service(settings);
-        service.prepare(no_sandbox("there is no sandbox".to_owned()));
+        service
+            .judge
+            .prepare(no_sandbox("there is no sandbox".to_owned()));
         let app = app(service);
         let (actual, body) = get(&app, "/readyz").await;
         assert_eq!(actual, status);
@@ -277,7 +282,10 @@ async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_int
     let (_, body) = verify(&app, &items).await;
     let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
     let sandbox = Arc::new(FakeSandbox::doubling());
-    service.prepare_in_background(opens(&sandbox)).unwrap();
+    service
+        .judge
+        .prepare_in_background(opens(&sandbox))
+        .unwrap();
     let judged = async {
         loop {
             let (_, body) = verify(&app, &items).await;
@@ -288,18 +296,18 @@ async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_int
     };
     let judged = tokio::time::timeout(Duration::from_secs(60), judged);
     assert_ne!(judged.await.unwrap(), json!(early.to_string()));
-    assert_eq!(service.cache.get(&early), None);
+    assert_eq!(service.judge.cache.get(&early), None);
 }
 
 #[tokio::test]
 async fn a_sandbox_that_passes_a_wrong_program_is_unavailable() {
     let service = service(settings());
-    service.prepare(Box::new(|| {
+    service.judge.prepare(Box::new(|| {
         let run = |calls| vec![Call::Returned("42".to_owned()); calls];
         let sandbox = FakeSandbox::new(move |_, calls, _| Ok(completed(run(calls.len()))));
         Ok(Arc::new(sandbox) as Arc<dyn Sandbox>)
     }));
-    let readiness = service.readiness();
+    let readiness = service.judge.readiness();
     let mut graders = readiness.graders.iter();
     let code = graders.find(|grader| grader.name == "code").unwrap();
     assert_eq!(code.state, verifier_api::GraderState::Unavailable);

@@ -8,23 +8,16 @@ use anyhow::Context as _;
 use datasets::TaskSpec;
 use math_answer::pairs;
 use serde_json::{Value, json};
+use verifier::config::Config;
 use verifier::grade::math::grade;
 
-use super::Args;
 use crate::cmd::Usage;
 
 /// Minimum duration of the measurement.
 const MIN_TIME: Duration = Duration::from_secs(1);
 
-pub(super) fn measure(args: &Args) -> anyhow::Result<Value> {
-    match &args.pairs {
-        Some(path) => measure_pairs(path),
-        None => measure_tasks(args),
-    }
-}
-
 /// Compares every pair of a file in turn, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
-fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
+pub(super) fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
         return Err(Usage(format!(
             "there is no file {}; give another to --pairs",
@@ -53,10 +46,9 @@ fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
 }
 
 /// Grades each task's own answer, and the next task's answer as a wrong one, for a second, on one thread.
-fn measure_tasks(args: &Args) -> anyhow::Result<serde_json::Value> {
-    let config = args.config.resolve()?;
+pub(super) fn measure_tasks(config: &Config, dataset: Option<&str>) -> anyhow::Result<Value> {
     let dataset = datasets::open(
-        args.dataset.as_deref().unwrap_or("starter-math"),
+        dataset.unwrap_or("starter-math"),
         config.data_dir.as_deref(),
     )?;
     let answers: Vec<String> = dataset

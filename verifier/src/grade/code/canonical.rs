@@ -2,12 +2,14 @@
 
 use std::sync::Arc;
 
-use datasets::{CodeTask, Value};
+use datasets::CodeTask;
 use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, SandboxError, Work};
 
-use super::expected_values::{ExpectedResult, ExpectedValues, NoCanonicalResult};
-use super::program::callable;
-use super::{CodeGrader, TestMode, with_fuel};
+use super::expected_values::{CanonicalResult, ExpectedResult, ExpectedValues, NoCanonicalResult};
+use super::fuel::with_fuel;
+use super::grader::{CodeGrader, VERSION};
+use super::program::{callable, calls_of};
+use super::run_tests::TestMode;
 use crate::cache::{Key, KeyWriter};
 use crate::grade::{Grading, excerpt};
 
@@ -15,20 +17,6 @@ use crate::grade::{Grading, excerpt};
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;
 /// Fuel for a canonical solution of an inline task, in multiples of an ordinary program's: anyone may send one that loops, and others wait meanwhile.
 const INLINE_SOLUTION_FUEL: u64 = 4;
-
-/// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
-#[derive(Clone)]
-pub struct CanonicalResult(pub(super) ExpectedResult);
-
-impl CanonicalResult {
-    /// Why there are no expected values, and whether another try may compute them.
-    #[must_use]
-    pub fn failure(&self) -> Option<(&str, bool)> {
-        let none = self.0.as_ref().err()?;
-        let reason = none.detail["reason"].as_str().unwrap_or_default();
-        Some((reason, none.retryable))
-    }
-}
 
 impl CodeGrader {
     /// Whether `task` has a canonical solution to run: for its expected values, or on its own test code.
@@ -77,7 +65,7 @@ impl CodeGrader {
         if task.asserts.is_empty() {
             return key.finish();
         }
-        key.field(super::VERSION)
+        key.field(VERSION)
             .fields(task.imports.iter())
             .fields(task.asserts.iter())
             .finish()
@@ -170,17 +158,6 @@ impl CodeGrader {
 
 fn canonical_solution(task: &CodeTask) -> &str {
     task.canonical.as_deref().unwrap_or_default()
-}
-
-/// The encoded arguments of each of the task's tests.
-pub(super) fn calls_of(task: &CodeTask) -> Vec<String> {
-    task.tests
-        .iter()
-        .map(|test| {
-            let args: Vec<String> = test.args.iter().map(Value::to_json_text).collect();
-            format!("[{}]", args.join(","))
-        })
-        .collect()
 }
 
 /// The values that a run of the canonical solution returned.

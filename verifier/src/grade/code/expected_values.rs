@@ -4,10 +4,13 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use datasets::{CodeTask, Compare, Value};
 use serde::{Deserialize, Serialize};
 
+use super::not_run::bad_task;
+use super::value_mismatch::without_encoding;
 use crate::cache::{Bounded, Claim, ExpectedValueStore, Key};
-use crate::grade::Grading;
+use crate::grade::{Grading, excerpt};
 
 /// Poll interval while another thread or process runs the canonical solution.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -23,6 +26,20 @@ pub(super) struct ExpectedValues {
 
 /// The expected values, or the `unavailable` grading that says why there are none.
 pub(super) type ExpectedResult = Result<Arc<ExpectedValues>, Box<Grading>>;
+
+/// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
+#[derive(Debug, Clone, PartialEq)]
+pub struct CanonicalResult(pub(super) ExpectedResult);
+
+impl CanonicalResult {
+    /// Why there are no expected values, and whether another try may compute them.
+    #[must_use]
+    pub fn failure(&self) -> Option<(&str, bool)> {
+        let none = self.0.as_ref().err()?;
+        let reason = none.detail["reason"].as_str().unwrap_or_default();
+        Some((reason, none.retryable))
+    }
+}
 
 /// Why there is no result of the canonical solution now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -138,4 +155,36 @@ impl ExpectedValuesCache {
         };
         self.memory.put(key, result.clone(), bytes);
     }
+}
+
+/// The expected values that a task's tests have.
+pub(super) fn recorded_values(task: &CodeTask) -> ExpectedResult {
+    let recorded = task.tests.iter();
+    let values: Option<_> = recorded
+        .map(|test| test.expected.as_ref().map(Value::to_json_text))
+        .collect();
+    let values = values.ok_or_else(|| {
+        bad_task(
+            "the task has a test without an expected value, and no canonical solution to compute it; leave the task out",
+        )
+    })?;
+    Ok(Arc::new(ExpectedValues { values, fuel: 0 }))
+}
+
+/// Returns the expected values, or an `unavailable` grading if one of them has no encoding: such a value equals nothing, not even itself, so no program could pass.
+pub(super) fn check_encodable(expected: Arc<ExpectedValues>, compare: Compare) -> ExpectedResult {
+    if matches!(compare, Compare::NotNone | Compare::Root) {
+        return Ok(expected);
+    }
+    let mut values = expected.values.iter().enumerate();
+    if let Some((test, kind)) =
+        values.find_map(|(test, value)| Some((test, without_encoding(value)?)))
+    {
+        return Err(bad_task(&format!(
+            "test {test} of the task expects a value of type {}, which has no encoding, so that no program could pass; have the task's solution return built-in types (such as \
+             str(x) or list(x)), or test it by `asserts`",
+            excerpt(kind)
+        )));
+    }
+    Ok(expected)
 }

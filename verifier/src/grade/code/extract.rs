@@ -14,9 +14,10 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::settings::choice;
-use sandboxes::outline::{self, Fault, Stopped, Text};
+use sandboxes::outline::{self, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
+pub(super) use self::choose::ExtractedProgram;
 use self::choose::ParsedText;
 use self::fences::Part;
 use super::program::{self, Wanted};
@@ -36,29 +37,22 @@ choice! {
     }
 }
 
-/// The program that was found in a completion.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct ExtractedProgram {
-    /// Its source, never blank.
-    pub source: String,
-    /// Why it cannot be loaded, as the parser reports it; `None` if the parser found no error.
-    pub fault: Option<Fault>,
-}
-
-/// Finds the program of `completion` by the rule `extraction`; `None` if there is none.
+/// Finds the program of `completion` by the rule `extraction`; without one, the completion is the program. `None` if there is none.
 ///
 /// # Errors
 /// [`Stopped`].
 pub(super) fn find(
     sandbox: &dyn Sandbox,
-    extraction: Extraction,
+    extraction: Option<Extraction>,
     wanted: Wanted<'_>,
     completion: &str,
     limits: &Limits,
 ) -> Result<Option<ExtractedProgram>, Stopped> {
     match extraction {
-        Extraction::Program => chosen_program(sandbox, wanted, completion, limits),
-        Extraction::LastBlock => last_block(sandbox, wanted, completion, limits),
+        Some(Extraction::Program) => chosen_program(sandbox, wanted, completion, limits),
+        Some(Extraction::LastBlock) => last_block(sandbox, wanted, completion, limits),
+        None if completion.trim().is_empty() => Ok(None),
+        None => with_load_error(sandbox, completion.to_owned(), limits),
     }
 }
 
@@ -77,21 +71,6 @@ fn last_block(
         .is_some_and(|name| program::is_whole(code, name));
     let source = program::assemble(wanted, code, fenced, whole).into_owned();
     with_load_error(sandbox, source, limits)
-}
-
-/// The program of a completion that is a whole program; `None` if it is blank.
-///
-/// # Errors
-/// [`Stopped`].
-pub(super) fn whole_program(
-    sandbox: &dyn Sandbox,
-    source: &str,
-    limits: &Limits,
-) -> Result<Option<ExtractedProgram>, Stopped> {
-    if source.trim().is_empty() {
-        return Ok(None);
-    }
-    with_load_error(sandbox, source.to_owned(), limits)
 }
 
 /// The program `source`, with the fault that the parser finds in it.

@@ -5,8 +5,8 @@
 
 use std::borrow::Cow;
 
-use datasets::CodeTask;
 use datasets::python_name::{line_defines as defines, method};
+use datasets::{CodeTask, Value};
 
 /// What a completion has to contain.
 #[derive(Debug, Clone, Copy)]
@@ -139,6 +139,17 @@ pub(super) fn with_class(task: &CodeTask) -> Cow<'_, CodeTask> {
         imports: [&task.imports[..], &[stand_in]].concat(),
         ..task.clone()
     })
+}
+
+/// The encoded arguments of each of the task's tests.
+pub(super) fn calls_of(task: &CodeTask) -> Vec<String> {
+    task.tests
+        .iter()
+        .map(|test| {
+            let args: Vec<String> = test.args.iter().map(Value::to_json_text).collect();
+            format!("[{}]", args.join(","))
+        })
+        .collect()
 }
 
 #[cfg(test)]

@@ -8,7 +8,7 @@ use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use super::{TestMode, with_fuel};
+use super::fuel::with_fuel;
 use crate::grade::{Grading, excerpt};
 
 /// Maximum number of runs after the first. If a program runs out of fuel or memory or exits in a test, a fresh instance continues with the next test, so that the later
@@ -16,6 +16,15 @@ use crate::grade::{Grading, excerpt};
 const MAX_FURTHER_RUNS: usize = 3;
 /// A further run gets at least the whole fuel divided by this.
 const FURTHER_FUEL_DIVISOR: u64 = 8;
+
+/// How many of a task's tests are run.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub enum TestMode {
+    /// Up to the first that fails, which decides the verdict.
+    UntilFailure,
+    /// All, so that the share of passed tests is known.
+    All,
+}
 
 /// Checks the value that a test returned, given the test's index. Returns what is wrong with it, or `None`.
 pub(super) type ValueCheck = Arc<dyn Fn(usize, &str) -> Option<Json> + Send + Sync>;
@@ -102,9 +111,9 @@ impl TestResults {
     }
 
     /// The results of a program that cannot be loaded: none of the `total` tests ran.
-    pub(super) fn unloadable(total: usize, fault: Fault) -> TestResults {
+    pub(super) fn unloadable(total: usize, fault: &Fault) -> TestResults {
         let mut results = TestResults::of(total);
-        let Fault { kind, message } = fault;
+        let Fault { kind, message } = fault.clone();
         results.record_end(&End::Unloadable { kind, message }, 0);
         results
     }

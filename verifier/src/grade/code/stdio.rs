@@ -10,9 +10,13 @@ use sandboxes::{
 };
 use serde_json::json;
 
+use super::attempt;
+use super::extract::ExtractedProgram;
+use super::fuel::{fuel_limit, with_fuel};
+use super::grader::CodeGrader;
+use super::not_run::bad_task;
 use super::program::Wanted;
-use super::run_tests::TestResults;
-use super::{CodeGrader, NoVerdictYet, TestMode, bad_task, first_pass, with_fuel};
+use super::run_tests::{TestMode, TestResults};
 use crate::grade::{Grading, excerpt};
 
 /// Changes whenever the same program may get another verdict.
@@ -35,19 +39,6 @@ pub struct ProgramRun {
 }
 
 impl CodeGrader {
-    /// Judges `completion`. Blocks while the program runs.
-    ///
-    /// # Errors
-    /// [`NoVerdictYet::NotInFirstPass`] if this is a first pass, and the program is not finished after it.
-    pub fn grade_program(
-        &self,
-        task: &ProgramTask,
-        completion: &str,
-        mode: TestMode,
-    ) -> Result<Grading, NoVerdictYet> {
-        self.settled(self.program_grading(task, completion, mode))
-    }
-
     /// Runs a program.
     ///
     /// # Errors
@@ -60,15 +51,16 @@ impl CodeGrader {
         run_once(self.sandbox(), &run.source, &run.stdin, &limits)
     }
 
-    fn program_grading(
+    pub(super) fn program_grading(
         &self,
         task: &ProgramTask,
         completion: &str,
         mode: TestMode,
+        known: &mut Option<ExtractedProgram>,
     ) -> Result<Grading, Box<Grading>> {
         check(task)?;
-        let extracted = self.extracted(Wanted::PROGRAM, completion)?;
-        let results = match extracted.fault {
+        let extracted = self.extracted(Wanted::PROGRAM, completion, known)?;
+        let results = match &extracted.fault {
             Some(fault) => TestResults::unloadable(task.tests.len(), fault),
             None => self.run_program_tests(task, &extracted.source, mode)?,
         };
@@ -82,7 +74,7 @@ impl CodeGrader {
         mode: TestMode,
     ) -> Result<TestResults, SandboxError> {
         let mut results = TestResults::of(task.tests.len());
-        let limit = self.fuel_limit(task.time_limit, None);
+        let limit = fuel_limit(self.sandbox(), &self.limits, task.time_limit, None);
         let mut left = limit.saturating_mul(MAX_TESTS_FUEL);
         for (index, test) in task.tests.iter().enumerate() {
             let fuel = limit.min(left);
@@ -121,7 +113,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if self.first_pass && first_pass::is_hopeless(results.fuel) {
+            if self.first_pass && attempt::is_hopeless(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }

@@ -3,10 +3,12 @@
 //! ```text
 //! kernels    the pool of processes: starts, queries and replaces them
 //! wire       the protocol between the verifier and a process
+//! check      a question of the verifier, and its answer
 //! child      the program of such a process
 //! libraries  the libraries that a process has opened
 //! ```
 
+mod check;
 mod child;
 mod kernels;
 mod libraries;
@@ -14,51 +16,12 @@ mod wire;
 
 use std::path::PathBuf;
 
-use kernel::{Axioms, Budget, Error, Fault};
+use kernel::{Budget, Fault};
 
+pub(super) use self::check::{CheckFailure, CheckResult, KernelExit, Statement};
 pub use self::child::serve;
 pub use self::kernels::Kernels;
 use self::libraries::Libraries;
-
-/// A statement that proofs are checked against.
-#[derive(Clone, Copy)]
-pub(super) struct Statement<'a> {
-    /// The files of its compiled module.
-    pub module: &'a [Vec<u8>],
-    /// The theorem's name.
-    pub theorem: &'a str,
-    /// Whether axiom dependencies are checked transitively.
-    pub axioms: Axioms,
-}
-
-/// Why a proof is not accepted, or could not be checked.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum CheckFailure {
-    /// The statement or its library is faulty.
-    Task(String),
-    /// The proof is faulty.
-    Proof(Error),
-    /// The kernel panicked.
-    Failed,
-    /// This proof ended the kernel's process, twice.
-    Ended(KernelExit),
-    /// No kernel process is available: why, and what to do. Another try may succeed.
-    Unavailable(String),
-}
-
-/// How a process of the kernel ended.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum KernelExit {
-    /// It exceeded this time limit, in seconds of processor time.
-    Late(u64),
-    /// It exceeded this memory limit, in MiB.
-    Memory(u64),
-    /// It crashed.
-    Crashed(String),
-}
-
-/// The axioms that an accepted proof depends on; `None` for [`Axioms::Named`].
-pub(super) type CheckResult = Result<Option<Vec<String>>, CheckFailure>;
 
 /// Checks proofs, in this process or in others.
 pub(super) enum KernelRunner {

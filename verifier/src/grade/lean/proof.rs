@@ -7,8 +7,9 @@ use serde_json::json;
 use verifier_api::Verdict;
 
 use super::extract::{ends_in_thought, indented, proof_in, without_header, without_queries};
+use super::gradings::{MAX_TEXT_BYTES, bad_task, incorrect};
 use super::scan::{self, Refused};
-use super::{Grading, MAX_TEXT_BYTES, bad_task, excerpt, incorrect};
+use crate::grade::{Grading, excerpt};
 
 /// The texts that Lean compiles after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]

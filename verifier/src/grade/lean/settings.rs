@@ -10,9 +10,12 @@ use kernel::Axioms;
 use sandboxes::Identity;
 use sandboxes::lean::{Bounds, Compiler, Jail, Program, Project, SecondChecker};
 
+use super::grader::LeanGrader;
 use super::kernel_runner::{KernelRunner, Kernels};
 use super::statement::Statements;
-use super::{LeanGrader, NO_LEAN};
+
+/// Why no proof can be judged if no Lean is configured.
+pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
 
 /// The header of MiniF2F's statements.
 const MINIF2F: &str = "import Mathlib\nimport Aesop\n\nset_option maxHeartbeats 0\n\nopen BigOperators Real Nat Topology Rat";

@@ -6,7 +6,8 @@ use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, imports,
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use super::{LeanGrader, grading_without_answer, no_answer};
+use super::grader::LeanGrader;
+use super::gradings::{grading_without_answer, no_answer};
 use crate::grade::Grading;
 
 /// Why no snippet is run without a jail.

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use sandboxes::lean::{Lean, LeanError, with_retry};
 
+use super::gradings::{bad_task, no_answer};
 use super::kernel_runner::CheckFailure;
-use super::{Grading, bad_task, no_answer};
+use crate::grade::Grading;
 
 /// The compiled module of a statement.
 pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;

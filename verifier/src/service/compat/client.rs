@@ -6,14 +6,15 @@ use std::time::Duration;
 use axum::body::Body;
 use verifier_api::{Id, Judgement};
 
-use crate::grade::code::TestMode;
+use crate::grade::code::{Known, TestMode};
+use crate::item::JudgeItem;
+use crate::judging::{Batch, Judge, judge};
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
 use crate::service::hold::Hold;
-use crate::service::judge::{Batch, judge};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service, body};
+use crate::service::{ProblemResponse, Service, body};
 
 /// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
 const REPETITION: Duration = Duration::from_secs(60);
@@ -116,7 +117,10 @@ impl Client {
 
     /// Counts items by what the client was told about them.
     pub(super) fn count(&self, service: &Service, outcome: &'static str, items: usize) {
-        service.metrics.client_items(self.name, outcome, items);
+        service
+            .judge
+            .metrics
+            .client_items(self.name, outcome, items);
     }
 }
 
@@ -129,6 +133,7 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
         prompt,
         completion: completion.to_owned(),
         test_mode: TestMode::UntilFailure,
+        known: Known::default(),
     }
 }
 
@@ -169,9 +174,9 @@ async fn attempt(
     open: Vec<usize>,
     hold: &Hold,
 ) -> Result<Vec<Judgement>, Withheld> {
-    let (service, items) = (Arc::clone(&sender.service), Arc::clone(items));
+    let (judge, items) = (Arc::clone(&sender.service.judge), Arc::clone(items));
     let open = move || open.into_iter().map(|at| items[at].clone()).collect();
-    let mut judging = Box::pin(judge_once(service, sender.client, open));
+    let mut judging = Box::pin(judge_once(judge, sender.client, open));
     if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
         return judged;
     }
@@ -187,16 +192,16 @@ async fn attempt(
 
 /// Judges items once.
 async fn judge_once(
-    service: Arc<Service>,
+    on: Arc<Judge>,
     client: ClientId,
     items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
 ) -> Result<Vec<Judgement>, Withheld> {
-    let keyed = Arc::clone(&service);
+    let keyed = Arc::clone(&on);
     // Computing the keys of large items would block a thread that serves other requests too.
     let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
         .await
         .map_err(|_| later("the service failed; its log says why"))?;
-    let judged = judge(&service, client, batch).await;
+    let judged = judge(&on, client, batch).await;
     judged.map_err(|_| later("the queue is full"))
 }
 

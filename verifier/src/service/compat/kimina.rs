@@ -16,10 +16,11 @@ use serde_json::{Map, Value, json};
 
 use super::client::{self, Client, Rewarded};
 use crate::grade::excerpt;
+use crate::item::JudgeItem;
 use crate::registry::RegisteredTask;
 use crate::service::request::{FieldError, Fields, check_count, read_object};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service};
+use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "kimina",
@@ -76,6 +77,7 @@ pub(super) async fn health(
 ) -> Result<Json<Value>, ProblemResponse> {
     check_jail(&service)?;
     let unavailable = service
+        .judge
         .graders
         .unavailable_grading(&RegisteredTask::snippet(1).spec);
     match unavailable {
@@ -89,6 +91,7 @@ pub(super) async fn health(
 
 fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
     service
+        .judge
         .graders
         .check_jail()
         .map_err(ProblemResponse::no_jail)
@@ -117,7 +120,7 @@ fn items(
         }
         let seconds = seconds(&mut fields, form)?;
         // Equal limits give equal tasks, so that verdicts are shared.
-        let seconds = seconds.clamp(1, service.graders.max_lean_seconds());
+        let seconds = seconds.clamp(1, service.judge.graders.max_lean_seconds());
         let task = Arc::new(RegisteredTask::snippet(seconds));
         let mut ids = Vec::with_capacity(snippets.len());
         let mut items = Vec::with_capacity(snippets.len());

@@ -15,9 +15,10 @@ use serde_json::{Map, Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label, messages};
+use crate::item::JudgeItem;
 use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service};
+use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "nemo-gym",
@@ -98,7 +99,7 @@ fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), Prob
             .map(|(name, value)| (name.clone(), (*value).to_owned()))
             .collect();
         let (path, label) = expected_answer(&mut fields)?;
-        let task = label::task(&path, label, &service.registry)?;
+        let task = label::task(&path, label, &service.judge.registry)?;
         let prompt = prompt(&mut fields)?;
         let completion = completion(&mut fields)?;
         let completion = completion::without_end_tokens(&completion);

@@ -12,9 +12,10 @@ use serde_json::{Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label};
+use crate::item::JudgeItem;
 use crate::service::request::{FieldError, Fields, check_count, of_kind, read_object, wrong_kind};
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service};
+use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "openrlhf",
@@ -52,7 +53,7 @@ fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemRespon
             let prompt = prompts
                 .get(index)
                 .map_or(Ok(String::new()), |prompt| text("prompts", *prompt))?;
-            let task = label::task(&format!("labels[{index}]"), label, &service.registry)?;
+            let task = label::task(&format!("labels[{index}]"), label, &service.judge.registry)?;
             let completion = completion::after_prompt(&query, &prompt);
             items.push(client::item(task, prompt.clone(), completion));
         }

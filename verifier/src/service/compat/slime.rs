@@ -12,9 +12,10 @@ use serde_json::value::RawValue;
 
 use super::client::{self, Client};
 use super::{completion, label, messages};
+use crate::item::JudgeItem;
 use crate::service::request::read_object;
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service};
+use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
     name: "slime",
@@ -41,7 +42,7 @@ fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
             .ok_or_else(|| fields.fault("prompt", "it must be a string or messages"))?;
         let response = fields.string("response")?;
         let label = fields.take("label")?;
-        let task = label::task("label", label, &service.registry)?;
+        let task = label::task("label", label, &service.judge.registry)?;
         let completion = completion::without_end_tokens(&response);
         Ok(client::item(task, prompt, completion))
     })

@@ -77,7 +77,7 @@ fn by_words(source: &str, calls: &[String], limits: &Limits) -> Result<Run, Sand
 fn set_lean(service: &Service, lean: Arc<FakeLean>, is_jailed: bool) {
     let grader = grader_of(lean);
     let grader = if is_jailed { grader.in_jail() } else { grader };
-    service.graders.set_lean(grader);
+    service.judge.graders.set_lean(grader);
 }
 
 /// The service that the table means.
@@ -90,7 +90,9 @@ fn named(name: &str) -> Router {
     if name.contains("Lean") {
         set_lean(&service, Arc::default(), name.contains("in a jail"));
     } else {
-        service.prepare(opens(&Arc::new(FakeSandbox::new(by_words))));
+        service
+            .judge
+            .prepare(opens(&Arc::new(FakeSandbox::new(by_words))));
     }
     app(service)
 }

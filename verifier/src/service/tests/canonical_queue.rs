@@ -31,11 +31,9 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &samples(&task_with_solution("right slow"), 10));
-    until(|| service.canonical_queue.waiting() == 10).await;
-    assert_eq!(
-        (service.first_pass_pool.load(), service.long_pool.load()),
-        ((0, 0), (0, 0))
-    );
+    let loads = || (service.judge.short.load(), service.judge.long.load());
+    // The solution alone has a thread.
+    until(|| service.judge.parked() == 10 && loads() == ((0, 0), (0, 1))).await;
     let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 3]));
     assert!(!first.is_finished());
@@ -51,10 +49,10 @@ async fn parked_samples_count_as_queued() {
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &samples(&task_with_solution("right slow"), 15));
-    until(|| service.canonical_queue.waiting() == 15).await;
+    until(|| service.judge.parked() == 15).await;
     let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
-    assert!(service.gauges().queued >= 15);
+    assert!(service.judge.gauges().queued >= 15);
     gate.open();
     assert_eq!(first.await.unwrap().0, StatusCode::OK);
     let (status, _) = verify(&app, &samples(&doubles(), 6)).await;
@@ -67,16 +65,15 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     let (service, sandbox) = gated(&gate);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
-    // Three wait at the gate: two in the threads for full runs, and one in the thread for first passes.
-    let first = verifying(&app, &tasks_with_solutions("right slow", 5));
-    let [first_pass, full_runs] = service.canonical_queue.pools();
-    until(|| full_runs.load() == (0, 2) && first_pass.load() == (2, 1)).await;
+    // Five wait at the gate: three in the threads for full runs, and two in those for first passes.
+    let first = verifying(&app, &tasks_with_solutions("right slow", 7));
+    let (short, long) = (&service.judge.short, &service.judge.long);
+    until(|| long.load() == (0, 3) && short.load() == (2, 2)).await;
     first.abort();
     let _ = first.await;
-    until(|| first_pass.load().0 == 0 && service.canonical_queue.waiting() <= 3).await;
+    until(|| short.load().0 == 0 && service.judge.parked() <= 5).await;
     gate.open();
-    until(|| full_runs.load() == (0, 0) && first_pass.load() == (0, 0)).await;
-    until(|| service.first_pass_pool.load() == (0, 0)).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3);
-    assert_eq!(service.canonical_queue.waiting(), 0);
+    until(|| long.load() == (0, 0) && short.load() == (0, 0)).await;
+    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 5);
+    assert_eq!(service.judge.parked(), 0);
 }

@@ -70,7 +70,7 @@ pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) 
         }
         Ok(doubled(source, calls))
     }));
-    service.prepare(opens(&sandbox));
+    service.judge.prepare(opens(&sandbox));
     broken.store(true, Ordering::SeqCst);
     (app(service), broken)
 }
@@ -172,7 +172,7 @@ async fn a_full_queue_gives_503_and_a_request_is_held_until_it_has_room() {
     let (service, _) = gated_with(holding(Duration::from_secs(30)), &gate);
     let app = app(Arc::clone(&service));
     let judging = verifying(&app, &slow(0, 18));
-    until(|| service.first_pass_pool.load().1 >= 2).await;
+    until(|| service.judge.short.load().1 >= 2).await;
     let samples: Vec<String> = (100..110).map(|n| format!("right slow {n}")).collect();
     let samples = samples.iter().map(|text| (text.as_str(), doubles()));
     let samples: Vec<(&str, Json)> = samples.collect();

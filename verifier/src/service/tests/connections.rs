@@ -174,7 +174,7 @@ async fn clients_that_lag_keep_nobody_out() {
 #[tokio::test]
 async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
     let mut large = settings();
-    large.limits = RequestLimits {
+    large.limits = verifier_api::RequestLimits {
         body_bytes: 4 << 20,
         items: 40_000,
         queue: 40_000,
@@ -202,7 +202,7 @@ async fn the_memory_of_a_request_is_held_until_its_answer_is_read() {
 async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     let (service, _) = gated(&Gate::shut());
     let served = Served::new(&service, TIMEOUTS).await;
-    let busy = || service.gauges().running;
+    let busy = || service.judge.gauges().running;
     let mut canonical = doubles();
     canonical["canonical"] = json!("endless");
     for (task, completion) in [(doubles(), "endless"), (canonical, "right")] {
@@ -222,11 +222,11 @@ async fn a_client_with_many_requests_delays_no_other() {
     for (connections, own) in [(100, 17), (1, 7)] {
         let gate = Gate::shut();
         let mut roomy = ServiceSettings {
-            workers: 1,
             connections,
             ..settings()
         };
         roomy.limits.body_bytes = 100_000;
+        roomy.graders.workers = 1;
         let service = service(roomy);
         let order: Arc<Mutex<Vec<String>>> = Arc::default();
         let sandbox = {
@@ -239,14 +239,14 @@ async fn a_client_with_many_requests_delays_no_other() {
                 Ok(doubled(source, calls))
             })
         };
-        service.prepare(opens(&Arc::new(sandbox)));
+        service.judge.prepare(opens(&Arc::new(sandbox)));
         let served = Served::new(&service, TIMEOUTS).await;
         let verify = |n| judging(&slow(n, 1));
         let mut clients = Vec::new();
         for n in 0..40 {
             clients.push(served.client(&verify(n)).await);
         }
-        let queued = || service.first_pass_pool.load().0;
+        let queued = || service.judge.short.load().0;
         in_time(until(|| queued() >= own)).await;
         tokio::time::sleep(2 * SHORT).await;
         let own = queued();
@@ -277,7 +277,7 @@ async fn an_item_that_is_being_judged_when_a_service_stops_gets_its_response() {
     let served = Served::new(&service, TIMEOUTS).await;
     let _half = served.client("POST /v1/ver").await;
     let mut whole = served.client(&judging(&slow(0, 1))).await;
-    until(|| service.first_pass_pool.load().1 != 0).await;
+    until(|| service.judge.short.load().1 != 0).await;
     served.stop.send(()).unwrap();
     tokio::time::sleep(5 * SHORT).await;
     let waited = !served.done.is_finished();

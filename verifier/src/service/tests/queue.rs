@@ -49,7 +49,7 @@ pub(super) fn gated_with(
         }
         Ok(doubled(source, calls))
     }));
-    service.prepare(opens(&sandbox));
+    service.judge.prepare(opens(&sandbox));
     (service, sandbox)
 }
 
@@ -65,14 +65,14 @@ async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_ba
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &slow(0, 18));
-    until(|| service.first_pass_pool.load().1 >= 2).await;
+    until(|| service.judge.short.load().1 >= 2).await;
     let body = json!({ "items": slow(100, 10) }).to_string();
     let request = post("/v1/verify").body(Body::from(body)).unwrap();
     let (status, text, headers) = answer_to(&app, request).await;
     assert_eq!(status, StatusCode::TOO_MANY_REQUESTS);
     assert!(text.contains("/problems/queue-full"), "{text}");
     assert_ne!(headers[header::RETRY_AFTER], "0");
-    assert_eq!(service.first_pass_pool.load().0, 16);
+    assert_eq!(service.judge.short.load().0, 16);
     gate.open();
     assert_eq!(first.await.unwrap().0, StatusCode::OK);
     assert_eq!(verify(&app, &slow(100, 10)).await.0, StatusCode::OK);
@@ -85,12 +85,12 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
-    until(|| service.first_pass_pool.load() == (13, 2)).await;
+    until(|| service.judge.short.load() == (13, 2)).await;
     request.abort();
     let _ = request.await;
-    until(|| service.first_pass_pool.load().0 == 0).await;
+    until(|| service.judge.short.load().0 == 0).await;
     gate.open();
-    until(|| service.first_pass_pool.load() == (0, 0)).await;
+    until(|| service.judge.short.load() == (0, 0)).await;
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
 
@@ -116,26 +116,23 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
     let cases: [Case; 4] = [
         (
             slow(0, 10),
-            |service| service.first_pass_pool.load() == (8, 2),
+            |service| service.judge.short.load() == (8, 2),
             item("a", &json!("sums/1"), r"\boxed{2}"),
         ),
         (
             (0..10).map(long).collect(),
-            |service| service.long_pool.load() == (8, 2),
+            |service| service.judge.long.load() == (7, 3),
             item("a", &doubles(), "right"),
         ),
         (
-            tasks_with_solutions("right long", 4),
-            // Two solutions run, and two were given up in a first pass.
-            |service| {
-                let [first_pass, full_runs] = service.canonical_queue.pools();
-                full_runs.load() == (2, 2) && first_pass.load() == (0, 0)
-            },
+            tasks_with_solutions("right long", 5),
+            // Three solutions run, and two were given up in a first pass.
+            |service| service.judge.long.load() == (2, 3) && service.judge.short.load() == (0, 0),
             item("a", &task_with_solution("right soon"), "right"),
         ),
         (
             (0..4).map(proof).collect(),
-            |service| service.proof_pool.load() == (2, 2),
+            |service| service.judge.proofs.load() == (2, 2),
             long(99),
         ),
     ];
@@ -143,7 +140,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
         let (service, _) = gated(&programs);
         let lean = HeldLean(Arc::clone(&proofs));
-        service.graders.set_lean(grader_of(Arc::new(lean)));
+        service.judge.graders.set_lean(grader_of(Arc::new(lean)));
         let app = app(Arc::clone(&service));
         let first = verifying(&app, &held);
         until(|| is_busy(&service)).await;

@@ -40,7 +40,9 @@ fn submission() -> Json {
 #[tokio::test]
 async fn without_a_working_sandbox_requests_are_held_and_then_refused() {
     let without = service(settings());
-    without.prepare(no_sandbox("there is no interpreter".to_owned()));
+    without
+        .judge
+        .prepare(no_sandbox("there is no interpreter".to_owned()));
     let (failing, without) = (breakable(settings()).0, app(without));
     let (code, completion) = (of_verl(0.0), submission());
     tokio::join!(
@@ -65,7 +67,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
     let mut others = Vec::new();
     for (from, count, load) in [(100, 2, (0, 2)), (0, 20, (20, 2))] {
         others.push(verifying(&app, &slow(from, count)));
-        until(|| service.first_pass_pool.load() == load).await;
+        until(|| service.judge.short.load() == load).await;
     }
     let before = sandbox.runs.load(Ordering::SeqCst);
     let (code, completion) = (of_verl(0.0), submission());
@@ -95,9 +97,9 @@ async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
             assert_eq!(ask(&app, SUBMIT, &submission()).await.0, StatusCode::OK);
         }
         let others = verifying(&app, &slow(0, 2));
-        until(|| service.first_pass_pool.load() == (0, 2)).await;
+        until(|| service.judge.short.load() == (0, 2)).await;
         let submitted = asking(&app, SUBMIT, submission());
-        until(|| service.first_pass_pool.load().0 == places || submitted.is_finished()).await;
+        until(|| service.judge.short.load().0 == places || submitted.is_finished()).await;
         assert!(!submitted.is_finished());
         gate.open();
         let (status, body) = submitted.await.unwrap();

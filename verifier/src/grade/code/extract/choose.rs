@@ -5,9 +5,17 @@ use std::ops::Range;
 
 use sandboxes::outline::{Fault, Outline, Piece};
 
-use super::ExtractedProgram;
 use super::fences::{Label, Mark, Part, PartPosition};
 use crate::grade::code::program::{self, Wanted};
+
+/// The program that was found in a completion.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::grade::code) struct ExtractedProgram {
+    /// Its source, never blank.
+    pub source: String,
+    /// Why it cannot be loaded, as the parser reports it; `None` if the parser found no error.
+    pub fault: Option<Fault>,
+}
 
 /// A text and the parser's outlines of it.
 pub(super) struct ParsedText<'a> {

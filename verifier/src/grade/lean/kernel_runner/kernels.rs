@@ -9,9 +9,9 @@ use kernel::{AXIOMS, Axioms, Budget, Error};
 use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
 use tokio::sync::Semaphore;
 
+use super::check::{CheckFailure, CheckResult, KernelExit, Statement};
 use super::child::EXIT_NO_MEMORY;
 use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
-use super::{CheckFailure, CheckResult, KernelExit, Statement};
 
 /// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;

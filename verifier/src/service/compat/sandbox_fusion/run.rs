@@ -8,10 +8,10 @@ use axum::body::Body;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use tokio::time::Instant;
 
-use super::queued::queued;
+use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{RunCodeRequest, RunCodeResponse};
-use super::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use crate::grade::code::ProgramRun;
+use crate::judging::{Judge, queued};
 use crate::pool::ClientId;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
@@ -39,7 +39,7 @@ pub(in crate::service::compat) async fn run_code(
     };
     let (program, until) = read(&sender, body, make).await?;
     let service = &sender.service;
-    let attempt = || attempt(service, sender.client, &program);
+    let attempt = || attempt(&service.judge, sender.client, &program);
     let ran = answer(service, until, attempt).await;
     let (run, time) = ran.map_err(|missing| refusal(service, &missing))?;
     CLIENT.count(service, "run", 1);
@@ -83,7 +83,7 @@ fn program(
         let reason = format!("it may have {MAX_STREAM_BYTES} bytes at most");
         return Err(ProblemResponse::bad_field("stdin", &reason));
     }
-    let limits = service.graders.limits();
+    let limits = service.judge.graders.limits();
     let memory = memory_limit_mb
         .and_then(|mib| u64::try_from(mib).ok())
         .filter(|mib| *mib > 0)
@@ -98,22 +98,19 @@ fn program(
 
 /// Runs the program once, in the order of the queue. Returns the run and its time. Nothing is cached.
 async fn attempt(
-    service: &Arc<Service>,
+    judge: &Arc<Judge>,
     client: ClientId,
     program: &Arc<ProgramRun>,
 ) -> Result<(Run, Duration), String> {
-    let grader = service.graders.code().map_err(|unavailable| {
+    let grader = judge.graders.code().map_err(|unavailable| {
         let reason = unavailable.detail["reason"].as_str();
         reason.unwrap_or("code cannot be judged now").to_owned()
     })?;
     let program = Arc::clone(program);
-    queued(service, client, move |first_pass, abandoned| {
+    queued(judge, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
-        let mut grader = grader.until(abandoned);
-        if first_pass {
-            grader = grader.for_first_pass();
-        }
-        let run = grader.run_program(&program)?;
+        let attempt = grader.attempt(first_pass, Some(abandoned));
+        let run = attempt.run_program(&program)?;
         Ok((run, started.elapsed()))
     })
     .await

@@ -14,15 +14,16 @@ use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
 use super::super::client::{self, rewards};
-use super::queued::queued;
+use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
-use super::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
+use crate::item::JudgeItem;
+use crate::judging::{Judge, queued};
 use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::hold::Hold;
 use crate::service::sender::Sender;
-use crate::service::{JudgeItem, ProblemResponse, Service, request};
+use crate::service::{ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
 const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval's form (`prompt`, `entry_point`, `test`), or an object with `test`, an array of \
@@ -37,11 +38,11 @@ pub(in crate::service::compat) async fn submit(
         let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
         let run = timeout("config.run_timeout", request.config.run_timeout)?;
         let until = deadline(arrival, compile, run);
-        Ok((item(request, service.registry())?, until))
+        Ok((item(request, &service.judge.registry)?, until))
     };
     let (item, until) = read(&sender, body, make).await?;
     let service = &sender.service;
-    let find = || program(service, sender.client, &item);
+    let find = || program(&service.judge, sender.client, &item);
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
@@ -76,7 +77,7 @@ async fn judgement(
         }
         Err(withheld) => withheld,
     };
-    let unavailable = service.graders.unavailable_grading(&item.task.spec);
+    let unavailable = service.judge.graders.unavailable_grading(&item.task.spec);
     if unavailable.is_none() && !withheld.retryable {
         let reason = format!("the task cannot be judged: {}", withheld.reason);
         return Err(ProblemResponse::bad_field("id", &reason));
@@ -220,13 +221,9 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 }
 
 /// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
-async fn program(
-    service: &Arc<Service>,
-    client: ClientId,
-    item: &JudgeItem,
-) -> Result<String, String> {
-    let (judging, item) = (Arc::clone(service), item.clone());
-    let program = queued(service, client, move |first_pass, _| {
+async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Result<String, String> {
+    let (judging, item) = (Arc::clone(judge), item.clone());
+    let program = queued(judge, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program.unwrap_or_default()),

@@ -27,7 +27,7 @@ fn running(
 }
 
 fn judged(grader: &CodeGrader, task: &ProgramTask, mode: TestMode) -> Grading {
-    grader.grade_program(task, "print()", mode).unwrap()
+    grader.judge(task, "print()", mode)
 }
 
 #[test]
@@ -114,9 +114,10 @@ fn a_program_whose_tests_take_long_together_gets_no_verdict_in_the_first_pass() 
         ..run
     });
     let (task, mode) = (doubling(), TestMode::All);
-    let first_pass = grader
-        .for_first_pass()
-        .grade_program(&task, "print()", mode);
+    let first_pass =
+        grader
+            .attempt(true, None)
+            .grade(&task, "print()", mode, &mut Known::default());
     assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
     assert_eq!(judged(&grader, &task, mode).verdict, Correct);
 }
@@ -127,8 +128,7 @@ fn a_completion_without_a_program_or_with_one_that_does_not_parse_is_not_run() {
     for (completion, verdict, total) in
         [(" \n", Malformed, None), ("no python", Incorrect, Some(3))]
     {
-        let graded = grader.grade_program(&doubling(), completion, TestMode::All);
-        let grading = graded.unwrap();
+        let grading = grader.judge(&doubling(), completion, TestMode::All);
         assert_eq!((grading.verdict, grading.total), (verdict, total));
     }
     assert_eq!(runs(&sandbox), 0);
@@ -150,8 +150,9 @@ fn a_task_that_no_program_can_pass_and_a_sandbox_that_fails_are_unavailable() {
     let (task, mode) = (doubling(), TestMode::All);
     let grading = judged(&grader, &task, mode);
     assert_eq!((grading.verdict, grading.retryable), (Unavailable, true));
-    let first_pass = grader
-        .for_first_pass()
-        .grade_program(&task, "print()", mode);
+    let first_pass =
+        grader
+            .attempt(true, None)
+            .grade(&task, "print()", mode, &mut Known::default());
     assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
 }

@@ -13,9 +13,12 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
     ] {
         let (grader, _) = grader(needing("heavy", fuel));
         let (task, heavy, mode) = (task(None), "def f(n): heavy", TestMode::All);
-        let graded = grader.for_first_pass().try_grade(&task, heavy, mode, None);
+        let mut known = Known::default();
+        let graded = grader
+            .attempt(true, None)
+            .grade(&task, heavy, mode, &mut known);
         assert_eq!(graded.map(|grading| grading.verdict), first);
-        assert_eq!(grader.grade(&task, heavy, mode).verdict, whole);
+        assert_eq!(grader.judge(&task, heavy, mode).verdict, whole);
     }
 }
 
@@ -28,11 +31,11 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
         })
     }));
     let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
-    assert_eq!(grader.grade(&task, "program", mode).verdict, Correct);
+    assert_eq!(grader.judge(&task, "program", mode).verdict, Correct);
     let before = runs(&sandbox);
-    let first_pass = grader.for_first_pass();
+    let first_pass = grader.attempt(true, None);
     assert_eq!(
-        first_pass.try_grade(&task, "another", mode, None),
+        first_pass.grade(&task, "another", mode, &mut Known::default()),
         Err(NoVerdictYet::NotInFirstPass)
     );
     assert_eq!(runs(&sandbox), before);

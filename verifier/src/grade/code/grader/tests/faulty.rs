@@ -39,7 +39,7 @@ fn a_test_that_never_calls_the_program_or_raises_without_it_makes_the_task_unava
         (&["pass", "assert f(1)"], Correct, ""),
     ] {
         for test_mode in [TestMode::All, TestMode::UntilFailure] {
-            let grading = grader.grade(&with_asserts(asserts), "program", test_mode);
+            let grading = grader.judge(&with_asserts(asserts), "program", test_mode);
             match verdict {
                 Unavailable => assert_bad_task(&grading, says),
                 _ => assert_eq!(grading.verdict, verdict, "{asserts:?}"),
@@ -77,7 +77,7 @@ fn a_run_after_a_stop_repeats_the_earlier_tests_that_assign_names() {
         "assert stop(f(5))",
         "assert z",
     ];
-    let grading = grader.grade(&with_asserts(&texts), "program", TestMode::All);
+    let grading = grader.judge(&with_asserts(&texts), "program", TestMode::All);
     assert_eq!(outcome(&grading), (Timeout, 5, 7));
     let expected = [
         &texts[..],
@@ -109,7 +109,7 @@ fn asserts_that_are_not_python_make_the_task_unavailable_for_every_program() {
     };
     for task in [broken, after_tests] {
         for test_mode in [TestMode::All, TestMode::UntilFailure] {
-            let grading = grader.grade(&task, "program", test_mode);
+            let grading = grader.judge(&task, "program", test_mode);
             assert_bad_task(&grading, "SyntaxError: invalid syntax");
         }
     }
@@ -126,7 +126,7 @@ fn a_task_without_tests_or_with_an_entry_point_that_is_no_name_is_unavailable() 
         (with_asserts(&[]), "neither tests"),
         (keyword, "entry point"),
     ] {
-        assert_bad_task(&grader.grade(&task, "right", TestMode::All), says);
+        assert_bad_task(&grader.judge(&task, "right", TestMode::All), says);
     }
     assert_eq!(runs(&sandbox), 0);
 }

@@ -43,7 +43,7 @@ fn fuel_depends_on_the_canonical_solution_and_the_time_limit() {
             time_limit,
             ..task(solution.map(|_| "solution"))
         };
-        let grading = grader.grade(&task, "program", TestMode::All);
+        let grading = grader.judge(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Correct);
         if solution.is_none() {
             let (stdin, stdout) = (String::new(), "2".to_owned());
@@ -51,8 +51,8 @@ fn fuel_depends_on_the_canonical_solution_and_the_time_limit() {
                 tests: vec![ProgramTest { stdin, stdout }],
                 time_limit,
             };
-            let graded = grader.grade_program(&program, "program", TestMode::All);
-            assert_eq!(graded.unwrap().verdict, Correct);
+            let grading = grader.judge(&program, "program", TestMode::All);
+            assert_eq!(grading.verdict, Correct);
         }
     }
 }

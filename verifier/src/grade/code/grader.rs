@@ -1,88 +1,78 @@
-//! The grader of Python functions: it runs them in a sandbox and compares their results here.
-//!
-//! ```text
-//! completion ── extract (the sandbox parses) ──▶ program ── sandbox ──▶ encoded results ── compare ──▶ verdict
-//!        canonical solution ── the same sandbox, once ──▶ expected values ──┘
-//! ```
-//!
-//! The program never sees an expected value. Its output and its exit code decide nothing.
-
-mod abandonable;
-mod canonical;
-mod compare;
-mod equality;
-mod evalplus_special_rules;
-mod expected_values;
-mod extract;
-mod first_pass;
-mod fuel;
-mod program;
-mod run_tests;
-mod stdio;
-mod suite;
-mod test_dependency;
-mod value_mismatch;
+//! The grader of Python code: from a completion to its verdict.
 
 use std::borrow::Cow;
 use std::sync::Arc;
 
 use datasets::python_name::{class_of_method, invalid_entry_point_reason};
-use datasets::{CodeTask, Compare, Value};
+use datasets::{CodeTask, ProgramTask};
 use sandboxes::outline::Stopped;
 use sandboxes::{
     Abandoned, Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work,
 };
 use serde_json::{Value as Json, json};
-use verifier_api::Verdict;
 
-use super::{Grading, excerpt};
+use super::attempt::{self, Attempt};
+use super::compare::Rule;
+use super::expected_values::{
+    CanonicalResult, ExpectedResult, ExpectedValues, ExpectedValuesCache, POLL_INTERVAL,
+    check_encodable, recorded_values,
+};
+use super::extract::{self, ExtractedProgram, Extraction};
+use super::fuel::{fuel_limit, with_fuel};
+use super::not_run::{bad_task, unread, without_code};
+use super::program::{Wanted, callable, calls_of, with_class};
+use super::run_tests::{TestMode, TestResults, ValueCheck};
+use super::suite::{Suite, Suites};
+use super::value_mismatch::value_mismatch;
 use crate::cache::{ExpectedValueStore, Key};
-use abandonable::Abandonable;
-use canonical::calls_of;
-use compare::Rule;
-use expected_values::{ExpectedResult, ExpectedValues, ExpectedValuesCache, POLL_INTERVAL};
-use extract::ExtractedProgram;
-use first_pass::FirstPass;
-use program::{callable, with_class};
-use run_tests::{TestResults, ValueCheck};
-use suite::{Suite, Suites};
-use value_mismatch::value_mismatch;
-
-pub use canonical::CanonicalResult;
-pub use expected_values::NoCanonicalResult;
-pub use extract::Extraction;
-pub use program::Wanted;
-pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};
+use crate::grade::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "code-13";
 
-/// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
-const SLOW_FUEL_PER_SECOND: f64 = 1e8;
-
 /// Judges programs in one sandbox.
 #[derive(Clone)]
 pub struct CodeGrader {
-    sandbox: Arc<dyn Sandbox>,
-    limits: Limits,
-    expected_values: Arc<ExpectedValuesCache>,
+    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) limits: Limits,
+    pub(super) expected_values: Arc<ExpectedValuesCache>,
     suites: Arc<Suites>,
-    extraction: Extraction,
+    /// How the program is found in a completion; `None` if the completion is a whole program.
+    extraction: Option<Extraction>,
     /// Whether the tasks are inline.
-    inline: bool,
-    /// Whether a completion is a whole program, and not a text that contains one.
-    whole_programs: bool,
+    pub(super) inline: bool,
     /// Whether what is long, or needs memory that is in use, is deferred.
-    first_pass: bool,
+    pub(super) first_pass: bool,
 }
 
-/// How many of a task's tests are run.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum TestMode {
-    /// Up to the first that fails, which decides the verdict.
-    UntilFailure,
-    /// All, so that the share of passed tests is known.
-    All,
+/// A task of this grader.
+#[derive(Debug, Clone, Copy)]
+pub enum Problem<'a> {
+    /// Its function is called.
+    Function(&'a CodeTask),
+    /// Its program is run for what it writes.
+    Program(&'a ProgramTask),
+}
+
+impl<'a> From<&'a CodeTask> for Problem<'a> {
+    fn from(task: &'a CodeTask) -> Problem<'a> {
+        Problem::Function(task)
+    }
+}
+
+impl<'a> From<&'a ProgramTask> for Problem<'a> {
+    fn from(task: &'a ProgramTask) -> Problem<'a> {
+        Problem::Program(task)
+    }
+}
+
+/// What is known of a sample before its verdict. It goes with the sample from one attempt to the next, so that nothing is found out twice.
+#[derive(Debug, Clone, Default, PartialEq)]
+pub struct Known {
+    /// The program in its completion, once that has been parsed.
+    program: Option<ExtractedProgram>,
+    /// The result of its task's canonical solution, once the sample has waited for that.
+    pub canonical_result: Option<CanonicalResult>,
 }
 
 /// Why a sample has no verdict yet.
@@ -95,17 +85,8 @@ pub enum NoVerdictYet {
     CanonicalResult(Key),
 }
 
-/// `limits` with this amount of fuel, and a backstop far longer than the fuel lasts.
-fn with_fuel(limits: Limits, fuel: u64) -> Limits {
-    Limits {
-        fuel,
-        backstop: limits.backstop.max(fuel as f64 / SLOW_FUEL_PER_SECOND),
-        ..limits
-    }
-}
-
 impl CodeGrader {
-    /// A grader that runs programs in `sandbox` under `limits`, whose fuel is for tasks that do not need more ([`CodeGrader::fuel_limit`]).
+    /// A grader that runs programs in `sandbox` under `limits`, whose fuel is for tasks that do not need more ([`fuel_limit`]).
     /// Up to `memory` bytes of expected values are cached in memory. `store`, which limits its own size, stores those of tasks that are not inline.
     #[must_use]
     pub fn new(
@@ -119,9 +100,8 @@ impl CodeGrader {
             limits,
             expected_values: Arc::new(ExpectedValuesCache::new(memory, store)),
             suites: Arc::new(Suites::new()),
-            extraction: Extraction::default(),
+            extraction: Some(Extraction::default()),
             inline: false,
-            whole_programs: false,
             first_pass: false,
         }
     }
@@ -129,6 +109,7 @@ impl CodeGrader {
     /// This grader with another rule for finding the program in a completion.
     #[must_use]
     pub fn extracting(self, extraction: Extraction) -> CodeGrader {
+        let extraction = Some(extraction);
         CodeGrader { extraction, ..self }
     }
 
@@ -141,34 +122,25 @@ impl CodeGrader {
         }
     }
 
-    /// This grader for a client who may leave: its runs are broken off then.
-    #[must_use]
-    pub fn until(&self, abandoned: &Abandoned) -> CodeGrader {
-        let sandbox = Abandonable {
-            sandbox: Arc::clone(&self.sandbox),
-            abandoned: abandoned.clone(),
-        };
-        CodeGrader {
-            sandbox: Arc::new(sandbox),
-            ..self.clone()
-        }
-    }
-
     /// This grader for whole programs: each is run unchanged, without the task's prefix before it.
     #[must_use]
     pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
-            whole_programs: true,
+            extraction: None,
             ..self.clone()
         }
     }
 
-    /// This grader for a first pass, which gives up what is long or needs memory that is in use.
+    /// This grader for one attempt. A first pass gives up what is long or needs memory that is in use. The runs are broken off when nobody waits for them any more.
     #[must_use]
-    pub fn for_first_pass(&self) -> CodeGrader {
+    pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
-            sandbox: Arc::new(FirstPass(Arc::clone(&self.sandbox))),
-            first_pass: true,
+            sandbox: Arc::new(Attempt {
+                sandbox: Arc::clone(&self.sandbox),
+                first_pass,
+                abandoned: abandoned.cloned(),
+            }),
+            first_pass,
             ..self.clone()
         }
     }
@@ -179,49 +151,60 @@ impl CodeGrader {
         &*self.sandbox
     }
 
-    /// Judges `completion`, not in a first pass. Blocks while the program runs, and while the canonical solution runs if its result is missing.
-    #[must_use]
-    pub fn grade(&self, task: &CodeTask, completion: &str, mode: TestMode) -> Grading {
-        let mut canonical_result = None;
-        loop {
-            match self.try_grade(task, completion, mode, canonical_result.as_ref()) {
-                Ok(grading) => return grading,
-                Err(_) => match self.try_canonical_result(task) {
-                    Ok(result) => canonical_result = Some(result),
-                    // Another thread or process computes it.
-                    Err(_) => std::thread::sleep(POLL_INTERVAL),
-                },
-            }
-        }
-    }
-
-    /// Like [`CodeGrader::grade`], but never runs the canonical solution, and may be a first pass.
+    /// Judges `completion`, unless its verdict needs more than this attempt gives it. Blocks while the program runs, and never runs the canonical solution.
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if a `canonical_result` is given.
-    pub fn try_grade(
+    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if that result is `known`. Another attempt continues with what is `known` then.
+    pub fn grade<'a>(
         &self,
-        task: &CodeTask,
+        task: impl Into<Problem<'a>>,
         completion: &str,
         mode: TestMode,
-        canonical_result: Option<&CanonicalResult>,
+        known: &mut Known,
     ) -> Result<Grading, NoVerdictYet> {
-        let graded = match self.loadable_program(task, completion) {
-            Ok(source) => self
-                .expected_values(task, canonical_result)?
-                .and_then(|expected| self.run_tests(task, &source, mode, expected)),
-            Err(grading) => Err(grading),
+        let Known {
+            program,
+            canonical_result,
+        } = known;
+        let graded = match task.into() {
+            Problem::Program(task) => self.program_grading(task, completion, mode, program),
+            Problem::Function(task) => match self.loadable_program(task, completion, program) {
+                Ok(source) => self
+                    .expected_values(task, canonical_result.as_ref())?
+                    .and_then(|expected| self.run_tests(task, source, mode, expected)),
+                Err(grading) => Err(grading),
+            },
         };
-        self.settled(graded)
-    }
-
-    /// The grading, unless this is a first pass and another try may have another one.
-    fn settled(&self, graded: Result<Grading, Box<Grading>>) -> Result<Grading, NoVerdictYet> {
         let grading = graded.unwrap_or_else(|grading| *grading);
+        // Another attempt may have another grading.
         if self.first_pass && grading.retryable {
             return Err(NoVerdictYet::NotInFirstPass);
         }
         Ok(grading)
+    }
+
+    /// Judges `completion` to the end on this thread, not in a first pass. Runs the canonical solution if its result is missing.
+    #[must_use]
+    pub fn judge<'a>(
+        &self,
+        task: impl Into<Problem<'a>>,
+        completion: &str,
+        mode: TestMode,
+    ) -> Grading {
+        let (task, mut known) = (task.into(), Known::default());
+        loop {
+            if let Ok(grading) = self.grade(task, completion, mode, &mut known) {
+                return grading;
+            }
+            if let Problem::Function(task) = task
+                && let Ok(result) = self.try_canonical_result(task)
+            {
+                known.canonical_result = Some(result);
+            } else {
+                // Another thread or process computes it.
+                std::thread::sleep(POLL_INTERVAL);
+            }
+        }
     }
 
     /// The program that is run for `completion`; `None` if there is none.
@@ -238,9 +221,6 @@ impl CodeGrader {
         wanted: Wanted<'_>,
         completion: &str,
     ) -> Result<Option<ExtractedProgram>, Stopped> {
-        if self.whole_programs {
-            return extract::whole_program(self.sandbox(), completion, &self.limits);
-        }
         extract::find(
             self.sandbox(),
             self.extraction,
@@ -250,26 +230,37 @@ impl CodeGrader {
         )
     }
 
-    /// The program of a completion.
+    /// The program of a completion, which is parsed unless its program is `known`.
     ///
     /// # Errors
     /// The grading of a completion without a program, or that was not read to its end.
-    fn extracted(
+    pub(super) fn extracted<'k>(
         &self,
         wanted: Wanted<'_>,
         completion: &str,
-    ) -> Result<ExtractedProgram, Box<Grading>> {
-        self.extract(wanted, completion)
-            .map_err(unread)?
-            .ok_or_else(without_code)
+        known: &'k mut Option<ExtractedProgram>,
+    ) -> Result<&'k ExtractedProgram, Box<Grading>> {
+        let program = match known.take() {
+            Some(program) => program,
+            None => self
+                .extract(wanted, completion)
+                .map_err(unread)?
+                .ok_or_else(without_code)?,
+        };
+        Ok(known.insert(program))
     }
 
     /// The source of a completion's program, if the parser finds no fault in it.
     ///
     /// # Errors
     /// The grading, if there is no such program, or the task cannot be judged.
-    fn loadable_program(&self, task: &CodeTask, completion: &str) -> Result<String, Box<Grading>> {
-        let ExtractedProgram { source, fault } = self.extracted(Wanted::from(task), completion)?;
+    fn loadable_program<'k>(
+        &self,
+        task: &CodeTask,
+        completion: &str,
+        known: &'k mut Option<ExtractedProgram>,
+    ) -> Result<&'k str, Box<Grading>> {
+        let program = self.extracted(Wanted::from(task), completion, known)?;
         if let Some(reason) = invalid_entry_point_reason(&task.entry_point) {
             return Err(bad_task(&format!(
                 "the task's entry point cannot be defined: {reason}"
@@ -280,8 +271,8 @@ impl CodeGrader {
                 "the task has neither tests nor asserts, so nothing distinguishes correct programs from incorrect ones",
             ));
         }
-        let Some(fault) = fault else {
-            return Ok(source);
+        let Some(fault) = &program.fault else {
+            return Ok(&program.source);
         };
         // Computing the expected values, which this verdict does not need, may take minutes.
         let mut total = task.tests.len();
@@ -299,11 +290,12 @@ impl CodeGrader {
         mode: TestMode,
         expected: Arc<ExpectedValues>,
     ) -> Result<Grading, Box<Grading>> {
-        if self.first_pass && first_pass::is_hopeless(expected.fuel) {
+        if self.first_pass && attempt::is_hopeless(expected.fuel) {
             return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);
-        let limits = with_fuel(self.limits, self.fuel_limit(task.time_limit, canonical));
+        let fuel = fuel_limit(self.sandbox(), &self.limits, task.time_limit, canonical);
+        let limits = with_fuel(self.limits, fuel);
         let mut results = TestResults::default();
         if !task.tests.is_empty() {
             results = self.run_calls(task, source, mode, expected, &limits)?;
@@ -365,7 +357,7 @@ impl CodeGrader {
     }
 
     /// Runs the test code in a separate instance, which calls the program's instance.
-    fn run_test_code(
+    pub(super) fn run_test_code(
         &self,
         task: &CodeTask,
         source: &str,
@@ -452,82 +444,6 @@ impl CodeGrader {
         };
         Ok(expected.and_then(|expected| check_encodable(expected, task.compare)))
     }
-}
-
-/// The expected values that a task's tests have.
-fn recorded_values(task: &CodeTask) -> ExpectedResult {
-    let recorded = task.tests.iter();
-    let values: Option<_> = recorded
-        .map(|test| test.expected.as_ref().map(Value::to_json_text))
-        .collect();
-    let values = values.ok_or_else(|| {
-        bad_task(
-            "the task has a test without an expected value, and no canonical solution to compute it; leave the task out",
-        )
-    })?;
-    Ok(Arc::new(ExpectedValues { values, fuel: 0 }))
-}
-
-/// The grading of a completion without a program.
-fn without_code() -> Box<Grading> {
-    Box::new(Grading::new(
-        Verdict::Malformed,
-        json!({ "reason": "the completion holds no code" }),
-    ))
-}
-
-/// The grading of a completion that was not read to its end. The clock or the machine's memory may allow it another time.
-fn unread(stopped: Stopped) -> Box<Grading> {
-    let (verdict, reason) = match stopped {
-        Stopped::OutOfTime => (Verdict::Timeout, "the completion takes too long to read"),
-        Stopped::OutOfMemory => (
-            Verdict::Memory,
-            "the machine had no memory to read the completion",
-        ),
-        Stopped::Failed(error) => return error.into(),
-    };
-    Box::new(Grading {
-        deterministic: false,
-        ..Grading::new(verdict, json!({ "reason": reason }))
-    })
-}
-
-/// A failure of the sandbox says nothing about the program.
-impl From<SandboxError> for Box<Grading> {
-    fn from(error: SandboxError) -> Box<Grading> {
-        let retryable = matches!(error, SandboxError::Deferred(_));
-        Box::new(Grading::unavailable(&error.to_string(), retryable))
-    }
-}
-
-/// The `unavailable` grading for an error in the task.
-fn bad_task(reason: &str) -> Box<Grading> {
-    Box::new(Grading::unavailable(reason, false))
-}
-
-/// Returns the expected values, or an `unavailable` grading if one of them has no encoding: such a value equals nothing, not even itself, so no program could pass.
-fn check_encodable(expected: Arc<ExpectedValues>, compare: Compare) -> ExpectedResult {
-    if matches!(compare, Compare::NotNone | Compare::Root) {
-        return Ok(expected);
-    }
-    let mut values = expected.values.iter().enumerate();
-    if let Some((test, kind)) =
-        values.find_map(|(test, value)| Some((test, without_encoding(value)?)))
-    {
-        return Err(bad_task(&format!(
-            "test {test} of the task expects a value of type {}, which has no encoding, so that no program could pass; have the task's solution return built-in types (such as \
-             str(x) or list(x)), or test it by `asserts`",
-            excerpt(kind)
-        )));
-    }
-    Ok(expected)
-}
-
-/// The type of the first object in an encoded value that has no encoding.
-fn without_encoding(value: &str) -> Option<&str> {
-    // Inside a string, the quotes would be escaped by backslashes.
-    let (_, kind) = value.split_once("{\"$opaque\":\"")?;
-    kind.split('"').next()
 }
 
 #[cfg(test)]

@@ -3,6 +3,7 @@ use std::sync::atomic::Ordering;
 
 use datasets::{CodeTest, Compare, ProgramTask, ProgramTest, Value};
 use sandboxes::{Call, End, Run};
+use verifier_api::Verdict;
 use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unavailable};
 
 use super::*;
@@ -90,7 +91,7 @@ fn needing(word: &'static str, fuel: u64) -> FakeSandbox {
 /// The grading of a program whose run is `run`, for a task with recorded values.
 fn grading(run: Run) -> Grading {
     let (grader, _) = grader(FakeSandbox::new(move |_, _, _| Ok(run.clone())));
-    grader.grade(&task(None), "def f(n): ...", TestMode::All)
+    grader.judge(&task(None), "def f(n): ...", TestMode::All)
 }
 
 /// The verdict, how many tests passed, and how many there are.
@@ -172,7 +173,7 @@ fn a_task_whose_expected_value_has_no_encoding_is_unavailable_and_a_nan_equals_a
             ..task(None)
         };
         for task in [task(Some("the same")), recorded] {
-            let grading = grader.grade(&task, "x = 1", TestMode::All);
+            let grading = grader.judge(&task, "x = 1", TestMode::All);
             match encodable {
                 true => assert_eq!(grading.verdict, Correct, "{value}"),
                 false => assert_bad_task(&grading, "a value of type Thing"),
@@ -181,7 +182,7 @@ fn a_task_whose_expected_value_has_no_encoding_is_unavailable_and_a_nan_equals_a
                 compare: Compare::NotNone,
                 ..task
             };
-            let grading = grader.grade(&only_whether, "x = 1", TestMode::All);
+            let grading = grader.judge(&only_whether, "x = 1", TestMode::All);
             assert_eq!(grading.verdict, Correct, "{value}");
         }
     }
@@ -195,7 +196,7 @@ fn expected_values_come_from_one_run_of_the_canonical_solution() {
         test.expected = Some(Value::from(-1)); // The recorded values are ignored.
     }
     for (program, verdict) in [("right too", Correct), ("wrong", Incorrect)] {
-        let grading = grader.grade(&task, program, TestMode::All);
+        let grading = grader.judge(&task, program, TestMode::All);
         assert_eq!(grading.verdict, verdict);
     }
     assert_eq!(runs(&sandbox), 3);
@@ -206,7 +207,7 @@ fn invalid_python_is_judged_without_the_canonical_solution() {
     for extraction in [Extraction::Program, Extraction::LastBlock] {
         let (grader, sandbox) = grader(FakeSandbox::doubling());
         let grader = grader.extracting(extraction);
-        let grading = grader.grade(&task(Some("right")), "no python", TestMode::UntilFailure);
+        let grading = grader.judge(&task(Some("right")), "no python", TestMode::UntilFailure);
         assert_eq!(outcome(&grading), (Incorrect, 0, 3));
         assert_eq!(
             grading.detail,
@@ -222,7 +223,7 @@ fn expected_values_are_stored_on_disk() {
     let store = store(&folder);
     for expected_runs in [2, 1] {
         let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 1 << 20, store.clone());
-        let grading = grader.grade(&task(Some("right")), "right too", TestMode::All);
+        let grading = grader.judge(&task(Some("right")), "right too", TestMode::All);
         assert_eq!(grading.verdict, Correct);
         assert_eq!(runs(&sandbox), expected_runs);
     }
@@ -235,7 +236,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
         (SandboxError::Unusable("y".to_owned()), false),
     ] {
         let (grader, _) = grader(FakeSandbox::new(move |_, _, _| Err(error.clone())));
-        let grading = grader.grade(&task(None), "program", TestMode::All);
+        let grading = grader.judge(&task(None), "program", TestMode::All);
         let found = (grading.verdict, grading.retryable);
         assert_eq!(found, (Unavailable, retryable));
     }
@@ -244,7 +245,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 #[test]
 fn a_blank_completion_is_malformed() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let grading = grader.grade(&task(None), " \n", TestMode::All);
+    let grading = grader.judge(&task(None), " \n", TestMode::All);
     assert_eq!((grading.verdict, runs(&sandbox)), (Malformed, 0));
 }
 
@@ -255,10 +256,10 @@ fn asserts_count_with_the_tests_and_run_even_if_these_fail() {
         tests: task(None).tests,
         ..with_asserts(&["assert f(9) == 18"])
     };
-    let right = grader.grade(&task, "right", TestMode::All);
+    let right = grader.judge(&task, "right", TestMode::All);
     assert_eq!(outcome(&right), (Correct, 4, 4));
     let before = runs(&sandbox);
-    let wrong = grader.grade(&task, "wrong", TestMode::All);
+    let wrong = grader.judge(&task, "wrong", TestMode::All);
     assert_eq!(outcome(&wrong), (Incorrect, 1, 4));
     assert_eq!(runs(&sandbox), before + 2);
 }
@@ -267,7 +268,7 @@ fn asserts_count_with_the_tests_and_run_even_if_these_fail() {
 fn judging_until_failure_ends_with_the_first_failure() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     let grade = |task: &CodeTask, program: &str| {
-        let grading = grader.grade(task, program, TestMode::UntilFailure);
+        let grading = grader.judge(task, program, TestMode::UntilFailure);
         (outcome(&grading), grading.detail)
     };
     let asserts_alone = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);
@@ -298,7 +299,7 @@ fn calls_that_the_watch_did_not_see_are_checked_too() {
         let mut sandbox = FakeSandbox::new(move |_, _, _| Ok(ended(returned(values), end.clone())));
         sandbox.watched = watched;
         let (grader, _) = grader(sandbox);
-        let grading = grader.grade(&task(None), "program", TestMode::UntilFailure);
+        let grading = grader.judge(&task(None), "program", TestMode::UntilFailure);
         assert_eq!(outcome(&grading), (verdict, passed, 3), "{values:?}");
         assert!(
             passed == 3 || grading.detail["test"] == json!(2),
@@ -323,7 +324,7 @@ fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
         }
         Ok(completed(answers))
     }));
-    let grading = grader.grade(&doubling_task(10, None), "program", TestMode::All);
+    let grading = grader.judge(&doubling_task(10, None), "program", TestMode::All);
     let fuel_limits = limits_seen.lock().unwrap().clone();
     (grading, fuel_limits)
 }
@@ -350,7 +351,7 @@ fn a_further_run_that_fails_does_not_turn_a_stop_into_an_error_of_the_task() {
         }
         Ok(ended(returned(&["2"]), End::OutOfFuel))
     }));
-    let grading = grader.grade(&task(None), "program", TestMode::All);
+    let grading = grader.judge(&task(None), "program", TestMode::All);
     assert_eq!(outcome(&grading), (Timeout, 1, 3));
 }
 
@@ -383,7 +384,7 @@ fn each_test_that_test_code_defines_counts_as_one() {
     }));
     let task = with_asserts(&["def check(c): pass", "assert f(1)"]);
     for _ in 0..2 {
-        let grading = grader.grade(&task, "program", TestMode::All);
+        let grading = grader.judge(&task, "program", TestMode::All);
         assert_eq!(outcome(&grading), (Incorrect, 2, 3));
         assert_eq!(grading.detail["assert"], json!("g(f)"));
     }

@@ -1,17 +1,4 @@
-//! The grader of Lean proofs.
-//!
-//! A proof is a program that runs while it is elaborated, so the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
-//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also in a
-//! jail ([`kernel_runner`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
-//! explain a verdict.
-
-mod extract;
-mod kernel_runner;
-mod proof;
-mod scan;
-mod settings;
-mod snippet;
-mod statement;
+//! The grader of Lean proofs: from a completion to its verdict.
 
 use std::sync::Arc;
 
@@ -23,22 +10,15 @@ use sandboxes::lean::{
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
-use self::kernel_runner::{CheckFailure, KernelExit, KernelRunner};
-pub use self::kernel_runner::{Kernels, serve as serve_kernel};
-use self::scan::Refused;
-pub use self::settings::{AxiomsChoice, Backend, JailChoice, LeanSettings};
-pub use self::snippet::NO_JAIL;
-use self::statement::{StatementModule, Statements};
-use super::{Grading, excerpt};
+use super::gradings::{MAX_TEXT_BYTES, bad_task, grading_without_answer, incorrect};
+use super::kernel_runner::{self, CheckFailure, KernelExit, KernelRunner};
+use super::proof;
+use super::scan::{self, Refused};
+use super::statement::{StatementModule, Statements};
+use crate::grade::{Grading, excerpt};
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "lean-7";
-
-/// Maximum size of a proof, and of a header with its statement, in bytes. No model writes more.
-const MAX_TEXT_BYTES: usize = 1 << 20;
-
-/// Why no proof can be judged if no Lean is configured.
-pub const NO_LEAN: &str = "there is no Lean here: build the project that sandboxes/lean/README.md describes (Lean 4 with Mathlib), and name its folder with `lean.project` in the verifier's configuration, or --set lean.project=DIR";
 
 const KERNEL_FAILED: &str = "the kernel failed on this proof; please report it with the proof";
 
@@ -47,17 +27,17 @@ const MAX_MESSAGES: usize = 5;
 
 /// Judges proofs with one Lean.
 pub struct LeanGrader {
-    lean: Arc<dyn Lean>,
+    pub(super) lean: Arc<dyn Lean>,
     /// The operator's own kernel checker, which checks last.
-    second_checker: Option<SecondChecker>,
+    pub(super) second_checker: Option<SecondChecker>,
     /// Whether axiom dependencies are checked transitively.
-    axioms: Axioms,
+    pub(super) axioms: Axioms,
     /// Headers that are not checked, because the operator lists them.
-    headers: Vec<String>,
-    kernel_runner: KernelRunner,
-    statements: Statements,
+    pub(super) headers: Vec<String>,
+    pub(super) kernel_runner: KernelRunner,
+    pub(super) statements: Statements,
     /// Whether a jail keeps the code of proofs from this machine.
-    jailed: bool,
+    pub(super) jailed: bool,
     /// The part of the verdicts' keys that identifies this Lean and its settings.
     pub identity: sandboxes::Identity,
 }
@@ -303,30 +283,6 @@ impl LeanGrader {
     }
 }
 
-fn incorrect(reason: &str) -> Box<Grading> {
-    let detail = json!({ "reason": reason });
-    Box::new(Grading::new(Verdict::Incorrect, detail))
-}
-
-/// The grading of a proof on which Lean or a checker gave no answer, although it works on the statement.
-fn grading_without_answer(error: &LeanError) -> Grading {
-    let stopped = |verdict| Grading {
-        // This depends on a clock, on the memory that the machine had, or on when the processes were counted.
-        deterministic: false,
-        ..Grading::new(verdict, json!({ "reason": error.to_string() }))
-    };
-    match error {
-        LeanError::Timeout(_) | LeanError::ProcessorTime(_) => stopped(Verdict::Timeout),
-        LeanError::Memory(_) => stopped(Verdict::Memory),
-        LeanError::TooMany(..)
-        | LeanError::Hidden
-        | LeanError::Header(_)
-        | LeanError::Crashed(_)
-        | LeanError::Output(_) => stopped(Verdict::Incorrect),
-        LeanError::Missing(_) => *no_answer(error),
-    }
-}
-
 /// The grading of a proof that the kernel does not accept, or does not finish checking.
 fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
     let limit_exceeded = |verdict, why: String| Grading {
@@ -369,18 +325,6 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
             Grading::new(Verdict::Incorrect, detail)
         }
     }
-}
-
-/// The `unavailable` grading for an error in the task.
-fn bad_task(reason: &str) -> Box<Grading> {
-    let reason = format!("no proof of this task can be judged here: {reason}");
-    Box::new(Grading::unavailable(&reason, false))
-}
-
-/// The `unavailable` grading if Lean gave no answer about a statement without a proof.
-fn no_answer(error: &LeanError) -> Box<Grading> {
-    let retryable = !matches!(error, LeanError::Missing(_));
-    Box::new(Grading::unavailable(&error.to_string(), retryable))
 }
 
 /// Errors and warnings, with their lines in the proof.

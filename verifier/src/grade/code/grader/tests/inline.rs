@@ -13,7 +13,7 @@ fn an_inline_tasks_canonical_solution_has_four_times_a_programs_fuel() {
         let (grader_for_data_sets, _) = grader(needing("slow", fuel));
         let verdict = |grader: &CodeGrader| {
             let task = task(Some("slow"));
-            grader.grade(&task, "program", TestMode::All).verdict
+            grader.judge(&task, "program", TestMode::All).verdict
         };
         assert_eq!(verdict(&grader_for_data_sets.for_inline()), inline);
         // The failure of the inline task is not that of the data set's.
@@ -28,7 +28,7 @@ fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
     let task = task(Some("slow"));
     for program in ["one", "two", "three"] {
         for grader in [&inline, &grader_for_data_sets] {
-            let grading = grader.grade(&task, program, TestMode::All);
+            let grading = grader.judge(&task, program, TestMode::All);
             assert_bad_task(&grading, "ran out of fuel");
         }
     }
@@ -42,7 +42,7 @@ fn a_deferred_canonical_solution_is_run_again_for_the_next_sample() {
         Err(Deferred::Failed("busy".to_owned()).into())
     }));
     for expected_runs in 1..3 {
-        let grading = grader.grade(&task(Some("solution")), "program", TestMode::All);
+        let grading = grader.judge(&task(Some("solution")), "program", TestMode::All);
         assert!(grading.retryable);
         assert_eq!(runs(&sandbox), expected_runs);
     }
@@ -63,7 +63,7 @@ fn the_expected_values_of_an_inline_task_are_not_stored_on_disk() {
         (&grader_for_data_sets, 2),
         (&grader_for_data_sets, 1),
     ] {
-        let grading = grader.grade(&task, "program", TestMode::All);
+        let grading = grader.judge(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Correct);
         all += more;
         assert_eq!(runs(&sandbox), all);

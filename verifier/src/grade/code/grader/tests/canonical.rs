@@ -4,13 +4,16 @@ use std::sync::mpsc;
 
 use super::*;
 use crate::cache::KeyWriter;
+use crate::grade::code::NoCanonicalResult;
 
 #[test]
 fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let first_pass = grader.for_first_pass();
+    let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
-    let needs = |grader: &CodeGrader| grader.try_grade(&task, "right too", TestMode::All, None);
+    let needs = |grader: &CodeGrader| {
+        grader.grade(&task, "right too", TestMode::All, &mut Known::default())
+    };
     let Err(NoVerdictYet::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");
     };
@@ -68,7 +71,7 @@ fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
                 canonical: Some(canonical.to_owned()),
                 ..with_asserts(&["assert f(1)"])
             };
-            grader.grade(&task, program, TestMode::All)
+            grader.judge(&task, program, TestMode::All)
         };
         for program in ["right", "wrong", "right"] {
             assert_bad_task(
@@ -92,10 +95,13 @@ fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
 fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
     // The memory cache holds nothing.
     let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 0, None);
-    let (grader, task) = (grader.for_first_pass(), task(Some("right")));
-    let canonical_result = grader.try_canonical_result(&task).ok();
+    let (grader, task) = (grader.attempt(true, None), task(Some("right")));
+    let mut known = Known {
+        canonical_result: grader.try_canonical_result(&task).ok(),
+        ..Known::default()
+    };
     for _ in 0..3 {
-        let graded = grader.try_grade(&task, "right too", TestMode::All, canonical_result.as_ref());
+        let graded = grader.grade(&task, "right too", TestMode::All, &mut known);
         assert_eq!(graded.unwrap().verdict, Correct);
     }
     assert_eq!(runs(&sandbox), 4);
@@ -104,7 +110,7 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
 #[test]
 fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
-    let (first_pass, task) = (grader.for_first_pass(), task(Some("solution")));
+    let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
     assert_eq!(
         first_pass.try_canonical_result(&task).err(),
         Some(NoCanonicalResult::NotInFirstPass)

@@ -23,7 +23,7 @@ fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
     for (text, verdict) in [("long to read", Timeout), ("large to read", Memory)] {
         let completion =
             format!("```python\n# {text}\n```\n```python\ndef f(n): return 2 * n\n```");
-        let grading = grader.grade(&task(None), &completion, TestMode::UntilFailure);
+        let grading = grader.judge(&task(None), &completion, TestMode::UntilFailure);
         let found = (grading.verdict, grading.deterministic, grading.reward());
         assert_eq!(found, (verdict, false, Some(0.0)));
     }
@@ -41,7 +41,7 @@ fn a_canonical_solution_that_a_clock_ended_is_run_again_a_program_is_not() {
                 false => completed(returned(&["2", "4", "6"])),
             })
         }));
-        let grading = grader.grade(&task(Some("solution")), "program", TestMode::UntilFailure);
+        let grading = grader.judge(&task(Some("solution")), "program", TestMode::UntilFailure);
         assert_eq!(grading.verdict, verdict);
         assert_eq!(grading.deterministic, verdict == Correct);
         assert_eq!(runs(&sandbox), expected_runs);
@@ -56,7 +56,7 @@ fn runs_after_one_that_ran_out_of_time_have_an_eighth_of_the_fuel() {
         recorder.lock().unwrap().push(limits.fuel);
         Ok(ended(Vec::new(), End::OutOfTime))
     }));
-    let _ = grader.grade(&task(None), "def f(n): ...", TestMode::All);
+    let _ = grader.judge(&task(None), "def f(n): ...", TestMode::All);
     let all = Limits::default().fuel * 5 / 2;
     assert_eq!(*fuel_limits.lock().unwrap(), [all, all / 8, all / 8]);
 }

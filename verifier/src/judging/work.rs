@@ -5,28 +5,23 @@ use std::sync::{Arc, Weak};
 use sandboxes::{Abandoned, SandboxError};
 use tokio::sync::oneshot;
 
+use super::batch::CancelGuard;
+use super::judge::Judge;
 use crate::pool::{ClientId, Job, Lane};
-use crate::service::Service;
-use crate::service::judge::CancelGuard;
 
 /// Does `work` for `client` on a worker thread, and waits for it. The arguments of `work` say whether this is the first pass, and whether the client has left.
-pub(super) async fn queued<T, W>(
-    service: &Arc<Service>,
-    client: ClientId,
-    work: W,
-) -> Result<T, String>
+pub(crate) async fn queued<T, W>(judge: &Arc<Judge>, client: ClientId, work: W) -> Result<T, String>
 where
     T: Send + 'static,
     W: Fn(bool, &Abandoned) -> Result<T, SandboxError> + Send + 'static,
 {
-    let mut place = service
-        .first_pass_pool
+    let mut place = judge
         .reserve(Lane::new(client), 1)
         .map_err(|_| "the queue is full".to_owned())?;
     let (reply, answer) = oneshot::channel();
     let waits = Arc::new(());
     let job = SandboxJob {
-        service: Arc::clone(service),
+        judge: Arc::clone(judge),
         work,
         lane: place.lane(),
         waits: Arc::downgrade(&waits),
@@ -34,7 +29,7 @@ where
         deferred: false,
     };
     place.submit(Box::new(job));
-    let guard = CancelGuard(service);
+    let guard = CancelGuard(judge);
     let outcome = answer.await;
     guard.answered();
     drop(waits);
@@ -46,7 +41,7 @@ where
 
 /// The work of one request, whose result goes to the request that waits for it. Nothing is cached.
 struct SandboxJob<T, W> {
-    service: Arc<Service>,
+    judge: Arc<Judge>,
     work: W,
     lane: Lane,
     /// Alive while the request waits.
@@ -71,8 +66,8 @@ where
         let outcome = (self.work)(!self.deferred, &abandoned);
         if matches!(outcome, Err(SandboxError::Deferred(_))) && !self.deferred {
             self.deferred = true;
-            let service = Arc::clone(&self.service);
-            service.long_pool.submit_or_run(self.lane, self);
+            let judge = Arc::clone(&self.judge);
+            judge.long.readmit(self.lane, self);
             return;
         }
         // Sending fails if the client has gone, which does not matter.

@@ -6,6 +6,7 @@ use sandboxes::lean::{Bounds, Jail, Position, Program};
 use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unavailable};
 
 use super::*;
+use crate::grade::lean::{AxiomsChoice, Backend, JailChoice, LeanSettings, settings};
 
 type CompileFn = dyn Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync;
 

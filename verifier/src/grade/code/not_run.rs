@@ -1,0 +1,45 @@
+//! The gradings of samples whose program is not run.
+
+use sandboxes::SandboxError;
+use sandboxes::outline::Stopped;
+use serde_json::json;
+use verifier_api::Verdict;
+
+use crate::grade::Grading;
+
+/// The grading of a completion without a program.
+pub(super) fn without_code() -> Box<Grading> {
+    Box::new(Grading::new(
+        Verdict::Malformed,
+        json!({ "reason": "the completion holds no code" }),
+    ))
+}
+
+/// The grading of a completion that was not read to its end. The clock or the machine's memory may allow it another time.
+pub(super) fn unread(stopped: Stopped) -> Box<Grading> {
+    let (verdict, reason) = match stopped {
+        Stopped::OutOfTime => (Verdict::Timeout, "the completion takes too long to read"),
+        Stopped::OutOfMemory => (
+            Verdict::Memory,
+            "the machine had no memory to read the completion",
+        ),
+        Stopped::Failed(error) => return error.into(),
+    };
+    Box::new(Grading {
+        deterministic: false,
+        ..Grading::new(verdict, json!({ "reason": reason }))
+    })
+}
+
+/// A failure of the sandbox says nothing about the program.
+impl From<SandboxError> for Box<Grading> {
+    fn from(error: SandboxError) -> Box<Grading> {
+        let retryable = matches!(error, SandboxError::Deferred(_));
+        Box::new(Grading::unavailable(&error.to_string(), retryable))
+    }
+}
+
+/// The `unavailable` grading for an error in the task.
+pub(super) fn bad_task(reason: &str) -> Box<Grading> {
+    Box::new(Grading::unavailable(reason, false))
+}

@@ -1,0 +1,111 @@
+//! What both routes share: how long a request is held, and what it is refused.
+
+use std::time::Duration;
+
+use axum::body::Body;
+use serde::de::DeserializeOwned;
+use tokio::time::{Instant, timeout_at};
+
+use crate::service::compat::client::Client;
+use crate::service::hold::Hold;
+use crate::service::sender::Sender;
+use crate::service::{ProblemResponse, Service};
+
+pub(super) const CLIENT: Client = Client {
+    name: "sandbox-fusion",
+    // Without a timeout of its own.
+    patience: Duration::from_secs(28),
+    refusal: ProblemResponse::no_answer,
+};
+
+/// Seconds that SandboxFusion takes for a timeout that a request leaves out.
+const DEFAULT_TIMEOUT: f64 = 10.0;
+/// Seconds that verl waits beyond both timeouts.
+pub(super) const CLIENT_SLACK: f64 = 10.0;
+/// Seconds before the client gives up at which it is refused.
+const MARGIN: f64 = 2.0;
+/// The longest timeout, in seconds.
+const MAX_TIMEOUT: f64 = 3600.0;
+
+/// What SandboxFusion answers.
+pub(in crate::service::compat) async fn ping() -> axum::Json<&'static str> {
+    axum::Json("pong")
+}
+
+/// The time at which a request that arrived at `arrival` is refused.
+pub(super) fn deadline(arrival: Instant, compile: f64, run: f64) -> Instant {
+    arrival + Duration::from_secs_f64(compile + run + CLIENT_SLACK - MARGIN)
+}
+
+/// A timeout of a request, in seconds.
+pub(super) fn timeout(field: &str, given: Option<f64>) -> Result<f64, ProblemResponse> {
+    match given {
+        None => Ok(DEFAULT_TIMEOUT),
+        Some(seconds) if (0.0..=MAX_TIMEOUT).contains(&seconds) => Ok(seconds),
+        Some(_) => Err(ProblemResponse::bad_field(
+            field,
+            &format!("it must be a number of seconds, at most {MAX_TIMEOUT}"),
+        )),
+    }
+}
+
+/// Only Python runs here.
+pub(super) fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
+    if language == "python" {
+        return Ok(());
+    }
+    let language: String = language.chars().take(50).collect();
+    Err(ProblemResponse::bad_field(
+        field,
+        &format!(
+            "`{language}` does not run here, only `python`; send programs in other languages to a service of SandboxFusion's own"
+        ),
+    ))
+}
+
+/// Reads a request's body, and returns what `make` makes of it, on the thread that parses.
+pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
+    sender: &Sender,
+    body: Body,
+    make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
+) -> Result<U, ProblemResponse> {
+    let parse = move |service: &Service, body: &[u8]| {
+        let request = serde_json::from_slice(body)
+            .map_err(|error| ProblemResponse::bad_body(body, &error))?;
+        make(service, request)
+    };
+    let mut hold = Hold::at_most(CLIENT.patience);
+    CLIENT.read(sender, body, &mut hold, parse).await
+}
+
+/// Attempts to answer until that succeeds, or the client is about to give up.
+///
+/// # Errors
+/// That of the last attempt that ended, which says what is missing.
+pub(super) async fn answer<T, F>(
+    service: &Service,
+    until: Instant,
+    attempt: impl Fn() -> F,
+) -> Result<T, String>
+where
+    F: Future<Output = Result<T, String>>,
+{
+    let mut hold = Hold::until(until);
+    let mut missing = "the service is busy".to_owned();
+    loop {
+        match timeout_at(until, attempt()).await {
+            Ok(Ok(answer)) => return Ok(answer),
+            Ok(Err(reason)) => missing = reason,
+            Err(_) => {}
+        }
+        if !hold.wait(service).await {
+            return Err(missing);
+        }
+    }
+}
+
+/// The answer to a request that cannot be answered in time, which is counted.
+pub(super) fn refusal(service: &Service, missing: &str) -> ProblemResponse {
+    CLIENT.count(service, "withheld", 1);
+    (CLIENT.refusal)(missing)
+}
