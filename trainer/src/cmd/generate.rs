@@ -191,6 +191,7 @@ async fn write(
     let bar = bar(total as u64, "samples");
     let mut next = async || {
         tokio::select! {
+            biased;
             () = stop.wait() => Err(anyhow::Error::new(Interrupted)),
             completion = completions.recv() => completion.transpose().map_err(anyhow::Error::from),
         }

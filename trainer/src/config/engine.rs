@@ -125,6 +125,7 @@ impl From<Device> for String {
         match device {
             engine::Device::Auto => "auto".to_owned(),
             engine::Device::Cpu => "cpu".to_owned(),
+            engine::Device::Cuda(0) => "cuda".to_owned(),
             engine::Device::Cuda(number) => format!("cuda:{number}"),
             engine::Device::Emulated => "cuda:emulated".to_owned(),
         }

@@ -63,7 +63,7 @@ pub struct Sample {
     pub padding: Option<Padding>,
     /// Why it ended.
     pub finish: Finish,
-    /// The verdict.
+    /// The verdict. In files it is absent where there is none and nothing is known of why: in a phase whose completions are still being sampled.
     #[serde(default, skip_serializing_if = "Judged::is_open")]
     pub judged: Judged,
 }
