@@ -188,7 +188,7 @@ fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
         let packs = cut(branches, pack_tokens).into_iter();
         packs.map(|pack| Branch::tokens(&branches[pack])).sum()
     });
-    // Other sequences may fill packs otherwise, but in all have no more tokens.
+    // Other sequences may fill packs otherwise, but in all have hardly more tokens: with several slices, a common beginning may be repeated once more.
     let capacity = pack_tokens.max(inputs);
     let mut remaining = tokens.max().unwrap_or(0);
     let mut of_slice = Vec::new();

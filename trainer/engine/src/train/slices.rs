@@ -116,11 +116,17 @@ pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec
             }
         }
         for slice in 1..=slices {
-            let candidates = (0..=end).map(|start| {
-                let ((largest, squares, _), own) = (least[slice - 1][start], tokens[start]);
-                (largest.max(own), squares + own * own, start)
-            });
-            least[slice][end] = candidates.min().unwrap_or_default();
+            let mut best = (u64::MAX, u64::MAX, 0);
+            for start in (0..=end).rev() {
+                let own = tokens[start];
+                // A slice that begins earlier is no smaller.
+                if own > best.0 {
+                    break;
+                }
+                let (largest, squares, _) = least[slice - 1][start];
+                best = best.min((largest.max(own), squares + own * own, start));
+            }
+            least[slice][end] = best;
         }
     }
     let mut cuts = vec![count; slices + 1];

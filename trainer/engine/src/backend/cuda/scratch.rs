@@ -90,9 +90,10 @@ impl ScratchSizes {
             let biases = tokens.div_ceil(BIAS_PART) * self.qkv;
             let kv_width = (self.qkv - heads * self.head_dim) / 2;
             let kv_heads = kv_width / self.head_dim;
-            // Pieces of tiles of keys that are divided, about: twice as many as occupy the device, or those of a single sequence.
-            let of_sequence = tokens.div_ceil(KEY_TILE).pow(2) * heads / kv_heads;
-            let key_pieces = of_sequence.min(2 * blocks / kv_heads);
+            // Pieces of tiles of keys that are divided: at most three times as many as occupy the device, or about those of a single sequence.
+            let tiles = tokens.div_ceil(KEY_TILE);
+            let of_sequence = tiles * (tiles + 1) * heads / kv_heads;
+            let key_pieces = of_sequence.min(3 * blocks.div_ceil(kv_heads));
             let keys = key_pieces * KEY_TILE * 2 * kv_width;
             partial = partial.max(norms).max(biases).max(keys);
             pieces.push(4 * tokens * heads);
