@@ -72,8 +72,8 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     ]);
     // SAFETY: the plan's tokens lie in the operands' buffers.
     unsafe {
-        transpose(q, task, operands.q, *kv_head, share, depth, scale);
-        transpose(dy, task, gradients.dy, *kv_head, share, depth, 1.0);
+        transpose(q, lanes, task, operands.q, *kv_head, share, depth, scale);
+        transpose(dy, lanes, task, gradients.dy, *kv_head, share, depth, 1.0);
         collect::<L>(unit, q_rows, dy_rows, lse, along);
     }
     dq.fill(0.0);
@@ -98,7 +98,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         if let Some(cap) = soft_cap {
             cap_scores::<L>(p, lanes, from, to, block.len, cap);
         }
-        mask::<L>(p, lanes, from, to, first_seen, seen, block);
+        mask(p, lanes, from..to, rows, first_seen, seen, block);
         softmax_backward::<L>(p, ds, lanes, from, to, block.len, lse, along, soft_cap);
         turn.wait(block.position);
         for run in &block.runs {
