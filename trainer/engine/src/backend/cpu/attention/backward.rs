@@ -78,7 +78,6 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     }
     dq.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
-    let head = kv_head * depth;
     let soft_cap = operands.shape.soft_cap;
     for block in task.read_through(operands.shape.window) {
         let (first, last) = task.rows(&block.pieces, share);
@@ -87,7 +86,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (k, v) = (operands.k, operands.v);
                 let to = |x: &mut [f32]| x.as_mut_ptr().add(run.offset * lanes);
                 let (q, dy, len) = (q.as_ptr(), dy.as_ptr(), run.len);
@@ -114,7 +113,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             // SAFETY: as above. Other tasks add to these rows of this head at the same position (`plan.in_place`), and so before or after this task's turn
             // there; otherwise all of them run on this thread.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
                 combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), run.len, depth);
                 combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), run.len, depth);
@@ -126,7 +125,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: as above; no other task has these queries.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let by_query = Weighted {
                     weights: ds[run.offset * lanes + first..].as_ptr(),
                     row_stride: 1,

@@ -54,14 +54,13 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     max.fill(BELOW_ALL);
     sum.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
-    let head = kv_head * depth;
     let blocks = || task.read_through(operands.shape.window);
     let mut ahead = Ahead {
         runs: blocks().flat_map(|block| {
             let runs = |from: Raw| block.runs.iter().map(move |run| (from, run));
             runs(operands.k).chain(runs(operands.v))
         }),
-        head,
+        kv_head: *kv_head,
         depth,
         next: std::ptr::null(),
         stride: 0,
@@ -77,6 +76,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
                 unsafe {
                     let stride = operands.k.stride;
+                    let head = kv_head * operands.k.head;
                     let k = operands.k.start.add((run.row + part.start) * stride + head);
                     let s = s.as_mut_ptr().add((run.offset + part.start) * lanes);
                     let (q, keys) = (q.as_ptr(), part.len());
@@ -113,7 +113,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 ahead.prefetch::<L>(part.len());
                 // SAFETY: as above.
                 unsafe {
-                    let stride = operands.v.stride;
+                    let (stride, head) = (operands.v.stride, kv_head * operands.v.head);
                     let weighted = Weighted {
                         weights: s.as_ptr().add((run.offset + part.start) * lanes + first),
                         row_stride: 1,
@@ -160,8 +160,7 @@ fn parts(keys: usize, rows: usize) -> impl Iterator<Item = Range<usize>> {
 struct Ahead<I> {
     /// The runs that follow.
     runs: I,
-    /// First element of the head in a row.
-    head: usize,
+    kv_head: usize,
     depth: usize,
     /// The current run's next row, and the number of its rows that are left.
     next: *const f32,
@@ -178,7 +177,8 @@ impl<'a, I: Iterator<Item = (Raw, &'a Run)>> Ahead<I> {
                 let Some((from, run)) = self.runs.next() else {
                     return;
                 };
-                self.next = from.start.wrapping_add(run.row * from.stride + self.head);
+                let first = run.row * from.stride + self.kv_head * from.head;
+                self.next = from.start.wrapping_add(first);
                 (self.stride, self.left) = (from.stride, run.len);
             }
             let rows = count.min(self.left);
