@@ -415,8 +415,9 @@ pub trait Backend: Send {
         self.add_bias(x.buf, bias, rows);
         self.rope(x, table, heads, head_dim, false);
     }
-    /// Copies the first `width` elements of each token's row of `src` into the token's row of the store, as given by the batch.
-    fn store(&mut self, store: Rows, src: Rows, width: usize);
+    /// Copies the heads at the beginning of each token's row of `src` into the token's row of the store, as given by the batch. Only this and attention access a
+    /// store of [`Purpose::Cache`], whose rows the backend may arrange otherwise. It begins at a multiple of its stride, and has whole rows.
+    fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize);
     /// `y` = attention over the batch's spans, with rows like those of `q`. `lse` (tokens × heads) receives the log-sum-exp of each query's scaled scores.
     fn attention(&mut self, y: Rows, lse: Buf, attention: &Attention);
     /// Writes `dq`, and adds to `dk` and `dv`. `y` and `lse` are results of the forward pass.

@@ -7,6 +7,7 @@ mod arena;
 mod attention;
 mod gemm;
 mod kernel;
+mod kv_caches;
 mod packed;
 pub mod roofline;
 mod rowwise;
@@ -20,6 +21,7 @@ use self::arena::Arena;
 use self::attention::{AttentionPlan, Gradients, Operands, Raw};
 use self::gemm::{Format, Gemm, Operand, Right};
 pub use self::kernel::Bf16Kernel;
+use self::kv_caches::KvCaches;
 use self::packed::PackedWeights;
 use self::simd::SimdLevel;
 #[cfg(target_arch = "x86_64")]
@@ -66,6 +68,7 @@ pub(crate) fn element_bytes(dtype: Dtype) -> ElementBytes {
 
 struct Cpu {
     arena: Arena,
+    caches: KvCaches,
     threads: Threads,
     level: SimdLevel,
     batch: Batch,
@@ -85,6 +88,7 @@ impl Cpu {
     fn new(level: SimdLevel, format: Format, dtype: Dtype, threads: Threads) -> Self {
         Self {
             arena: Arena::default(),
+            caches: KvCaches::default(),
             threads,
             level,
             batch: Batch::default(),
@@ -99,7 +103,9 @@ impl Cpu {
         }
     }
 
-    fn raw(&self, rows: Rows, count: usize, width: usize) -> Raw {
+    /// Rows of `heads` heads side by side.
+    fn raw(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> Raw {
+        let width = heads * head_dim;
         let reach = strided(count, rows.stride, width);
         assert!(reach <= rows.buf.len(), "rows lie in their buffer");
         Raw {
@@ -107,27 +113,27 @@ impl Cpu {
             stride: rows.stride,
             count,
             width,
+            head: head_dim,
         }
     }
 
-    /// Number of rows of keys and values that the batch's spans need.
-    fn store_rows(&self) -> usize {
-        let ends = self.batch.spans.iter().map(|span| span.kv.end());
-        ends.max().unwrap_or(0)
+    fn store_rows(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> Raw {
+        let cached = (self.caches).rows(&self.arena, rows, count, heads, head_dim);
+        cached.unwrap_or_else(|| self.raw(rows, count, heads, head_dim))
     }
 
     /// Attention's operands. Checks that they have the rows that the batch needs.
     fn operands(&self, a: &Attention) -> Operands {
-        let (tokens, store_rows) = (self.batch.tokens.len(), self.store_rows());
-        let kv_width = a.kv_heads * a.head_dim;
+        let ends = self.batch.spans.iter().map(|span| span.kv.end());
+        let (tokens, count) = (self.batch.tokens.len(), ends.max().unwrap_or(0));
         assert!(
             a.heads.is_multiple_of(a.kv_heads),
             "heads of queries share heads of keys evenly"
         );
         Operands {
-            q: self.raw(a.q, tokens, a.heads * a.head_dim),
-            k: self.raw(a.k, store_rows, kv_width),
-            v: self.raw(a.v, store_rows, kv_width),
+            q: self.raw(a.q, tokens, a.heads, a.head_dim),
+            k: self.store_rows(a.k, count, a.kv_heads, a.head_dim),
+            v: self.store_rows(a.v, count, a.kv_heads, a.head_dim),
             shape: *a,
         }
     }
@@ -165,6 +171,7 @@ impl Backend for Cpu {
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.arena.allocate(purpose, len)?;
+        self.caches.register(buf, purpose);
         if purpose == Purpose::Weights && self.format != Format::F32 {
             self.weights.register(buf);
         }
@@ -173,6 +180,7 @@ impl Backend for Cpu {
 
     fn release(&mut self, buf: Buf) {
         self.arena.release(buf);
+        self.caches.release(buf);
         self.weights.release(buf);
     }
 
@@ -379,7 +387,7 @@ impl Backend for Cpu {
 
     fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool) {
         let tokens = self.batch.tokens.len();
-        self.raw(x, tokens, heads * head_dim);
+        self.raw(x, tokens, heads, head_dim);
         let ([y], [table]) = self.arena.slices([x.buf], [table.at(0, tokens * head_dim)]);
         let y = &mut y[..(tokens.saturating_sub(1) * x.stride + heads * head_dim) * tokens.min(1)];
         let (level, turn) = (self.level, if inverse { -1.0 } else { 1.0 });
@@ -391,17 +399,17 @@ impl Backend for Cpu {
         });
     }
 
-    fn store(&mut self, store: Rows, src: Rows, width: usize) {
-        let ([y], [x]) = self.arena.slices([store.buf], [src.buf]);
-        for (i, row) in self.batch.rows.iter().enumerate() {
-            y[row * store.stride..][..width].copy_from_slice(&x[i * src.stride..][..width]);
-        }
+    fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize) {
+        let end = self.batch.rows.iter().max().map_or(0, |row| row + 1);
+        let to = self.store_rows(store, end, heads, head_dim);
+        let from = self.raw(src, self.batch.tokens.len(), heads, head_dim);
+        kv_caches::store(to, from, &self.batch.rows, heads, head_dim);
     }
 
     fn attention(&mut self, y: Rows, lse: Buf, a: &Attention) {
         let tokens = self.batch.tokens.len();
-        let lse = self.raw(lse.rows(0, a.heads), tokens, a.heads);
-        let y = self.raw(y, tokens, a.heads * a.head_dim);
+        let lse = self.raw(lse.rows(0, a.heads), tokens, a.heads, 1);
+        let y = self.raw(y, tokens, a.heads, a.head_dim);
         let operands = self.operands(a);
         attention::forward(self.level, &self.plan, operands, y, lse, |n, f| {
             self.threads.each(n, f);
@@ -418,17 +426,16 @@ impl Backend for Cpu {
         lse: Buf,
         a: &Attention,
     ) {
-        let tokens = self.batch.tokens.len();
-        let (width, kv_width) = (a.heads * a.head_dim, a.kv_heads * a.head_dim);
-        let gradients = Gradients {
-            dq: self.raw(dq, tokens, width),
-            dk: self.raw(dk, self.store_rows(), kv_width),
-            dv: self.raw(dv, self.store_rows(), kv_width),
-            dy: self.raw(dy, tokens, width),
-            y: self.raw(y, tokens, width),
-            lse: self.raw(lse.rows(0, a.heads), tokens, a.heads),
-        };
         let operands = self.operands(a);
+        let (tokens, count) = (operands.q.count, operands.k.count);
+        let gradients = Gradients {
+            dq: self.raw(dq, tokens, a.heads, a.head_dim),
+            dk: self.raw(dk, count, a.kv_heads, a.head_dim),
+            dv: self.raw(dv, count, a.kv_heads, a.head_dim),
+            dy: self.raw(dy, tokens, a.heads, a.head_dim),
+            y: self.raw(y, tokens, a.heads, a.head_dim),
+            lse: self.raw(lse.rows(0, a.heads), tokens, a.heads, 1),
+        };
         let (level, plan, threads) = (self.level, &self.plan, &self.threads);
         attention::backward(level, plan, operands, gradients, threads.count, |n, f| {
             threads.each(n, f);

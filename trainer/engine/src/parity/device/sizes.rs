@@ -279,12 +279,9 @@ fn stored(t: &mut Bench<'_>, first_row: usize) -> Result<(), EngineError> {
     let store: Buf = t.backend.allocate(Purpose::Cache, store_rows * row_len())?;
     let [k, v] = [0, kv].map(|column| store.rows(column, row_len()));
     for (to, column) in [(k, q), (v, q + kv)] {
-        t.backend.store(to, qkv.rows(column, stride), kv);
+        t.backend
+            .store(to, qkv.rows(column, stride), kv_heads, head_dim);
     }
-    t.record(
-        "stored",
-        store.at(first_row * row_len(), STORED * row_len()),
-    )?;
     let y = t.poisoned(Purpose::Activations, STORED * q)?;
     let lse = t.poisoned(Purpose::Sums, STORED * heads)?;
     let operands = Attention {

@@ -72,13 +72,12 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     ]);
     // SAFETY: the plan's tokens lie in the operands' buffers.
     unsafe {
-        transpose(q, task, operands.q, *kv_head, share, depth, scale);
-        transpose(dy, task, gradients.dy, *kv_head, share, depth, 1.0);
+        transpose(q, lanes, task, operands.q, *kv_head, share, depth, scale);
+        transpose(dy, lanes, task, gradients.dy, *kv_head, share, depth, 1.0);
         collect::<L>(unit, q_rows, dy_rows, lse, along);
     }
     dq.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
-    let head = kv_head * depth;
     let soft_cap = operands.shape.soft_cap;
     for block in task.read_through(operands.shape.window) {
         let (first, last) = task.rows(&block.pieces, share);
@@ -87,7 +86,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (k, v) = (operands.k, operands.v);
                 let to = |x: &mut [f32]| x.as_mut_ptr().add(run.offset * lanes);
                 let (q, dy, len) = (q.as_ptr(), dy.as_ptr(), run.len);
@@ -98,7 +97,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         if let Some(cap) = soft_cap {
             cap_scores::<L>(p, lanes, from, to, block.len, cap);
         }
-        mask::<L>(p, lanes, from, to, first_seen, seen, block);
+        mask(p, lanes, from..to, rows, first_seen, seen, block);
         softmax_backward::<L>(p, ds, lanes, from, to, block.len, lse, along, soft_cap);
         turn.wait(block.position);
         for run in &block.runs {
@@ -114,7 +113,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             // SAFETY: as above. Other tasks add to these rows of this head at the same position (`plan.in_place`), and so before or after this task's turn
             // there; otherwise all of them run on this thread.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
                 combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), run.len, depth);
                 combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), run.len, depth);
@@ -126,7 +125,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: as above; no other task has these queries.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + head);
+                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let by_query = Weighted {
                     weights: ds[run.offset * lanes + first..].as_ptr(),
                     row_stride: 1,

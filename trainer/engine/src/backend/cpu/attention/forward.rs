@@ -2,10 +2,12 @@
 
 #![allow(unsafe_code)]
 
+use std::ops::Range;
+
 use super::super::activation::capped;
 use super::super::simd::{LANES, Lanes, SimdLevel, at_level};
-use super::kernels::{Weighted, combine, scores};
-use super::plan::{AttentionPlan, Block, Task};
+use super::kernels::{QUAD, Weighted, combine, scores};
+use super::plan::{AttentionPlan, Block, Run, Task};
 use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
 
 /// A maximum that is below all scores but finite, so that exp(−∞ − maximum) is 0 and not NaN.
@@ -30,7 +32,11 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     } = unit;
     let (share, depth) = (operands.share(), operands.shape.head_dim);
     let rows = task.queries * share;
-    let lanes = rows.next_multiple_of(LANES);
+    let lanes = if rows <= QUAD {
+        QUAD
+    } else {
+        rows.next_multiple_of(LANES)
+    };
     let [q, s, out, max, sum, fade, first_seen, seen] = scratch.parts([
         depth * lanes,
         KEYS * lanes,
@@ -43,38 +49,57 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     ]);
     let scale = operands.shape.scale;
     // SAFETY: the plan's tokens lie in the operands' buffers.
-    unsafe { transpose(q, task, operands.q, *kv_head, share, depth, scale) };
+    unsafe { transpose(q, lanes, task, operands.q, *kv_head, share, depth, scale) };
     out.fill(0.0);
     max.fill(BELOW_ALL);
     sum.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
-    let head = kv_head * depth;
-    let mut blocks = task.read_through(operands.shape.window).peekable();
-    if let Some(block) = blocks.peek() {
-        prefetch_head::<L>(block, operands.k, head, depth);
-    }
-    while let Some(block) = blocks.next() {
-        prefetch_head::<L>(block, operands.v, head, depth);
-        if let Some(next) = blocks.peek() {
-            prefetch_head::<L>(next, operands.k, head, depth);
-        }
+    let blocks = || task.read_through(operands.shape.window);
+    let mut ahead = Ahead {
+        runs: blocks().flat_map(|block| {
+            let runs = |from: Raw| block.runs.iter().map(move |run| (from, run));
+            runs(operands.k).chain(runs(operands.v))
+        }),
+        kv_head: *kv_head,
+        depth,
+        next: std::ptr::null(),
+        stride: 0,
+        left: 0,
+    };
+    ahead.prefetch::<L>(AHEAD);
+    for block in blocks() {
         let (first, last) = task.rows(&block.pieces, share);
-        let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
-            // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
-            unsafe {
-                let k = operands.k.start.add(run.row * operands.k.stride + head);
-                let s = s.as_mut_ptr().add(run.offset * lanes);
-                let stride = operands.k.stride;
-                scores::<L>(s, lanes, first, last, k, stride, q.as_ptr(), depth, run.len);
+            for part in parts(run.len, last - first) {
+                ahead.prefetch::<L>(part.len());
+                // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
+                unsafe {
+                    let stride = operands.k.stride;
+                    let head = kv_head * operands.k.head;
+                    let k = operands.k.start.add((run.row + part.start) * stride + head);
+                    let s = s.as_mut_ptr().add((run.offset + part.start) * lanes);
+                    let (q, keys) = (q.as_ptr(), part.len());
+                    scores::<L>(s, lanes, first, last, k, stride, q, depth, keys);
+                }
             }
         }
-        if let Some(cap) = operands.shape.soft_cap {
-            cap_scores::<L>(s, lanes, from, to, block.len, cap);
+        if lanes == QUAD {
+            let chunks = block.len.div_ceil(LANES / QUAD);
+            if let Some(cap) = operands.shape.soft_cap {
+                cap_scores::<L>(s, LANES, 0, LANES, chunks, cap);
+            }
+            s[block.len * QUAD..chunks * LANES].fill(f32::NEG_INFINITY);
+            mask(s, lanes, 0..QUAD, rows, first_seen, seen, block);
+            softmax_of_quads::<L>(s, chunks, max, sum, fade);
+        } else {
+            let (from, to) = (first / LANES * LANES, last.next_multiple_of(LANES));
+            if let Some(cap) = operands.shape.soft_cap {
+                cap_scores::<L>(s, lanes, from, to, block.len, cap);
+            }
+            mask(s, lanes, from..to, rows, first_seen, seen, block);
+            softmax::<L>(s, lanes, from, to, block.len, max, sum, fade);
         }
-        mask::<L>(s, lanes, from, to, first_seen, seen, block);
-        softmax::<L>(s, lanes, from, to, block.len, max, sum, fade);
         for r in first..last {
             if fade[r] != 1.0 {
                 for x in &mut out[r * depth..(r + 1) * depth] {
@@ -84,18 +109,22 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         }
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
-            // SAFETY: as above.
-            unsafe {
-                let weighted = Weighted {
-                    weights: s.as_ptr().add(run.offset * lanes + first),
-                    row_stride: 1,
-                    term_stride: lanes,
-                    values: operands.v.start.add(run.row * operands.v.stride + head),
-                    value_stride: operands.v.stride,
-                    terms: run.len,
-                };
-                let out = out.as_mut_ptr().add(first * depth);
-                combine::<L>(out, depth, weighted, last - first, depth);
+            for part in parts(run.len, last - first) {
+                ahead.prefetch::<L>(part.len());
+                // SAFETY: as above.
+                unsafe {
+                    let (stride, head) = (operands.v.stride, kv_head * operands.v.head);
+                    let weighted = Weighted {
+                        weights: s.as_ptr().add((run.offset + part.start) * lanes + first),
+                        row_stride: 1,
+                        term_stride: lanes,
+                        values: operands.v.start.add((run.row + part.start) * stride + head),
+                        value_stride: stride,
+                        terms: part.len(),
+                    };
+                    let out = out.as_mut_ptr().add(first * depth);
+                    combine::<L>(out, depth, weighted, last - first, depth);
+                }
             }
         }
     }
@@ -116,15 +145,51 @@ at_level! {
     fn run_unit(unit: &HeadTask<'_>, scratch: &mut Scratch) = unit_body
 }
 
-/// Prefetches one head of a block's keys or values. They lie too far apart for the processor's own prefetching.
-#[inline(always)]
-fn prefetch_head<L: Lanes>(block: &Block, from: Raw, head: usize, depth: usize) {
-    for run in &block.runs {
-        for row in run.row..run.row + run.len {
-            let start = from.start.wrapping_add(row * from.stride + head);
-            for d in (0..depth).step_by(LANES) {
-                L::prefetch(start.wrapping_add(d));
+/// Number of rows by which prefetching is ahead of reading: enough for what memory delivers during a block's softmax.
+const AHEAD: usize = 32;
+
+/// Parts of a run, between which memory is prefetched. Few queries take less time for each key than memory does, so that these parts are short.
+fn parts(keys: usize, rows: usize) -> impl Iterator<Item = Range<usize>> {
+    let step = if rows <= LANES { LANES } else { KEYS };
+    (0..keys)
+        .step_by(step)
+        .map(move |from| from..keys.min(from + step))
+}
+
+/// Prefetches one head's keys and values in the order in which they are read. They lie too far apart for the processor's own prefetching.
+struct Ahead<I> {
+    /// The runs that follow.
+    runs: I,
+    kv_head: usize,
+    depth: usize,
+    /// The current run's next row, and the number of its rows that are left.
+    next: *const f32,
+    stride: usize,
+    left: usize,
+}
+
+impl<'a, I: Iterator<Item = (Raw, &'a Run)>> Ahead<I> {
+    /// Prefetches the next `count` rows.
+    #[inline(always)]
+    fn prefetch<L: Lanes>(&mut self, mut count: usize) {
+        while count > 0 {
+            if self.left == 0 {
+                let Some((from, run)) = self.runs.next() else {
+                    return;
+                };
+                let first = run.row * from.stride + self.kv_head * from.head;
+                self.next = from.start.wrapping_add(first);
+                (self.stride, self.left) = (from.stride, run.len);
             }
+            let rows = count.min(self.left);
+            for _ in 0..rows {
+                for d in (0..self.depth).step_by(LANES) {
+                    L::prefetch(self.next.wrapping_add(d));
+                }
+                self.next = self.next.wrapping_add(self.stride);
+            }
+            self.left -= rows;
+            count -= rows;
         }
     }
 }
@@ -168,34 +233,29 @@ pub(super) fn cap_scores<L: Lanes>(
     }
 }
 
-/// Sets the scores of keys that a lane's query does not attend to to −∞.
+/// Sets the scores of keys that a lane's query does not attend to to −∞, for the lanes `of`. Those from `rows` on have no query.
 #[inline(always)]
-pub(super) fn mask<L: Lanes>(
+pub(super) fn mask(
     s: &mut [f32],
     lanes: usize,
-    from: usize,
-    to: usize,
+    of: Range<usize>,
+    rows: usize,
     first_seen: &[f32],
     seen: &[f32],
     block: &Block,
 ) {
     let (start, end) = (block.position as f32, (block.position + block.len) as f32);
-    let (first_seen, seen) = (&first_seen[from..to], &seen[from..to]);
-    if seen.iter().all(|n| *n >= end) && first_seen.iter().all(|n| *n <= start) {
+    let rows = of.start..of.end.min(rows);
+    let all_seen = seen[rows.clone()].iter().all(|n| *n >= end);
+    if all_seen && first_seen[rows].iter().all(|n| *n <= start) {
         return;
     }
-    let (first_seen, seen) = (
-        first_seen.as_chunks::<LANES>().0,
-        seen.as_chunks::<LANES>().0,
-    );
-    for j in 0..block.len {
-        let row = &mut s[j * lanes + from..j * lanes + to];
-        let groups = row.as_chunks_mut::<LANES>().0.iter_mut();
-        let position = L::splat((block.position + j) as f32);
-        for ((s, first), seen) in groups.zip(first_seen).zip(seen) {
-            let hidden = L::splat(f32::NEG_INFINITY);
-            let score = position.select_lt(L::get(first), hidden, L::get(s));
-            position.select_lt(L::get(seen), score, hidden).put(s);
+    let (first_seen, seen) = (&first_seen[of.clone()], &seen[of.clone()]);
+    for (j, row) in s.chunks_exact_mut(lanes).enumerate().take(block.len) {
+        let position = (block.position + j) as f32;
+        for ((s, first), seen) in row[of.clone()].iter_mut().zip(first_seen).zip(seen) {
+            let hidden = position < *first || position >= *seen;
+            *s = if hidden { f32::NEG_INFINITY } else { *s };
         }
     }
 }
@@ -255,6 +315,48 @@ fn softmax<L: Lanes>(
     }
 }
 
+/// Like [`softmax`], for rows of [`QUAD`] lanes: `chunks` vectors, each with the scores of four keys.
+#[inline(always)]
+fn softmax_of_quads<L: Lanes>(
+    s: &mut [f32],
+    chunks: usize,
+    max: &mut [f32],
+    sum: &mut [f32],
+    fade: &mut [f32],
+) {
+    let s = &mut s.as_chunks_mut::<LANES>().0[..chunks];
+    let mut largest = L::splat(f32::NEG_INFINITY);
+    for s in &*s {
+        largest = L::get(s).max(largest);
+    }
+    let (largest, mut shift) = (largest.array(), [0.0; LANES]);
+    for r in 0..QUAD {
+        let keys = largest[r..].iter().step_by(QUAD);
+        let new = keys.fold(max[r], |a, b| if *b > a { *b } else { a });
+        shift[r..].iter_mut().step_by(QUAD).for_each(|x| *x = new);
+    }
+    // One row of lanes for the old maxima.
+    let mut shrink = [0.0; LANES];
+    shrink[..QUAD].copy_from_slice(&max[..QUAD]);
+    let shift_lanes = L::get(&shift);
+    L::get(&shrink).sub(shift_lanes).exp().put(&mut shrink);
+    let mut total = [0.0; QUAD];
+    for r in 0..QUAD {
+        total[r] = sum[r] * shrink[r];
+    }
+    for s in s {
+        L::get(s).sub(shift_lanes).exp().put(s);
+        for p in s.as_chunks::<QUAD>().0 {
+            for (total, p) in total.iter_mut().zip(p) {
+                *total += p;
+            }
+        }
+    }
+    max[..QUAD].copy_from_slice(&shift[..QUAD]);
+    sum[..QUAD].copy_from_slice(&total);
+    fade[..QUAD].copy_from_slice(&shrink[..QUAD]);
+}
+
 /// `to[d][row] = scale · head`, where the rows are the task's queries × the heads that share `kv_head`. Lanes beyond the last row are 0.
 ///
 /// # Safety
@@ -262,6 +364,7 @@ fn softmax<L: Lanes>(
 #[inline(always)]
 pub(super) unsafe fn transpose(
     to: &mut [f32],
+    lanes: usize,
     task: &Task,
     from: Raw,
     kv_head: usize,
@@ -269,10 +372,8 @@ pub(super) unsafe fn transpose(
     depth: usize,
     scale: f32,
 ) {
-    let rows = task.queries * share;
-    let lanes = rows.next_multiple_of(LANES);
-    for d in 0..depth {
-        to[d * lanes + rows..(d + 1) * lanes].fill(0.0);
+    if task.queries * share < lanes {
+        to[..depth * lanes].fill(0.0);
     }
     for (r, token, head) in task.rows_of(kv_head, share) {
         // SAFETY: the caller's promise.

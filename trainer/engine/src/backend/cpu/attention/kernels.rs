@@ -78,7 +78,63 @@ unsafe fn scores_columns<L: Lanes, const NK: usize, const NV: usize>(
     }
 }
 
-/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`; rows of `s` and `q` are `lanes` long, a multiple of [`LANES`].
+/// Maximum number of rows for which the lanes of [`scores`] run over keys.
+const FEW_ROWS: usize = 8;
+/// Number of these rows whose scores are computed together. Where there are no more, rows of scores have as many lanes.
+pub(super) const QUAD: usize = 4;
+
+/// `s[j][r] = Σ_d k[j][d] · q[d][r]` for `keys` keys and `R` rows. Lanes run over keys, which are transposed for it.
+///
+/// # Safety
+/// As [`scores`].
+#[inline(always)]
+unsafe fn scores_of_rows<L: Lanes, const R: usize>(
+    s: *mut f32,
+    lanes: usize,
+    k: *const f32,
+    k_stride: usize,
+    q: *const f32,
+    depth: usize,
+    keys: usize,
+) {
+    for j in (0..keys).step_by(LANES) {
+        let n = LANES.min(keys - j);
+        let mut sums = [L::splat(0.0); R];
+        let mut add = |d: usize, column: L| {
+            for (r, sum) in sums.iter_mut().enumerate() {
+                // SAFETY: the caller's promise.
+                *sum = column.fma(L::splat(unsafe { *q.add(d * lanes + r) }), *sum);
+            }
+        };
+        let mut d = 0;
+        while d + 4 <= depth {
+            // SAFETY: the caller's promise.
+            let columns = unsafe { L::columns(k.add(j * k_stride + d), k_stride, n) };
+            for (i, column) in columns.into_iter().enumerate() {
+                add(d + i, column);
+            }
+            d += 4;
+        }
+        while d < depth {
+            let mut column = [0.0; LANES];
+            for (lane, x) in column.iter_mut().enumerate().take(n) {
+                // SAFETY: the caller's promise.
+                *x = unsafe { *k.add((j + lane) * k_stride + d) };
+            }
+            add(d, L::get(&column));
+            d += 1;
+        }
+        for (r, sum) in sums.iter().enumerate() {
+            for (lane, sum) in sum.array().iter().enumerate().take(n) {
+                // SAFETY: the caller's promise.
+                unsafe { *s.add((j + lane) * lanes + r) = *sum };
+            }
+        }
+    }
+}
+
+/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`; rows of `s` and `q` are `lanes` long, a multiple of [`LANES`] unless
+/// there are at most [`QUAD`].
 ///
 /// # Safety
 /// `s` is valid for writing `keys` rows, `q` for reading `depth` rows, `k` for reading `keys` rows of `depth` elements, `k_stride` apart.
@@ -94,6 +150,22 @@ pub(super) unsafe fn scores<L: Lanes>(
     depth: usize,
     keys: usize,
 ) {
+    let few = if L::WIDE { QUAD } else { FEW_ROWS };
+    if last - first <= few {
+        for row in (first..last).step_by(QUAD) {
+            // SAFETY: the caller's promise.
+            unsafe {
+                let (s, q) = (s.add(row), q.add(row));
+                match last - row {
+                    1 => scores_of_rows::<L, 1>(s, lanes, k, k_stride, q, depth, keys),
+                    2 => scores_of_rows::<L, 2>(s, lanes, k, k_stride, q, depth, keys),
+                    3 => scores_of_rows::<L, 3>(s, lanes, k, k_stride, q, depth, keys),
+                    _ => scores_of_rows::<L, QUAD>(s, lanes, k, k_stride, q, depth, keys),
+                }
+            }
+        }
+        return;
+    }
     let mut lane = first / LANES * LANES;
     // SAFETY: the caller's promise.
     unsafe {

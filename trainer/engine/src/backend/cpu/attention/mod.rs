@@ -28,8 +28,10 @@ pub(super) struct Raw {
     pub(super) stride: usize,
     /// Number of rows.
     pub(super) count: usize,
-    /// Number of used elements in a row.
+    /// Number of elements from a row's first used one to its last.
     pub(super) width: usize,
+    /// Distance between the heads of a row.
+    pub(super) head: usize,
 }
 
 impl Raw {
@@ -39,7 +41,7 @@ impl Raw {
     }
 
     /// Whether the two have no element in common. Rows of one stride may lie side by side, as those of queries, keys and values do.
-    fn disjoint(self, other: Self) -> bool {
+    pub(super) fn disjoint(self, other: Self) -> bool {
         let (low, high) = if self.start <= other.start {
             (self, other)
         } else {
@@ -129,6 +131,7 @@ mod tests {
             stride,
             count,
             width,
+            head: 0,
         }
     }
 

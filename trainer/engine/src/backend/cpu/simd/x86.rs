@@ -183,55 +183,44 @@ impl<const BF16: bool> Lanes for Avx512<BF16> {
         unsafe { _mm512_mask_storeu_ps(p, ((1u32 << to) - (1u32 << from)) as u16, self.0) }
     }
     #[inline(always)]
-    unsafe fn transpose(
-        from: *const f32,
-        stride: usize,
-        rows: usize,
-        to: &mut [[f32; LANES]; LANES],
-    ) {
+    unsafe fn columns(from: *const f32, stride: usize, rows: usize) -> [Self; 4] {
         // SAFETY: see the module's beginning; rows from `rows` on are not read.
         unsafe {
-            for q in 0..4 {
-                // Rows r, r + 4, r + 8 and r + 12 side by side, so that four squares of 4 × 4 are transposed at once.
-                let mut group = [_mm512_setzero_ps(); 4];
-                for (r, group) in group.iter_mut().enumerate() {
-                    // If there is no such row, the address is not used.
-                    let p = from.wrapping_add(r * stride + 4 * q);
-                    if rows == LANES {
-                        let x = _mm512_castps128_ps512(_mm_loadu_ps(p));
-                        let x = _mm512_insertf32x4::<1>(x, _mm_loadu_ps(p.add(4 * stride)));
-                        let x = _mm512_insertf32x4::<2>(x, _mm_loadu_ps(p.add(8 * stride)));
-                        *group = _mm512_insertf32x4::<3>(x, _mm_loadu_ps(p.add(12 * stride)));
-                        continue;
-                    }
-                    if r < rows {
-                        *group = _mm512_zextps128_ps512(_mm_loadu_ps(p));
-                    }
-                    if r + 4 < rows {
-                        *group = _mm512_insertf32x4::<1>(*group, _mm_loadu_ps(p.add(4 * stride)));
-                    }
-                    if r + 8 < rows {
-                        *group = _mm512_insertf32x4::<2>(*group, _mm_loadu_ps(p.add(8 * stride)));
-                    }
-                    if r + 12 < rows {
-                        *group = _mm512_insertf32x4::<3>(*group, _mm_loadu_ps(p.add(12 * stride)));
-                    }
+            // Rows r, r + 4, r + 8 and r + 12 side by side, so that four squares of 4 × 4 are transposed at once.
+            let mut group = [_mm512_setzero_ps(); 4];
+            for (r, group) in group.iter_mut().enumerate() {
+                // If there is no such row, the address is not used.
+                let p = from.wrapping_add(r * stride);
+                if rows == LANES {
+                    let x = _mm512_castps128_ps512(_mm_loadu_ps(p));
+                    let x = _mm512_insertf32x4::<1>(x, _mm_loadu_ps(p.add(4 * stride)));
+                    let x = _mm512_insertf32x4::<2>(x, _mm_loadu_ps(p.add(8 * stride)));
+                    *group = _mm512_insertf32x4::<3>(x, _mm_loadu_ps(p.add(12 * stride)));
+                    continue;
                 }
-                let rows = group;
-                let low = _mm512_castps_pd(_mm512_unpacklo_ps(rows[0], rows[1]));
-                let high = _mm512_castps_pd(_mm512_unpackhi_ps(rows[0], rows[1]));
-                let low2 = _mm512_castps_pd(_mm512_unpacklo_ps(rows[2], rows[3]));
-                let high2 = _mm512_castps_pd(_mm512_unpackhi_ps(rows[2], rows[3]));
-                let columns = [
-                    _mm512_unpacklo_pd(low, low2),
-                    _mm512_unpackhi_pd(low, low2),
-                    _mm512_unpacklo_pd(high, high2),
-                    _mm512_unpackhi_pd(high, high2),
-                ];
-                for (k, column) in columns.into_iter().enumerate() {
-                    Self(_mm512_castpd_ps(column)).put(&mut to[4 * q + k]);
+                if r < rows {
+                    *group = _mm512_zextps128_ps512(_mm_loadu_ps(p));
+                }
+                if r + 4 < rows {
+                    *group = _mm512_insertf32x4::<1>(*group, _mm_loadu_ps(p.add(4 * stride)));
+                }
+                if r + 8 < rows {
+                    *group = _mm512_insertf32x4::<2>(*group, _mm_loadu_ps(p.add(8 * stride)));
+                }
+                if r + 12 < rows {
+                    *group = _mm512_insertf32x4::<3>(*group, _mm_loadu_ps(p.add(12 * stride)));
                 }
             }
+            let low = _mm512_castps_pd(_mm512_unpacklo_ps(group[0], group[1]));
+            let high = _mm512_castps_pd(_mm512_unpackhi_ps(group[0], group[1]));
+            let low2 = _mm512_castps_pd(_mm512_unpacklo_ps(group[2], group[3]));
+            let high2 = _mm512_castps_pd(_mm512_unpackhi_ps(group[2], group[3]));
+            [
+                Self(_mm512_castpd_ps(_mm512_unpacklo_pd(low, low2))),
+                Self(_mm512_castpd_ps(_mm512_unpackhi_pd(low, low2))),
+                Self(_mm512_castpd_ps(_mm512_unpacklo_pd(high, high2))),
+                Self(_mm512_castpd_ps(_mm512_unpackhi_pd(high, high2))),
+            ]
         }
     }
 }
@@ -373,5 +362,55 @@ impl Lanes for Avx2 {
             let mask = _mm256_castsi256_ps(_mm256_set1_epi32(0xFFFF_0000_u32 as i32));
             Self(_mm256_and_ps(self.0, mask), _mm256_and_ps(self.1, mask))
         }
+    }
+    #[inline(always)]
+    unsafe fn columns(from: *const f32, stride: usize, rows: usize) -> [Self; 4] {
+        // SAFETY: the caller's promise; the second half has the rows from 8 on.
+        unsafe {
+            let first = columns256(from, stride, rows);
+            let second = from.wrapping_add(8 * stride);
+            let second = columns256(second, stride, rows.saturating_sub(8));
+            [
+                Self(first[0], second[0]),
+                Self(first[1], second[1]),
+                Self(first[2], second[2]),
+                Self(first[3], second[3]),
+            ]
+        }
+    }
+}
+
+/// Like [`Lanes::columns`], for up to 8 rows.
+#[inline(always)]
+unsafe fn columns256(from: *const f32, stride: usize, rows: usize) -> [__m256; 4] {
+    // SAFETY: see the module's beginning; rows from `rows` on are not read.
+    unsafe {
+        // Rows r and r + 4 side by side, so that two squares of 4 × 4 are transposed at once.
+        let mut group = [_mm256_setzero_ps(); 4];
+        for (r, group) in group.iter_mut().enumerate() {
+            // If there is no such row, the address is not used.
+            let p = from.wrapping_add(r * stride);
+            if rows >= 8 {
+                let x = _mm256_castps128_ps256(_mm_loadu_ps(p));
+                *group = _mm256_insertf128_ps::<1>(x, _mm_loadu_ps(p.add(4 * stride)));
+                continue;
+            }
+            if r < rows {
+                *group = _mm256_zextps128_ps256(_mm_loadu_ps(p));
+            }
+            if r + 4 < rows {
+                *group = _mm256_insertf128_ps::<1>(*group, _mm_loadu_ps(p.add(4 * stride)));
+            }
+        }
+        let low = _mm256_castps_pd(_mm256_unpacklo_ps(group[0], group[1]));
+        let high = _mm256_castps_pd(_mm256_unpackhi_ps(group[0], group[1]));
+        let low2 = _mm256_castps_pd(_mm256_unpacklo_ps(group[2], group[3]));
+        let high2 = _mm256_castps_pd(_mm256_unpackhi_ps(group[2], group[3]));
+        [
+            _mm256_castpd_ps(_mm256_unpacklo_pd(low, low2)),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(low, low2)),
+            _mm256_castpd_ps(_mm256_unpacklo_pd(high, high2)),
+            _mm256_castpd_ps(_mm256_unpackhi_pd(high, high2)),
+        ]
     }
 }
