@@ -50,9 +50,9 @@ impl Readers {
     /// Puts a reader back after `run`, unless that came near to a limit, which is false then.
     pub(super) fn put_back(&self, mut reader: Reader, run: &Run) -> bool {
         reader.used = reader.used.saturating_add(run.fuel);
-        let (fuel, memory) = (reader.limits.fuel, reader.guest.memory());
+        let memory = reader.guest.memory();
         let counts = run.end == End::Completed
-            && run.fuel <= fuel / MARGIN
+            && run.fuel <= reader.limits.fuel / MARGIN
             && memory <= reader.limits.memory / MARGIN;
         if counts && reader.used <= MAX_FUEL && memory <= MAX_MEMORY {
             // It may own what its run's waiters wait for.

@@ -1,8 +1,8 @@
 mod answers;
 mod bodies;
-mod canonical_queue;
 mod compat;
 mod connections;
+mod parked;
 mod queue;
 mod sandbox_fusion;
 

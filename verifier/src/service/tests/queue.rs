@@ -4,7 +4,7 @@ use std::sync::{Condvar, Mutex};
 
 use sandboxes::lean::{Compiled, LeanError};
 
-use super::canonical_queue::{task_with_solution, tasks_with_solutions};
+use super::parked::{task_with_solution, tasks_with_solutions};
 use super::*;
 
 /// A gate at which programs wait until it opens.
