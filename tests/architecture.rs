@@ -25,7 +25,7 @@ const EDGES: &[(&str, &[&str])] = &[
             "verifier-api",
         ],
     ),
-    ("verifier-api", &[]),
+    ("verifier-api", &["datasets"]),
 ];
 
 /// The folders and files that may contain `unsafe`.

@@ -1,5 +1,12 @@
 //! What programs write as JSON that the parser refuses: a byte order mark, lone surrogates, and numbers that JSON does not have.
 
+/// Python's numbers that JSON does not have, and their tagged form.
+const NUMBERS: [(&str, &str); 3] = [
+    ("NaN", r#"{"$float":"nan"}"#),
+    ("Infinity", r#"{"$float":"inf"}"#),
+    ("-Infinity", r#"{"$float":"-inf"}"#),
+];
+
 const BYTE_ORDER_MARK: &[u8] = "\u{feff}".as_bytes();
 
 /// The text without a byte order mark, and with each lone surrogate replaced by U+FFFD, as decoders of broken text do. `"\ud800"` is valid JSON, and some clients send it if
@@ -10,6 +17,28 @@ pub fn repaired(mut text: Vec<u8>) -> Vec<u8> {
         text.drain(..BYTE_ORDER_MARK.len());
     }
     replaced(&text).unwrap_or(text)
+}
+
+/// The text with each of Python's numbers that JSON does not have in the tagged form, such as `{"$float":"nan"}` for `NaN`. Apart from them, the text is JSON.
+#[must_use]
+pub fn with_tagged_numbers(text: &str) -> String {
+    let mut tagged = String::with_capacity(text.len());
+    let (mut rest, mut in_string) = (text, false);
+    while let Some(first) = rest.chars().next() {
+        let number = NUMBERS.iter().find(|(name, _)| rest.starts_with(name));
+        let (part, written) = match (first, number) {
+            (_, Some((name, written))) if !in_string => (name.len(), *written),
+            ('\\', _) => {
+                let escaped = rest[1..].chars().next().map_or(0, char::len_utf8);
+                (1 + escaped, &rest[..=escaped])
+            }
+            _ => (first.len_utf8(), &rest[..first.len_utf8()]),
+        };
+        in_string ^= first == '"';
+        tagged.push_str(written);
+        rest = &rest[part..];
+    }
+    tagged
 }
 
 /// The parser's reason for refusing `text`. It names a number that JSON does not have, such as Python's `NaN`.
@@ -94,6 +123,14 @@ mod tests {
             let error = serde_json::from_str::<serde_json::Value>(text).unwrap_err();
             assert_eq!(unknown_number(text.as_bytes(), &error), number, "{text}");
         }
+    }
+
+    #[test]
+    fn numbers_that_json_does_not_have_are_tagged_outside_of_strings() {
+        assert_eq!(
+            with_tagged_numbers(r#"{"NaN\\": [NaN, -Infinity, "é\"NaN"], "a": Infinity}"#),
+            r#"{"NaN\\": [{"$float":"nan"}, {"$float":"-inf"}, "é\"NaN"], "a": {"$float":"inf"}}"#
+        );
     }
 
     #[test]

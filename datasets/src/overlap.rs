@@ -53,6 +53,7 @@ mod tests {
         Task {
             id: id.to_owned(),
             question: question.to_owned(),
+            example: None,
             spec: TaskSpec::Math(MathTask {
                 answer: "1".to_owned(),
             }),

@@ -1,8 +1,14 @@
-//! Tasks, as all loaders return them.
+//! Tasks: what all loaders return, what `POST /v1/verify` takes, and what the graders judge by.
+
+mod read;
 
 use std::time::Duration;
 
+use serde::{Deserialize, Serialize, Serializer};
+
 use crate::Value;
+
+pub(crate) use read::{time_limit, tolerance};
 
 /// A named set of tasks with its two splits.
 #[derive(Debug, Clone, PartialEq)]
@@ -16,7 +22,7 @@ pub struct Dataset {
 }
 
 /// A part of a data set.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, serde::Serialize, serde::Deserialize)]
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Split {
     /// Tasks to train on.
@@ -32,12 +38,17 @@ pub struct Task {
     pub id: String,
     /// The problem's own text, before any prompt template.
     pub question: String,
+    /// The example assertion shown in the paper's prompt (MBPP's `test_list[0]`). It decides nothing.
+    pub example: Option<String>,
     /// The data that decides.
     pub spec: TaskSpec,
 }
 
-/// The data that decides whether an answer is right.
-#[derive(Debug, Clone, PartialEq)]
+/// A task that a request contains in full.
+// Its fields are checked when it is read (`read.rs`).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema), schema(as = InlineTask))]
+#[serde(tag = "kind", rename_all = "lowercase")]
 pub enum TaskSpec {
     /// One final answer.
     Math(MathTask),
@@ -62,104 +73,149 @@ impl TaskSpec {
 }
 
 /// A question with one final answer.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(title = "MathTask")
+)]
 pub struct MathTask {
-    /// The right answer, in LaTeX or plain text.
+    /// The correct answer, in LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. The service accepts a
+    /// number too, which counts as its text in the request.
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::schema::answer))]
     pub answer: String,
 }
 
 /// A Python function to write.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(title = "CodeTask")
+)]
 pub struct CodeTask {
-    /// The function that the completion must define, or a method ([`crate::python_name::method`]).
+    /// The name of the function that the completion must define, which is not a keyword of Python, or a method of its class: `Solution().add`.
     pub entry_point: String,
-    /// The code that a completion continues (HumanEval's form): the prompt, which ends in the function's head.
-    pub prefix: Option<String>,
-    /// A right program, if the data set has one. The verifier computes expected values with it, in its own sandbox.
-    pub canonical: Option<String>,
-    /// Import lines of the record's tests (MBPP's `test_imports`), and other code that must run before them.
-    pub imports: Vec<String>,
-    /// The example assertion shown in the paper's prompt (MBPP's `test_list[0]`).
-    pub example: Option<String>,
-    /// Calls of the entry point.
+    /// Calls and the values that they must return.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     pub tests: Vec<CodeTest>,
-    /// Test code: Python statements that must run without an exception, or definitions of tests (`unittest.TestCase` classes, `test_…` functions,
-    /// HumanEval's `check(candidate)`), which the verifier finds and runs. Empty if `tests` suffice.
+    /// Python statements that must run without an exception, such as `assert f(1) == 2`, or definitions of tests.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(min_length = 1))]
     pub asserts: Vec<String>,
-    /// Absolute tolerance for floating-point results; 0 stands for 1e-6. The relative tolerance is always 1e-7.
+    /// The beginning of the program that the completion continues, such as HumanEval's prompt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub prefix: Option<String>,
+    /// The canonical solution. It runs in the same sandbox to compute the expected values of tests without `expected`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub canonical: Option<String>,
+    /// Python that runs before `asserts`.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub imports: Vec<String>,
+    /// Absolute tolerance for floats in results, at any depth; 0 stands for 1e-6.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[cfg_attr(feature = "openapi", schema(default = 0, minimum = 0))]
     pub atol: f64,
-    /// How a result is compared with the expected value.
+    /// How a result is compared with the value that is expected.
+    #[serde(skip_serializing_if = "Compare::is_equal")]
+    #[cfg_attr(feature = "openapi", schema(default = "equal"))]
     pub compare: Compare,
-    /// The time that a program may take natively, if the task states it ([`time_limit`]).
+    /// Seconds that a program may take natively, 60 at most. They set its limit of fuel.
+    #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub time_limit: Option<Duration>,
 }
 
-/// The longest time limit of a task, in seconds.
-const MAX_TIME_LIMIT: f64 = 60.0;
-
-/// The time limit that a field `time_limit` states in seconds.
-///
-/// # Errors
-/// The reason why it states none.
-pub fn time_limit(value: &Value) -> Result<Duration, &'static str> {
-    let seconds = value.real().unwrap_or(0.0);
-    if seconds > 0.0 && seconds <= MAX_TIME_LIMIT {
-        return Ok(Duration::from_secs_f64(seconds));
-    }
-    Err("a number of seconds is expected, above 0 and at most 60")
-}
-
-/// One call of the entry point.
-#[derive(Debug, Clone, PartialEq)]
+/// One call of the entry point. Values are JSON; values that JSON lacks are tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct CodeTest {
     /// Positional arguments.
+    #[cfg_attr(feature = "openapi", schema(value_type = Vec<crate::schema::PythonValue>))]
     pub args: Vec<Value>,
-    /// The recorded result; `None` if the canonical program has to compute it.
+    /// The value that the call must return, with `null` for Python's `None`. It may be absent if the task's `canonical` program
+    /// computes it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = crate::schema::PythonValue))]
     pub expected: Option<Value>,
 }
 
 /// A Python program to write, which reads standard input and writes standard output.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(title = "ProgramTask")
+)]
 pub struct ProgramTask {
     /// Runs of the program, each by itself.
+    #[cfg_attr(feature = "openapi", schema(min_items = 1))]
     pub tests: Vec<ProgramTest>,
-    /// The time that a run may take natively, if the task states it ([`time_limit`]).
+    /// Seconds that a run may take natively, 60 at most. They set its limit of fuel.
+    #[serde(serialize_with = "seconds", skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "openapi", schema(value_type = Option<f64>))]
     pub time_limit: Option<Duration>,
 }
 
 /// One run of a program.
-#[derive(Debug, Clone, PartialEq, Eq)]
+#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[serde(deny_unknown_fields)]
 pub struct ProgramTest {
     /// What the program reads from standard input.
     pub stdin: String,
-    /// What it must write to standard output.
+    /// What it must write to standard output. Blanks at the ends of lines and blank lines at the end do not count, and numbers with a point or an exponent may differ a
+    /// little.
     pub stdout: String,
 }
 
-/// How a result is compared with the expected value (EvalPlus's oracles).
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
+/// How a result is compared with the value that is expected.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Compare {
-    /// Equality, or within the tolerance for floating-point values.
+    /// Equal. Floats may differ by the tolerance.
     #[default]
     Equal,
-    /// Equality after both sides are converted to sets.
+    /// Both values are converted to sets first.
     Set,
-    /// Booleans are compared. Of other values only whether they are `None`.
+    /// Bools must be equal. Of other values, both must be `None`, or neither.
     NotNone,
-    /// As `Equal`. The surface of a square pyramid by its height instead of its slant height passes too (MBPP+ 581).
+    /// As `Equal`. The surface of a square pyramid by its height instead of its slant height passes too.
     PyramidSurface,
-    /// As `Equal`. The sum of the digits' differences of the two arguments, padded to one length, passes too (MBPP+ 558).
+    /// As `Equal`. The sum of the differences of the two arguments' digits passes too.
     DigitDistance,
-    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first (HumanEval 32).
+    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first.
     Root,
 }
 
+impl Compare {
+    fn is_equal(&self) -> bool {
+        *self == Compare::Equal
+    }
+}
+
 /// A theorem to prove in Lean 4.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(title = "LeanTask")
+)]
 pub struct LeanTask {
     /// Imports and options before the statement.
     pub header: String,
-    /// The theorem, up to and including `:= by`.
+    /// The theorem up to and including `:= by`.
     pub statement: String,
+}
+
+/// Whether there is no tolerance.
+fn is_zero(tolerance: &f64) -> bool {
+    *tolerance == 0.0
+}
+
+/// A time limit as JSON has it. One that is absent is left out.
+fn seconds<S: Serializer>(limit: &Option<Duration>, serializer: S) -> Result<S::Ok, S::Error> {
+    limit.map(|limit| limit.as_secs_f64()).serialize(serializer)
 }

@@ -191,7 +191,7 @@ fn identifiers_in_braces(text: &str) -> impl Iterator<Item = &str> {
 fn content<'a>(task: &'a Task, placeholder: &str) -> Cow<'a, str> {
     match (placeholder, &task.spec) {
         ("question", _) => Cow::Borrowed(&task.question),
-        ("example", TaskSpec::Code(code)) => example(code),
+        ("example", TaskSpec::Code(code)) => example(task.example.as_ref(), code),
         ("header", TaskSpec::Lean(lean)) => Cow::Borrowed(&lean.header),
         ("statement", TaskSpec::Lean(lean)) => Cow::Borrowed(&lean.statement),
         _ => Cow::Borrowed(""),
@@ -199,8 +199,8 @@ fn content<'a>(task: &'a Task, placeholder: &str) -> Cow<'a, str> {
 }
 
 /// The record's own example, else its first assertion, else an assertion made from its first test.
-fn example(code: &CodeTask) -> Cow<'_, str> {
-    if let Some(example) = code.example.as_ref().or(code.asserts.first()) {
+fn example<'a>(own: Option<&'a String>, code: &'a CodeTask) -> Cow<'a, str> {
+    if let Some(example) = own.or(code.asserts.first()) {
         return Cow::Borrowed(example);
     }
     let from_test = code.tests.iter().find_map(|test| {
@@ -224,6 +224,7 @@ mod tests {
         Task {
             id: "t/1".to_owned(),
             question: "What is {x}?".to_owned(),
+            example: None,
             spec,
         }
     }
@@ -234,10 +235,9 @@ mod tests {
         }))
     }
 
-    fn code(example: Option<&str>) -> CodeTask {
+    fn code() -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
-            example: example.map(str::to_owned),
             ..CodeTask::default()
         }
     }
@@ -299,16 +299,21 @@ mod tests {
     #[test]
     fn a_line_whose_placeholder_has_no_text_is_left_out_and_a_test_may_be_the_example() {
         let template = Template::named("mbppplus").unwrap();
-        let with = |code: CodeTask| template.render(&task(TaskSpec::Code(code)));
+        let with = |code: CodeTask, example: Option<&str>| {
+            template.render(&Task {
+                example: example.map(str::to_owned),
+                ..task(TaskSpec::Code(code))
+            })
+        };
         let shown = |example: &str| format!("\"\"\"\nWhat is {{x}}?\n{example}\"\"\"\n");
-        assert_eq!(with(code(Some("assert f()"))), shown("assert f()\n"));
-        assert_eq!(with(code(None)), shown(""));
-        let mut tested = code(None);
+        assert_eq!(with(code(), Some("assert f()")), shown("assert f()\n"));
+        assert_eq!(with(code(), None), shown(""));
+        let mut tested = code();
         tested.tests.push(CodeTest {
             args: vec![Value::from("a"), Value::Tuple(vec![Value::from(1)])],
             expected: Some(Value::Bool(true)),
         });
-        assert_eq!(with(tested), shown("assert f('a', (1,)) == True\n"));
+        assert_eq!(with(tested, None), shown("assert f('a', (1,)) == True\n"));
     }
 
     #[test]

@@ -79,7 +79,7 @@ fn mbppplus_has_the_papers_split_comparisons_and_tolerances() {
             task.id
         );
         // The entry point comes from the test program's loop, and the record's assertions call the same function.
-        let example = code.example.as_ref().unwrap();
+        let example = task.example.as_ref().unwrap();
         assert!(example.contains(&code.entry_point), "{example}");
         let canonical = code.canonical.as_ref().unwrap();
         assert!(

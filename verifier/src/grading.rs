@@ -1,11 +1,9 @@
 //! The result of a grader.
 
+use datasets::excerpt::bounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
-
-/// Maximum length of a text in a `detail`, in characters.
-const MAX_EXCERPT: usize = 300;
 
 /// A grader's result: the verdict with its explanation, without an id, a key and a time.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -63,18 +61,6 @@ impl Grading {
     }
 }
 
-/// The beginning of `text`, short enough for a `detail`.
-pub(crate) fn excerpt(text: &str) -> String {
-    bounded(text, MAX_EXCERPT)
-}
-
-fn bounded(text: &str, characters: usize) -> String {
-    match text.char_indices().nth(characters) {
-        Some((end, _)) => format!("{}…", &text[..end]),
-        None => text.to_owned(),
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -90,10 +76,5 @@ mod tests {
             Some(0.0)
         );
         assert_eq!(Grading::unavailable("no sandbox", true).reward(), None);
-    }
-
-    #[test]
-    fn an_excerpt_ends_at_a_character() {
-        assert_eq!(excerpt(&"é".repeat(1000)).chars().count(), MAX_EXCERPT + 1);
     }
 }

@@ -215,6 +215,7 @@ pub(crate) fn questions(name: &str, questions: &[(usize, &str, &str)]) -> Datase
     let tasks = questions.iter().map(|(number, question, answer)| Task {
         id: format!("{name}/{number}"),
         question: (*question).to_owned(),
+        example: None,
         spec: TaskSpec::Math(datasets::MathTask {
             answer: (*answer).to_owned(),
         }),

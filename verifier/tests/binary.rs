@@ -7,8 +7,9 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
+use datasets::{MathTask, TaskSpec};
 use serde_json::Value as Json;
-use verifier_api::{Client, InlineTask, Item, TaskRef, Verdict};
+use verifier_api::{Client, Item, TaskRef, Verdict};
 
 use crate::running::{CommandOutput, Serving};
 
@@ -115,9 +116,9 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| Item {
             id: n.to_string(),
-            task: TaskRef::Inline(InlineTask::Math {
+            task: TaskRef::Inline(TaskSpec::Math(MathTask {
                 answer: n.to_string(),
-            }),
+            })),
             prompt: String::new(),
             completion: format!("\\boxed{{{n}}}"),
             task_digest: None,

@@ -7,10 +7,10 @@ use std::io::Write as _;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use datasets::{CodeTask, Task, TaskSpec, Value};
+use datasets::{CodeTask, ProgramTask, ProgramTest, Task, TaskSpec, Value};
 use serde::Deserialize;
 use serde_json::json;
-use verifier_api::{InlineTask, Item, Judgement, ProgramTest, TaskRef};
+use verifier_api::{Item, Judgement, TaskRef};
 
 use crate::data;
 use crate::running::{Running, docker, interpreter, long};
@@ -35,10 +35,10 @@ impl Labelled {
     fn item(&self) -> Item {
         Item {
             id: self.name.clone(),
-            task: TaskRef::Inline(InlineTask::Program {
+            task: TaskRef::Inline(TaskSpec::Program(ProgramTask {
                 tests: self.tests.clone(),
                 time_limit: None,
-            }),
+            })),
             prompt: String::new(),
             completion: format!("```python\n{}\n```\n", self.source),
             task_digest: None,
@@ -58,11 +58,7 @@ fn function(task: &Task) -> Option<serde_json::Value> {
     else {
         return None;
     };
-    let calls: Vec<Vec<_>> = tests
-        .iter()
-        .take(2)
-        .map(|test| test.args.iter().map(Value::to_json).collect())
-        .collect();
+    let calls: Vec<&Vec<Value>> = tests.iter().take(2).map(|test| &test.args).collect();
     let function =
         json!({ "name": task.id, "entry_point": entry_point, "source": source, "calls": calls });
     let plain = !function["calls"].to_string().contains("\"$");
@@ -207,10 +203,10 @@ async fn completions_are_read_like_those_of_functions() {
         .collect();
     let item = |completion: &String| Item {
         id: completion.clone(),
-        task: TaskRef::Inline(InlineTask::Program {
+        task: TaskRef::Inline(TaskSpec::Program(ProgramTask {
             tests: tests.to_vec(),
             time_limit: None,
-        }),
+        })),
         prompt: String::new(),
         completion: completion.clone(),
         task_digest: None,

@@ -5,7 +5,9 @@
 use std::collections::HashSet;
 use std::path::Path;
 
-use super::record::{self, Record};
+use super::record;
+use crate::fields::{FieldError, Fields};
+use crate::task::tolerance;
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
 /// The file's name in a data folder.
@@ -37,20 +39,21 @@ pub(super) fn other_reading(number: u64) -> Option<Compare> {
 
 pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
     let (mut train, mut eval) = (Vec::new(), Vec::new());
-    for record in record::read(path)? {
-        let number = record.text("task_id")?.rsplit('/').next();
-        let number: Option<u32> = number.and_then(|number| number.parse().ok());
+    record::read(path, |_, fields| {
+        let id = fields.string("task_id")?;
+        let number: Option<u32> = id.rsplit('/').next().and_then(|number| number.parse().ok());
         let number =
-            number.ok_or_else(|| record.error("task_id", "`Mbpp/` and a number are expected"))?;
+            number.ok_or_else(|| fields.fault("task_id", "`Mbpp/` and a number are expected"))?;
         let split = if number <= LAST_OF_TRAIN {
             &mut train
         } else {
             &mut eval
         };
         if !DROPPED.contains(&number) {
-            split.push((number, task(&record, number)?));
+            split.push((number, task(fields, number)?));
         }
-    }
+        Ok(())
+    })?;
     let sorted = |mut tasks: Vec<(u32, Task)>| {
         tasks.sort_by_key(|(number, _)| *number);
         tasks.into_iter().map(|(_, task)| task).collect()
@@ -62,21 +65,22 @@ pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
     })
 }
 
-fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
+fn task(fields: &mut Fields<'_>, number: u32) -> Result<Task, FieldError> {
+    let prompt = fields.string("prompt")?;
     let no_assertion = "a docstring that ends in an assertion is expected";
-    let (question, example) = question_and_example(record.text("prompt")?)
-        .ok_or_else(|| record.error("prompt", no_assertion))?;
+    let (question, example) =
+        question_and_example(&prompt).ok_or_else(|| fields.fault("prompt", no_assertion))?;
     let mut seen = HashSet::new();
     let mut tests = Vec::new();
     for field in ["base_input", "plus_input"] {
         // One record without inputs has an empty object here.
-        if *record.require(field)? == Value::Dict(Vec::new()) {
+        if fields.take(field)?.get() == "{}" {
             continue;
         }
-        for input in record.inputs(field)? {
+        for input in record::inputs(fields, field)? {
             let args = restored(number, input.args).ok_or_else(|| {
                 let reason = "an input does not have the types of this task's arguments";
-                record.error(field, reason)
+                fields.fault(field, reason)
             })?;
             // The later record form has each input once.
             if seen.insert(Value::List(args.clone()).to_json_text()) {
@@ -87,20 +91,15 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
             }
         }
     }
-    let canonical = record.text("canonical_solution")?;
     Ok(Task {
         id: format!("mbppplus/{number}"),
         question: question.to_owned(),
+        example: Some(example.to_owned()),
         spec: TaskSpec::Code(CodeTask {
-            entry_point: record.text("entry_point")?.to_owned(),
-            prefix: None,
-            canonical: Some(canonical.to_owned()),
-            imports: Vec::new(),
-            example: Some(example.to_owned()),
+            entry_point: fields.string("entry_point")?,
+            canonical: Some(fields.string("canonical_solution")?),
             tests,
-            asserts: Vec::new(),
-            atol: record.optional_number("atol")?.unwrap_or(0.0),
-            time_limit: None,
+            atol: tolerance(fields)?,
             compare: if let Some(other) = other_reading(number.into()) {
                 other
             } else if SET.contains(&number) {
@@ -110,6 +109,7 @@ fn task(record: &Record, number: u32) -> Result<Task, DatasetError> {
             } else {
                 Compare::Equal
             },
+            ..CodeTask::default()
         }),
     })
 }

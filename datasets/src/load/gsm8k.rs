@@ -11,22 +11,20 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
 
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let split = path.file_stem().unwrap_or_default().display();
-    record::read(path)?
-        .iter()
-        .map(|record| {
-            let solution = record.text("answer")?;
-            if !solution.contains("####") {
-                return Err(record.error(
-                    "answer",
-                    "the final answer is expected after `####`, which is missing",
-                ));
-            }
-            let answer = record.right_answer(solution)?;
-            Ok(Task {
-                id: format!("gsm8k/{split}/{}", record.line),
-                question: record.text("question")?.to_owned(),
-                spec: TaskSpec::Math(MathTask { answer }),
-            })
+    record::read(path, |line, fields| {
+        let solution = fields.string("answer")?;
+        if !solution.contains("####") {
+            return Err(fields.fault(
+                "answer",
+                "the final answer is expected after `####`, which is missing",
+            ));
+        }
+        let answer = record::answer(fields, &solution)?;
+        Ok(Task {
+            id: format!("gsm8k/{split}/{line}"),
+            question: fields.string("question")?,
+            example: None,
+            spec: TaskSpec::Math(MathTask { answer }),
         })
-        .collect()
+    })
 }

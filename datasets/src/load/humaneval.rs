@@ -5,8 +5,9 @@
 
 use std::path::Path;
 
-use super::record::{self, Record};
-use super::{Folder, or_if_missing};
+use super::{Folder, or_if_missing, record};
+use crate::fields::{FieldError, Fields};
+use crate::task::{time_limit, tolerance};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
 /// The file's name in a data folder, unpacked and as it is fetched.
@@ -27,20 +28,17 @@ fn dataset(folder: &Folder<'_>, file: &str) -> Result<Dataset, DatasetError> {
 }
 
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
-    record::read(path)?
-        .iter()
-        .map(|record| task("humaneval", record))
-        .collect()
+    record::read(path, |_, fields| task("humaneval", fields))
 }
 
 /// Whether a record has this form: a prompt that ends in the entry point's head, the rest of a right program, and tests or inputs.
-pub(super) fn is_record(record: &Record) -> bool {
-    let text = |field| record.optional_text(field).ok().flatten();
+pub(super) fn is_record(fields: &mut Fields<'_>) -> bool {
+    let mut text = |field| fields.optional_string(field).ok().flatten();
     match (text("prompt"), text("entry_point")) {
         (Some(prompt), Some(entry_point)) => {
-            record.has("canonical_solution")
-                && (record.has("test") || record.has("base_input"))
-                && head(prompt, entry_point).is_some()
+            fields.has("canonical_solution")
+                && (fields.has("test") || fields.has("base_input"))
+                && head(&prompt, &entry_point).is_some()
         }
         _ => false,
     }
@@ -57,55 +55,49 @@ fn head(prompt: &str, entry_point: &str) -> Option<usize> {
 }
 
 /// The task of a record for which [`is_record`] holds.
-pub(super) fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
-    let number = match record.require("task_id")? {
-        Value::Int(n) => n.to_string(),
-        Value::Str(id) => id.rsplit('/').next().unwrap_or(id).to_owned(),
-        other => {
-            let kind = record::kind(other);
-            let reason = format!("text or a whole number is expected, not {kind}");
-            return Err(record.error("task_id", reason));
-        }
-    };
-    let (prompt, entry_point) = (record.text("prompt")?, record.text("entry_point")?);
-    let at = head(prompt, entry_point).ok_or_else(|| {
+pub(super) fn task(dataset: &str, fields: &mut Fields<'_>) -> Result<Task, FieldError> {
+    let id = record::id(fields, "task_id")?;
+    let number = id.rsplit('/').next().unwrap_or(&id);
+    let (prompt, entry_point) = (fields.string("prompt")?, fields.string("entry_point")?);
+    let at = head(&prompt, &entry_point).ok_or_else(|| {
         let reason = format!("no line begins with `def {entry_point}(`");
-        record.error("prompt", reason)
+        fields.fault("prompt", reason)
     })?;
     let preamble = prompt[..at].trim();
-    let mut atol = record.optional_number("atol")?.unwrap_or(0.0);
+    let mut atol = tolerance(fields)?;
     let (mut tests, mut asserts) = (Vec::new(), Vec::new());
-    if record.has("base_input") {
+    if fields.has("base_input") {
         for field in ["base_input", "plus_input"] {
-            tests.extend(record.inputs(field)?);
+            tests.extend(record::inputs(fields, field)?);
         }
     } else {
-        let program = record.text("test")?;
-        match literals(program) {
+        let program = fields.string("test")?;
+        match literals(&program) {
             Some((found, tolerance)) => (tests, atol) = (found, tolerance),
-            None => asserts.push(program.to_owned()),
+            None => asserts.push(program),
         }
     }
-    let is_root = (number.as_str(), entry_point) == ("32", "find_zero");
+    let is_root = (number, &*entry_point) == ("32", "find_zero");
     let compare = match is_root && asserts.is_empty() {
         true => Compare::Root,
         false => Compare::Equal,
     };
     let preamble = (!preamble.is_empty()).then(|| preamble.to_owned());
+    let solution = fields.string("canonical_solution")?;
     Ok(Task {
         id: format!("{dataset}/{number}"),
-        question: prompt.to_owned(),
+        question: prompt.clone(),
+        example: None,
         spec: TaskSpec::Code(CodeTask {
-            entry_point: entry_point.to_owned(),
-            prefix: Some(prompt.to_owned()),
-            canonical: Some(format!("{prompt}{}", record.text("canonical_solution")?)),
-            imports: preamble.into_iter().collect(),
-            example: None,
+            entry_point,
             tests,
             asserts,
+            canonical: Some(format!("{prompt}{solution}")),
+            imports: preamble.into_iter().collect(),
+            prefix: Some(prompt),
             atol,
             compare,
-            time_limit: record.time_limit()?,
+            time_limit: time_limit(fields)?,
         }),
     })
 }
@@ -151,9 +143,12 @@ mod tests {
     use super::*;
 
     fn load(text: &str) -> Result<Task, String> {
-        let records = record::parse("mine.jsonl", text).unwrap();
-        assert!(is_record(&records[0]), "{text}");
-        task("mine", &records[0]).map_err(|e| e.to_string())
+        let read = record::parse("mine.jsonl", text, |_, fields| {
+            assert!(is_record(fields), "{text}");
+            task("mine", fields)
+        });
+        read.map(|mut tasks| tasks.remove(0))
+            .map_err(|error| error.to_string())
     }
 
     fn code(task: &Task) -> &CodeTask {
@@ -223,10 +218,8 @@ mod tests {
             r#"{"prompt":"def f(x):","entry_point":"f","asserts":["assert f(1)"]}"#,
             r#"{"prompt":"def g(x):\n  def f(","entry_point":"f","canonical_solution":"x","test":""}"#,
         ] {
-            assert!(
-                !is_record(&record::parse("mine.jsonl", text).unwrap()[0]),
-                "{text}"
-            );
+            let read = record::parse("mine.jsonl", text, |_, fields| Ok(is_record(fields)));
+            assert_eq!(read.unwrap(), [false], "{text}");
         }
     }
 }

@@ -13,24 +13,24 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
 /// warning, since no completion could be right.
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let mut left_out = Vec::new();
-    let mut tasks = Vec::new();
-    for record in record::read(path)? {
-        let id = match record.optional_text("unique_id")? {
+    let tasks = record::read(path, |line, fields| {
+        let id = match fields.optional_string("unique_id")? {
             Some(id) => format!("math/{id}"),
-            None => format!("math/line-{}", record.line),
+            None => format!("math/line-{line}"),
         };
-        let answer = record.text("answer")?;
+        let answer = fields.string("answer")?;
         if matches!(answer.trim(), "" | "None") {
             left_out.push(id);
-            continue;
+            return Ok(None);
         }
-        let answer = record.right_answer(answer)?;
-        tasks.push(Task {
+        let answer = record::answer(fields, &answer)?;
+        Ok(Some(Task {
             id,
-            question: record.text("problem")?.to_owned(),
+            question: fields.string("problem")?,
+            example: None,
             spec: TaskSpec::Math(MathTask { answer }),
-        });
-    }
+        }))
+    })?;
     if !left_out.is_empty() {
         tracing::warn!(
             "{}: {} record(s) without a right answer are left out: {}",
@@ -39,5 +39,5 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
             left_out.join(", ")
         );
     }
-    Ok(tasks)
+    Ok(tasks.into_iter().flatten().collect())
 }

@@ -4,8 +4,8 @@
 
 use std::path::Path;
 
-use super::record::{self, Record};
-use super::{Folder, evalplus, or_if_missing};
+use super::{Folder, evalplus, or_if_missing, record};
+use crate::fields::{FieldError, Fields};
 use crate::{CodeTask, CodeTest, Compare, Dataset, DatasetError, Task, TaskSpec, Value};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
@@ -16,32 +16,26 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
 }
 
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
-    let mut tasks = record::read(path)?
-        .iter()
-        .map(task)
-        .collect::<Result<Vec<_>, _>>()?;
+    let mut tasks = record::read(path, |_, fields| task(fields))?;
     tasks.sort_by_key(|(number, _)| *number);
     Ok(tasks.into_iter().map(|(_, task)| task).collect())
 }
 
-fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
-    let number = match record.require("task_id")? {
-        Value::Int(n) => u64::try_from(n).ok(),
-        Value::Str(text) => text.rsplit('/').next().and_then(|n| n.parse().ok()),
-        _ => None,
-    };
-    let number = number.ok_or_else(|| record.error("task_id", "a number is expected"))?;
-    let program = record.text("test")?;
-    let (entry_point, atol) = call(program).map_err(|reason| record.error("test", reason))?;
-    let inputs = assigned(record, program, "inputs")?
-        .ok_or_else(|| record.error("test", "no line begins with `inputs = `"))?;
+fn task(fields: &mut Fields<'_>) -> Result<(u64, Task), FieldError> {
+    let id = record::id(fields, "task_id")?;
+    let number = id.rsplit('/').next().and_then(|number| number.parse().ok());
+    let number: u64 = number.ok_or_else(|| fields.fault("task_id", "a number is expected"))?;
+    let program = &*fields.string("test")?;
+    let (entry_point, atol) = call(program).map_err(|reason| fields.fault("test", reason))?;
+    let inputs = assigned(fields, program, "inputs")?
+        .ok_or_else(|| fields.fault("test", "no line begins with `inputs = `"))?;
     // Three records compute their results with a reference function instead of listing them.
-    let results = assigned(record, program, "results")?;
+    let results = assigned(fields, program, "results")?;
     if let Some(results) = &results
         && results.len() != inputs.len()
     {
         let counts = format!("{} inputs but {} results", inputs.len(), results.len());
-        return Err(record.error("test", counts));
+        return Err(fields.fault("test", counts));
     }
     let mut results = results.map(Vec::into_iter);
     let tests = inputs
@@ -51,30 +45,28 @@ fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
                 args,
                 expected: results.as_mut().and_then(Iterator::next),
             }),
-            _ => Err(record.error("test", "an element of `inputs` is not a list of arguments")),
+            _ => Err(fields.fault("test", "an element of `inputs` is not a list of arguments")),
         })
         .collect::<Result<Vec<_>, _>>()?;
     let task = Task {
         id: format!("mbppplus/{number}"),
-        question: record.text("prompt")?.to_owned(),
+        question: fields.string("prompt")?,
+        example: fields.texts("test_list")?.into_iter().next(),
         spec: TaskSpec::Code(CodeTask {
             entry_point: entry_point.to_owned(),
-            prefix: None,
-            canonical: Some(record.text("code")?.to_owned()),
-            imports: record.texts("test_imports")?,
-            example: record.texts("test_list")?.into_iter().next(),
+            canonical: Some(fields.string("code")?),
+            imports: fields.texts("test_imports")?,
             tests,
-            asserts: Vec::new(),
             atol,
-            time_limit: None,
             compare: evalplus::other_reading(number)
                 .or_else(|| compare(program))
                 .ok_or_else(|| {
-                    record.error(
+                    fields.fault(
                         "test",
                         "its function `assertion` compares in a way that this loader doesn't know",
                     )
                 })?,
+            ..CodeTask::default()
         }),
     };
     Ok((number, task))
@@ -82,10 +74,10 @@ fn task(record: &Record) -> Result<(u64, Task), DatasetError> {
 
 /// The list literal that the test program assigns to `name`.
 fn assigned(
-    record: &Record,
+    fields: &Fields<'_>,
     program: &str,
     name: &str,
-) -> Result<Option<Vec<Value>>, DatasetError> {
+) -> Result<Option<Vec<Value>>, FieldError> {
     let start = format!("\n{name} = ");
     let begins = program.starts_with(&start[1..]).then_some(start.len() - 1);
     let at = begins.or_else(|| Some(program.find(&start)? + start.len()));
@@ -94,8 +86,8 @@ fn assigned(
     };
     match Value::parse_python_prefix(literal) {
         Ok(Value::List(items)) => Ok(Some(items)),
-        Ok(_) => Err(record.error("test", format!("`{name}` is not a list"))),
-        Err(e) => Err(record.error("test", format!("`{name}` is not a literal: {e}"))),
+        Ok(_) => Err(fields.fault("test", format!("`{name}` is not a list"))),
+        Err(e) => Err(fields.fault("test", format!("`{name}` is not a literal: {e}"))),
     }
 }
 

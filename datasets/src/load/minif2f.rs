@@ -6,33 +6,37 @@ use crate::{Dataset, DatasetError, LeanTask, Task, TaskSpec};
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     let [path] = folder.files(["minif2f.jsonl"])?;
     let (mut train, mut eval) = (Vec::new(), Vec::new());
-    for record in record::read(&path)? {
-        let statement = record.text("formal_statement")?.trim_end();
+    record::read(&path, |_, fields| {
+        let statement = fields.string("formal_statement")?;
+        let statement = statement.trim_end();
         if !statement.ends_with(":= by") {
-            return Err(record.error(
+            return Err(fields.fault(
                 "formal_statement",
                 "the statement is expected to end in `:= by`",
             ));
         }
+        let informal = fields
+            .optional_string("informal_prefix")?
+            .unwrap_or_default();
         let task = Task {
-            id: format!("minif2f/{}", record.text("name")?),
-            question: without_comment_marks(record.optional_text("informal_prefix")?.unwrap_or("")),
+            id: format!("minif2f/{}", fields.string("name")?),
+            question: without_comment_marks(&informal),
+            example: None,
             spec: TaskSpec::Lean(LeanTask {
-                header: record.text("header")?.trim_end().to_owned(),
+                header: fields.string("header")?.trim_end().to_owned(),
                 statement: statement.to_owned(),
             }),
         };
-        match record.text("split")? {
+        match &*fields.string("split")? {
             "valid" => train.push(task),
             "test" => eval.push(task),
             other => {
-                return Err(record.error(
-                    "split",
-                    format!("`valid` or `test` is expected, not `{other}`"),
-                ));
+                let reason = format!("`valid` or `test` is expected, not `{other}`");
+                return Err(fields.fault("split", reason));
             }
         }
-    }
+        Ok(())
+    })?;
     Ok(Dataset {
         name: "minif2f".to_owned(),
         train,

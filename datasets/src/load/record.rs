@@ -1,31 +1,33 @@
-//! Reads records from JSON Lines, and gives typed access to their fields. Errors name file, line and field.
+//! Reads records from JSON Lines. An error names file, line and field.
 
+use std::borrow::Cow;
 use std::fs::File;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
-use std::time::Duration;
+use std::path::Path;
 
+use serde_json::value::RawValue;
+
+use crate::fields::{FieldError, Fields, of_kind, wrong_kind};
 use crate::jsonl::{Line, LineError, Lines};
-use crate::{CodeTest, DatasetError, Value, right_answer};
+use crate::{CodeTest, DatasetError, Value, loose_json, right_answer};
 
-/// One JSON object of a file.
-#[derive(Debug)]
-pub(super) struct Record {
-    path: PathBuf,
-    /// The line's number, from 1. Blank lines count.
-    pub(super) line: usize,
-    fields: Vec<(String, Value)>,
-}
-
-/// All records of a file, which may be packed with gzip. Blank lines, a byte order mark and `\r\n` are accepted.
-pub(super) fn read(path: &Path) -> Result<Vec<Record>, DatasetError> {
+/// What `read` makes of each record of a file, from the line's number, from 1, and the fields. The file may be packed with gzip. Blank lines, which count, a byte order mark
+/// and `\r\n` are accepted. A field that is `null` counts as absent.
+pub(super) fn read<T>(
+    path: &Path,
+    read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
+) -> Result<Vec<T>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
-    records(path, file)
+    records(path, file, read)
 }
 
-/// All records of a text that is part of the program.
-pub(super) fn parse(name: &str, text: &str) -> Result<Vec<Record>, DatasetError> {
-    records(Path::new(name), text.as_bytes())
+/// [`read`] for a text that is part of the program.
+pub(super) fn parse<T>(
+    name: &str,
+    text: &str,
+    read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
+) -> Result<Vec<T>, DatasetError> {
+    records(Path::new(name), text.as_bytes(), read)
 }
 
 fn io(path: &Path, source: io::Error) -> DatasetError {
@@ -35,11 +37,15 @@ fn io(path: &Path, source: io::Error) -> DatasetError {
     }
 }
 
-fn records(path: &Path, reader: impl Read) -> Result<Vec<Record>, DatasetError> {
-    let wrong = |line: usize, reason: String| DatasetError::Record {
+fn records<T>(
+    path: &Path,
+    reader: impl Read,
+    mut read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
+) -> Result<Vec<T>, DatasetError> {
+    let wrong = |line: usize, (field, reason): FieldError| DatasetError::Record {
         path: path.to_owned(),
         line,
-        field: None,
+        field: (!field.is_empty()).then_some(field),
         reason,
     };
     let mut lines = Lines::new(reader).map_err(|source| io(path, source))?;
@@ -47,28 +53,17 @@ fn records(path: &Path, reader: impl Read) -> Result<Vec<Record>, DatasetError> 
     while let Some(Line { number: line, text }) =
         lines.next_line().map_err(|error| match error {
             LineError::Io(source) => io(path, source),
-            LineError::Line { line, reason } => wrong(line, reason),
+            LineError::Line { line, reason } => wrong(line, whole(reason)),
         })?
     {
-        let wrong = |reason| wrong(line, reason);
-        let read = Value::parse_plain_json(text);
-        let read = read.map_err(|e| wrong(format!("the line is not JSON: {e}")))?;
-        let Value::Dict(entries) = read else {
-            let reason = "the line is JSON but not an object; a record is written {\"field\": …}";
-            return Err(wrong(reason.to_owned()));
-        };
-        let fields = entries
-            .into_iter()
-            .filter_map(|(key, value)| match key {
-                Value::Str(key) => Some((key, value)),
-                _ => None,
-            })
-            .collect();
-        records.push(Record {
-            path: path.to_owned(),
-            line,
-            fields,
+        let record = json(text).and_then(|text| {
+            let json: &RawValue = serde_json::from_str(&text).map_err(not_json)?;
+            let fields = Fields::new("", json).map_err(|_| {
+                whole("the line is JSON but not an object; a record is written {\"field\": …}")
+            })?;
+            read(line, &mut fields.without_nulls())
         });
+        records.push(record.map_err(|error| wrong(line, error))?);
     }
     if records.is_empty() {
         return Err(DatasetError::Empty {
@@ -78,153 +73,60 @@ fn records(path: &Path, reader: impl Read) -> Result<Vec<Record>, DatasetError> 
     Ok(records)
 }
 
-impl Record {
-    /// An error about this record, or about one of its fields.
-    pub(super) fn error(
-        &self,
-        field: impl Into<Option<&'static str>>,
-        reason: impl Into<String>,
-    ) -> DatasetError {
-        DatasetError::Record {
-            path: self.path.clone(),
-            line: self.line,
-            field: field.into().map(str::to_owned),
-            reason: reason.into(),
-        }
-    }
+/// An error about a whole record.
+pub(super) fn whole(reason: impl Into<String>) -> FieldError {
+    (String::new(), reason.into())
+}
 
-    pub(super) fn field_names(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().map(|(name, _)| name.as_str())
-    }
+fn not_json(error: impl std::fmt::Display) -> FieldError {
+    whole(format!("the line is not JSON: {error}"))
+}
 
-    /// The names of the first fields, for messages, with those whose value is `null` marked.
-    pub(super) fn listed(&self) -> String {
-        let listed = self
-            .fields
-            .iter()
-            .take(12)
-            .map(|(name, value)| match value {
-                Value::None => format!("{name} (null)"),
-                _ => name.clone(),
-            });
-        listed.collect::<Vec<_>>().join(", ")
+/// The line as JSON. It may have the numbers that only Python's JSON has.
+fn json(line: &str) -> Result<Cow<'_, str>, FieldError> {
+    if serde_json::from_str::<&RawValue>(line).is_ok() {
+        return Ok(Cow::Borrowed(line));
     }
+    Value::parse_plain_json(line).map_err(not_json)?;
+    Ok(Cow::Owned(loose_json::with_tagged_numbers(line)))
+}
 
-    pub(super) fn has(&self, field: &str) -> bool {
-        self.get(field).is_some()
+/// A field that is a string or a whole number.
+pub(super) fn id(fields: &mut Fields<'_>, name: &str) -> Result<String, FieldError> {
+    let json = fields.take(name)?;
+    if let Some(text) = of_kind(json) {
+        return Ok(text);
     }
-
-    /// The field's value; `null` counts as absent.
-    pub(super) fn get(&self, field: &str) -> Option<&Value> {
-        self.fields
-            .iter()
-            .find(|(name, value)| name == field && *value != Value::None)
-            .map(|(_, value)| value)
+    match Value::parse_plain_json(json.get()) {
+        Ok(Value::Int(number)) => Ok(number.to_string()),
+        _ => Err(fields.fault(name, wrong_kind("a string or a whole number", json))),
     }
+}
 
-    pub(super) fn require(&self, field: &'static str) -> Result<&Value, DatasetError> {
-        self.get(field).ok_or_else(|| {
-            let reason = match self.fields.iter().any(|(name, _)| name == field) {
-                true => "the field is null".to_owned(),
-                false => format!("the field is missing (the record has {})", self.listed()),
-            };
-            self.error(field, reason)
-        })
-    }
-
-    /// An optional field that `read` accepts, as `expected` says in the error.
-    fn optional<'a, T>(
-        &'a self,
-        field: &'static str,
-        expected: &str,
-        read: impl Fn(&'a Value) -> Option<T>,
-    ) -> Result<Option<T>, DatasetError> {
-        let Some(value) = self.get(field) else {
-            return Ok(None);
+/// The inputs in the optional field, each an array of arguments. The canonical solution computes their results.
+pub(super) fn inputs(fields: &mut Fields<'_>, name: &str) -> Result<Vec<CodeTest>, FieldError> {
+    let mut inputs = Vec::new();
+    for input in fields.list(name)? {
+        // Other tags than those of numbers are an input's own keys.
+        let read = match input.get().contains("{\"$float\":") {
+            true => Value::parse_json(input.get()),
+            false => Value::parse_plain_json(input.get()),
         };
-        let wrong = || format!("{expected} is expected, not {}", kind(value));
-        let read = read(value).ok_or_else(|| self.error(field, wrong()));
-        read.map(Some)
-    }
-
-    pub(super) fn text(&self, field: &'static str) -> Result<&str, DatasetError> {
-        self.require(field)?;
-        Ok(self.optional_text(field)?.unwrap_or_default())
-    }
-
-    pub(super) fn optional_text(&self, field: &'static str) -> Result<Option<&str>, DatasetError> {
-        self.optional(field, "a string", text)
-    }
-
-    /// An optional field that is a number.
-    pub(super) fn optional_number(&self, field: &'static str) -> Result<Option<f64>, DatasetError> {
-        self.optional(field, "a number", Value::real)
-    }
-
-    /// The task's time limit, if it has one.
-    pub(super) fn time_limit(&self) -> Result<Option<Duration>, DatasetError> {
-        let limit = self.get("time_limit").map(crate::time_limit).transpose();
-        limit.map_err(|reason| self.error("time_limit", reason))
-    }
-
-    /// An optional field that is a list. It is empty if the field is absent.
-    pub(super) fn list(&self, field: &'static str) -> Result<&[Value], DatasetError> {
-        let list = self.optional(field, "an array", |value| match value {
-            Value::List(items) => Some(&items[..]),
-            _ => None,
-        });
-        Ok(list?.unwrap_or_default())
-    }
-
-    /// The inputs in the optional field, each an array of arguments. The canonical solution computes their results.
-    pub(super) fn inputs(&self, field: &'static str) -> Result<Vec<CodeTest>, DatasetError> {
-        let input = |input: &Value| match input {
-            Value::List(args) => Ok(CodeTest {
-                args: args.clone(),
+        match read {
+            Ok(Value::List(args)) => inputs.push(CodeTest {
+                args,
                 expected: None,
             }),
-            _ => Err(self.error(field, "an input is not an array of arguments")),
-        };
-        self.list(field)?.iter().map(input).collect()
+            Ok(_) => return Err(fields.fault(name, "an input is not an array of arguments")),
+            Err(error) => return Err(fields.fault(name, error.to_string())),
+        }
     }
-
-    /// The right answer that the text of the field `answer` gives.
-    pub(super) fn right_answer(&self, text: &str) -> Result<String, DatasetError> {
-        right_answer(text).map_err(|error| self.error("answer", error.to_string()))
-    }
-
-    /// An optional field that is a list of strings. It is empty if the field is absent.
-    pub(super) fn texts(&self, field: &'static str) -> Result<Vec<String>, DatasetError> {
-        let item = |item| match text(item) {
-            Some(text) => Ok(text.to_owned()),
-            None => {
-                let reason = format!("an array of strings is expected, not of {}", kind(item));
-                Err(self.error(field, reason))
-            }
-        };
-        self.list(field)?.iter().map(item).collect()
-    }
+    Ok(inputs)
 }
 
-fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::Str(text) => Some(text),
-        _ => None,
-    }
-}
-
-/// The kind of a JSON value, for error messages.
-pub(super) fn kind(value: &Value) -> &'static str {
-    match value {
-        Value::None => "null",
-        Value::Bool(_) => "a boolean",
-        Value::Float(x) if x.is_nan() => "NaN",
-        Value::Float(x) if x.is_infinite() => "Infinity",
-        Value::Int(_) | Value::Float(_) | Value::Complex(..) => "a number",
-        Value::Str(_) | Value::Bytes(_) => "a string",
-        Value::List(_) | Value::Tuple(_) | Value::Set(_) | Value::FrozenSet(_) => "an array",
-        Value::Dict(_) | Value::Opaque(_) => "an object",
-    }
+/// The right answer that the text of the field `answer` gives.
+pub(super) fn answer(fields: &Fields<'_>, text: &str) -> Result<String, FieldError> {
+    right_answer(text).map_err(|error| fields.fault("answer", error.to_string()))
 }
 
 #[cfg(test)]
@@ -251,7 +153,7 @@ mod tests {
                 ", line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
             ),
         ] {
-            let error = records(Path::new("data.jsonl"), file).unwrap_err();
+            let error = records(Path::new("data.jsonl"), file, |_, _| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), format!("data.jsonl{message}"));
         }
     }

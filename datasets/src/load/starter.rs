@@ -1,6 +1,6 @@
 //! Loads the starter sets. They were written for this project and are part of the program.
 
-use super::{record, user_file};
+use super::user_file;
 use crate::{Dataset, DatasetError};
 
 pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
@@ -10,10 +10,7 @@ pub(super) fn open(name: &str) -> Result<Dataset, DatasetError> {
         "starter-math-400" => include_str!("../../starter/starter-math-400.jsonl"),
         _ => include_str!("../../starter/starter-math.jsonl"),
     };
-    let mut dataset = user_file::from_records(
-        name.to_owned(),
-        &record::parse(&format!("{name}.jsonl"), text)?,
-    )?;
+    let mut dataset = user_file::parse(name, text)?;
     if name == "starter-math-400" {
         // Its file has only tasks to evaluate on. It shares its training tasks, and their ids, with starter-math.
         dataset.train = open("starter-math")?.train;

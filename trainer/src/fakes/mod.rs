@@ -29,6 +29,7 @@ pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
     let task = |id: String| Task {
         question: format!("question {id}"),
         id,
+        example: None,
         spec: TaskSpec::Math(MathTask { answer: "b".into() }),
     };
     Dataset {

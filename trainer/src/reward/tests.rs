@@ -3,7 +3,7 @@ mod patience;
 
 use std::sync::atomic::AtomicUsize;
 
-use datasets::{CodeTask, CodeTest, Compare, Dataset, MathTask, TaskSpec, Value};
+use datasets::{CodeTask, Dataset, MathTask, TaskSpec};
 use serde_json::json;
 use verifier_api::TaskRef;
 
@@ -316,44 +316,6 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
         client.start(name, &dataset).await.unwrap();
         assert_eq!(judge(&client, &["b"]).await, [Some(1.0)]);
     }
-}
-
-#[test]
-fn an_inline_code_task_has_everything_that_decides_its_verdicts() {
-    let code = CodeTask {
-        entry_point: "f".into(),
-        prefix: Some("def f(n):\n".into()),
-        canonical: Some("def f(n):\n    return n\n".into()),
-        imports: vec!["import math".into()],
-        example: Some("assert f(1) == 1".into()),
-        tests: vec![
-            CodeTest {
-                args: vec![Value::Tuple(vec![Value::from(1)])],
-                expected: None,
-            },
-            CodeTest {
-                args: Vec::new(),
-                expected: Some(Value::None),
-            },
-        ],
-        asserts: vec!["assert f(1) == 1".into()],
-        atol: 1e-6,
-        time_limit: Some(std::time::Duration::from_millis(2500)),
-        compare: Compare::Root,
-    };
-    let prompt = prompt(Task {
-        id: "mine/1".into(),
-        question: "q".into(),
-        spec: TaskSpec::Code(code),
-    });
-    let item = wire::item(0, &prompt, "c", None, false);
-    assert_eq!(
-        serde_json::to_value(&item).unwrap(),
-        json!({"id": "0", "prompt": "q", "completion": "c", "task": {
-            "kind": "code", "entry_point": "f", "tests": [{"args": [{"$tuple": [1]}]}, {"args": [], "expected": null}], "asserts": ["assert f(1) == 1"],
-            "prefix": "def f(n):\n", "canonical": "def f(n):\n    return n\n", "imports": ["import math"], "atol": 1e-6, "compare": "root", "time_limit": 2.5
-        }})
-    );
 }
 
 #[tokio::test]

@@ -1,8 +1,7 @@
 //! A completion in the verifier's wire format, with its task by id or inline.
 
 use datasets::digest::Digest;
-use datasets::{CodeTask, Compare, TaskSpec, Value};
-use verifier_api::{CodeTest, InlineTask, Item, ProgramTest, TaskRef};
+use verifier_api::{Item, TaskRef};
 
 use crate::data::Prompt;
 
@@ -17,7 +16,7 @@ pub(super) fn item(
 ) -> Item {
     let task = match digest {
         Some(_) => TaskRef::Named(prompt.task.id.clone()),
-        None => TaskRef::Inline(inline(&prompt.task.spec)),
+        None => TaskRef::Inline(prompt.task.spec.clone()),
     };
     Item {
         id: id.to_string(),
@@ -26,56 +25,5 @@ pub(super) fn item(
         prompt: prompt.text.to_string(),
         completion: text.to_owned(),
         all_tests,
-    }
-}
-
-fn inline(spec: &TaskSpec) -> InlineTask {
-    match spec {
-        TaskSpec::Math(math) => InlineTask::Math {
-            answer: math.answer.clone(),
-        },
-        TaskSpec::Lean(lean) => InlineTask::Lean {
-            header: lean.header.clone(),
-            statement: lean.statement.clone(),
-        },
-        TaskSpec::Code(code) => inline_code(code),
-        TaskSpec::Program(program) => InlineTask::Program {
-            tests: program
-                .tests
-                .iter()
-                .map(|test| ProgramTest {
-                    stdin: test.stdin.clone(),
-                    stdout: test.stdout.clone(),
-                })
-                .collect(),
-            time_limit: program.time_limit.map(|limit| limit.as_secs_f64()),
-        },
-    }
-}
-
-/// The whole task, except the example, which decides nothing.
-fn inline_code(code: &CodeTask) -> InlineTask {
-    let tests = code.tests.iter().map(|test| CodeTest {
-        args: test.args.iter().map(Value::to_json).collect(),
-        expected: test.expected.as_ref().map(Value::to_json),
-    });
-    InlineTask::Code {
-        entry_point: code.entry_point.clone(),
-        class_name: None,
-        tests: tests.collect(),
-        asserts: code.asserts.clone(),
-        prefix: code.prefix.clone(),
-        canonical: code.canonical.clone(),
-        imports: code.imports.clone(),
-        atol: code.atol,
-        compare: match code.compare {
-            Compare::Equal => verifier_api::Compare::Equal,
-            Compare::Set => verifier_api::Compare::Set,
-            Compare::NotNone => verifier_api::Compare::NotNone,
-            Compare::PyramidSurface => verifier_api::Compare::PyramidSurface,
-            Compare::DigitDistance => verifier_api::Compare::DigitDistance,
-            Compare::Root => verifier_api::Compare::Root,
-        },
-        time_limit: code.time_limit.map(|limit| limit.as_secs_f64()),
     }
 }

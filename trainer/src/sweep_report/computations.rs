@@ -50,6 +50,7 @@ mod tests {
         let task = |(id, (question, answer)): (usize, &(&str, &str))| Task {
             id: format!("t/{id}"),
             question: (*question).to_owned(),
+            example: None,
             spec: TaskSpec::Math(MathTask {
                 answer: (*answer).into(),
             }),

@@ -1,6 +1,6 @@
 //! Wire types and async client of the verifier's HTTP interface, version 1.
 //!
-//! It has no logic and does not depend on the server. The verifier serialises these types; trainers and other clients parse them.
+//! It has no logic and does not depend on the server. The verifier serialises these types; trainers and other clients parse them. A task is `datasets`'s.
 
 #![forbid(unsafe_code)]
 
@@ -21,10 +21,7 @@ pub use info::{
     StoredVerdict, TaskInfo,
 };
 pub use problem::Problem;
-pub use types::{
-    CodeTest, Compare, InlineTask, Item, Judgement, ProgramTest, TaskRef, Verdict, VerifyRequest,
-    VerifyResponse,
-};
+pub use types::{Item, Judgement, TaskRef, Verdict, VerifyRequest, VerifyResponse};
 
 /// Version of the wire contract, which is the first path segment of its routes.
 pub const API_VERSION: &str = "v1";

@@ -1,27 +1,8 @@
 //! Descriptions of fields in the OpenAPI document that their types cannot give.
 
-use utoipa::ToSchema;
-use utoipa::openapi::schema::{ObjectBuilder, SchemaType, Type};
-
-/// A Python value as JSON. Values that JSON lacks are tagged: `{"$tuple":[…]}`, `{"$set":[…]}`, `{"$frozenset":[…]}`, `{"$bytes":"base64"}`, `{"$complex":[re,im]}`,
-/// `{"$float":"nan"|"inf"|"-inf"}`, `{"$int":"digits"}`, `{"$dict":[[k,v],…]}`, `{"$opaque":"type"}` (an object without an encoding, which equals nothing).
-#[derive(ToSchema)]
-#[schema(value_type = Value)]
-pub(crate) struct PythonValue(());
+use datasets::schema::text_or_number;
+use utoipa::openapi::schema::ObjectBuilder;
 
 pub(crate) fn id() -> ObjectBuilder {
     text_or_number("The client's name for the item, which the answer repeats.")
-}
-
-pub(crate) fn answer() -> ObjectBuilder {
-    text_or_number(
-        "LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. A number counts as its text in the request.",
-    )
-    .min_length(Some(1))
-}
-
-fn text_or_number(description: &str) -> ObjectBuilder {
-    ObjectBuilder::new()
-        .schema_type(SchemaType::from_iter([Type::String, Type::Number]))
-        .description(Some(description))
 }

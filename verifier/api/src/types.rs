@@ -1,6 +1,9 @@
 //! The bodies of `POST /v1/verify`.
 
+use datasets::TaskSpec;
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
+use serde_json::value::RawValue;
 
 use crate::Id;
 #[cfg(feature = "openapi")]
@@ -44,7 +47,7 @@ pub struct Item {
 }
 
 /// The id of a task in a data set of the server (`"mbppplus/2"`), or an inline task.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 #[serde(untagged)]
 pub enum TaskRef {
@@ -52,144 +55,17 @@ pub enum TaskRef {
     #[cfg_attr(feature = "openapi", schema(examples("mbppplus/2")))]
     Named(String),
     /// The whole task, in the request.
-    Inline(InlineTask),
+    Inline(TaskSpec),
 }
 
-/// A task that a request contains in full.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(tag = "kind", rename_all = "lowercase", deny_unknown_fields)]
-pub enum InlineTask {
-    /// A question with one final answer.
-    #[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
-    Math {
-        /// The correct answer, in LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. The service accepts a
-        /// number too, which counts as its text in the request.
-        #[cfg_attr(feature = "openapi", schema(schema_with = schema::answer))]
-        answer: String,
-    },
-    /// A Python function to write.
-    #[cfg_attr(feature = "openapi", schema(title = "CodeTask"))]
-    Code {
-        /// The name of the function that the completion must define, which is not a keyword of Python, or a method of its class: `Solution().add`.
-        entry_point: String,
-        /// The class of which `entry_point` is a method, if that is only its name.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        class_name: Option<String>,
-        /// Calls and the values that they must return.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        tests: Vec<CodeTest>,
-        /// Python statements that must run without an exception, such as `assert f(1) == 2`, or definitions of tests.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        #[cfg_attr(feature = "openapi", schema(min_length = 1))]
-        asserts: Vec<String>,
-        /// The beginning of the program that the completion continues, such as HumanEval's prompt.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        prefix: Option<String>,
-        /// The canonical solution. It runs in the same sandbox to compute the expected values of tests without `expected`.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        canonical: Option<String>,
-        /// Python that runs before `asserts`.
-        #[serde(default, skip_serializing_if = "Vec::is_empty")]
-        imports: Vec<String>,
-        /// Absolute tolerance for floats in results, at any depth; 0 stands for 1e-6.
-        #[serde(default, skip_serializing_if = "is_zero")]
-        #[cfg_attr(feature = "openapi", schema(default = 0, minimum = 0))]
-        atol: f64,
-        /// How a result is compared with the value that is expected.
-        #[serde(default, skip_serializing_if = "Compare::is_equal")]
-        #[cfg_attr(feature = "openapi", schema(default = "equal"))]
-        compare: Compare,
-        /// Seconds that a program may take natively, 60 at most. They set its limit of fuel.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        time_limit: Option<f64>,
-    },
-    /// A Python program to write, which reads standard input and writes standard output.
-    #[cfg_attr(feature = "openapi", schema(title = "ProgramTask"))]
-    Program {
-        /// Runs of the program, each by itself.
-        #[cfg_attr(feature = "openapi", schema(min_items = 1))]
-        tests: Vec<ProgramTest>,
-        /// Seconds that a run may take natively, 60 at most. They set its limit of fuel.
-        #[serde(default, skip_serializing_if = "Option::is_none")]
-        time_limit: Option<f64>,
-    },
-    /// A theorem to prove in Lean 4.
-    #[cfg_attr(feature = "openapi", schema(title = "LeanTask"))]
-    Lean {
-        /// Imports and options before the statement.
-        header: String,
-        /// The theorem up to and including `:= by`.
-        statement: String,
-    },
-}
-
-/// One run of a program.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct ProgramTest {
-    /// What the program reads from standard input.
-    pub stdin: String,
-    /// What it must write to standard output. Blanks at the ends of lines and blank lines at the end do not count, and numbers with a point or an exponent may differ a
-    /// little.
-    pub stdout: String,
-}
-
-/// One call of the entry point. Values are JSON; values that JSON lacks are tagged (`{"$tuple": […]}`, `{"$set": […]}`, …).
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(deny_unknown_fields)]
-pub struct CodeTest {
-    /// Positional arguments.
-    #[cfg_attr(feature = "openapi", schema(value_type = Vec<schema::PythonValue>))]
-    pub args: Vec<serde_json::Value>,
-    /// The value that the call must return, with `null` for Python's `None`. It may be absent if the task's `canonical` program
-    /// computes it.
-    #[serde(
-        default,
-        deserialize_with = "present",
-        skip_serializing_if = "Option::is_none"
-    )]
-    #[cfg_attr(feature = "openapi", schema(value_type = schema::PythonValue))]
-    pub expected: Option<serde_json::Value>,
-}
-
-/// A present value, which may be `null`.
-fn present<'de, D: Deserializer<'de>>(
-    deserializer: D,
-) -> Result<Option<serde_json::Value>, D::Error> {
-    serde_json::Value::deserialize(deserializer).map(Some)
-}
-
-/// Whether there is no tolerance.
-fn is_zero(tolerance: &f64) -> bool {
-    *tolerance == 0.0
-}
-
-/// How a result is compared with the value that is expected.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash, Default, Serialize, Deserialize)]
-#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
-#[serde(rename_all = "kebab-case")]
-pub enum Compare {
-    /// Equal. Floats may differ by the tolerance.
-    #[default]
-    Equal,
-    /// Both values are converted to sets first.
-    Set,
-    /// Bools must be equal. Of other values, both must be `None`, or neither.
-    NotNone,
-    /// As `Equal`. The surface of a square pyramid by its height instead of its slant height passes too.
-    PyramidSurface,
-    /// As `Equal`. The sum of the differences of the two arguments' digits passes too.
-    DigitDistance,
-    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first.
-    Root,
-}
-
-impl Compare {
-    fn is_equal(&self) -> bool {
-        *self == Compare::Equal
+impl<'de> Deserialize<'de> for TaskRef {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<TaskRef, D::Error> {
+        let json = Box::<RawValue>::deserialize(deserializer)?;
+        let task = match json.get().starts_with('"') {
+            true => serde_json::from_str(json.get()).map(TaskRef::Named),
+            false => serde_json::from_str(json.get()).map(TaskRef::Inline),
+        };
+        task.map_err(D::Error::custom)
     }
 }
 

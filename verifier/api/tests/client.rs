@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
+use datasets::{MathTask, TaskSpec};
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
-use verifier_api::{Client, ClientError, InlineTask, Item, TaskRef, Verdict};
+use verifier_api::{Client, ClientError, Item, TaskRef, Verdict};
 
 /// A server that answers one request with `answer` and returns the request. With `None`, it sends nothing and leaves the
 /// connection open.
@@ -55,9 +56,9 @@ fn client(url: &str) -> Client {
 fn items() -> Vec<Item> {
     vec![Item {
         id: "a".to_owned(),
-        task: TaskRef::Inline(InlineTask::Math {
+        task: TaskRef::Inline(TaskSpec::Math(MathTask {
             answer: "2".to_owned(),
-        }),
+        })),
         prompt: "1+1".to_owned(),
         completion: "2".to_owned(),
         task_digest: None,

@@ -1,11 +1,11 @@
 //! Tests of the exact JSON of the wire types, since other people's clients rely on it.
 
+use datasets::{Compare, TaskSpec, Value};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
-use serde_json::{Value as Json, json};
+use serde_json::json;
 use verifier_api::{
-    Compare, Id, InlineTask, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest,
-    VerifyResponse,
+    Id, Judgement, Problem, Readiness, TaskRef, Verdict, VerifyRequest, VerifyResponse,
 };
 
 /// The value of a text, which is written again without a difference.
@@ -21,19 +21,19 @@ fn a_request_has_the_json_of_the_contract() {
         r#"{"items":[{"id":"a","task":"mbppplus/2","task_digest":"00","prompt":"p","completion":"c","all_tests":true},"#,
         r#"{"id":"a","task":{"kind":"math","answer":"\\frac12"},"prompt":"p","completion":"c"},"#,
         r#"{"id":"a","task":{"kind":"code","entry_point":"f","tests":[{"args":[1,{"$tuple":[2]}],"expected":3}],"asserts":["assert f(1)==2"]},"prompt":"p","completion":"c"},"#,
-        r#"{"id":"a","task":{"kind":"code","entry_point":"f","class_name":"C","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
+        r#"{"id":"a","task":{"kind":"code","entry_point":"C().f","tests":[{"args":[1]},{"args":[1],"expected":null}],"#,
         r#""prefix":"def f(n):","canonical":"def f(n): return n","imports":["import math"],"atol":0.5,"compare":"not-none","time_limit":2.5},"prompt":"p","completion":"c"},"#,
         r#"{"id":"a","task":{"kind":"program","tests":[{"stdin":"1","stdout":"2"}],"time_limit":1.5},"prompt":"p","completion":"c"},"#,
         r#"{"id":"a","task":{"kind":"lean","header":"import Mathlib","statement":"theorem t : 1+1=2 := by"},"prompt":"p","completion":"c"}]}"#
     );
     let request: VerifyRequest = same(text);
-    let TaskRef::Inline(InlineTask::Code { tests, .. }) = &request.items[3].task else {
+    let TaskRef::Inline(TaskSpec::Code(code)) = &request.items[3].task else {
         panic!("no code")
     };
     // `null` is the value `None`, which differs from no value.
     assert_eq!(
-        (&tests[0].expected, &tests[1].expected),
-        (&None, &Some(Json::Null))
+        (&code.tests[0].expected, &code.tests[1].expected),
+        (&None, &Some(Value::None))
     );
     let other = text.replace("canonical", "cannonical");
     assert!(serde_json::from_str::<VerifyRequest>(&other).is_err());

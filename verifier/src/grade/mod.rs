@@ -5,4 +5,4 @@ pub mod lean;
 pub mod math;
 
 pub use crate::grading::Grading;
-pub(crate) use crate::grading::excerpt;
+pub(crate) use datasets::excerpt::excerpt;

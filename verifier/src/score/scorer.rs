@@ -183,6 +183,7 @@ mod tests {
         let task = Task {
             id: "functions/1".to_owned(),
             question: "?".to_owned(),
+            example: None,
             spec,
         };
         let mut registry = Registry::default();

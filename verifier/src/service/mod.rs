@@ -5,7 +5,6 @@ mod body;
 mod body_memory;
 mod compat;
 mod connections;
-mod decimal;
 mod hold;
 mod openapi;
 mod pace;
@@ -21,7 +20,6 @@ mod token;
 
 pub use connections::serve;
 pub use problem::ProblemResponse;
-pub(crate) use request::json_kind;
 pub use router::app;
 pub use state::{Service, ServiceSettings};
 pub use token::Token;

@@ -107,21 +107,29 @@ struct Bodies;
 
 fn schemas() -> Json {
     let mut schemas = json!(Bodies::openapi().components.unwrap_or_default().schemas);
-    name_variants(&mut schemas, "InlineTask");
+    name_kinds(&mut schemas);
+    // Where a task is read, this becomes a part of the entry point.
+    schemas["CodeTask"]["properties"]["class_name"] = json!({
+        "type": ["string", "null"],
+        "description": "The class of which `entry_point` is a method, if that is only its name."
+    });
     schemas
 }
 
-/// Turns the variants of a schema into schemas with their titles as names, so that generated clients have types for them.
-fn name_variants(schemas: &mut Json, of: &str) {
-    let mut named = Vec::new();
-    for variant in schemas[of]["oneOf"].as_array_mut().into_iter().flatten() {
-        if let Some(title) = variant["title"].as_str().map(str::to_owned) {
-            named.push((std::mem::replace(variant, schema(&title)), title));
+/// Gives the schema of each kind of task its `kind`, so that generated clients have types for them.
+fn name_kinds(schemas: &mut Json) {
+    let mut kinds = schemas["InlineTask"]["oneOf"].take();
+    for kind in kinds.as_array_mut().into_iter().flatten() {
+        let [task, tag] = [0, 1].map(|part| kind["allOf"][part].take());
+        let name = task["$ref"].as_str().unwrap_or_default();
+        let schema = &mut schemas[name.rsplit('/').next().unwrap_or_default()];
+        schema["properties"]["kind"] = tag["properties"]["kind"].clone();
+        if let Some(required) = schema["required"].as_array_mut() {
+            required.push(json!("kind"));
         }
+        *kind = task;
     }
-    for (variant, title) in named {
-        schemas[title] = variant;
-    }
+    schemas["InlineTask"]["oneOf"] = kinds;
 }
 
 #[cfg(test)]

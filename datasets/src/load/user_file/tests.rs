@@ -4,11 +4,10 @@ use std::time::Duration;
 use proptest::prelude::*;
 
 use super::*;
+use crate::{Compare, ProgramTask, ProgramTest};
 
 fn load(text: &str) -> Result<Dataset, String> {
-    record::parse("mine.jsonl", text)
-        .and_then(|records| from_records("mine".to_owned(), &records))
-        .map_err(|e| e.to_string())
+    parse("mine", text).map_err(|e| e.to_string())
 }
 
 fn ids(tasks: &[Task]) -> Vec<&str> {
@@ -126,13 +125,13 @@ const REFUSED: &str = r##"
 {"question":"a","answer":"\frac{1}{2}"} | , field `answer`: it has the control character U+000C
 {"question":"a","answer":"It is\n#### "} | , field `answer`: nothing follows its last `####`
 {"question":"a","answer":"9 - 2 = 7\n#### 7\nDone."} | , field `answer`: several lines follow its last `####`
-{"question":null,"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has question (null), answer
-{"question":"a","answer":NaN} | , field `answer`: text or a number is expected, not NaN
-{"question":"a","answer":-Infinity} | , field `answer`: text or a number is expected, not Infinity
-{"question":NaN,"answer":"1"} | , field `question`: a string is expected, not NaN
-{"id":NaN,"question":"a","answer":"1"} | , field `id`: a string or a whole number is expected, not NaN
-{"question":"q","entry_point":"f","asserts":["f"],"atol":NaN} | , field `atol`: a tolerance of 0 or more is expected, not NaN
-{"question":"a","answer":[1]} | , field `answer`: text or a number is expected, not an array
+{"question":null,"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has answer, question (null)
+{"question":"a","answer":NaN} | , field `answer`: it is no finite number; give a text or a number
+{"question":"a","answer":-Infinity} | , field `answer`: it is no finite number; give a text or a number
+{"question":NaN,"answer":"1"} | , field `question`: it must be a string, not a number
+{"id":NaN,"question":"a","answer":"1"} | , field `id`: it must be a string or a whole number, not a number
+{"question":"q","entry_point":"f","asserts":["f"],"atol":NaN} | , field `atol`: it must be a number, 0 or more
+{"question":"a","answer":[1]} | , field `answer`: it must be a string or a number, not an array
 {"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too)
 {"question":"a"} | : the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has question
 {"question":"a","answer":"1","split":"tests"} | , field `split`: `train`, `eval`, `test`, `validation` or `dev` is expected, not `tests`
@@ -143,15 +142,15 @@ const REFUSED: &str = r##"
 {"question":"Complete it:\n```python\nclass Solution:\n    def f(self, n: int) -> int:\n```","entry_point":"f","tests":[{"args":[1],"expected":1}]} | , field `entry_point`: `f` is a method of `Solution`; write `Solution().f`
 {"question":"q","entry_point":"f","asserts":["assert f"],"time_limit":"2"} | , field `time_limit`: a number of seconds is expected, above 0 and at most 60
 {"question":"q","entry_point":"class","asserts":["assert f"]} | , field `entry_point`: `class` is a keyword of Python, so it cannot be the name of a function; give the name that the completion must define
-{"question":"q","entry_point":"f","asserts":["assert f", " "]} | , field `asserts`: text 2 is empty, so it tests nothing
-{"question":"q","entry_point":"f"} | , field `tests`: the task has no tests: give `tests` or `asserts`, and at least one of them
-{"question":"q","tests":[]} | , field `tests`: the task has no tests; give at least one
-{"question":"q","tests":[{"stdin":"1"}]} | , field `tests`: test 1: `stdout` is missing: a test of a program is
-{"question":"q","tests":[{"args":[1],"expected":2}]} | , field `tests`: test 1: `args` does not fit: a test of a program is
-{"question":"q","tests":[{"stdin":1,"stdout":"2"}]} | , field `tests`: test 1: `stdin` does not fit: a test of a program is
-{"question":"q","entry_point":"f","tests":[{"args":[]}]} | , field `tests`: test 1: `expected` is missing, and there is no `canonical` program to compute it
-{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]} | , field `tests`: test 1: the field `expect` is not known (did you mean `expected`?); a test has `args` and `expected`
-{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]} | , field `tests`: test 1: `$tupel` is not a tag
+{"question":"q","entry_point":"f","asserts":["assert f", " "]} | , field `asserts[1]`: it is empty, and tests nothing; leave it out
+{"question":"q","entry_point":"f"} | , field `tests`: a code task needs at least one element in `tests` or `asserts`
+{"question":"q","tests":[]} | , field `tests`: a program needs at least one test
+{"question":"q","tests":[{"stdin":"1"}]} | , field `tests[0].stdout`: it is missing; a test of a program is
+{"question":"q","tests":[{"args":[1],"expected":2}]} | , field `tests[0].stdin`: it is missing; a test of a program is {"stdin": …, "stdout": …}, both text; the record of a function has an `entry_point`
+{"question":"q","tests":[{"stdin":1,"stdout":"2"}]} | , field `tests[0].stdin`: it must be a string, not a number; a test of a program is
+{"question":"q","entry_point":"f","tests":[{"args":[]}]} | , field `tests[0].expected`: it is missing, and there is no `canonical` program to compute it
+{"question":"q","entry_point":"f","tests":[{"args":[],"expect":1}]} | , field `tests[0].expect`: there is no such field; did you mean `expected`?
+{"question":"q","entry_point":"f","tests":[{"args":[{"$tupel":[]}],"expected":1}]} | , field `tests[0].args[0]`: `$tupel` is not a tag
 "##;
 
 #[test]

@@ -12,6 +12,7 @@ fn dataset() -> Dataset {
     let task = |number: usize, spec: TaskSpec| Task {
         id: format!("mbppplus/{number}"),
         question: "?".to_owned(),
+        example: None,
         spec,
     };
     let code = || {

@@ -11,6 +11,7 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use datasets::fields::{FieldError, Fields};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
@@ -18,7 +19,7 @@ use super::client::{self, Client, Rewarded};
 use crate::grade::excerpt;
 use crate::item::JudgeItem;
 use crate::registry::RegisteredTask;
-use crate::service::request::{FieldError, Fields, check_count, read_object};
+use crate::service::request::{check_count, id_of, read_object};
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
@@ -130,7 +131,7 @@ fn items(
             if !seen.insert(id.clone()) {
                 let id = excerpt(&id);
                 let reason = format!("two snippets have the {} `{id}`", form.id);
-                return Err(fields.fault(&format!("{}[{index}]", form.list), &reason));
+                return Err(fields.fault(&format!("{}[{index}]", form.list), reason));
             }
             ids.push(id);
             items.push(client::item(Arc::clone(&task), String::new(), &code));
@@ -150,7 +151,7 @@ fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {
 /// The id and the text of a snippet at this path.
 fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, String), FieldError> {
     let mut fields = Fields::new(path, snippet)?;
-    let id = fields.id(form.id)?;
+    let id = id_of(&mut fields, form.id)?;
     for name in form.texts {
         if let Some(code) = fields.optional_string(name)? {
             return Ok((id.to_string(), code));

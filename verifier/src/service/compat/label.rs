@@ -4,13 +4,12 @@
 
 use std::sync::Arc;
 
-use datasets::{MathTask, TaskSpec, is_worked_solution, loose_json, right_answer};
+use datasets::fields::{FieldError, Fields, of_kind};
+use datasets::{MathTask, TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
-use crate::service::decimal;
-use crate::service::request::{FieldError, Fields, of_kind, task_spec};
 
 /// Letters of the shortest name that counts as a data set's if the service has none of this name.
 const MIN_DATASET_NAME: usize = 3;
@@ -49,15 +48,15 @@ fn answer(answer: String) -> Arc<RegisteredTask> {
 
 fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, FieldError> {
     let fields = Fields::new(&format!("{path}."), label)?.without_nulls();
-    if !fields.left().contains_key("kind") {
-        let names: Vec<&str> = fields.left().keys().map(String::as_str).collect();
+    if !fields.has("kind") {
+        let names: Vec<&str> = fields.all().keys().map(String::as_str).collect();
         let reason = format!(
             "the object has no `kind` (its fields: {}); a whole task has a `kind`, \"math\", \"code\", \"program\" or \"lean\"",
             excerpt(&names.join(", "))
         );
         return Err((path.to_owned(), reason));
     }
-    Ok(Arc::new(RegisteredTask::inline(task_spec(fields)?)))
+    Ok(Arc::new(RegisteredTask::inline(TaskSpec::read(fields)?)))
 }
 
 fn text(path: &str, label: &str, registry: &Registry) -> Result<Arc<RegisteredTask>, FieldError> {

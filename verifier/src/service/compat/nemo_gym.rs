@@ -10,13 +10,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
+use datasets::fields::{FieldError, Fields, wrong_kind};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::item::JudgeItem;
-use crate::service::request::{FieldError, Fields, check_count, read_object, wrong_kind};
+use crate::service::request::{check_count, read_object};
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
@@ -93,7 +94,7 @@ fn failsafe(reason: &str) -> Value {
 fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), ProblemResponse> {
     read_object(body, |mut fields| {
         let row = fields
-            .left()
+            .all()
             .iter()
             .filter(|(name, _)| !ANSWER_FIELDS.contains(&name.as_str()))
             .map(|(name, value)| (name.clone(), (*value).to_owned()))
@@ -110,7 +111,7 @@ fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), Prob
 /// The label of a row, which newer rows have in `verifier_metadata`, and its place.
 fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue), FieldError> {
     const NAME: &str = "expected_answer";
-    if !fields.left().contains_key(NAME)
+    if !fields.has(NAME)
         && let Some(metadata) = fields.optional("verifier_metadata")
     {
         let path = "verifier_metadata.";

@@ -7,13 +7,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
+use datasets::fields::{FieldError, Fields, of_kind, wrong_kind};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 
 use super::client::{self, Client};
 use super::{completion, label};
 use crate::item::JudgeItem;
-use crate::service::request::{FieldError, Fields, check_count, of_kind, read_object, wrong_kind};
+use crate::service::request::{check_count, read_object};
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
@@ -39,7 +40,7 @@ fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemRespon
         let queries = fields.required_list("query")?;
         check_count("query", queries.len(), &service.settings.limits)?;
         let labels = list_like(&mut fields, "labels", queries.len())?;
-        let prompts = match fields.left().contains_key("prompts") {
+        let prompts = match fields.has("prompts") {
             true => list_like(&mut fields, "prompts", queries.len())?,
             false => Vec::new(),
         };
@@ -72,5 +73,5 @@ fn list_like<'a>(
         return Ok(list);
     }
     let reason = format!("it has {} elements, and `query` has {count}", list.len());
-    Err(fields.fault(name, &reason))
+    Err(fields.fault(name, reason))
 }

@@ -1,3 +1,6 @@
+use std::time::Duration;
+
+use datasets::{CodeTask, CodeTest, Compare, Value};
 use serde_json::json;
 
 use super::*;
@@ -49,7 +52,6 @@ fn an_inline_code_task_may_have_every_field() {
         prefix: Some("def f(n):\n".to_owned()),
         canonical: Some("def f(n):\n    return n\n".to_owned()),
         imports: vec!["import math".to_owned()],
-        example: None,
         tests: vec![test(1, None), test(2, Some(Value::None))],
         asserts: vec!["assert f(1)".to_owned()],
         atol: 1.0,

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
+use datasets::fields::of_kind;
 use datasets::{ProgramTask, ProgramTest, TaskSpec, loose_json};
 use sandboxes::outline::Stopped;
 use serde::Deserialize;
@@ -175,7 +176,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     let wrong = |reason: &str| ProblemResponse::bad_field(FIELD, reason);
     let form: Form = serde_json::from_str(data.get()).map_err(|_| wrong(FORMS))?;
     let whole_task = |task: &RawValue| {
-        request::inline_task(task).map_err(|(field, reason)| {
+        TaskSpec::inline(task).map_err(|(field, reason)| {
             ProblemResponse::bad_field(&field.replacen("task", FIELD, 1), &reason)
         })
     };
@@ -183,7 +184,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
         return whole_task(data);
     }
     let test = form.test.ok_or_else(|| wrong(FORMS))?;
-    let text: Option<String> = request::of_kind(&test);
+    let text: Option<String> = of_kind(&test);
     // The array may be in a text, as tables have it.
     let list = loose_json::repaired(text.as_deref().unwrap_or(test.get()).into());
     if let Ok(tests) = serde_json::from_slice::<Vec<StdioTest>>(&list) {

@@ -7,7 +7,7 @@ const MAX_EXPONENT: usize = 1_000;
 ///
 /// # Errors
 /// If the exponent is too large.
-pub(super) fn from_json_number(number: &str) -> Result<String, &'static str> {
+pub fn from_json_number(number: &str) -> Result<String, &'static str> {
     let Some((significand, exponent)) = number.split_once(['e', 'E']) else {
         return Ok(number.to_owned());
     };
