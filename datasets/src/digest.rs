@@ -147,13 +147,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::{CodeTask, CodeTest, Compare, MathTask, ProgramTask, ProgramTest};
-
-    fn math(answer: &str) -> TaskSpec {
-        TaskSpec::Math(MathTask {
-            answer: answer.to_owned(),
-        })
-    }
+    use crate::{CodeTask, CodeTest, Compare, ProgramTask, ProgramTest};
 
     fn code() -> CodeTask {
         CodeTask {
@@ -178,15 +172,6 @@ mod tests {
         })
     }
 
-    fn task(id: &str, question: &str, spec: TaskSpec) -> Task {
-        Task {
-            id: id.to_owned(),
-            question: question.to_owned(),
-            example: None,
-            spec,
-        }
-    }
-
     fn assert_differ(digests: impl Iterator<Item = Digest>) {
         let digests: Vec<Digest> = digests.collect();
         let distinct: std::collections::HashSet<_> = digests.iter().collect();
@@ -201,8 +186,8 @@ mod tests {
             TaskSpec::Code(task)
         };
         let specs = [
-            math("1"),
-            math("2"),
+            TaskSpec::math("1"),
+            TaskSpec::math("2"),
             changed(&|_| {}),
             changed(&|task| task.entry_point = "g".to_owned()),
             changed(&|task| task.prefix = Some("def f(n):".to_owned())),
@@ -222,20 +207,20 @@ mod tests {
         assert_differ(specs.iter().map(TaskSpec::digest));
         let shown = Task {
             example: Some("f(1)".to_owned()),
-            ..task("d/1", "f?", TaskSpec::Code(code()))
+            ..Task::new("d/1", "f?", TaskSpec::Code(code()))
         };
         let tasks = [
-            task("d/1", "f?", TaskSpec::Code(code())),
-            task("d/2", "f?", TaskSpec::Code(code())),
-            task("d/1", "f!", TaskSpec::Code(code())),
+            Task::new("d/1", "f?", TaskSpec::Code(code())),
+            Task::new("d/2", "f?", TaskSpec::Code(code())),
+            Task::new("d/1", "f!", TaskSpec::Code(code())),
             shown,
-            task("d/1", "f?", math("1")),
+            Task::new("d/1", "f?", TaskSpec::math("1")),
         ];
         assert_differ(tasks.iter().map(Task::digest));
         let dataset = |id: &str, question: &str, answer: &str| {
             let dataset = Dataset {
                 name: "d".to_owned(),
-                train: vec![task(id, question, math(answer))],
+                train: vec![Task::new(id, question, TaskSpec::math(answer))],
                 eval: Vec::new(),
             };
             dataset.digest()

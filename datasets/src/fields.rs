@@ -38,7 +38,7 @@ pub fn wrong_kind(expected: &str, json: &RawValue) -> String {
     format!("it must be {expected}, not {}", json_kind(json))
 }
 
-/// The fields of an object, and the object's path. It notes which of them it was asked for.
+/// The fields of an object, and the object's path. It notes which of them it was asked for. What reads a field fails if it is of another kind, or absent and not optional.
 #[derive(Debug)]
 pub struct Fields<'a> {
     path: String,
@@ -50,9 +50,6 @@ pub struct Fields<'a> {
 
 impl<'a> Fields<'a> {
     /// Parses an object whose fields have paths that begin with `path`.
-    ///
-    /// # Errors
-    /// If it is no object.
     pub fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         match of_kind(json) {
             Some(all) => Ok(Fields {
@@ -86,9 +83,6 @@ impl<'a> Fields<'a> {
     }
 
     /// The fields of an object that is at the place `name` in this one.
-    ///
-    /// # Errors
-    /// If it is no object.
     pub fn within(&self, name: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         Fields::new(&format!("{}{name}.", self.path), json)
     }
@@ -120,9 +114,6 @@ impl<'a> Fields<'a> {
     }
 
     /// A field.
-    ///
-    /// # Errors
-    /// If it is absent.
     pub fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
         let reason = if self.nulls.iter().any(|null| null == name) {
             "it is null"
@@ -138,9 +129,6 @@ impl<'a> Fields<'a> {
     }
 
     /// A field, which is of the `expected` kind.
-    ///
-    /// # Errors
-    /// If it is absent, or of another kind.
     pub fn need<T: Deserialize<'a>>(
         &mut self,
         name: &str,
@@ -151,9 +139,6 @@ impl<'a> Fields<'a> {
     }
 
     /// An optional field, which is of the `expected` kind.
-    ///
-    /// # Errors
-    /// If it is of another kind.
     pub fn optional_of<T: Deserialize<'a>>(
         &mut self,
         name: &str,
@@ -165,41 +150,26 @@ impl<'a> Fields<'a> {
     }
 
     /// A field that is a string.
-    ///
-    /// # Errors
-    /// As [`Fields::need`].
     pub fn string(&mut self, name: &str) -> Result<String, FieldError> {
         self.need(name, "a string")
     }
 
     /// An optional field that is a string.
-    ///
-    /// # Errors
-    /// As [`Fields::optional_of`].
     pub fn optional_string(&mut self, name: &str) -> Result<Option<String>, FieldError> {
         self.optional_of(name, "a string")
     }
 
     /// A field that is a list.
-    ///
-    /// # Errors
-    /// As [`Fields::need`].
     pub fn required_list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         self.need(name, "an array")
     }
 
     /// An optional field that is a list. It is empty if the field is absent.
-    ///
-    /// # Errors
-    /// As [`Fields::optional_of`].
     pub fn list(&mut self, name: &str) -> Result<Vec<&'a RawValue>, FieldError> {
         Ok(self.optional_of(name, "an array")?.unwrap_or_default())
     }
 
     /// An optional list of Python texts.
-    ///
-    /// # Errors
-    /// If it is no list, or one of its elements is no string.
     pub fn texts(&mut self, name: &str) -> Result<Vec<String>, FieldError> {
         let texts = self.list(name)?.into_iter().enumerate();
         let text = |(at, text): (usize, &RawValue)| {

@@ -47,17 +47,9 @@ fn normalised(question: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::MathTask;
 
     fn task(id: &str, question: &str) -> Task {
-        Task {
-            id: id.to_owned(),
-            question: question.to_owned(),
-            example: None,
-            spec: TaskSpec::Math(MathTask {
-                answer: "1".to_owned(),
-            }),
-        }
+        Task::new(id, question, TaskSpec::math("1"))
     }
 
     #[test]

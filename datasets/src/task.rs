@@ -44,6 +44,19 @@ pub struct Task {
     pub spec: TaskSpec,
 }
 
+impl Task {
+    /// A task whose prompt shows no example.
+    #[must_use]
+    pub fn new(id: impl Into<String>, question: impl Into<String>, spec: TaskSpec) -> Task {
+        Task {
+            id: id.into(),
+            question: question.into(),
+            example: None,
+            spec,
+        }
+    }
+}
+
 /// A task that a request contains in full.
 // Its fields are checked when it is read (`read.rs`).
 #[derive(Debug, Clone, PartialEq, Serialize)]
@@ -61,6 +74,14 @@ pub enum TaskSpec {
 }
 
 impl TaskSpec {
+    /// A question with this answer.
+    #[must_use]
+    pub fn math(answer: impl Into<String>) -> TaskSpec {
+        TaskSpec::Math(MathTask {
+            answer: answer.into(),
+        })
+    }
+
     /// The grader that the task needs: `math`, `code` or `lean`.
     #[must_use]
     pub fn kind(&self) -> &'static str {

@@ -218,21 +218,14 @@ fn example<'a>(own: Option<&'a String>, code: &'a CodeTask) -> Cow<'a, str> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{CodeTest, LeanTask, MathTask, Value};
+    use crate::{CodeTest, LeanTask, Value};
 
     fn task(spec: TaskSpec) -> Task {
-        Task {
-            id: "t/1".to_owned(),
-            question: "What is {x}?".to_owned(),
-            example: None,
-            spec,
-        }
+        Task::new("t/1", "What is {x}?", spec)
     }
 
     fn math() -> Task {
-        task(TaskSpec::Math(MathTask {
-            answer: "1".to_owned(),
-        }))
+        task(TaskSpec::math("1"))
     }
 
     fn code() -> CodeTask {

@@ -5,7 +5,6 @@
 mod grader_policy;
 mod terms;
 mod verifier_preflight;
-mod wire;
 
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
@@ -17,7 +16,7 @@ use datasets::Task;
 use datasets::digest::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use verifier_api::{Client, ClientError, Item, Judgement, Verdict};
+use verifier_api::{Client, ClientError, Item, Judgement, TaskRef, Verdict};
 
 use crate::config;
 use crate::data::Prompt;
@@ -187,11 +186,7 @@ impl RewardClient {
             let named = self.inner.named.load(Ordering::Relaxed);
             let items: Vec<Item> = open
                 .iter()
-                .map(|i| {
-                    let (prompt, text) = batch[*i];
-                    let digest = named.then(|| self.digest_of(&prompt.task));
-                    wire::item(*i, prompt, text, digest, self.inner.all_tests)
-                })
+                .map(|i| self.item(*i, batch[*i], named))
                 .collect();
             match self.verify(&items, &mut trouble).await {
                 Ok(answers) => {
@@ -231,6 +226,22 @@ impl RewardClient {
                     return Err(self.refused_tasks(error, &tasks));
                 }
             }
+        }
+    }
+
+    /// The item of a prompt and the text after it; `id` is its place in the batch. If its task is `named` by its id, it has the digest of the content that decides its
+    /// verdicts, so that a verifier with another content refuses the item.
+    fn item(&self, id: usize, (prompt, text): (&Prompt, &str), named: bool) -> Item {
+        Item {
+            id: id.to_string(),
+            task: match named {
+                true => TaskRef::Named(prompt.task.id.clone()),
+                false => TaskRef::Inline(prompt.task.spec.clone()),
+            },
+            task_digest: named.then(|| self.digest_of(&prompt.task).to_string()),
+            prompt: prompt.text.to_string(),
+            completion: text.to_owned(),
+            all_tests: self.inner.all_tests,
         }
     }
 

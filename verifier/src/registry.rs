@@ -212,13 +212,9 @@ impl Registry {
 /// A data set for tests, of questions with their numbers and answers.
 #[cfg(test)]
 pub(crate) fn questions(name: &str, questions: &[(usize, &str, &str)]) -> Dataset {
-    let tasks = questions.iter().map(|(number, question, answer)| Task {
-        id: format!("{name}/{number}"),
-        question: (*question).to_owned(),
-        example: None,
-        spec: TaskSpec::Math(datasets::MathTask {
-            answer: (*answer).to_owned(),
-        }),
+    let tasks = questions.iter().map(|(number, question, answer)| {
+        let spec = TaskSpec::math(*answer);
+        Task::new(format!("{name}/{number}"), *question, spec)
     });
     Dataset {
         name: name.to_owned(),
@@ -229,15 +225,13 @@ pub(crate) fn questions(name: &str, questions: &[(usize, &str, &str)]) -> Datase
 
 #[cfg(test)]
 mod tests {
-    use datasets::{CodeTask, MathTask};
+    use datasets::CodeTask;
 
     use super::*;
 
     #[test]
     fn an_inline_task_equals_that_of_a_data_set_unless_it_has_a_canonical_solution() {
-        let math = TaskSpec::Math(MathTask {
-            answer: "2".to_owned(),
-        });
+        let math = TaskSpec::math("2");
         let code = |canonical: Option<&str>| {
             TaskSpec::Code(CodeTask {
                 entry_point: "f".to_owned(),

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use datasets::{MathTask, TaskSpec};
+use datasets::TaskSpec;
 use serde_json::Value as Json;
 use verifier_api::{Client, Item, TaskRef, Verdict};
 
@@ -116,9 +116,7 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| Item {
             id: n.to_string(),
-            task: TaskRef::Inline(TaskSpec::Math(MathTask {
-                answer: n.to_string(),
-            })),
+            task: TaskRef::Inline(TaskSpec::math(n.to_string())),
             prompt: String::new(),
             completion: format!("\\boxed{{{n}}}"),
             task_digest: None,

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Folder, record};
-use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
+use crate::{Dataset, DatasetError, Task, TaskSpec};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     folder.splits(tasks)
@@ -20,11 +20,7 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
             ));
         }
         let answer = record::answer(fields, &solution)?;
-        Ok(Task {
-            id: format!("gsm8k/{split}/{line}"),
-            question: fields.string("question")?,
-            example: None,
-            spec: TaskSpec::Math(MathTask { answer }),
-        })
+        let (id, question) = (format!("gsm8k/{split}/{line}"), fields.string("question")?);
+        Ok(Task::new(id, question, TaskSpec::math(answer)))
     })
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::{Folder, record};
-use crate::{Dataset, DatasetError, MathTask, Task, TaskSpec};
+use crate::{Dataset, DatasetError, Task, TaskSpec};
 
 pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     folder.splits(tasks)
@@ -24,12 +24,8 @@ fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
             return Ok(None);
         }
         let answer = record::answer(fields, &answer)?;
-        Ok(Some(Task {
-            id,
-            question: fields.string("problem")?,
-            example: None,
-            spec: TaskSpec::Math(MathTask { answer }),
-        }))
+        let question = fields.string("problem")?;
+        Ok(Some(Task::new(id, question, TaskSpec::math(answer))))
     })?;
     if !left_out.is_empty() {
         tracing::warn!(

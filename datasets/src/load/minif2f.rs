@@ -18,15 +18,12 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
         let informal = fields
             .optional_string("informal_prefix")?
             .unwrap_or_default();
-        let task = Task {
-            id: format!("minif2f/{}", fields.string("name")?),
-            question: without_comment_marks(&informal),
-            example: None,
-            spec: TaskSpec::Lean(LeanTask {
-                header: fields.string("header")?.trim_end().to_owned(),
-                statement: statement.to_owned(),
-            }),
-        };
+        let id = format!("minif2f/{}", fields.string("name")?);
+        let spec = TaskSpec::Lean(LeanTask {
+            header: fields.string("header")?.trim_end().to_owned(),
+            statement: statement.to_owned(),
+        });
+        let task = Task::new(id, without_comment_marks(&informal), spec);
         match &*fields.string("split")? {
             "valid" => train.push(task),
             "test" => eval.push(task),

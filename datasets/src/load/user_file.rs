@@ -24,7 +24,7 @@ use super::{humaneval, record};
 use crate::did_you_mean::nearest;
 use crate::fields::{FieldError, Fields};
 use crate::python_name::asks_for_method;
-use crate::{Dataset, DatasetError, LeanTask, MathTask, Split, Task, TaskSpec, Value};
+use crate::{Dataset, DatasetError, LeanTask, Split, Task, TaskSpec, Value};
 
 const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
@@ -225,7 +225,7 @@ fn question(fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {
         (text, Value::Float(number)) if text.contains('e') => number.to_string(),
         (text, _) => text,
     };
-    Ok(TaskSpec::Math(MathTask { answer: written }))
+    Ok(TaskSpec::math(written))
 }
 
 #[cfg(test)]

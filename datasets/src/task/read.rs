@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec};
+use super::{CodeTask, CodeTest, Compare, LeanTask, ProgramTask, ProgramTest, TaskSpec};
 use crate::did_you_mean::{hint, nearest};
 use crate::excerpt::excerpt;
 use crate::fields::{FieldError, Fields, of_kind, wrong_kind};
@@ -44,9 +44,7 @@ impl TaskSpec {
     /// As [`TaskSpec::read`].
     pub(crate) fn of_kind(kind: &str, fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {
         Ok(match kind {
-            "math" => TaskSpec::Math(MathTask {
-                answer: answer(fields)?,
-            }),
+            "math" => TaskSpec::math(answer(fields)?),
             "lean" => TaskSpec::Lean(LeanTask {
                 header: fields.string("header")?,
                 statement: fields.string("statement")?,

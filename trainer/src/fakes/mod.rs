@@ -5,7 +5,7 @@ mod verifier;
 
 use std::sync::Arc;
 
-use datasets::{Dataset, MathTask, Task, TaskSpec};
+use datasets::{Dataset, Task, TaskSpec};
 use engine::Finish;
 use verifier_api::Verdict;
 
@@ -26,11 +26,9 @@ pub(crate) fn folder() -> tempfile::TempDir {
 
 /// A data set of `train` + `eval` tasks with the ids `toy/train/N` and `toy/eval/N`.
 pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
-    let task = |id: String| Task {
-        question: format!("question {id}"),
-        id,
-        example: None,
-        spec: TaskSpec::Math(MathTask { answer: "b".into() }),
+    let task = |id: String| {
+        let question = format!("question {id}");
+        Task::new(id, question, TaskSpec::math("b"))
     };
     Dataset {
         name: "toy".into(),

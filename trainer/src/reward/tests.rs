@@ -3,9 +3,8 @@ mod patience;
 
 use std::sync::atomic::AtomicUsize;
 
-use datasets::{CodeTask, Dataset, MathTask, TaskSpec};
+use datasets::{CodeTask, Dataset, TaskSpec};
 use serde_json::json;
-use verifier_api::TaskRef;
 
 use super::*;
 use crate::fakes::{Answer, FakeVerifier, MAX_ITEMS, dataset, judgement, verifier_settings};
@@ -287,7 +286,7 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
     // The server has the digest of the toy data set with one training task and one held-out task.
     let changed = {
         let mut changed = dataset(1, 1);
-        changed.eval[0].spec = TaskSpec::Math(MathTask { answer: "c".into() });
+        changed.eval[0].spec = TaskSpec::math("c");
         changed
     };
     let other = Dataset {

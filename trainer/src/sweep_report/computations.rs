@@ -35,7 +35,6 @@ fn computation(task: &Task) -> Option<(Vec<&str>, &str)> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datasets::MathTask;
 
     #[test]
     fn questions_with_the_same_numbers_and_answer_are_drawn_together() {
@@ -47,13 +46,8 @@ mod tests {
             ("How many months has a year?", "12"),
             ("How many eggs are a dozen?", "12"),
         ];
-        let task = |(id, (question, answer)): (usize, &(&str, &str))| Task {
-            id: format!("t/{id}"),
-            question: (*question).to_owned(),
-            example: None,
-            spec: TaskSpec::Math(MathTask {
-                answer: (*answer).into(),
-            }),
+        let task = |(id, (question, answer)): (usize, &(&str, &str))| {
+            Task::new(format!("t/{id}"), *question, TaskSpec::math(*answer))
         };
         let dataset: Vec<Task> = dataset.iter().enumerate().map(task).collect();
         let mut tasks: Vec<&String> = dataset.iter().map(|task| &task.id).collect();

@@ -28,6 +28,12 @@ impl Id {
     }
 }
 
+/// What the OpenAPI document says of an id.
+#[cfg(feature = "openapi")]
+pub(crate) fn schema() -> utoipa::openapi::schema::ObjectBuilder {
+    datasets::schema::text_or_number("The client's name for the item, which the answer repeats.")
+}
+
 impl fmt::Display for Id {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {

@@ -9,8 +9,6 @@ mod error;
 mod id;
 mod info;
 mod problem;
-#[cfg(feature = "openapi")]
-mod schema;
 mod types;
 
 pub use client::{Client, check_address, without_secrets};

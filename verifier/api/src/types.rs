@@ -6,8 +6,6 @@ use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 
 use crate::Id;
-#[cfg(feature = "openapi")]
-use crate::schema;
 
 /// A batch of completions to judge. Items are judged independently and answered in order.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
@@ -24,7 +22,7 @@ pub struct VerifyRequest {
 #[serde(deny_unknown_fields)]
 pub struct Item {
     /// Any string, which the answer repeats. The service accepts numbers too, and repeats them as numbers.
-    #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::id::schema))]
     pub id: String,
     /// The task, which decides whether the completion is correct.
     pub task: TaskRef,
@@ -82,7 +80,7 @@ pub struct VerifyResponse {
 #[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
 pub struct Judgement {
     /// The item's id.
-    #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
+    #[cfg_attr(feature = "openapi", schema(schema_with = crate::id::schema))]
     pub id: Id,
     /// 1 or 0, or `null` if the verdict is `unavailable`.
     #[cfg_attr(feature = "openapi", schema(required))]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use datasets::{MathTask, TaskSpec};
+use datasets::TaskSpec;
 use serde_json::json;
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::TcpListener;
@@ -56,9 +56,7 @@ fn client(url: &str) -> Client {
 fn items() -> Vec<Item> {
     vec![Item {
         id: "a".to_owned(),
-        task: TaskRef::Inline(TaskSpec::Math(MathTask {
-            answer: "2".to_owned(),
-        })),
+        task: TaskRef::Inline(TaskSpec::math("2")),
         prompt: "1+1".to_owned(),
         completion: "2".to_owned(),
         task_digest: None,

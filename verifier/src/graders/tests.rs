@@ -1,4 +1,4 @@
-use datasets::{LeanTask, MathTask, ProgramTask, ProgramTest};
+use datasets::{LeanTask, ProgramTask, ProgramTest};
 
 use super::*;
 use crate::service::tests::settings;
@@ -38,7 +38,7 @@ fn the_keys_of_verdicts_are_those_of_earlier_versions() {
     };
     for (spec, kind, fields) in [
         (
-            TaskSpec::Math(MathTask { answer }),
+            TaskSpec::math(answer),
             "math",
             texts(&[math::VERSION, "boxed, standard"]),
         ),

@@ -180,12 +180,7 @@ mod tests {
             }],
             ..CodeTask::default()
         });
-        let task = Task {
-            id: "functions/1".to_owned(),
-            question: "?".to_owned(),
-            example: None,
-            spec,
-        };
+        let task = Task::new("functions/1", "?", spec);
         let mut registry = Registry::default();
         registry.add(Dataset {
             name: "functions".to_owned(),

@@ -1,10 +1,9 @@
 use std::io::Write as _;
-use std::time::Duration;
 
 use proptest::prelude::*;
+use serde_json::json;
 
 use super::*;
-use crate::{Compare, ProgramTask, ProgramTest};
 
 fn load(text: &str) -> Result<Dataset, String> {
     parse("mine", text).map_err(|e| e.to_string())
@@ -41,7 +40,7 @@ fn the_fields_decide_the_kind_of_a_record() {
     let dataset = load(concat!(
         r#"{"prompt":"1+1?","answer":2,"split":"train","source":"me"}"#,
         "\n",
-        r#"{"id":"f","question":"q","entry_point":"f","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
+        r#"{"id":"f","question":"q","entry_point":"f","class_name":"Solution","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
         "\n",
         r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
         "\n",
@@ -49,36 +48,18 @@ fn the_fields_decide_the_kind_of_a_record() {
     ))
     .unwrap();
     assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);
-    assert_eq!(
-        dataset.train[1].spec,
-        TaskSpec::Program(ProgramTask {
-            tests: vec![ProgramTest {
-                stdin: "1\n".to_owned(),
-                stdout: "2".to_owned()
-            }],
-            time_limit: Some(Duration::from_millis(2500)),
-        })
-    );
     assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
     assert_eq!(dataset.train[0].question, "1+1?");
+    let tasks = dataset.train.iter().chain(&dataset.eval);
+    let specs: Vec<_> = tasks.map(|task| json!(task.spec)).collect();
     assert_eq!(
-        dataset.train[0].spec,
-        TaskSpec::Math(MathTask {
-            answer: "2".to_owned()
-        })
-    );
-    let TaskSpec::Code(code) = &dataset.eval[0].spec else {
-        panic!()
-    };
-    assert_eq!(code.tests[0].args, [Value::Tuple(vec![Value::from(1)])]);
-    assert_eq!(code.tests[0].expected, Some(Value::Set(vec![])));
-    assert_eq!((code.atol, code.compare), (1.0, Compare::Set));
-    assert_eq!(
-        dataset.eval[1].spec,
-        TaskSpec::Lean(LeanTask {
-            header: "import Std".to_owned(),
-            statement: "theorem t : True := by".to_owned()
-        })
+        specs,
+        [
+            json!({"kind": "math", "answer": "2"}),
+            json!({"kind": "program", "tests": [{"stdin": "1\n", "stdout": "2"}], "time_limit": 2.5}),
+            json!({"kind": "code", "entry_point": "Solution().f", "tests": [{"args": [{"$tuple": [1]}], "expected": {"$set": []}}], "atol": 1.0, "compare": "set"}),
+            json!({"kind": "lean", "header": "import Std", "statement": "theorem t : True := by"}),
+        ]
     );
 }
 

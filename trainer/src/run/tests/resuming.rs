@@ -1,6 +1,6 @@
 //! The checks before a run is resumed.
 
-use datasets::{Dataset, MathTask, TaskSpec};
+use datasets::{Dataset, TaskSpec};
 use engine::EngineError;
 
 use super::*;
@@ -239,7 +239,7 @@ fn a_run_with_other_tasks_than_it_began_with_is_refused() {
         "16 to train on and 4 held out, and now there are 8 and 4",
     );
     let mut others = vec![original.clone(); 4];
-    others[0].train[3].spec = TaskSpec::Math(MathTask { answer: "c".into() });
+    others[0].train[3].spec = TaskSpec::math("c");
     others[1].train[3].question.push('?');
     others[2].eval[3].id.push('x');
     others[3].train.swap(0, 1);

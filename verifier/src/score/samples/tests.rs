@@ -1,6 +1,6 @@
 use std::io::Write as _;
 
-use datasets::{CodeTask, MathTask, Task};
+use datasets::{CodeTask, Task};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use proptest::prelude::*;
@@ -9,12 +9,7 @@ use super::*;
 
 /// `mbppplus/2` and `mbppplus/3` are functions, `mbppplus/4` is a math problem.
 fn dataset() -> Dataset {
-    let task = |number: usize, spec: TaskSpec| Task {
-        id: format!("mbppplus/{number}"),
-        question: "?".to_owned(),
-        example: None,
-        spec,
-    };
+    let task = |number: usize, spec: TaskSpec| Task::new(format!("mbppplus/{number}"), "?", spec);
     let code = || {
         TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
@@ -22,9 +17,7 @@ fn dataset() -> Dataset {
             ..CodeTask::default()
         })
     };
-    let math = TaskSpec::Math(MathTask {
-        answer: "1".to_owned(),
-    });
+    let math = TaskSpec::math("1");
     Dataset {
         name: "mbppplus".to_owned(),
         train: vec![task(2, code())],

@@ -43,7 +43,7 @@ pub(super) fn task(
 }
 
 fn answer(answer: String) -> Arc<RegisteredTask> {
-    Arc::new(RegisteredTask::inline(TaskSpec::Math(MathTask { answer })))
+    Arc::new(RegisteredTask::inline(TaskSpec::math(answer)))
 }
 
 fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, FieldError> {
