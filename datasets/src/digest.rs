@@ -70,12 +70,15 @@ impl TaskSpec {
     pub fn digest(&self) -> Digest {
         let form = match self {
             TaskSpec::Program(_) => "program",
+            TaskSpec::Own(_) => "own",
             TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
         };
         let writer = DigestWriter::new().field(form);
         let writer = match self {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
+            // The fields are sorted by their names.
+            TaskSpec::Own(task) => writer.field(serde_json::Value::from(task.fields.clone()).to_string()),
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
                 writer.field(&test.stdin).field(&test.stdout)
             }),
@@ -101,7 +104,7 @@ impl TaskSpec {
         let limit = match self {
             TaskSpec::Code(task) => task.time_limit,
             TaskSpec::Program(task) => task.time_limit,
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
         };
         let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
         limit.into_iter().fold(writer, DigestWriter::field).finish()
@@ -114,7 +117,7 @@ impl Task {
     pub fn digest(&self) -> Digest {
         let example = match &self.spec {
             TaskSpec::Code(task) => task.example.as_ref(),
-            TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
+            _ => None,
         };
         DigestWriter::new()
             .field(&self.id)

@@ -41,8 +41,8 @@ pub use error::DatasetError;
 pub use load::{NAMES, is_user_file, open};
 pub use overlap::overlap;
 pub use task::{
-    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,
-    Task, TaskSpec, time_limit,
+    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, OwnTask, ProgramTask, ProgramTest,
+    Split, Task, TaskSpec, is_grader_name, time_limit,
 };
 pub use template::Template;
 pub use value::Value;

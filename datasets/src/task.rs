@@ -47,16 +47,19 @@ pub enum TaskSpec {
     Program(ProgramTask),
     /// A Lean proof.
     Lean(LeanTask),
+    /// A task for a grader of the operator's own.
+    Own(OwnTask),
 }
 
 impl TaskSpec {
-    /// The grader that the task needs: `math`, `code` or `lean`.
+    /// The grader that the task needs: `math`, `code`, `lean`, or the name of one of the operator's own.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             TaskSpec::Math(_) => "math",
             TaskSpec::Code(_) | TaskSpec::Program(_) => "code",
             TaskSpec::Lean(_) => "lean",
+            TaskSpec::Own(task) => &task.grader,
         }
     }
 }
@@ -153,6 +156,26 @@ pub enum Compare {
     DigitDistance,
     /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first (HumanEval 32).
     Root,
+}
+
+/// A task for a grader of the operator's own, which alone knows what its fields mean.
+#[derive(Debug, Clone, PartialEq)]
+pub struct OwnTask {
+    /// The name of the grader.
+    pub grader: String,
+    /// The fields, with `kind`, which is the grader's name.
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Whether this can be the name of a grader of the operator's own: lower-case letters, digits and underscores, a letter first, and at most 32, and not the name of another kind
+/// of task.
+#[must_use]
+pub fn is_grader_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    name.len() <= 32
+        && bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && !["math", "code", "program", "lean"].contains(&name)
 }
 
 /// A theorem to prove in Lean 4.

@@ -93,8 +93,12 @@ impl Record {
         }
     }
 
+    pub(super) fn fields(&self) -> impl Iterator<Item = (&str, &Value)> {
+        self.fields.iter().map(|(name, value)| (name.as_str(), value))
+    }
+
     pub(super) fn field_names(&self) -> impl Iterator<Item = &str> {
-        self.fields.iter().map(|(name, _)| name.as_str())
+        self.fields().map(|(name, _)| name)
     }
 
     /// The names of the first fields, for messages, with those whose value is `null` marked.

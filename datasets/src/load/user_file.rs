@@ -19,7 +19,7 @@
 //!
 //! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
-//! A record with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
+//! A record with a `kind` that is not one of these is for the grader of that name, which gets all of its fields but `split`. Else a record with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
 //! question, otherwise one with `tests` is a program. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
 //! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
@@ -31,8 +31,8 @@ use super::record::{self, Record};
 use crate::did_you_mean::nearest;
 use crate::python_name;
 use crate::{
-    CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, ProgramTask,
-    ProgramTest, Split, Task, TaskSpec, Value,
+    CodeTask, CodeTest, Compare, Dataset, DatasetError, LeanTask, MathTask, OwnTask, ProgramTask,
+    ProgramTest, Split, Task, TaskSpec, Value, is_grader_name,
 };
 
 const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
@@ -85,7 +85,9 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
     if humaneval::is_record(record) {
         return humaneval::task(dataset, record);
     }
-    refuse_misspelt(record)?;
+    if grader(record).is_none() {
+        refuse_misspelt(record)?;
+    }
     let id = match record.get("id") {
         None => record.line.to_string(),
         Some(Value::Str(id)) => id.clone(),
@@ -97,7 +99,9 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         }
     };
     let listed = record.listed();
-    let spec = if record.has("statement") {
+    let spec = if let Some(grader) = grader(record) {
+        TaskSpec::Own(own(record, grader))
+    } else if record.has("statement") {
         TaskSpec::Lean(lean(record)?)
     } else if record.has("entry_point") {
         TaskSpec::Code(code(record)?)
@@ -134,6 +138,24 @@ fn task(dataset: &str, record: &Record) -> Result<Task, DatasetError> {
         question: question.to_owned(),
         spec,
     })
+}
+
+/// The grader of the operator's own that a record names.
+fn grader(record: &Record) -> Option<&str> {
+    match record.get("kind") {
+        Some(Value::Str(name)) if is_grader_name(name) => Some(name),
+        _ => None,
+    }
+}
+
+fn own(record: &Record, grader: &str) -> OwnTask {
+    let fields = record.fields().filter(|(name, _)| *name != "split");
+    OwnTask {
+        grader: grader.to_owned(),
+        fields: fields
+            .map(|(name, value)| (name.to_owned(), value.to_json()))
+            .collect(),
+    }
 }
 
 /// Refuses a field whose name is almost that of a known field that the record lacks: such a typo would change the record's meaning.

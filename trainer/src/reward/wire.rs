@@ -38,6 +38,7 @@ fn inline(spec: &TaskSpec) -> InlineTask {
             header: lean.header.clone(),
             statement: lean.statement.clone(),
         },
+        TaskSpec::Own(task) => InlineTask::Own(task.fields.clone()),
         TaskSpec::Code(code) => inline_code(code),
         TaskSpec::Program(program) => InlineTask::Program {
             tests: program

@@ -1,5 +1,7 @@
 //! The bodies of `POST /v1/verify`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Deserializer, Serialize};
 
 use crate::Id;
@@ -122,6 +124,10 @@ pub enum InlineTask {
         /// The theorem up to and including `:= by`.
         statement: String,
     },
+    /// A task for a grader of the operator's own: `kind` is its name, and the other fields are for it alone.
+    #[cfg_attr(feature = "openapi", schema(title = "OwnTask", value_type = Object))]
+    #[serde(untagged)]
+    Own(serde_json::Map<String, serde_json::Value>),
 }
 
 /// One run of a program.
@@ -208,7 +214,7 @@ pub struct Judgement {
     /// The item's id.
     #[cfg_attr(feature = "openapi", schema(schema_with = schema::id))]
     pub id: Id,
-    /// 1 or 0, or `null` if the verdict is `unavailable`.
+    /// 1 or 0, or `null` if the verdict is `unavailable`. A grader of the operator's own may give a reward between 0 and 1, with the verdict `incorrect`.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,
     /// The reason for the reward.
@@ -224,6 +230,10 @@ pub struct Judgement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
+    /// Parts of the reward by name, from a grader of the operator's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub terms: BTreeMap<String, f64>,
     /// Whether the same request may succeed later. True only with `unavailable`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]

@@ -9,8 +9,8 @@ use std::time::Duration;
 
 use datasets::did_you_mean::{hint, nearest};
 use datasets::{
-    CodeTask, CodeTest, Compare, LeanTask, MathTask, ProgramTask, ProgramTest, TaskSpec, Value,
-    loose_json, python_name, right_answer, time_limit,
+    CodeTask, CodeTest, Compare, LeanTask, MathTask, OwnTask, ProgramTask, ProgramTest, TaskSpec,
+    Value, loose_json, python_name, right_answer, time_limit,
 };
 use serde::Deserialize;
 use serde_json::Value as Json;
@@ -149,7 +149,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
                 ));
             }
             None => {
-                let task = inline_task(reference)?;
+                let task = inline_task(reference, registry)?;
                 if let TaskSpec::Code(code) = &task
                     && let Some(reason) = python_name::asks_for_method(&prompt, &code.entry_point)
                 {
@@ -191,19 +191,28 @@ fn registered_task(
     }
 }
 
-pub(super) fn inline_task(inline: &RawValue) -> Result<TaskSpec, FieldError> {
+pub(super) fn inline_task(
+    inline: &RawValue,
+    registry: &Registry,
+) -> Result<TaskSpec, FieldError> {
     if !inline.get().starts_with('{') {
         return Err((
             "task".to_owned(),
             wrong_kind("a task's id or an object with `kind`", inline),
         ));
     }
-    task_spec(Fields::new("task.", inline)?)
+    task_spec(Fields::new("task.", inline)?, registry)
 }
 
 /// The task that an object with `kind` describes.
-pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> {
+pub(super) fn task_spec(
+    mut fields: Fields<'_>,
+    registry: &Registry,
+) -> Result<TaskSpec, FieldError> {
     let kind = fields.string("kind")?;
+    if registry.own_graders.contains(&kind) {
+        return own(kind, fields).map(TaskSpec::Own);
+    }
     let task = match kind.as_str() {
         "math" => TaskSpec::Math(MathTask {
             answer: answer(&mut fields)?,
@@ -215,10 +224,14 @@ pub(super) fn task_spec(mut fields: Fields<'_>) -> Result<TaskSpec, FieldError> 
         "code" => TaskSpec::Code(code(&mut fields)?),
         "program" => TaskSpec::Program(program(&mut fields)?),
         other => {
-            let near = hint(nearest(other, ["math", "code", "program", "lean"]));
+            let own = registry.own_graders.iter().map(String::as_str);
+            let known = ["math", "code", "program", "lean"].into_iter().chain(own);
+            let known: Vec<&str> = known.collect();
+            let near = hint(nearest(other, known.iter().copied()));
             let reason = format!(
-                "`{}` is not one of `math`, `code`, `program`, `lean`{near}",
-                excerpt(other)
+                "`{}` is not one of `{}`{near}",
+                excerpt(other),
+                known.join("`, `")
             );
             return Err(fields.fault("kind", &reason));
         }
@@ -316,6 +329,21 @@ fn program(fields: &mut Fields<'_>) -> Result<ProgramTask, FieldError> {
     Ok(ProgramTask {
         tests,
         time_limit: seconds(fields)?,
+    })
+}
+
+/// A task for the operator's own grader `grader`, which gets the fields as they are.
+fn own(grader: String, mut fields: Fields<'_>) -> Result<OwnTask, FieldError> {
+    let mut own = serde_json::Map::from_iter([("kind".to_owned(), Json::from(grader.as_str()))]);
+    for name in fields.left().keys().cloned().collect::<Vec<_>>() {
+        let value = fields.take(&name)?;
+        let read = serde_json::from_str(value.get());
+        let read = read.map_err(|error| fields.fault(&name, &excerpt(&error.to_string())))?;
+        own.insert(name, read);
+    }
+    Ok(OwnTask {
+        grader,
+        fields: own,
     })
 }
 

@@ -46,7 +46,7 @@ pub(in crate::service::compat) async fn submit(
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
         })
     };
     // Both at once, so that the answer waits in the queue once.
@@ -175,7 +175,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     let wrong = |reason: &str| ProblemResponse::bad_field(FIELD, reason);
     let form: Form = serde_json::from_str(data.get()).map_err(|_| wrong(FORMS))?;
     let whole_task = |task: &RawValue| {
-        request::inline_task(task).map_err(|(field, reason)| {
+        request::inline_task(task, &Registry::default()).map_err(|(field, reason)| {
             ProblemResponse::bad_field(&field.replacen("task", FIELD, 1), &reason)
         })
     };
