@@ -70,12 +70,15 @@ impl TaskSpec {
     pub fn digest(&self) -> Digest {
         let form = match self {
             TaskSpec::Program(_) => "program",
+            TaskSpec::Own(_) => "own",
             TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
         };
         let writer = DigestWriter::new().field(form);
         let writer = match self {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
+            // Sorted by name. One of them is the grader's.
+            TaskSpec::Own(task) => writer.fields(task.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().into_iter()),
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
                 writer.field(&test.stdin).field(&test.stdout)
             }),
@@ -101,7 +104,7 @@ impl TaskSpec {
         let limit = match self {
             TaskSpec::Code(task) => task.time_limit,
             TaskSpec::Program(task) => task.time_limit,
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
         };
         let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
         limit.into_iter().fold(writer, DigestWriter::field).finish()

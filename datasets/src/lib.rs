@@ -48,8 +48,8 @@ pub use error::DatasetError;
 pub use load::{NAMES, is_user_file, open};
 pub use overlap::overlap;
 pub use task::{
-    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest, Split,
-    Task, TaskSpec,
+    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, OwnTask, ProgramTask, ProgramTest,
+    Split, Task, TaskSpec, is_grader_name, unknown_kind,
 };
 pub use template::Template;
 pub use value::Value;

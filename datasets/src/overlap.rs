@@ -29,7 +29,7 @@ pub fn overlap(dataset: &Dataset) -> Vec<(String, String)> {
 fn question(task: &Task) -> &str {
     match &task.spec {
         TaskSpec::Lean(lean) => &lean.statement,
-        TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Program(_) => &task.question,
+        _ => &task.question,
     }
 }
 

@@ -36,14 +36,14 @@ pub use crate::{choice, settings};
 pub use check::Keys;
 pub use error::SettingError;
 pub use key::{
-    Key, Limit, Setting, ValueKind, above, any_above, at_least, below, between, one_of, whole,
+    Key, Limit, Section, Setting, ValueKind, above, any_above, at_least, below, between, one_of, whole,
 };
 pub use set::put;
 
 /// Declares a struct of settings; see the [module](mod@crate::settings).
 ///
 /// A field is a key: `/// help`, `name: type`, then optionally `= default` (otherwise the type's default) and `=> limit`. A field whose type is such a struct is a
-/// section. Fields in `beside { … }` are not keys. `= expression` after the struct is the default of the whole struct.
+/// section, and one of type `BTreeMap<String, Struct>` is sections under the user's own names. Fields in `beside { … }` are not keys. `= expression` after the struct is the default of the whole struct.
 #[macro_export]
 macro_rules! settings {
     (
@@ -79,6 +79,14 @@ macro_rules! settings {
 
         impl $crate::settings::Setting for $name {
             const KIND: $crate::settings::ValueKind = $crate::settings::ValueKind::Section(Self::KEYS);
+        }
+
+        impl $crate::settings::Section for $name {
+            const KEYS: &'static [$crate::settings::Key] = Self::KEYS;
+
+            fn defaults() -> toml::Table {
+                toml::Table::try_from(Self::default()).unwrap_or_default()
+            }
         }
 
         impl Default for $name {

@@ -8,6 +8,7 @@ use serde::{Deserialize, Serialize, Serializer};
 
 use crate::Value;
 
+pub use read::unknown_kind;
 pub(crate) use read::{time_limit, tolerance};
 
 /// A named set of tasks with its two splits.
@@ -71,6 +72,9 @@ pub enum TaskSpec {
     Program(ProgramTask),
     /// A Lean proof.
     Lean(LeanTask),
+    /// A task for a grader of the operator's own.
+    #[serde(untagged)]
+    Own(OwnTask),
 }
 
 impl TaskSpec {
@@ -82,13 +86,14 @@ impl TaskSpec {
         })
     }
 
-    /// The grader that the task needs: `math`, `code` or `lean`.
+    /// The grader that the task needs: `math`, `code`, `lean`, or the name of one of the operator's own.
     #[must_use]
-    pub fn kind(&self) -> &'static str {
+    pub fn kind(&self) -> &str {
         match self {
             TaskSpec::Math(_) => "math",
             TaskSpec::Code(_) | TaskSpec::Program(_) => "code",
             TaskSpec::Lean(_) => "lean",
+            TaskSpec::Own(task) => &task.grader,
         }
     }
 }
@@ -229,6 +234,32 @@ pub struct LeanTask {
     pub header: String,
     /// The theorem up to and including `:= by`.
     pub statement: String,
+}
+
+/// A task for a grader of the operator's own, which alone knows what its fields mean.
+#[derive(Debug, Clone, PartialEq, Serialize)]
+#[cfg_attr(
+    feature = "openapi",
+    derive(utoipa::ToSchema),
+    schema(title = "OwnTask", value_type = Object)
+)]
+pub struct OwnTask {
+    /// The name of the grader.
+    #[serde(skip)]
+    pub grader: String,
+    /// All fields. `kind` is the grader's name.
+    #[serde(flatten)]
+    pub fields: serde_json::Map<String, serde_json::Value>,
+}
+
+/// Whether this can be the name of a grader of the operator's own: lower-case letters, digits and underscores, a letter first, 32 at most, and not another kind of task.
+#[must_use]
+pub fn is_grader_name(name: &str) -> bool {
+    let mut bytes = name.bytes();
+    name.len() <= 32
+        && bytes.next().is_some_and(|first| first.is_ascii_lowercase())
+        && bytes.all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_')
+        && !["math", "code", "program", "lean"].contains(&name)
 }
 
 /// Whether there is no tolerance.

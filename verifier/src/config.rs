@@ -2,6 +2,7 @@
 
 mod listen;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use datasets::did_you_mean::{hint, nearest};
@@ -12,6 +13,7 @@ use toml::Table;
 
 use crate::cache::DISK_BYTES;
 use crate::grade::code::Extraction;
+use crate::grade::own::OwnSettings;
 use crate::grade::{lean, math};
 use crate::graders;
 use crate::pool::MAX_WORKERS;
@@ -33,7 +35,7 @@ settings! {
         pub datasets: Vec<String>,
         /// Number of worker threads for programs and proofs. 0: the number of cores. Also --workers.
         pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for the number of cores"),
-        /// Graders without which /readyz does not answer 200: "math", "code", "lean". Also --require.
+        /// Graders without which /readyz does not answer 200: "math", "code", "lean", or one of [graders]. Also --require.
         pub require: Vec<String>,
         /// File whose first line is the token that clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
         pub token_file: Option<PathBuf>,
@@ -53,6 +55,8 @@ settings! {
         pub docker: DockerConfig,
         /// Proofs. Without a project or a command, their verdict is `unavailable`. sandboxes/lean/README.md explains how a proof is judged.
         pub lean: lean::LeanSettings,
+        /// A grader of the operator's own, under the name that tasks have as their `kind`.
+        pub graders: BTreeMap<String, OwnSettings>,
         /// The routes of other projects' clients; docs/clients.md describes them.
         pub compat: CompatConfig,
     }
@@ -229,10 +233,18 @@ impl Config {
     /// Checks names of graders, and keys that depend on each other.
     fn check(&self) -> Result<(), SettingError> {
         let refuse = |key, reason: String| Err(SettingError::value(key, reason));
-        let unknown = |name: &&String| !graders::NAMES.contains(&name.as_str());
+        for (name, grader) in &self.graders {
+            if let Err((key, reason)) = grader.check(name) {
+                let path = format!("graders.{name}.{key}");
+                return Err(SettingError::value(path.trim_end_matches('.'), reason));
+            }
+        }
+        let known = graders::NAMES.into_iter();
+        let known: Vec<&str> = known.chain(self.graders.keys().map(String::as_str)).collect();
+        let unknown = |name: &&String| !known.contains(&name.as_str());
         if let Some(name) = self.require.iter().find(unknown) {
-            let near = hint(nearest(name, graders::NAMES));
-            let known = graders::NAMES.join(", ");
+            let near = hint(nearest(name, known.iter().copied()));
+            let known = known.join(", ");
             return refuse(
                 "require",
                 format!("`{name}` is not a grader{near}; the graders are {known}"),

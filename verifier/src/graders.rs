@@ -2,6 +2,7 @@
 
 mod grader_state;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
@@ -19,6 +20,7 @@ use crate::grade::code::{
 };
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
+use crate::grade::own::{OwnGrader, OwnSettings};
 use crate::item::JudgeItem;
 use crate::memory_pool;
 use crate::registry::RegisteredTask;
@@ -36,6 +38,10 @@ pub struct GraderSettings {
     pub code: Extraction,
     /// How proofs are judged.
     pub lean: lean::LeanSettings,
+    /// The graders of the operator's own.
+    pub own: BTreeMap<String, OwnSettings>,
+    /// Files that a jail hides from programs: the service's token file, if it has one.
+    pub secrets: Vec<PathBuf>,
     /// Number of threads for first passes, as many for proofs, and one more for what is long.
     pub workers: usize,
     /// The limits of a program.
@@ -48,7 +54,7 @@ pub struct GraderSettings {
     pub require: Vec<String>,
 }
 
-/// The names of all graders.
+/// The names of the graders that every service has.
 pub const NAMES: [&str; 3] = ["math", "code", "lean"];
 
 /// The graders of one service.
@@ -58,6 +64,7 @@ pub struct Graders {
     code: GraderCell<CodeGrader>,
     lean: GraderCell<LeanGrader>,
     math: GraderCell<()>,
+    own: BTreeMap<String, GraderCell<OwnGrader>>,
 }
 
 impl Graders {
@@ -67,7 +74,9 @@ impl Graders {
         settings: GraderSettings,
         expected_values: Option<Arc<ExpectedValueStore>>,
     ) -> Graders {
+        let own = settings.own.keys().cloned();
         Graders {
+            own: own.map(|name| (name.clone(), GraderCell::new(name))).collect(),
             settings,
             expected_values,
             code: GraderCell::new("the sandbox"),
@@ -79,6 +88,9 @@ impl Graders {
     /// Opens the sandbox, and has every grader judge a correct and a wrong sample. Blocks; for a minute if the sandbox must be built first.
     pub fn prepare(&self, open: OpenSandbox) {
         self.math.set(self_test_math(self.settings.math));
+        for (name, cell) in &self.own {
+            cell.set(self.open_own(name));
+        }
         std::thread::scope(|scope| {
             // Loading Mathlib takes as long as building a sandbox.
             scope.spawn(|| self.lean.set(self.prepare_lean()));
@@ -111,6 +123,25 @@ impl Graders {
         .extracting(self.settings.code);
         self_test_code(&grader)?;
         Ok(grader)
+    }
+
+    fn open_own(&self, name: &str) -> Result<OwnGrader, String> {
+        let settings = self.settings.own.get(name).cloned().unwrap_or_default();
+        OwnGrader::open(name, &settings, self.settings.secrets.clone())
+            .inspect_err(|reason| tracing::warn!("the grader `{name}` cannot judge: {reason}"))
+    }
+
+    /// The operator's grader that a task names.
+    fn own(&self, name: &str) -> Result<Arc<OwnGrader>, Box<Grading>> {
+        match self.own.get(name) {
+            Some(cell) => cell.grader(),
+            None => {
+                let reason = format!(
+                    "this verifier has no grader `{name}`; its configuration names one as [graders.{name}]"
+                );
+                Err(Box::new(Grading::unavailable(&reason, false)))
+            }
+        }
     }
 
     fn prepare_lean(&self) -> Result<LeanGrader, String> {
@@ -146,7 +177,15 @@ impl Graders {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
                 return Ok(math::grade(question, &spec.answer, completion, settings));
             }
-            TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
+            TaskSpec::Lean(_) | TaskSpec::Own(_) if first_pass => {
+                return Err(NoVerdictYet::NotInFirstPass);
+            }
+            TaskSpec::Own(spec) => {
+                return Ok(match self.own(&spec.grader) {
+                    Ok(grader) => grader.grade(&spec.fields, prompt, completion),
+                    Err(unavailable) => *unavailable,
+                });
+            }
             TaskSpec::Lean(spec) => {
                 return Ok(match (self.lean.grader(), task.snippet_seconds) {
                     (Ok(grader), None) => grader.grade(spec, completion),
@@ -211,7 +250,7 @@ impl Graders {
         let wanted = match &task.spec {
             TaskSpec::Code(spec) => Wanted::from(spec),
             TaskSpec::Program(_) => Wanted::PROGRAM,
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => return Ok(None),
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => return Ok(None),
         };
         let grader = self
             .code_grader(task, first_pass, None)
@@ -255,6 +294,7 @@ impl Graders {
             TaskSpec::Math(_) => None,
             TaskSpec::Code(_) | TaskSpec::Program(_) => self.code.grader().err(),
             TaskSpec::Lean(_) => self.lean.grader().err(),
+            TaskSpec::Own(spec) => self.own(&spec.grader).err(),
         };
         unavailable.map(|grading| *grading)
     }
@@ -294,6 +334,10 @@ impl Graders {
         let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
+            TaskSpec::Own(spec) => {
+                let version = self.own(&spec.grader).ok().map(|grader| grader.version());
+                writer.fields(version.and_then(Result::ok).iter())
+            }
             TaskSpec::Lean(spec) => {
                 let lean = self.lean.grader().ok();
                 let identity = lean.as_ref().map(|grader| &grader.identity);
@@ -367,7 +411,12 @@ impl Graders {
             .info(code, |grader| Some(grader.sandbox().identity()));
         let lean = blank("lean", lean::VERSION);
         let lean = self.lean.info(lean, |grader| Some(&grader.identity));
-        vec![math, code, lean]
+        let own = self.own.iter().map(|(name, cell)| {
+            let version = |grader: &OwnGrader| grader.version().unwrap_or_default();
+            let version = cell.grader().map_or_else(|_| String::new(), |grader| version(&grader));
+            cell.info(blank(name, &version), |_| None)
+        });
+        [math, code, lean].into_iter().chain(own).collect()
     }
 
     /// Whether no grader is still being prepared and every required one can judge.

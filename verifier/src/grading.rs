@@ -1,5 +1,7 @@
 //! The result of a grader.
 
+use std::collections::BTreeMap;
+
 use datasets::excerpt::bounded;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
@@ -16,6 +18,12 @@ pub struct Grading {
     pub passed: Option<u32>,
     /// Number of all tests, for code only.
     pub total: Option<u32>,
+    /// The reward of an incorrect completion, if it is not 0: below 1.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub partial: Option<f64>,
+    /// Parts of the reward by name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub terms: BTreeMap<String, f64>,
     /// Whether another try may succeed; only with [`Verdict::Unavailable`].
     pub retryable: bool,
     /// Whether the verdict is a pure function of the key.
@@ -31,6 +39,8 @@ impl Grading {
             detail,
             passed: None,
             total: None,
+            partial: None,
+            terms: BTreeMap::new(),
             retryable: false,
             deterministic: true,
         }
@@ -48,14 +58,13 @@ impl Grading {
         }
     }
 
-    /// 1 or 0; `None` if the verdict is `unavailable`.
+    /// 1 or 0, or between them from a grader of the operator's own; `None` if the verdict is `unavailable`.
     #[must_use]
     pub fn reward(&self) -> Option<f64> {
         match self.verdict {
             Verdict::Correct => Some(1.0),
-            Verdict::Incorrect | Verdict::Timeout | Verdict::Memory | Verdict::Malformed => {
-                Some(0.0)
-            }
+            Verdict::Incorrect => Some(self.partial.unwrap_or(0.0)),
+            Verdict::Timeout | Verdict::Memory | Verdict::Malformed => Some(0.0),
             Verdict::Unavailable => None,
         }
     }

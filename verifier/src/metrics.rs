@@ -25,7 +25,7 @@ pub struct Metrics {
     requests: Counters<2>,
     judgements: Counters<3>,
     client_items: Counters<2>,
-    seconds: Family<[(&'static str, &'static str); 1], Histogram>,
+    seconds: Family<[(&'static str, String); 1], Histogram>,
     queued: Count,
     running: Count,
     workers: Count,
@@ -95,7 +95,7 @@ impl Metrics {
     /// if the grader cannot judge.
     pub fn judgement(
         &self,
-        grader: &'static str,
+        grader: &str,
         verdict: Verdict,
         cached: bool,
         seconds: Option<f64>,
@@ -107,7 +107,7 @@ impl Metrics {
         ];
         self.judgements.get_or_create(&labels).inc();
         if let Some(seconds) = seconds.filter(|_| !cached) {
-            let labels = [("grader", grader)];
+            let labels = [("grader", grader.to_owned())];
             self.seconds.get_or_create(&labels).observe(seconds);
         }
     }

@@ -6,7 +6,8 @@ use std::sync::Arc;
 
 use datasets::did_you_mean::nearest;
 use datasets::digest::of_tasks;
-use datasets::{Dataset, LeanTask, Task, TaskSpec};
+use datasets::fields::FieldError;
+use datasets::{Dataset, LeanTask, Task, TaskSpec, unknown_kind};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
@@ -48,7 +49,7 @@ impl From<Task> for RegisteredTask {
     fn from(task: Task) -> RegisteredTask {
         let question = match &task.spec {
             TaskSpec::Math(_) => task.question,
-            TaskSpec::Code(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => String::new(),
+            _ => String::new(),
         };
         RegisteredTask {
             question,
@@ -111,6 +112,8 @@ impl RegisteredTask {
 /// Tasks by id.
 #[derive(Debug, Default)]
 pub struct Registry {
+    /// The names of the operator's own graders, which inline tasks may name as their `kind`.
+    pub own_graders: Vec<String>,
     tasks: HashMap<String, Arc<RegisteredTask>>,
     datasets: BTreeMap<String, DatasetInfo>,
 }
@@ -156,9 +159,9 @@ impl Registry {
         let digest = of_tasks(tasks.iter().map(|(id, task)| (id.as_str(), task.content)));
         let mut graders: Vec<String> = Vec::new();
         for (id, task) in tasks {
-            let grader = task.spec.kind();
-            if !graders.iter().any(|known| known == grader) {
-                graders.push(grader.to_owned());
+            let grader = task.spec.kind().to_owned();
+            if !graders.contains(&grader) {
+                graders.push(grader);
             }
             self.tasks.insert(id, Arc::new(task));
         }
@@ -170,6 +173,20 @@ impl Registry {
             digest: digest.to_string(),
         };
         self.datasets.insert(dataset.name, info);
+    }
+
+    /// The inline task of a request. `path` is the place of its `kind`.
+    ///
+    /// # Errors
+    /// If there is no grader of that kind.
+    pub fn inline(&self, path: &str, spec: TaskSpec) -> Result<Arc<RegisteredTask>, FieldError> {
+        match &spec {
+            TaskSpec::Own(task) if !self.own_graders.contains(&task.grader) => Err((
+                path.to_owned(),
+                unknown_kind(&task.grader, &self.own_graders),
+            )),
+            _ => Ok(Arc::new(RegisteredTask::inline(spec))),
+        }
     }
 
     /// The task with this id.

@@ -13,7 +13,7 @@
 //!
 //! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
 //!
-//! A record with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
+//! A record whose `kind` can be the name of an operator's own grader is a task for it, which gets all fields but `split`. Otherwise one with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
 //! question, otherwise one with `tests` is a program. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
 //! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
@@ -22,9 +22,9 @@ use std::path::Path;
 
 use super::{humaneval, record};
 use crate::did_you_mean::nearest;
-use crate::fields::{FieldError, Fields};
+use crate::fields::{FieldError, Fields, of_kind};
 use crate::python_name::asks_for_method;
-use crate::{Dataset, DatasetError, LeanTask, Split, Task, TaskSpec, Value};
+use crate::{Dataset, DatasetError, LeanTask, Split, Task, TaskSpec, Value, is_grader_name};
 
 const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
@@ -109,12 +109,21 @@ fn split(fields: &mut Fields<'_>) -> Result<Option<Split>, FieldError> {
 }
 
 fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, FieldError> {
-    refuse_misspelt(fields)?;
+    let own = own_grader(fields);
+    if own.is_none() {
+        refuse_misspelt(fields)?;
+    }
     let id = match fields.has("id") {
         true => record::id(fields, "id")?,
         false => line.to_string(),
     };
-    let spec = spec(fields)?;
+    let mut spec = match own {
+        Some(grader) => TaskSpec::of_kind(&grader, fields)?,
+        None => spec(fields)?,
+    };
+    if let TaskSpec::Own(task) = &mut spec {
+        task.fields.remove("split");
+    }
     let mut question = None;
     for field in QUESTIONS {
         if question.is_none() {
@@ -135,7 +144,7 @@ fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, Fie
     };
     let example = match &spec {
         TaskSpec::Code(_) => fields.optional_string("example")?,
-        TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
+        _ => None,
     };
     Ok(Task {
         id: format!("{dataset}/{id}"),
@@ -143,6 +152,12 @@ fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, Fie
         example,
         spec,
     })
+}
+
+/// The operator's own grader that a record names.
+fn own_grader(fields: &mut Fields<'_>) -> Option<String> {
+    let kind: Option<String> = fields.get("kind").and_then(of_kind);
+    kind.filter(|kind| is_grader_name(kind))
 }
 
 /// Refuses a field whose name is almost that of a known field that the record lacks: such a typo would change the record's meaning.

@@ -26,8 +26,17 @@ impl Keys {
     pub fn get(self, path: &str) -> Option<&'static Key> {
         let mut names = path.split('.');
         let find = |keys: &'static [Key], name| keys.iter().find(|key| key.name == name);
-        let first = find(self.keys, names.next()?)?;
-        names.try_fold(first, |section, name| find(section.keys(), name))
+        let mut found = find(self.keys, names.next()?)?;
+        loop {
+            // The name of a section that the user named says nothing of its keys.
+            if found.is_named() && names.next().is_none() {
+                return Some(found);
+            }
+            match names.next() {
+                Some(name) => found = find(found.keys(), name)?,
+                None => return Some(found),
+            }
+        }
     }
 
     /// Every key except sections, with its path.
@@ -35,10 +44,10 @@ impl Keys {
     pub fn paths(self) -> Vec<(String, &'static Key)> {
         fn collect(prefix: &str, keys: &'static [Key], found: &mut Vec<(String, &'static Key)>) {
             for key in keys {
-                let path = format!("{prefix}{}", key.name);
-                match key.kind {
-                    ValueKind::Section(keys) => collect(&format!("{path}."), keys, found),
-                    _ => found.push((path, key)),
+                let path = key.path(prefix);
+                match key.keys() {
+                    [] => found.push((path, key)),
+                    keys => collect(&format!("{path}."), keys, found),
                 }
             }
         }
@@ -155,10 +164,17 @@ fn walk(
         let path = format!("{prefix}{name}");
         let key = keys.iter().find(|key| key.name == name);
         visit(&path, key, value)?;
-        if let (Some(ValueKind::Section(keys)), Value::Table(inner)) =
-            (key.map(|key| key.kind), value)
-        {
-            walk(&format!("{path}."), keys, inner, visit)?;
+        let (Some(key), Value::Table(inner)) = (key, value) else {
+            continue;
+        };
+        if !key.is_named() {
+            walk(&format!("{path}."), key.keys(), inner, visit)?;
+            continue;
+        }
+        for (name, value) in inner {
+            if let Value::Table(section) = value {
+                walk(&format!("{path}.{name}."), key.keys(), section, visit)?;
+            }
         }
     }
     Ok(())
@@ -168,7 +184,12 @@ fn walk(
 fn kind_mismatch(path: &str, key: &Key, value: &Value) -> String {
     if let Some(first) = key.keys().first() {
         let first = first.name;
-        return format!("is a section: give one of its keys, such as `{path}.{first}`");
+        let what = match key.is_named() {
+            true => "has sections under names of your own",
+            false => "is a section",
+        };
+        let path = key.path(path.strip_suffix(key.name).unwrap_or_default());
+        return format!("{what}: give one of its keys, such as `{path}.{first}`");
     }
     // `--set` passes a number as a text if it is too large for TOML.
     let digits = value.as_str().filter(|text| {

@@ -27,9 +27,8 @@ impl Keys {
 
 /// Lists the keys of a section, whose path is `prefix`, and of the sections in it.
 fn list(lines: &mut Vec<String>, prefix: &str, keys: &[Key]) {
-    let (sections, own): (Vec<&Key>, Vec<&Key>) = keys
-        .iter()
-        .partition(|key| matches!(key.kind, ValueKind::Section(_)));
+    let (sections, own): (Vec<&Key>, Vec<&Key>) =
+        keys.iter().partition(|key| !key.keys().is_empty());
     let names: Vec<&str> = own.iter().map(|key| key.name).collect();
     let names = names.join(", ");
     match prefix {
@@ -38,7 +37,7 @@ fn list(lines: &mut Vec<String>, prefix: &str, keys: &[Key]) {
         _ => lines.push(format!("  {prefix}{{{names}}}")),
     }
     for section in sections {
-        list(lines, &format!("{prefix}{}.", section.name), section.keys());
+        list(lines, &format!("{}.", section.path(prefix)), section.keys());
     }
 }
 
@@ -72,14 +71,22 @@ fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaul
     for key in keys.iter().filter(|key| !key.keys().is_empty()) {
         let _ = writeln!(text);
         comment(text, key.help);
-        let _ = writeln!(text, "[{prefix}{}]", key.name);
-        explain(
-            text,
-            &format!("{prefix}{}.", key.name),
-            key.keys(),
-            &inner(values, key.name),
-            &inner(defaults, key.name),
-        );
+        let (values, path) = (inner(values, key.name), format!("{prefix}{}", key.name));
+        let ValueKind::Sections(keys, defaults) = key.kind else {
+            let _ = writeln!(text, "[{path}]");
+            let defaults = inner(defaults, key.name);
+            explain(text, &format!("{path}."), key.keys(), &values, &defaults);
+            continue;
+        };
+        if values.is_empty() {
+            let _ = writeln!(text, "# [{path}.NAME]");
+            explain(text, "", keys, &values, &defaults());
+        }
+        for name in values.keys() {
+            let _ = writeln!(text, "[{path}.{name}]");
+            let section = inner(&values, name);
+            explain(text, &format!("{path}.{name}."), keys, &section, &defaults());
+        }
     }
 }
 

@@ -5,7 +5,7 @@ use std::ops::Bound::{self, Excluded, Included, Unbounded};
 use std::ops::RangeBounds as _;
 use std::path::PathBuf;
 
-use toml::Value;
+use toml::{Table, Value};
 
 /// A key, or a section of keys.
 #[derive(Debug, Clone, Copy)]
@@ -45,12 +45,23 @@ pub enum ValueKind {
     Choice(&'static [&'static str]),
     /// A table of these keys.
     Section(&'static [Key]),
+    /// Tables of these keys, under names that the user chooses, and the defaults of each.
+    Sections(&'static [Key], fn() -> Table),
 }
 
 /// A type that a setting can have.
 pub trait Setting {
     /// The kind of its values.
     const KIND: ValueKind;
+}
+
+/// A struct that [`settings!`](crate::settings!) declares.
+pub trait Section {
+    /// Its keys.
+    const KEYS: &'static [Key];
+
+    /// The keys that have a default, with it.
+    fn defaults() -> Table;
 }
 
 macro_rules! kinds {
@@ -73,6 +84,11 @@ kinds! {
 
 impl<T: Setting> Setting for Option<T> {
     const KIND: ValueKind = T::KIND;
+}
+
+/// Sections under names that the user chooses.
+impl<T: Section> Setting for BTreeMap<String, T> {
+    const KIND: ValueKind = ValueKind::Sections(T::KEYS, T::defaults);
 }
 
 /// A restriction of a key's values.
@@ -140,12 +156,25 @@ impl Limit {
 }
 
 impl Key {
-    /// The keys of a section. Empty if it is not a section.
+    /// The keys of a section, or of each of the sections under it. Empty if it is neither.
     #[must_use]
     pub fn keys(&self) -> &'static [Key] {
         match self.kind {
-            ValueKind::Section(keys) => keys,
+            ValueKind::Section(keys) | ValueKind::Sections(keys, _) => keys,
             _ => &[],
+        }
+    }
+
+    /// Whether its sections have names of their own.
+    pub(super) fn is_named(&self) -> bool {
+        matches!(self.kind, ValueKind::Sections(..))
+    }
+
+    /// Its path in lists and files: with a placeholder for the name of its section, if that is the user's.
+    pub(super) fn path(&self, prefix: &str) -> String {
+        match self.is_named() {
+            true => format!("{prefix}{}.NAME", self.name),
+            false => format!("{prefix}{}", self.name),
         }
     }
 
@@ -178,6 +207,9 @@ impl Key {
                 .is_some_and(|table| table.values().all(Value::is_str)),
             ValueKind::Form(_, fits) => value.as_str().is_some_and(fits),
             ValueKind::Section(_) => value.is_table(),
+            ValueKind::Sections(..) => value
+                .as_table()
+                .is_some_and(|table| table.values().all(Value::is_table)),
         }
     }
 
@@ -195,6 +227,7 @@ impl Key {
             ValueKind::Variables => "texts by name, as in { NAME = \"…\" }",
             ValueKind::Form(form, _) => form,
             ValueKind::Choice(_) | ValueKind::Section(_) => "a section",
+            ValueKind::Sections(..) => "sections by name",
         };
         text.to_owned()
     }

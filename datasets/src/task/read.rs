@@ -5,7 +5,10 @@ use std::time::Duration;
 use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
-use super::{CodeTask, CodeTest, Compare, LeanTask, ProgramTask, ProgramTest, TaskSpec};
+use super::{
+    CodeTask, CodeTest, Compare, LeanTask, OwnTask, ProgramTask, ProgramTest, TaskSpec,
+    is_grader_name,
+};
 use crate::did_you_mean::{hint, nearest};
 use crate::excerpt::excerpt;
 use crate::fields::{FieldError, Fields, of_kind, wrong_kind};
@@ -51,16 +54,36 @@ impl TaskSpec {
             }),
             "code" => TaskSpec::Code(code(fields)?),
             "program" => TaskSpec::Program(program(fields)?),
-            other => {
-                let near = hint(nearest(other, ["math", "code", "program", "lean"]));
-                let reason = format!(
-                    "`{}` is not one of `math`, `code`, `program`, `lean`{near}",
-                    excerpt(other)
-                );
-                return Err(fields.fault("kind", reason));
-            }
+            grader if is_grader_name(grader) => TaskSpec::Own(own(grader, fields)?),
+            other => return Err(fields.fault("kind", unknown_kind(other, &[]))),
         })
     }
+}
+
+/// The reason that a task of this kind cannot be judged, where the operator's graders are those of `own`.
+#[must_use]
+pub fn unknown_kind(kind: &str, own: &[String]) -> String {
+    let kinds = ["math", "code", "program", "lean"].into_iter();
+    let known: Vec<&str> = kinds.chain(own.iter().map(String::as_str)).collect();
+    let near = hint(nearest(kind, known.iter().copied()));
+    let (kind, known) = (excerpt(kind), known.join("`, `"));
+    format!("`{kind}` is not one of `{known}`{near}")
+}
+
+/// A task for the operator's grader, which gets all the fields.
+fn own(grader: &str, fields: &mut Fields<'_>) -> Result<OwnTask, FieldError> {
+    let names: Vec<String> = fields.all().keys().cloned().collect();
+    let mut all = serde_json::Map::new();
+    for name in names {
+        let json = fields.take(&name)?;
+        let read = serde_json::from_str(json.get());
+        let read = read.map_err(|error| fields.fault(&name, excerpt(&error.to_string())))?;
+        all.insert(name, read);
+    }
+    Ok(OwnTask {
+        grader: grader.to_owned(),
+        fields: all,
+    })
 }
 
 impl<'de> Deserialize<'de> for TaskSpec {

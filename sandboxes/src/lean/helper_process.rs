@@ -1,5 +1,6 @@
 //! A process that stays and answers requests: it runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
 
+use std::ffi::OsString;
 use std::io::{self, Read, Write};
 use std::os::unix::process::{CommandExt as _, ExitStatusExt as _};
 use std::path::PathBuf;
@@ -10,6 +11,7 @@ use std::time::{Duration, Instant};
 
 use super::Jail;
 use super::jail::View;
+use super::process::{self, TimeLimit};
 use super::process_tree::{self, process_tree};
 
 /// Bytes from the end of the error stream that are stored, since they state why a process ended.
@@ -32,6 +34,12 @@ pub struct HelperCommand {
     pub shown: Vec<PathBuf>,
     /// Files that a jail hides from it.
     pub secrets: Vec<PathBuf>,
+    /// Its environment. `PATH` is passed on in addition.
+    pub env: Vec<(String, OsString)>,
+    /// The folder in which it is started.
+    pub dir: PathBuf,
+    /// The name under which the lines of its error stream are logged, if they are.
+    pub log: Option<String>,
 }
 
 /// How a process ended.
@@ -76,7 +84,7 @@ pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
     /// Sends the time limits of answers to the keeper. Dropping it dismisses the keeper.
-    due: Option<Sender<Option<Duration>>>,
+    due: Option<Sender<Option<TimeLimit>>>,
     keeper: Option<JoinHandle<End>>,
 }
 
@@ -87,12 +95,13 @@ impl HelperProcess {
     /// If the system cannot start it.
     pub fn start(launch: &HelperCommand) -> io::Result<Self> {
         let mut command = command(launch);
+        let (jail, log) = (launch.jail, launch.log.clone());
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
         // A process that is to end with its parent ends with the thread that started it. So that thread stays as long as the process.
         let keeper = std::thread::Builder::new()
             .name("lean-helper".to_owned())
-            .spawn(move || keep(&mut command, &started, &dues))?;
+            .spawn(move || keep(&mut command, jail, log, &started, &dues))?;
         let (stdin, stdout) = start
             .recv()
             .map_err(|_| io::Error::other("its thread ended"))??;
@@ -106,9 +115,22 @@ impl HelperProcess {
 
     /// From now on an answer is due within this processor time of the process tree; with `None`, no answer is due.
     pub fn allow(&self, processor: Option<Duration>) {
+        self.set_limit(processor.map(|work| TimeLimit {
+            work,
+            clock: work.saturating_mul(CLOCK_FACTOR),
+        }));
+    }
+
+    /// From now on an answer is due within this time by the clock, whatever the process does meanwhile, such as waiting for another machine.
+    pub fn allow_clock(&self, clock: Duration) {
+        let work = Duration::MAX;
+        self.set_limit(Some(TimeLimit { work, clock }));
+    }
+
+    fn set_limit(&self, limit: Option<TimeLimit>) {
         if let Some(due) = &self.due {
             // If the keeper has ended, it has ended the process too. The reader of the answer then notices.
-            let _ = due.send(processor);
+            let _ = due.send(limit);
         }
     }
 
@@ -167,8 +189,9 @@ fn command(launch: &HelperCommand) -> Command {
     command.env_clear();
     // `bwrap` is found through it.
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
+    command.envs(launch.env.iter().map(|(name, value)| (name, value)));
     command
-        .current_dir("/")
+        .current_dir(&launch.dir)
         .process_group(0)
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
@@ -181,8 +204,10 @@ type Started = io::Result<(ChildStdin, ChildStdout)>;
 /// Starts a process and waits until it has ended.
 fn keep(
     command: &mut Command,
+    jail: Jail,
+    log: Option<String>,
     started: &SyncSender<Started>,
-    dues: &Receiver<Option<Duration>>,
+    dues: &Receiver<Option<TimeLimit>>,
 ) -> End {
     let spawned = command.spawn().and_then(|mut child| {
         match (child.stdin.take(), child.stdout.take(), child.stderr.take()) {
@@ -197,7 +222,12 @@ fn keep(
             return DISMISSED;
         }
     };
-    let stderr = std::thread::spawn(move || read_end(stderr));
+    // Bubblewrap dies with this process.
+    let guard = match jail {
+        Jail::None => process::guard(child.id()),
+        Jail::Bubblewrap => None,
+    };
+    let stderr = std::thread::spawn(move || read_end(stderr, log.as_deref()));
     let _ = started.send(Ok((stdin, stdout)));
     let late = wait_until_overdue(&child, dues);
     let status = if late {
@@ -207,6 +237,9 @@ fn keep(
     };
     process_tree::kill(child.id());
     let _ = child.wait();
+    if let Some(mut guard) = guard {
+        let _ = guard.wait();
+    }
     let cause = match status {
         Some(status) => cause(status),
         None if late => EndCause::Late,
@@ -223,20 +256,18 @@ struct Due {
     since: Instant,
     /// Processor time that was used before the answer was due. It is read at the first tick, since few answers take that long.
     used: Option<Duration>,
-    /// Processor time for it.
-    processor: Duration,
+    limit: TimeLimit,
 }
 
 impl Due {
     fn is_over(&mut self, used: Duration) -> bool {
         let before = *self.used.get_or_insert(used);
-        self.since.elapsed() >= self.processor.saturating_mul(CLOCK_FACTOR)
-            || used.saturating_sub(before) >= self.processor
+        self.since.elapsed() >= self.limit.clock || used.saturating_sub(before) >= self.limit.work
     }
 }
 
 /// Waits until an answer is overdue, or the process is no longer needed. Returns whether an answer is overdue.
-fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Duration>>) -> bool {
+fn wait_until_overdue(child: &Child, dues: &Receiver<Option<TimeLimit>>) -> bool {
     let mut due: Option<Due> = None;
     loop {
         let received = match due {
@@ -244,11 +275,11 @@ fn wait_until_overdue(child: &Child, dues: &Receiver<Option<Duration>>) -> bool 
             Some(_) => dues.recv_timeout(TICK),
         };
         match received {
-            Ok(processor) => {
-                due = processor.map(|processor| Due {
+            Ok(limit) => {
+                due = limit.map(|limit| Due {
                     since: Instant::now(),
                     used: None,
-                    processor,
+                    limit,
                 });
             }
             Err(RecvTimeoutError::Disconnected) => return false,
@@ -287,11 +318,17 @@ fn cause(status: ExitStatus) -> EndCause {
     }
 }
 
-/// Reads a stream to its end, and returns its last bytes.
-fn read_end(mut stream: ChildStderr) -> String {
+/// Reads a stream to its end, logs its lines under the name `log`, and returns its last bytes.
+fn read_end(mut stream: ChildStderr, log: Option<&str>) -> String {
     let (mut end, mut buffer) = (Vec::new(), [0; 4 << 10]);
     while let Ok(read @ 1..) = stream.read(&mut buffer) {
-        end.extend_from_slice(&buffer[..read]);
+        let piece = &buffer[..read];
+        if let Some(name) = log {
+            for line in String::from_utf8_lossy(piece).lines() {
+                tracing::info!("{name}: {line}");
+            }
+        }
+        end.extend_from_slice(piece);
         let surplus = end.len().saturating_sub(MAX_STDERR);
         end.drain(..surplus);
     }

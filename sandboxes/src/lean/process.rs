@@ -238,7 +238,7 @@ impl Drop for Process {
 
 /// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a shell,
 /// the process tree of `leader` continues if this process is killed, until it ends by itself.
-fn guard(leader: u32) -> Option<Child> {
+pub(super) fn guard(leader: u32) -> Option<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; kill -s KILL 0"])
         .env_clear()

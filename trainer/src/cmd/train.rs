@@ -215,7 +215,7 @@ pub(super) struct PlanInputs {
     /// The tasks of the data set.
     tasks: TaskCounts,
     /// The graders that its tasks need.
-    graders: BTreeSet<&'static str>,
+    graders: BTreeSet<String>,
     /// The model's sizes, and the prompts; `None` if the model is not on this machine.
     model: Option<(ModelConfig, Prompts)>,
 }
@@ -230,7 +230,7 @@ impl PlanInputs {
         };
         let tasks = TaskCounts::of_dataset(&dataset);
         let all = dataset.train.iter().chain(&dataset.eval);
-        let graders = all.map(|task| task.spec.kind()).collect();
+        let graders = all.map(|task| task.spec.kind().to_owned()).collect();
         let model = match run::locate_model(&config.model) {
             Err(TrainError::NoModel(_)) => None,
             Err(error) => return Err(error.into()),
@@ -261,8 +261,8 @@ impl PlanInputs {
         })
     }
 
-    /// The graders that the tasks need: `math`, `code` or `lean`.
-    pub(super) fn graders(&self) -> &BTreeSet<&'static str> {
+    /// The graders that the tasks need: `math`, `code`, `lean`, or the operator's own.
+    pub(super) fn graders(&self) -> &BTreeSet<String> {
         &self.graders
     }
 

@@ -40,7 +40,7 @@ impl RewardClient {
         name: &str,
         dataset: &Dataset,
     ) -> Result<Vec<GraderInfo>, RewardError> {
-        let mut kinds: BTreeMap<&'static str, Vec<&Task>> = BTreeMap::new();
+        let mut kinds: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
         let mut ids = HashSet::new();
         for task in dataset.train.iter().chain(&dataset.eval) {
             // Without splits, a file's tasks are both in `train` and in `eval`.
@@ -146,7 +146,7 @@ impl RewardClient {
 
     async fn until_ready(
         &self,
-        kind: &'static str,
+        kind: &str,
         graders: &[GraderInfo],
     ) -> Result<(), RewardError> {
         let started = Instant::now();
@@ -188,7 +188,7 @@ impl RewardClient {
     }
 
     /// Has the first task judged. If it gets no verdict, others are tried, since the task itself may be broken. Any verdict will do.
-    async fn probe(&self, kind: &'static str, tasks: &[&Task]) -> Result<(), RewardError> {
+    async fn probe(&self, kind: &str, tasks: &[&Task]) -> Result<(), RewardError> {
         let started = Instant::now();
         // At equal distances from the first on.
         let distance = tasks.len().div_ceil(PROBES).max(1);

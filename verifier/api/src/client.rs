@@ -49,11 +49,7 @@ impl Client {
     /// [`ClientError::Address`], and [`ClientError::Setup`] if the TLS roots cannot be read.
     pub fn new(url: impl AsRef<str>, token: Option<String>) -> Result<Client, ClientError> {
         let base = base(url.as_ref())?;
-        install_crypto();
-        let http = reqwest::Client::builder()
-            .user_agent(concat!("rapid-verifier-api/", env!("CARGO_PKG_VERSION")))
-            .connect_timeout(CONNECT_TIMEOUT)
-            .redirect(redirect::Policy::custom(within_origin))
+        let http = http_client()
             .build()
             .map_err(|error| ClientError::Setup(chain(&error)))?;
         Ok(Client {
@@ -157,12 +153,17 @@ fn mismatch(items: &[Item], judgements: &[Judgement]) -> Option<String> {
                 "the judgement of `{id}` was received instead of that of `{meant}`"
             ));
         }
-        let right = f64::from(*verdict == Verdict::Correct);
         let reward = judgement.reward?;
-        (reward != right || *verdict == Verdict::Unavailable).then(|| {
+        let fits = match verdict {
+            Verdict::Correct => reward == 1.0,
+            Verdict::Incorrect => (0.0..1.0).contains(&reward),
+            Verdict::Unavailable => false,
+            Verdict::Timeout | Verdict::Memory | Verdict::Malformed => reward == 0.0,
+        };
+        (!fits).then(|| {
             let verdict = format!("{verdict:?}").to_lowercase();
             format!(
-                "the reward of `{id}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any other"
+                "the reward of `{id}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, at least 0 and below 1 if it is `incorrect`, null if it is `unavailable`, and 0 for any other"
             )
         })
     })
@@ -172,6 +173,16 @@ fn mismatch(items: &[Item], judgements: &[Judgement]) -> Option<String> {
 #[derive(serde::Serialize)]
 struct Batch<'a> {
     items: &'a [Item],
+}
+
+/// A client of HTTP that follows a redirect only to the same server, and gives up soon if nobody answers there.
+#[must_use]
+pub fn http_client() -> reqwest::ClientBuilder {
+    install_crypto();
+    reqwest::Client::builder()
+        .user_agent(concat!("rapid-verifier-api/", env!("CARGO_PKG_VERSION")))
+        .connect_timeout(CONNECT_TIMEOUT)
+        .redirect(redirect::Policy::custom(within_origin))
 }
 
 /// Refuses an address that [`Client::new`] refuses.
@@ -358,7 +369,8 @@ fn broken(url: &Url, error: &reqwest::Error, after: Duration) -> ClientError {
 }
 
 /// An error with its causes, since reqwest's own text is only "error sending request".
-fn chain(error: &dyn std::error::Error) -> String {
+#[must_use]
+pub fn chain(error: &dyn std::error::Error) -> String {
     let mut text = error.to_string();
     let mut source = error.source();
     while let Some(cause) = source {

@@ -1,6 +1,8 @@
 //! The bodies of the routes that describe a verifier and its contents: `/v1/info`, `/v1/datasets`, `/v1/verdicts/{key}` and
 //! `/readyz`.
 
+use std::collections::BTreeMap;
+
 use serde::{Deserialize, Serialize};
 
 use crate::Verdict;
@@ -153,6 +155,10 @@ pub struct StoredVerdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
+    /// Parts of the reward by name, from a grader of the operator's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub terms: BTreeMap<String, f64>,
     /// Whether the verdict is a pure function of the key.
     pub deterministic: bool,
 }

@@ -11,7 +11,7 @@ mod info;
 mod problem;
 mod types;
 
-pub use client::{Client, check_address, without_secrets};
+pub use client::{Client, chain, check_address, http_client, without_secrets};
 pub use error::ClientError;
 pub use id::Id;
 pub use info::{

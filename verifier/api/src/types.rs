@@ -1,5 +1,7 @@
 //! The bodies of `POST /v1/verify`.
 
+use std::collections::BTreeMap;
+
 use datasets::TaskSpec;
 use serde::de::Error as _;
 use serde::{Deserialize, Deserializer, Serialize};
@@ -82,7 +84,7 @@ pub struct Judgement {
     /// The item's id.
     #[cfg_attr(feature = "openapi", schema(schema_with = crate::id::schema))]
     pub id: Id,
-    /// 1 or 0, or `null` if the verdict is `unavailable`.
+    /// 1 or 0, or `null` if the verdict is `unavailable`. A grader of the operator's own may give a reward between 0 and 1, with the verdict `incorrect`.
     #[cfg_attr(feature = "openapi", schema(required))]
     pub reward: Option<f64>,
     /// The reason for the reward.
@@ -98,6 +100,10 @@ pub struct Judgement {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "openapi", schema(nullable = false))]
     pub total: Option<u32>,
+    /// Parts of the reward by name, from a grader of the operator's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[cfg_attr(feature = "openapi", schema(nullable = false))]
+    pub terms: BTreeMap<String, f64>,
     /// Whether the same request may succeed later. True only with `unavailable`.
     #[serde(default)]
     #[cfg_attr(feature = "openapi", schema(required))]

@@ -3,6 +3,7 @@
 pub mod code;
 pub mod lean;
 pub mod math;
+pub mod own;
 
 pub use crate::grading::Grading;
 pub(crate) use datasets::excerpt::excerpt;

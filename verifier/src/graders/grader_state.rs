@@ -11,7 +11,7 @@ use crate::grade::Grading;
 pub(super) struct GraderCell<T> {
     state: RwLock<State<T>>,
     /// The name of the grader in messages.
-    what: &'static str,
+    what: String,
 }
 
 enum State<T> {
@@ -21,10 +21,10 @@ enum State<T> {
 }
 
 impl<T> GraderCell<T> {
-    pub(super) fn new(what: &'static str) -> Self {
+    pub(super) fn new(what: impl Into<String>) -> Self {
         Self {
             state: RwLock::new(State::Preparing),
-            what,
+            what: what.into(),
         }
     }
 

@@ -1,5 +1,6 @@
 //! Judges the items of one request: from the cache, else through the queue.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -86,15 +87,15 @@ pub async fn judge(
     let guard = CancelGuard(judge);
     let mut pending = Vec::with_capacity(items.len());
     for (item, key, ready) in items {
-        let (id, grader) = (item.id.clone(), item.task.spec.kind());
+        let (id, task) = (item.id.clone(), Arc::clone(&item.task));
         let result = ready.ok_or_else(|| enqueue(judge, &mut places, item, key));
-        pending.push((id, grader, key, result));
+        pending.push((id, task, key, result));
     }
     // Release the places of keys that were in flight already.
     drop(places);
 
     let mut judgements = Vec::with_capacity(pending.len());
-    for (id, grader, key, result) in pending {
+    for (id, task, key, result) in pending {
         let result = match result {
             Ok(result) => result,
             Err(queued) => queued.result().await,
@@ -105,7 +106,7 @@ pub async fn judge(
             result.seconds.unwrap_or(0.0)
         };
         judge.metrics.judgement(
-            grader,
+            task.spec.kind(),
             result.grading.verdict,
             result.cached,
             result.seconds,
@@ -164,6 +165,7 @@ fn judgement(id: Id, key: Key, result: ItemResult, seconds: f64) -> Judgement {
         verdict: result.grading.verdict,
         passed: result.grading.passed,
         total: result.grading.total,
+        terms: result.grading.terms,
         key: key.to_string(),
         cached: result.cached,
         deterministic: result.grading.deterministic,
@@ -181,6 +183,7 @@ pub(crate) fn no_judgement(id: Id, detail: Json, retryable: bool) -> Judgement {
         detail,
         passed: None,
         total: None,
+        terms: BTreeMap::new(),
         retryable,
         key: String::new(),
         cached: false,

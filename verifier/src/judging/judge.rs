@@ -1,5 +1,6 @@
 //! The graders with their cache and their worker threads, and what these threads do: judge samples, and run the canonical solutions that samples wait for.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -47,6 +48,8 @@ pub struct Judge {
     pub(crate) long: Pool,
     /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
     pub(crate) proofs: Pool,
+    /// For each of the operator's own graders, as many threads as it has processes.
+    own: BTreeMap<String, Pool>,
     parked: Parked<SampleJob>,
     pub(super) in_flight: InFlight,
 }
@@ -60,11 +63,20 @@ impl Judge {
     pub fn new(
         graders: GraderSettings,
         (queue, cache_bytes): (usize, usize),
-        registry: Registry,
+        mut registry: Registry,
         stores: DiskStores,
     ) -> std::io::Result<Arc<Judge>> {
         let workers = graders.workers;
+        registry.own_graders = graders.own.keys().cloned().collect();
+        let own = graders.own.iter().map(|(name, settings)| {
+            let threads = match settings.workers {
+                0 => workers,
+                given => given,
+            };
+            Ok((name.clone(), Pool::new(name, threads, 0, queue)?))
+        });
         Ok(Arc::new(Judge {
+            own: own.collect::<std::io::Result<_>>()?,
             short: Pool::new("short", workers, 1, queue)?,
             long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0, queue)?,
             proofs: Pool::new("proof", workers, 0, queue)?,
@@ -124,21 +136,21 @@ impl Judge {
         }
     }
 
-    fn pools(&self) -> [&Pool; 3] {
-        [&self.short, &self.long, &self.proofs]
+    fn pools(&self) -> impl Iterator<Item = &Pool> {
+        let shared = [&self.short, &self.long, &self.proofs];
+        shared.into_iter().chain(self.own.values())
     }
 
     /// Drops the queued jobs whose results nobody waits for.
     pub(super) fn sweep(&self) {
-        self.pools().iter().for_each(|pool| pool.sweep());
+        self.pools().for_each(Pool::sweep);
     }
 
     pub(crate) fn gauges(&self) -> Gauges {
-        let pools = self.pools();
         Gauges {
-            queued: pools.iter().map(|pool| pool.load().0).sum::<usize>() + self.parked(),
-            running: pools.iter().map(|pool| pool.load().1).sum(),
-            workers: pools.iter().map(|pool| pool.workers()).sum(),
+            queued: self.pools().map(|pool| pool.load().0).sum::<usize>() + self.parked(),
+            running: self.pools().map(|pool| pool.load().1).sum(),
+            workers: self.pools().map(Pool::workers).sum(),
             ready: self.graders.ready(),
         }
     }
@@ -154,14 +166,11 @@ impl Judge {
     /// [`Full`].
     pub(super) fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
         let client = lane.client;
-        let elsewhere = [
-            self.parked.places(client),
-            self.long.waiting(client),
-            self.proofs.waiting(client),
-        ];
-        let all = elsewhere.iter().map(|(all, _)| all).sum();
-        let own = elsewhere.iter().map(|(_, own)| own).sum();
-        self.short.reserve(lane, jobs, (all, own))
+        let elsewhere = self.pools().skip(1).map(|pool| pool.waiting(client));
+        let elsewhere = elsewhere.fold(self.parked.places(client), |sum, places| {
+            (sum.0 + places.0, sum.1 + places.1)
+        });
+        self.short.reserve(lane, jobs, elsewhere)
     }
 
     /// Parks a sample until the canonical solution's result under `key` is known. If that is not being computed, it is queued: with its whole fuel if it runs at once then,
@@ -204,6 +213,7 @@ impl SampleJob {
         let pool = match self.item.task.spec {
             _ if self.first_pass => &judge.short,
             TaskSpec::Lean(_) => &judge.proofs,
+            TaskSpec::Own(ref task) => judge.own.get(&task.grader).unwrap_or(&judge.long),
             _ => &judge.long,
         };
         pool.readmit(self.lane, self);
@@ -213,7 +223,14 @@ impl SampleJob {
         let waiters = Arc::clone(&self.waiters);
         let abandoned = Abandoned::new(move || waiters.is_closed());
         let graders = &self.judge.graders;
-        let graded = graders.grade(&mut self.item, self.first_pass, &abandoned);
+        let mut graded = graders.grade(&mut self.item, self.first_pass, &abandoned);
+        // Files that decide may have changed since the key was made.
+        if matches!(self.item.task.spec, TaskSpec::Own(_))
+            && graded.is_ok()
+            && self.judge.key(&self.item).ok() != Some(self.key)
+        {
+            graded = Ok(Grading::unavailable("the grader's files changed", true));
+        }
         if let Ok(grading) = &graded {
             self.judge.cache.put(self.key, grading);
         }

@@ -133,7 +133,7 @@ impl Audit {
         let tasks = tasks.filter(|task| seen.insert(&task.id));
         let functions = tasks.filter_map(|task| match &task.spec {
             TaskSpec::Code(code) => Some((&task.id, &code.entry_point)),
-            TaskSpec::Math(_) | TaskSpec::Program(_) | TaskSpec::Lean(_) => None,
+            _ => None,
         });
         let programs = TrivialProgram::all();
         let samples = functions.flat_map(|(id, name)| {

@@ -124,13 +124,13 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
                 ));
             }
             None => {
-                let task = TaskSpec::inline(reference)?;
-                if let TaskSpec::Code(code) = &task
+                let task = registry.inline("task.kind", TaskSpec::inline(reference)?)?;
+                if let TaskSpec::Code(code) = &task.spec
                     && let Some(reason) = python_name::asks_for_method(&prompt, &code.entry_point)
                 {
                     return Err(fields.fault("task.entry_point", excerpt(&reason)));
                 }
-                Arc::new(RegisteredTask::inline(task))
+                task
             }
         },
         prompt,

@@ -142,6 +142,7 @@ pub(super) async fn verdict(
         detail: grading.detail,
         passed: grading.passed,
         total: grading.total,
+        terms: grading.terms,
         deterministic: grading.deterministic,
     }))
 }

@@ -17,7 +17,7 @@ pub(super) struct Sizes(BTreeMap<String, Size>);
 pub(super) struct Size {
     pub(super) plan: RunPlan,
     /// The graders that the run's tasks need.
-    pub(super) graders: BTreeSet<&'static str>,
+    pub(super) graders: BTreeSet<String>,
 }
 
 impl Size {

@@ -28,7 +28,7 @@ pub(super) fn task(
 ) -> Result<Arc<RegisteredTask>, FieldError> {
     let fault = |reason: String| (path.to_owned(), reason);
     match label.get().as_bytes() {
-        [b'{', ..] => whole_task(path, label),
+        [b'{', ..] => whole_task(path, label, registry),
         [b'-' | b'0'..=b'9', ..] => decimal::from_json_number(label.get())
             .map(answer)
             .map_err(|reason| fault(reason.to_owned())),
@@ -46,7 +46,11 @@ fn answer(answer: String) -> Arc<RegisteredTask> {
     Arc::new(RegisteredTask::inline(TaskSpec::math(answer)))
 }
 
-fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, FieldError> {
+fn whole_task(
+    path: &str,
+    label: &RawValue,
+    registry: &Registry,
+) -> Result<Arc<RegisteredTask>, FieldError> {
     let fields = Fields::new(&format!("{path}."), label)?.without_nulls();
     if !fields.has("kind") {
         let names: Vec<&str> = fields.all().keys().map(String::as_str).collect();
@@ -56,7 +60,7 @@ fn whole_task(path: &str, label: &RawValue) -> Result<Arc<RegisteredTask>, Field
         );
         return Err((path.to_owned(), reason));
     }
-    Ok(Arc::new(RegisteredTask::inline(TaskSpec::read(fields)?)))
+    registry.inline(&format!("{path}.kind"), TaskSpec::read(fields)?)
 }
 
 fn text(path: &str, label: &str, registry: &Registry) -> Result<Arc<RegisteredTask>, FieldError> {
@@ -65,7 +69,7 @@ fn text(path: &str, label: &str, registry: &Registry) -> Result<Arc<RegisteredTa
     if is_meant_as_object(text) {
         let text = loose_json::repaired(text.into());
         return match serde_json::from_slice::<&RawValue>(&text) {
-            Ok(object) => whole_task(path, object),
+            Ok(object) => whole_task(path, object, registry),
             Err(error) => {
                 let reason = loose_json::reason(&text, &error);
                 fault(format!(

@@ -1,7 +1,8 @@
 """Client of rapid-verifier, a service that judges the completions of language models.
 
 `Client` and `AsyncClient` talk to the service. The reward functions and environments of trainers
-are in `rapid_verifier.verl`, `.trl`, `.verifiers` and `.env`.
+are in `rapid_verifier.verl`, `.trl`, `.verifiers` and `.env`. `serve` makes a grader of the service
+of a reward function.
 
 The rule above all: a failure of the infrastructure never becomes a reward. Without a verdict there
 is an exception, or `None` where the trainer's contract has it.
@@ -23,6 +24,7 @@ from rapid_verifier.errors import (
     Unavailable,
     VerifierError,
 )
+from rapid_verifier.grader import serve
 from rapid_verifier.ground_truth import GroundTruthIs
 from rapid_verifier.micro_batch import MicroBatcher
 from rapid_verifier.version import VERSION as __version__
@@ -77,4 +79,5 @@ __all__ = [
     "Verdict",
     "VerifierError",
     "__version__",
+    "serve",
 ]

@@ -47,7 +47,7 @@ pub(in crate::service::compat) async fn submit(
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
-            TaskSpec::Math(_) | TaskSpec::Lean(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
         })
     };
     // Both at once, so that the answer waits in the queue once.
@@ -112,7 +112,9 @@ fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, Proble
     }
     let id = request::id(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
     let task = match provided_data.filter(|data| data.get() != "null") {
-        Some(data) => Arc::new(RegisteredTask::inline(provided_task(&data)?)),
+        Some(data) => registry
+            .inline("config.provided_data.kind", provided_task(&data)?)
+            .map_err(|(field, reason)| ProblemResponse::bad_field(&field, &reason))?,
         None => registered_task(&dataset, &id.to_string(), registry)?,
     };
     Ok(JudgeItem {

@@ -1,0 +1,230 @@
+//! The processes of an operator's program. Each judges one item at a time, and stays for the next.
+//!
+//! A process gets `{"id": …, "task": {…}, "prompt": "…", "completion": "…"}` on a line, and answers on a line with the same `id`: `reward`, and `terms` and `detail` if it
+//! likes, or `error`. A process that answers anything else, or too late, is ended with all that it started, so that no answer is taken for that of another item.
+
+use std::io::{Read as _, Write as _};
+use std::path::PathBuf;
+use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
+
+use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
+use serde_json::json;
+
+use super::files::Content;
+use super::{Answer, Failure, OwnSettings, Question};
+use crate::grade::excerpt;
+use crate::grade::lean::JailChoice;
+
+/// Maximum length of an answer, in bytes.
+const MAX_LINE: usize = 1 << 20;
+
+/// Starts processes, asks them, and replaces those that misbehave. There are as many as threads that ask.
+pub(super) struct Processes {
+    launch: HelperCommand,
+    time: Duration,
+    idle: Mutex<Vec<Process>>,
+}
+
+/// A process that waits for its next item.
+struct Process {
+    process: HelperProcess,
+    /// The content of the files that it has read.
+    content: Content,
+    /// Number of items that it has got.
+    asked: u64,
+    /// What it has written after its last answer.
+    surplus: Vec<u8>,
+}
+
+impl Processes {
+    pub(super) fn open(
+        name: &str,
+        settings: &OwnSettings,
+        files: &[PathBuf],
+        secrets: Vec<PathBuf>,
+    ) -> Result<Self, String> {
+        let dir = std::env::current_dir()
+            .map_err(|error| format!("the current folder cannot be found: {error}"))?;
+        let mut words = settings.command.clone();
+        let program = words.first().map(PathBuf::from).unwrap_or_default();
+        if program.components().count() > 1 && program.is_relative() {
+            words[0] = dir.join(&program).to_string_lossy().into_owned();
+        }
+        let jail = match settings.jail {
+            JailChoice::None => Jail::None,
+            JailChoice::Bubblewrap => match Jail::detect() {
+                Jail::Bubblewrap => Jail::Bubblewrap,
+                Jail::None => {
+                    return Err("bubblewrap (`bwrap`) does not work here, and the configuration asks for it; install it, or set jail = \"none\"".to_owned());
+                }
+            },
+        };
+        let absolute = |path: &PathBuf| dir.join(path);
+        let variable = |name: &String| Some((name.clone(), std::env::var_os(name)?));
+        let launch = HelperCommand {
+            words,
+            jail,
+            shown: files.iter().map(absolute).collect(),
+            secrets,
+            env: settings.env.iter().filter_map(variable).collect(),
+            dir: match jail {
+                Jail::None => dir,
+                // The folder may be one that a jail empties.
+                Jail::Bubblewrap => PathBuf::from("/"),
+            },
+            log: Some(name.to_owned()),
+        };
+        Ok(Self {
+            launch,
+            time: Duration::try_from_secs_f64(settings.seconds).unwrap_or(Duration::MAX),
+            idle: Mutex::default(),
+        })
+    }
+
+    /// The answer of a process that has read this content of the files.
+    pub(super) fn ask(&self, question: &Question<'_>, content: &Content) -> Result<Answer, Failure> {
+        let mut idle = self.take(content);
+        loop {
+            let was_idle = idle.is_some();
+            let mut process = match idle.take() {
+                Some(process) => process,
+                None => self.start(content)?,
+            };
+            match process.ask(question, self.time) {
+                Ok(answer) => {
+                    let checked = answer.check();
+                    self.idle().push(process);
+                    return checked;
+                }
+                // It may have ended since its last answer, which says nothing about the item.
+                Err(Wrong::Ended) if was_idle => {}
+                Err(wrong) => return Err(self.failure(process, wrong)),
+            }
+        }
+    }
+
+    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// An idle process that has read this content. Those of another are ended.
+    fn take(&self, content: &Content) -> Option<Process> {
+        let mut idle = self.idle();
+        let old: Vec<Process> = idle
+            .extract_if(.., |process| process.content != *content || !process.process.is_alive())
+            .collect();
+        let process = idle.pop();
+        drop(idle);
+        drop(old);
+        process
+    }
+
+    fn start(&self, content: &Content) -> Result<Process, Failure> {
+        let process = HelperProcess::start(&self.launch).map_err(|error| {
+            let program = self.launch.words.first().map_or("", String::as_str);
+            Failure::passing(format!("`{program}` cannot be started: {error}"))
+        })?;
+        Ok(Process {
+            process,
+            content: content.clone(),
+            asked: 0,
+            surplus: Vec::new(),
+        })
+    }
+
+    /// Ends a process that gave no answer.
+    fn failure(&self, process: Process, wrong: Wrong) -> Failure {
+        let end = process.process.end();
+        let late = || {
+            let seconds = self.time.as_secs_f64();
+            Failure::new(format!("it did not answer within {seconds} seconds"))
+        };
+        match (wrong, end.cause) {
+            (Wrong::Line(reason), _) => Failure::new(reason),
+            (Wrong::Ended, EndCause::Late) => late(),
+            (Wrong::Ended, EndCause::Exited(code)) => Failure::passing(format!(
+                "its program ended with the status {code}: {}",
+                end.last_line()
+            )),
+            (Wrong::Ended, EndCause::Signal(signal)) => Failure::passing(format!(
+                "its program was ended by the signal {signal}: {}",
+                end.last_line()
+            )),
+            (Wrong::Ended, EndCause::Dismissed) => {
+                Failure::passing("its program closed its standard output")
+            }
+        }
+    }
+}
+
+/// Why a process gave no answer.
+enum Wrong {
+    /// It has ended, or was ended because it was late.
+    Ended,
+    /// It wrote something else.
+    Line(String),
+}
+
+impl Process {
+    fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<Answer, Wrong> {
+        if !self.surplus.is_empty() {
+            let line = excerpt(String::from_utf8_lossy(&self.surplus).trim());
+            return Err(Wrong::Line(format!("it wrote more than one line for an item: {line}")));
+        }
+        self.asked += 1;
+        let id = self.asked;
+        let mut line = json!({
+            "id": id,
+            "task": question.task,
+            "prompt": question.prompt,
+            "completion": question.completion,
+        })
+        .to_string();
+        line.push('\n');
+        self.process.allow_clock(time);
+        let line = self
+            .process
+            .write_all(line.as_bytes())
+            .map_err(|_| Wrong::Ended)
+            .and_then(|()| self.line());
+        self.process.allow(None);
+        let line = line?;
+        let answer: Answer = serde_json::from_slice(&line).map_err(|error| {
+            let text = excerpt(String::from_utf8_lossy(&line).trim());
+            Wrong::Line(format!(
+                "it wrote a line that is no answer ({error}): {text}"
+            ))
+        })?;
+        if answer.id.as_u64() != Some(id) {
+            let other = excerpt(&answer.id.to_string());
+            return Err(Wrong::Line(format!(
+                "it answered the item {other} when it was asked for {id}; an answer repeats the `id` of its item, and there is one for each"
+            )));
+        }
+        Ok(answer)
+    }
+
+    /// The next line that it writes.
+    fn line(&mut self) -> Result<Vec<u8>, Wrong> {
+        let (mut line, mut buffer) = (Vec::new(), [0; 16 << 10]);
+        loop {
+            let read = match self.process.read(&mut buffer) {
+                Ok(read @ 1..) => &buffer[..read],
+                Ok(0) | Err(_) => return Err(Wrong::Ended),
+            };
+            if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
+                line.extend_from_slice(&read[..end]);
+                self.surplus = read[end + 1..].to_vec();
+                return Ok(line);
+            }
+            line.extend_from_slice(read);
+            if line.len() > MAX_LINE {
+                return Err(Wrong::Line(format!(
+                    "its answer is longer than {} MiB",
+                    MAX_LINE >> 20
+                )));
+            }
+        }
+    }
+}

@@ -1,0 +1,129 @@
+//! Graders of the operator's own: a program that reads items and writes rewards, line by line, or an HTTP server that answers with them.
+//!
+//! A reward counts only if it is a number from 0 to 1 that was given for this item in time. Anything else is `unavailable`, which trainers leave out.
+
+mod answer;
+mod command;
+mod files;
+mod settings;
+mod url;
+
+use std::path::PathBuf;
+
+use serde_json::{Map, Value as Json};
+
+use super::Grading;
+use answer::Answer;
+use command::Processes;
+use files::Files;
+pub use settings::{OwnSettings, RequestForm};
+use url::Server;
+
+/// What a grader's own program or server is asked.
+struct Question<'a> {
+    /// The task's fields, with its `kind`.
+    task: &'a Map<String, Json>,
+    prompt: &'a str,
+    completion: &'a str,
+}
+
+/// Why an item has no reward, and whether another try may give it one.
+struct Failure {
+    reason: String,
+    retryable: bool,
+}
+
+impl Failure {
+    fn new(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self {
+            reason,
+            retryable: false,
+        }
+    }
+
+    fn passing(reason: impl Into<String>) -> Self {
+        Self {
+            retryable: true,
+            ..Self::new(reason)
+        }
+    }
+}
+
+/// A grader of the operator's own.
+pub struct OwnGrader {
+    name: String,
+    settings: OwnSettings,
+    source: Source,
+    files: Files,
+}
+
+enum Source {
+    Command(Processes),
+    Url(Server),
+}
+
+impl OwnGrader {
+    /// Creates the grader `name`. Nothing is started or sent. A jail hides `secrets` from its program.
+    ///
+    /// # Errors
+    /// Why it cannot judge, and what to do.
+    pub fn open(
+        name: &str,
+        settings: &OwnSettings,
+        secrets: Vec<PathBuf>,
+    ) -> Result<OwnGrader, String> {
+        let files = Files::new(settings);
+        files.content()?;
+        Ok(OwnGrader {
+            source: match &settings.url {
+                None => Source::Command(Processes::open(name, settings, files.paths(), secrets)?),
+                Some(url) => Source::Url(Server::open(url, settings)?),
+            },
+            name: name.to_owned(),
+            settings: settings.clone(),
+            files,
+        })
+    }
+
+    /// What its rewards depend on besides the item: `grader.version`, or else the content of its files, now.
+    ///
+    /// # Errors
+    /// If a file cannot be read.
+    pub fn version(&self) -> Result<String, String> {
+        self.files.content().map(|content| content.digest)
+    }
+
+    /// Judges a completion. Blocks until its program or server has answered, at most for its time limit.
+    #[must_use]
+    pub fn grade(&self, task: &Map<String, Json>, prompt: &str, completion: &str) -> Grading {
+        let question = Question {
+            task,
+            prompt,
+            completion,
+        };
+        let answer = self.files.content().map_err(Failure::new).and_then(|content| {
+            let answer = match &self.source {
+                Source::Command(processes) => processes.ask(&question, &content),
+                Source::Url(server) => server.ask(&question),
+            }?;
+            // A program may have read a file before or after it changed.
+            match self.files.content() {
+                Ok(now) if now == content => Ok(answer),
+                _ => Err(Failure::passing("its files changed while it judged")),
+            }
+        });
+        match answer {
+            Ok(answer) => Grading {
+                deterministic: self.settings.deterministic,
+                ..answer.grading()
+            },
+            Err(Failure { reason, retryable }) => {
+                Grading::unavailable(&format!("the grader `{}`: {reason}", self.name), retryable)
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,164 @@
+use std::path::Path;
+
+use serde_json::json;
+use verifier_api::Verdict;
+
+use super::*;
+
+/// A program whose answer to each item is written by `BODY`; `say` writes one.
+const PROGRAM: &str = r"
+import json, os, subprocess, sys, time
+def say(**fields):
+    print(json.dumps({'id': item['id'], **fields}), flush=True)
+for line in sys.stdin:
+    item = json.loads(line)
+    text = item['completion']
+    BODY
+";
+
+fn settings(program: String) -> OwnSettings {
+    OwnSettings {
+        command: vec!["python3".to_owned(), "-c".to_owned(), program],
+        seconds: 10.0,
+        ..OwnSettings::default()
+    }
+}
+
+fn grader(settings: &OwnSettings) -> OwnGrader {
+    OwnGrader::open("brevity", settings, Vec::new()).unwrap()
+}
+
+fn grade(grader: &OwnGrader, completion: &str) -> Grading {
+    let task = json!({ "kind": "brevity", "most": 9 });
+    grader.grade(task.as_object().unwrap(), "Say hello.", completion)
+}
+
+fn reason(grading: &Grading) -> &str {
+    assert_eq!(grading.verdict, Verdict::Unavailable, "{grading:?}");
+    grading.detail["reason"].as_str().unwrap()
+}
+
+#[test]
+fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
+    // The program's answer; the reward, or a part of the reason why there is none.
+    let cases = [
+        ("say(reward=1)", Ok(1.0)),
+        ("say(reward=0.25, terms={'style': -3}, detail='d')", Ok(0.25)),
+        ("say(reward=int(len(text) < item['task']['most']), prompt=item['prompt'])", Ok(1.0)),
+        ("sys.exit() if text == 'again' else say(reward=0)", Ok(0.0)),
+        ("say(reward=float('nan'))", Err("is no answer")),
+        ("say(reward=2)", Err("its reward is 2")),
+        ("say(reward=-0.1)", Err("its reward is -0.1")),
+        ("say(reward='1')", Err("its reward is \"1\"")),
+        ("say(reward=True)", Err("its reward is true")),
+        ("say()", Err("has no `reward`")),
+        ("say(error='no key', reward=1)", Err("no key")),
+        ("print('{\"id\": 1, \"reward\": 1, \"reward\": 0}', flush=True)", Err("duplicate field")),
+        ("say(reward=1, terms={'a b': 1})", Err("`a b` is not a term's name")),
+        ("say(reward=1, terms={'a': None})", Err("`a` is null")),
+        ("say(reward=1, terms={f'a{i}': i for i in range(17)})", Err("17 terms")),
+        ("print('hello', flush=True)", Err("hello")),
+        ("item['id'] = 7; say(reward=1)", Err("the item 7")),
+        ("sys.stdout.write('1' * (2 << 20)); sys.stdout.flush(); time.sleep(9)", Err("longer than 1 MiB")),
+        ("print('no module', file=sys.stderr); sys.exit(3)", Err("status 3: no module")),
+        ("os.kill(os.getpid(), 9)", Err("signal 9")),
+        ("sys.stdout.close(); os.close(1); time.sleep(60)", Err("closed its standard output")),
+    ];
+    for (body, expected) in cases {
+        let grader = grader(&settings(PROGRAM.replace("BODY", body)));
+        let grading = grade(&grader, "hello");
+        match expected {
+            Ok(reward) => assert_eq!(grading.reward(), Some(reward), "{body}: {grading:?}"),
+            Err(says) => assert!(reason(&grading).contains(says), "{body}: {grading:?}"),
+        }
+    }
+}
+
+#[test]
+fn a_process_that_misbehaves_is_replaced_and_its_answer_is_not_taken_for_another_items() {
+    // Two answers for the first item.
+    let twice = grader(&settings(PROGRAM.replace("BODY", "say(reward=1); say(reward=1)")));
+    assert_eq!(grade(&twice, "first").reward(), Some(1.0));
+    let second = grade(&twice, "second");
+    assert!(reason(&second).contains("more than one line") || reason(&second).contains("answered the item"));
+    // It ends after each item, or is killed while it waits.
+    let body = "say(reward=1); time.sleep(0.2); os.kill(os.getpid(), 9)";
+    let mortal = grader(&settings(PROGRAM.replace("BODY", body)));
+    for completion in ["a", "b", "c"] {
+        assert_eq!(grade(&mortal, completion).reward(), Some(1.0));
+        std::thread::sleep(std::time::Duration::from_millis(400));
+    }
+}
+
+#[test]
+fn an_item_that_takes_too_long_ends_all_that_its_process_started() {
+    let folder = tempfile::tempdir().unwrap();
+    let file = folder.path().join("ticks");
+    let ticks = format!("while :; do echo >> {}; sleep 0.05; done", file.display());
+    let body = format!("subprocess.run(['sh', '-c', '{ticks}'])");
+    let hangs = OwnSettings {
+        seconds: 1.0,
+        ..settings(PROGRAM.replace("BODY", &body))
+    };
+    let grading = grade(&grader(&hangs), "x");
+    assert!(reason(&grading).contains("within 1 seconds"));
+    assert!(!grading.retryable);
+    let size = || std::fs::metadata(&file).unwrap().len();
+    std::thread::sleep(std::time::Duration::from_millis(200));
+    let before = size();
+    std::thread::sleep(std::time::Duration::from_millis(400));
+    assert_eq!(size(), before);
+}
+
+#[test]
+fn a_program_that_changes_is_started_again_and_has_another_version() {
+    let folder = tempfile::tempdir().unwrap();
+    let path = folder.path().join("reward.py");
+    let write = |path: &Path, reward: &str| {
+        let body = format!("say(reward={reward})");
+        std::fs::write(path, PROGRAM.replace("BODY", &body)).unwrap();
+    };
+    write(&path, "1");
+    let grader = grader(&OwnSettings {
+        command: vec!["python3".to_owned(), path.to_string_lossy().into_owned()],
+        ..settings(String::new())
+    });
+    let (first, reward) = (grader.version().unwrap(), grade(&grader, "x").reward());
+    assert_eq!(reward, Some(1.0));
+    write(&path, "0.5");
+    assert_ne!(grader.version().unwrap(), first);
+    assert_eq!(grade(&grader, "x").reward(), Some(0.5));
+    std::fs::remove_file(&path).unwrap();
+    assert!(reason(&grade(&grader, "x")).contains("cannot be read"));
+}
+
+#[test]
+fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
+    let body = "say(reward=1, detail=sorted(os.environ))";
+    let asked = OwnSettings {
+        env: vec!["HOME".to_owned()],
+        ..settings(PROGRAM.replace("BODY", body))
+    };
+    let variables = grade(&grader(&asked), "x").detail["detail"].clone();
+    let expected = ["HOME", "LC_CTYPE", "PATH"];
+    let unexpected = |name: &&Json| !expected.contains(&name.as_str().unwrap());
+    assert_eq!(variables.as_array().unwrap().iter().find(unexpected), None);
+    if sandboxes::lean::Jail::detect() != sandboxes::lean::Jail::Bubblewrap {
+        eprintln!("SKIPPED: a jail for an operator's grader: bubblewrap does not work here");
+        return;
+    }
+    let home = tempfile::tempdir().unwrap();
+    let secret = home.path().join("secret");
+    std::fs::write(&secret, "s").unwrap();
+    let body = format!("say(reward=float(os.path.exists('{}')))", secret.display());
+    for (jail, reward) in [
+        (super::settings::JailChoice::None, 1.0),
+        (super::settings::JailChoice::Bubblewrap, 0.0),
+    ] {
+        let jailed = OwnSettings {
+            jail,
+            ..settings(PROGRAM.replace("BODY", &body))
+        };
+        assert_eq!(grade(&grader(&jailed), "x").reward(), Some(reward));
+    }
+}
