@@ -78,7 +78,13 @@ impl TaskSpec {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
             // Sorted by name. One of them is the grader's.
-            TaskSpec::Own(task) => writer.fields(task.fields.iter().map(|(name, value)| format!("{name}: {value}")).collect::<Vec<_>>().into_iter()),
+            TaskSpec::Own(task) => writer.fields(
+                task.fields
+                    .iter()
+                    .map(|(name, value)| format!("{name}: {value}"))
+                    .collect::<Vec<_>>()
+                    .into_iter(),
+            ),
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
                 writer.field(&test.stdin).field(&test.stdout)
             }),

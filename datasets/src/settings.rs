@@ -36,7 +36,8 @@ pub use crate::{choice, settings};
 pub use check::Keys;
 pub use error::SettingError;
 pub use key::{
-    Key, Limit, Section, Setting, ValueKind, above, any_above, at_least, below, between, one_of, whole,
+    Key, Limit, Section, Setting, ValueKind, above, any_above, at_least, below, between, one_of,
+    whole,
 };
 pub use set::put;
 

@@ -241,7 +241,7 @@ pub struct LeanTask {
 #[cfg_attr(
     feature = "openapi",
     derive(utoipa::ToSchema),
-    schema(title = "OwnTask", value_type = Object)
+    schema(title = "OwnTask")
 )]
 pub struct OwnTask {
     /// The name of the grader.
@@ -249,6 +249,7 @@ pub struct OwnTask {
     pub grader: String,
     /// All fields. `kind` is the grader's name.
     #[serde(flatten)]
+    #[cfg_attr(feature = "openapi", schema(value_type = std::collections::HashMap<String, serde_json::Value>))]
     pub fields: serde_json::Map<String, serde_json::Value>,
 }
 

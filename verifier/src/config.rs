@@ -240,7 +240,9 @@ impl Config {
             }
         }
         let known = graders::NAMES.into_iter();
-        let known: Vec<&str> = known.chain(self.graders.keys().map(String::as_str)).collect();
+        let known: Vec<&str> = known
+            .chain(self.graders.keys().map(String::as_str))
+            .collect();
         let unknown = |name: &&String| !known.contains(&name.as_str());
         if let Some(name) = self.require.iter().find(unknown) {
             let near = hint(nearest(name, known.iter().copied()));

@@ -76,7 +76,9 @@ impl Graders {
     ) -> Graders {
         let own = settings.own.keys().cloned();
         Graders {
-            own: own.map(|name| (name.clone(), GraderCell::new(name))).collect(),
+            own: own
+                .map(|name| (name.clone(), GraderCell::new(name)))
+                .collect(),
             settings,
             expected_values,
             code: GraderCell::new("the sandbox"),
@@ -413,7 +415,9 @@ impl Graders {
         let lean = self.lean.info(lean, |grader| Some(&grader.identity));
         let own = self.own.iter().map(|(name, cell)| {
             let version = |grader: &OwnGrader| grader.version().unwrap_or_default();
-            let version = cell.grader().map_or_else(|_| String::new(), |grader| version(&grader));
+            let version = cell
+                .grader()
+                .map_or_else(|_| String::new(), |grader| version(&grader));
             cell.info(blank(name, &version), |_| None)
         });
         [math, code, lean].into_iter().chain(own).collect()

@@ -93,13 +93,7 @@ impl Metrics {
 
     /// Counts a judgement, and records the `seconds` that it took. They are not recorded for a cached judgement, and are `None`
     /// if the grader cannot judge.
-    pub fn judgement(
-        &self,
-        grader: &str,
-        verdict: Verdict,
-        cached: bool,
-        seconds: Option<f64>,
-    ) {
+    pub fn judgement(&self, grader: &str, verdict: Verdict, cached: bool, seconds: Option<f64>) {
         let labels = [
             ("grader", grader.to_owned()),
             ("verdict", name(verdict).to_owned()),

@@ -85,7 +85,13 @@ fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaul
         for name in values.keys() {
             let _ = writeln!(text, "[{path}.{name}]");
             let section = inner(&values, name);
-            explain(text, &format!("{path}.{name}."), keys, &section, &defaults());
+            explain(
+                text,
+                &format!("{path}.{name}."),
+                keys,
+                &section,
+                &defaults(),
+            );
         }
     }
 }

@@ -144,11 +144,7 @@ impl RewardClient {
         }
     }
 
-    async fn until_ready(
-        &self,
-        kind: &str,
-        graders: &[GraderInfo],
-    ) -> Result<(), RewardError> {
+    async fn until_ready(&self, kind: &str, graders: &[GraderInfo]) -> Result<(), RewardError> {
         let started = Instant::now();
         let mut graders = graders.to_vec();
         loop {

@@ -47,7 +47,9 @@ impl Answer {
         match self.reward.as_f64() {
             Some(reward) if (0.0..=1.0).contains(&reward) => {}
             _ if self.reward.is_null() => {
-                return fault("its answer has no `reward`, and no `error` that says why".to_owned());
+                return fault(
+                    "its answer has no `reward`, and no `error` that says why".to_owned(),
+                );
             }
             _ => {
                 let reward = excerpt(&self.reward.to_string());

@@ -83,7 +83,11 @@ impl Processes {
     }
 
     /// The answer of a process that has read this content of the files.
-    pub(super) fn ask(&self, question: &Question<'_>, content: &Content) -> Result<Answer, Failure> {
+    pub(super) fn ask(
+        &self,
+        question: &Question<'_>,
+        content: &Content,
+    ) -> Result<Answer, Failure> {
         let mut idle = self.take(content);
         loop {
             let was_idle = idle.is_some();
@@ -112,7 +116,9 @@ impl Processes {
     fn take(&self, content: &Content) -> Option<Process> {
         let mut idle = self.idle();
         let old: Vec<Process> = idle
-            .extract_if(.., |process| process.content != *content || !process.process.is_alive())
+            .extract_if(.., |process| {
+                process.content != *content || !process.process.is_alive()
+            })
             .collect();
         let process = idle.pop();
         drop(idle);
@@ -170,7 +176,9 @@ impl Process {
     fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<Answer, Wrong> {
         if !self.surplus.is_empty() {
             let line = excerpt(String::from_utf8_lossy(&self.surplus).trim());
-            return Err(Wrong::Line(format!("it wrote more than one line for an item: {line}")));
+            return Err(Wrong::Line(format!(
+                "it wrote more than one line for an item: {line}"
+            )));
         }
         self.asked += 1;
         let id = self.asked;

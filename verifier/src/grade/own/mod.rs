@@ -102,17 +102,21 @@ impl OwnGrader {
             prompt,
             completion,
         };
-        let answer = self.files.content().map_err(Failure::new).and_then(|content| {
-            let answer = match &self.source {
-                Source::Command(processes) => processes.ask(&question, &content),
-                Source::Url(server) => server.ask(&question),
-            }?;
-            // A program may have read a file before or after it changed.
-            match self.files.content() {
-                Ok(now) if now == content => Ok(answer),
-                _ => Err(Failure::passing("its files changed while it judged")),
-            }
-        });
+        let answer = self
+            .files
+            .content()
+            .map_err(Failure::new)
+            .and_then(|content| {
+                let answer = match &self.source {
+                    Source::Command(processes) => processes.ask(&question, &content),
+                    Source::Url(server) => server.ask(&question),
+                }?;
+                // A program may have read a file before or after it changed.
+                match self.files.content() {
+                    Ok(now) if now == content => Ok(answer),
+                    _ => Err(Failure::passing("its files changed while it judged")),
+                }
+            });
         match answer {
             Ok(answer) => Grading {
                 deterministic: self.settings.deterministic,

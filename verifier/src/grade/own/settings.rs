@@ -2,7 +2,7 @@
 
 use datasets::settings::{any_above, choice, settings, whole};
 
-pub use crate::grade::lean::JailChoice;
+use crate::grade::lean::JailChoice;
 use crate::pool::MAX_WORKERS;
 
 use datasets::is_grader_name;

@@ -4,6 +4,7 @@ use serde_json::json;
 use verifier_api::Verdict;
 
 use super::*;
+use crate::grade::lean::JailChoice;
 
 /// A program whose answer to each item is written by `BODY`; `say` writes one.
 const PROGRAM: &str = r"
@@ -43,8 +44,14 @@ fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
     // The program's answer; the reward, or a part of the reason why there is none.
     let cases = [
         ("say(reward=1)", Ok(1.0)),
-        ("say(reward=0.25, terms={'style': -3}, detail='d')", Ok(0.25)),
-        ("say(reward=int(len(text) < item['task']['most']), prompt=item['prompt'])", Ok(1.0)),
+        (
+            "say(reward=0.25, terms={'style': -3}, detail='d')",
+            Ok(0.25),
+        ),
+        (
+            "say(reward=int(len(text) < item['task']['most']), prompt=item['prompt'])",
+            Ok(1.0),
+        ),
         ("sys.exit() if text == 'again' else say(reward=0)", Ok(0.0)),
         ("say(reward=float('nan'))", Err("is no answer")),
         ("say(reward=2)", Err("its reward is 2")),
@@ -53,16 +60,34 @@ fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
         ("say(reward=True)", Err("its reward is true")),
         ("say()", Err("has no `reward`")),
         ("say(error='no key', reward=1)", Err("no key")),
-        ("print('{\"id\": 1, \"reward\": 1, \"reward\": 0}', flush=True)", Err("duplicate field")),
-        ("say(reward=1, terms={'a b': 1})", Err("`a b` is not a term's name")),
+        (
+            "print('{\"id\": 1, \"reward\": 1, \"reward\": 0}', flush=True)",
+            Err("duplicate field"),
+        ),
+        (
+            "say(reward=1, terms={'a b': 1})",
+            Err("`a b` is not a term's name"),
+        ),
         ("say(reward=1, terms={'a': None})", Err("`a` is null")),
-        ("say(reward=1, terms={f'a{i}': i for i in range(17)})", Err("17 terms")),
+        (
+            "say(reward=1, terms={f'a{i}': i for i in range(17)})",
+            Err("17 terms"),
+        ),
         ("print('hello', flush=True)", Err("hello")),
         ("item['id'] = 7; say(reward=1)", Err("the item 7")),
-        ("sys.stdout.write('1' * (2 << 20)); sys.stdout.flush(); time.sleep(9)", Err("longer than 1 MiB")),
-        ("print('no module', file=sys.stderr); sys.exit(3)", Err("status 3: no module")),
+        (
+            "sys.stdout.write('1' * (2 << 20)); sys.stdout.flush(); time.sleep(9)",
+            Err("longer than 1 MiB"),
+        ),
+        (
+            "print('no module', file=sys.stderr); sys.exit(3)",
+            Err("status 3: no module"),
+        ),
         ("os.kill(os.getpid(), 9)", Err("signal 9")),
-        ("sys.stdout.close(); os.close(1); time.sleep(60)", Err("closed its standard output")),
+        (
+            "sys.stdout.close(); os.close(1); time.sleep(60)",
+            Err("closed its standard output"),
+        ),
     ];
     for (body, expected) in cases {
         let grader = grader(&settings(PROGRAM.replace("BODY", body)));
@@ -77,10 +102,15 @@ fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
 #[test]
 fn a_process_that_misbehaves_is_replaced_and_its_answer_is_not_taken_for_another_items() {
     // Two answers for the first item.
-    let twice = grader(&settings(PROGRAM.replace("BODY", "say(reward=1); say(reward=1)")));
+    let twice = grader(&settings(
+        PROGRAM.replace("BODY", "say(reward=1); say(reward=1)"),
+    ));
     assert_eq!(grade(&twice, "first").reward(), Some(1.0));
     let second = grade(&twice, "second");
-    assert!(reason(&second).contains("more than one line") || reason(&second).contains("answered the item"));
+    assert!(
+        reason(&second).contains("more than one line")
+            || reason(&second).contains("answered the item")
+    );
     // It ends after each item, or is killed while it waits.
     let body = "say(reward=1); time.sleep(0.2); os.kill(os.getpid(), 9)";
     let mortal = grader(&settings(PROGRAM.replace("BODY", body)));
@@ -151,10 +181,7 @@ fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
     let secret = home.path().join("secret");
     std::fs::write(&secret, "s").unwrap();
     let body = format!("say(reward=float(os.path.exists('{}')))", secret.display());
-    for (jail, reward) in [
-        (super::settings::JailChoice::None, 1.0),
-        (super::settings::JailChoice::Bubblewrap, 0.0),
-    ] {
+    for (jail, reward) in [(JailChoice::None, 1.0), (JailChoice::Bubblewrap, 0.0)] {
         let jailed = OwnSettings {
             jail,
             ..settings(PROGRAM.replace("BODY", &body))

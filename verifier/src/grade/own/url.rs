@@ -48,7 +48,9 @@ impl Server {
     }
 
     pub(super) fn ask(&self, question: &Question<'_>) -> Result<Answer, Failure> {
-        let body = self.runtime.block_on(self.post(&request(self.form, question)))?;
+        let body = self
+            .runtime
+            .block_on(self.post(&request(self.form, question)))?;
         let response: Json = serde_json::from_slice(&body).map_err(|error| {
             let text = excerpt(&String::from_utf8_lossy(&body));
             Failure::new(format!("{} answered no JSON ({error}): {text}", self.url))
@@ -147,7 +149,9 @@ fn request(form: RequestForm, question: &Question<'_>) -> Json {
 /// The answer in a response; `None` if it has none.
 fn answer(form: RequestForm, response: &Json) -> Option<Answer> {
     match form {
-        RequestForm::Verify => serde_json::from_value(response.get("results")?.get(0)?.clone()).ok(),
+        RequestForm::Verify => {
+            serde_json::from_value(response.get("results")?.get(0)?.clone()).ok()
+        }
         RequestForm::OpenRlhf => Some(Answer::bare(response.get("rewards")?.get(0)?.clone())),
         RequestForm::Slime => Some(Answer::bare(response.clone())),
         RequestForm::NemoGym => Some(Answer::bare(response.get("reward")?.clone())),

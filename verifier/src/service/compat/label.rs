@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use datasets::fields::{FieldError, Fields, of_kind};
-use datasets::{MathTask, TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
+use datasets::{TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
