@@ -11,13 +11,13 @@ impl Value {
     /// The tagged JSON form.
     #[must_use]
     pub fn to_json(&self) -> serde_json::Value {
-        serde_json::to_value(Tagged(self)).expect("every key is a text, and numbers are finite")
+        serde_json::to_value(self).expect("every key is a text, and numbers are finite")
     }
 
     /// The text of the tagged JSON form, without spaces. [`Value::parse_json`] returns an equal value.
     #[must_use]
     pub fn to_json_text(&self) -> String {
-        serde_json::to_string(&Tagged(self)).expect("every key is a text, and numbers are finite")
+        serde_json::to_string(self).expect("every key is a text, and numbers are finite")
     }
 
     /// Interprets the `$` keys of a value from [`Value::parse_plain_json`]. The error says what is wrong with one of them.
@@ -123,12 +123,10 @@ fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, Stri
     })
 }
 
-/// A value that is serialised in the tagged form.
-struct Tagged<'a>(&'a Value);
-
-impl Serialize for Tagged<'_> {
+/// The tagged form.
+impl Serialize for Value {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        match self.0 {
+        match self {
             Value::None => serializer.serialize_unit(),
             Value::Bool(b) => serializer.serialize_bool(*b),
             Value::Int(n) => {
@@ -144,38 +142,19 @@ impl Serialize for Tagged<'_> {
             Value::Complex(re, im) => object(serializer, "$complex", &[Real(*re), Real(*im)]),
             Value::Str(s) => serializer.serialize_str(s),
             Value::Bytes(b) => object(serializer, "$bytes", &BASE64.encode(b)),
-            Value::List(items) => Items(items).serialize(serializer),
-            Value::Tuple(items) => object(serializer, "$tuple", &Items(items)),
-            Value::Set(items) => object(serializer, "$set", &Items(items)),
-            Value::FrozenSet(items) => object(serializer, "$frozenset", &Items(items)),
+            Value::List(items) => items.serialize(serializer),
+            Value::Tuple(items) => object(serializer, "$tuple", items),
+            Value::Set(items) => object(serializer, "$set", items),
+            Value::FrozenSet(items) => object(serializer, "$frozenset", items),
             Value::Dict(entries) => match plain_keys(entries) {
                 Some(keys) => {
-                    let values = entries.iter().map(|(_, value)| Tagged(value));
+                    let values = entries.iter().map(|(_, value)| value);
                     serializer.collect_map(keys.into_iter().zip(values))
                 }
-                None => object(serializer, "$dict", &Pairs(entries)),
+                None => object(serializer, "$dict", entries),
             },
             Value::Opaque(name) => object(serializer, "$opaque", name),
         }
-    }
-}
-
-/// Items as an array.
-struct Items<'a>(&'a [Value]);
-
-impl Serialize for Items<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        serializer.collect_seq(self.0.iter().map(Tagged))
-    }
-}
-
-/// Entries of a dict as an array of pairs.
-struct Pairs<'a>(&'a [(Value, Value)]);
-
-impl Serialize for Pairs<'_> {
-    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
-        let pairs = self.0.iter();
-        serializer.collect_seq(pairs.map(|(key, value)| [Tagged(key), Tagged(value)]))
     }
 }
 
