@@ -11,9 +11,8 @@ use engine::model::Model;
 use engine::sample::{Draw, Sampled, Sampling};
 use engine::train::score;
 use engine::{Device, Engine, EngineOptions, GenerateRequest};
-use support::{Random, answered, config, every_arithmetic, model_of, weights};
+use support::{Random, TEMPERATURE, answered, config, every_arithmetic, model_of, weights};
 
-const TEMPERATURE: f32 = 0.9;
 /// Number of rows that are allocated together, as in the cache.
 const BLOCK: usize = 16;
 

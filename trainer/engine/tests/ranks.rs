@@ -15,11 +15,10 @@ use engine::{
     Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local, Lora,
     TokenStats, follow,
 };
-use support::{ADAMW, Completions, Random, config};
+use support::{ADAMW, Completions, Random, TEMPERATURE, config};
 use tempfile::TempDir;
 
 const SLICES: usize = 4;
-const TEMPERATURE: f32 = 0.9;
 const VOCABULARY: usize = 512;
 const DEADLINE: Duration = Duration::from_secs(60);
 const LORA: Lora = Lora {
