@@ -21,8 +21,8 @@ fi
 folders=(verifier verifier/math-answer sandboxes trainer/engine)
 declare -A folder_of
 for folder in "${folders[@]}"; do
-  for source in "$folder"/fuzz/fuzz_targets/*.rs; do
-    grep -q 'fuzz_target!' "$source" && folder_of[$(basename "$source" .rs)]=$folder
+  for name in $(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' "$folder/fuzz/Cargo.toml"); do
+    folder_of[$name]=$folder
   done
 done
 [ "${#names[@]}" != 0 ] || mapfile -t names < <(printf '%s\n' "${!folder_of[@]}" | sort)
