@@ -10,7 +10,7 @@ use std::sync::{Arc, Mutex};
 use engine::backend::cuda::driver::{Arg, Launch};
 use engine::backend::cuda::emulated::{Counters, Emulated, MULTIPROCESSORS};
 use engine::backend::{Backend, Dtype, cpu, cuda};
-use engine::batch::{Batch, KvRows, Span};
+use engine::batch::{Batch, KvRows};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
 use engine::model::{Lora, Model, TensorKind};
@@ -206,7 +206,9 @@ fn a_step_matches_the_cpus() {
             TensorKind::Moment1,
             TensorKind::Moment2,
         ] {
-            let pairs = gather(&mut gpu, kind).into_iter().zip(gather(&mut cpu, kind));
+            let pairs = gather(&mut gpu, kind)
+                .into_iter()
+                .zip(gather(&mut cpu, kind));
             for ((name, ours), (_, theirs)) in pairs {
                 let distance = distance(&ours, &theirs);
                 assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
@@ -280,11 +282,8 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         for (i, token) in last.iter().enumerate() {
             let row = 100 + 20 * i + step as usize;
             let mut kv = std::mem::take(&mut kv[i]);
-            together.tokens.push(*token);
-            together.positions.push(kv.len() as u32);
-            together.rows.push(row);
             kv.append(row, 1);
-            together.spans.push(Span::new(i, 1, kv));
+            together.add(&[*token], kv);
             let cut = i % 3 == 2;
             let sampling = Sampling {
                 temperature: if i % 5 == 4 { 0.0 } else { 0.8 },

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::backend::{Bf16Kernel, Dtype, cpu};
-use engine::batch::{Batch, Group, Span};
+use engine::batch::{Batch, Group};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::{Model, TensorKind};
@@ -154,13 +154,9 @@ pub(crate) fn rounded(weights: &Weights) -> Weights {
 
 /// A sequence's tokens from `from` on, with its keys in the store's rows from `row` on.
 pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
-    let n = tokens.len();
-    Batch {
-        tokens: tokens[from..].to_vec(),
-        positions: (from..n).map(|p| p as u32).collect(),
-        rows: (row + from..row + n).collect(),
-        spans: vec![Span::new(0, n - from, vec![(row, n)])],
-    }
+    let mut batch = Batch::default();
+    batch.add(&tokens[from..], vec![(row, tokens.len())]);
+    batch
 }
 
 /// The engine's model, on `threads` threads.
