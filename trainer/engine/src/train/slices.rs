@@ -168,7 +168,6 @@ fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use proptest::prelude::*;
 
