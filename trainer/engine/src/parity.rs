@@ -60,7 +60,7 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),
     })?;
-    let ours = ours(loaded.config, loaded.weights, &tokens, threads)?;
+    let ours = logits(loaded.config, loaded.weights, &tokens, threads)?;
     Ok(compare(&ours, &theirs, tokens.len()))
 }
 
@@ -85,7 +85,11 @@ fn compare(ours: &[f32], theirs: &[f32], tokens: usize) -> Parity {
     }
 }
 
-fn ours(
+/// The engine's logits after the last of some tokens, on the CPU with `threads` threads.
+///
+/// # Errors
+/// If the model cannot be computed.
+pub fn logits(
     config: ModelConfig,
     weights: Weights,
     tokens: &[u32],
