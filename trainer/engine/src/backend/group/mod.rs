@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
-pub use self::local::{alone, local};
 #[cfg(test)]
 pub(crate) use self::local::on_each;
+pub use self::local::{alone, local};
 pub(crate) use self::sharing::{Route, gradients, pieces, shards};
 pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;
