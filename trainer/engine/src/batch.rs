@@ -167,9 +167,9 @@ pub struct Batch {
 
 impl Batch {
     /// One sequence from its first token on, in the first rows of the KV cache.
-    pub fn text(tokens: Vec<u32>) -> Self {
+    pub fn text(tokens: &[u32]) -> Self {
         let mut batch = Self::default();
-        batch.add(&tokens, vec![(0, tokens.len())]);
+        batch.add(tokens, vec![(0, tokens.len())]);
         batch
     }
 

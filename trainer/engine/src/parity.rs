@@ -98,7 +98,7 @@ pub fn logits(
     let n = tokens.len();
     let mut model = Model::new(config, weights, cpu::open(threads)?)?;
     model.reserve_kv(n)?;
-    model.logits(&Batch::text(tokens.to_vec()), &[n - 1])
+    model.logits(&Batch::text(tokens), &[n - 1])
 }
 
 #[cfg(test)]

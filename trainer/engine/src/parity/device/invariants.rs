@@ -51,7 +51,7 @@ fn decode(
 ) -> Result<Vec<Sampled>, EngineError> {
     let vocabulary = model.config().vocab_size;
     model.reserve_kv(prompt_tokens + OWN * sequences)?;
-    let prompt = Batch::text(tokens(vocabulary, prompt_tokens));
+    let prompt = Batch::text(&tokens(vocabulary, prompt_tokens));
     model.infer(&prompt, &[], &[])?;
     let mut last = tokens(vocabulary, sequences);
     let mut all = Vec::new();

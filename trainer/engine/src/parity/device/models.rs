@@ -72,7 +72,7 @@ pub(super) fn model(family: Family, backend: Box<dyn Backend>) -> Result<Results
     let mut model = Model::new(config, weights, backend)?;
     let tokens: Vec<u32> = (0..90).map(|i| (i * 37 + 11) % 515).collect();
     model.reserve_kv(128)?;
-    let prompt = Batch::text(tokens.clone());
+    let prompt = Batch::text(&tokens);
     let all: Vec<usize> = (0..90).collect();
     let logits = model.logits(&prompt, &all)?;
     let mut results = vec![("logits", logits)];
