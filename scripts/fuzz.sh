@@ -21,9 +21,9 @@ fi
 folders=(verifier verifier/math-answer sandboxes trainer/engine)
 declare -A folder_of
 for folder in "${folders[@]}"; do
-  for source in "$folder"/fuzz/fuzz_targets/*.rs; do
-    grep -q 'fuzz_target!' "$source" && folder_of[$(basename "$source" .rs)]=$folder
-  done
+  while read -r name; do
+    folder_of[$name]=$folder
+  done < <(sed -n '/^\[\[bin\]\]/,/^$/s/^name = "\(.*\)"/\1/p' "$folder/fuzz/Cargo.toml")
 done
 [ "${#names[@]}" != 0 ] || mapfile -t names < <(printf '%s\n' "${!folder_of[@]}" | sort)
 for name in "${names[@]}"; do

@@ -24,8 +24,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         "run.updates=6",
     ]));
     // The states of all weights take gigabytes, and those of adapters are written in a moment.
-    if !artifacts::long() {
-        artifacts::skipped("the run trains adapters; RAPID_TEST_LONG=1 trains all weights");
+    if !artifacts::long("training of all weights, in place of adapters") {
         sets.extend(set(&["lora.rank=4", "optimiser.lr=1e-3"]));
     }
     // Only the run that is killed has checkpoints before its end.

@@ -7,6 +7,7 @@ use engine::Device;
 use serde_json::Value;
 use tests::artifacts;
 use tests::programs::{Outcome, program, rapid, run};
+use tests::repository::root;
 
 /// Whether this machine has no GPU; prints that the test is skipped if it has one.
 fn without_gpu() -> bool {
@@ -38,9 +39,9 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
         let _ = outcome.failure(1);
 
         let folder = tempfile::tempdir().unwrap();
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
         let mut command = Command::new("bash");
-        command.arg(script).arg("--rapid").arg(program("rapid"));
+        command.arg(root().join("scripts/gpu.sh"));
+        command.arg("--rapid").arg(program("rapid"));
         let outcome = run(command.arg("--out").arg(folder.path()));
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
         let why = "cuda:0 does not work";
@@ -52,9 +53,8 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
 
 /// `scripts/gpu.sh` on the emulated device, at small sizes and without Python.
 fn first_hour(program: &Path, out: &Path, until: Option<&str>) -> Outcome {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu.sh");
     let mut command = Command::new("bash");
-    command.arg(script).arg("--quick");
+    command.arg(root().join("scripts/gpu.sh")).arg("--quick");
     command.args(["--device", "cuda:emulated", "--rapid"]);
     command.arg(program).arg("--out").arg(out);
     if let Some(until) = until {
@@ -98,11 +98,9 @@ fn a_gpus_steps_pass_on_an_emulated_one_and_another_machine_goes_on_from_their_a
     std::fs::copy(first.path().join("gpu.tgz"), out.join("gpu.tgz")).unwrap();
     let _ = first_hour(&program("rapid"), out, Some("parity-bf16")).success();
     // A step that is recorded is not made again.
-    if !artifacts::long() {
+    let long = artifacts::long("7 checks of the first hour with a GPU, on the emulated one");
+    if !long {
         take_as_made(out, &LEFT_OUT);
-        artifacts::skipped(
-            "7 checks of the first hour with a GPU, on the emulated one; RAPID_TEST_LONG=1 makes them",
-        );
     }
     let outcome = first_hour(&program("rapid"), out, None).success();
     let all = steps(out);
@@ -115,7 +113,7 @@ fn a_gpus_steps_pass_on_an_emulated_one_and_another_machine_goes_on_from_their_a
             assert!(!step["reason"].as_str().unwrap().is_empty(), "{step}");
         } else {
             assert_eq!(state, "passed", "{step}");
-            let taken = !artifacts::long() && LEFT_OUT.contains(&name);
+            let taken = !long && LEFT_OUT.contains(&name);
             assert_eq!(step["result"].is_null(), taken, "{step}");
         }
     }
@@ -179,9 +177,9 @@ fn a_step_that_fails_is_recorded_with_the_reason_and_the_next_ones_are_made() {
 
 /// `scripts/gpu-study.sh` on the CPU, at small sizes.
 fn study(out: &Path, more: &[&str]) -> Outcome {
-    let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../scripts/gpu-study.sh");
     let mut command = Command::new("bash");
-    command.arg(script).arg("--rapid").arg(program("rapid"));
+    command.arg(root().join("scripts/gpu-study.sh"));
+    command.arg("--rapid").arg(program("rapid"));
     command.args(["--quick", "--device", "cpu", "--out"]);
     command.arg(out).args(more);
     run(command.env_remove("RAPID_VERIFIER"))
@@ -203,7 +201,7 @@ fn a_call_of_the_study_whose_time_is_over_says_how_many_steps_are_left() {
 
 #[test]
 fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_ended() {
-    let (Some(_), true) = (artifacts::model(), artifacts::long_only()) else {
+    let (Some(_), true) = (artifacts::model(), artifacts::long("the whole study")) else {
         return;
     };
     let folder = tempfile::tempdir().unwrap();

@@ -55,8 +55,7 @@ fn a_changed_module_is_compiled_again_and_the_compilers_memory_is_freed() {
     if artifacts::sandbox().is_none() {
         return;
     }
-    if !artifacts::long() {
-        artifacts::skipped("building the sandbox again takes minutes; RAPID_TEST_LONG=1 does it");
+    if !artifacts::long("building the sandbox again, which takes minutes") {
         return;
     }
     let folder = tempfile::tempdir().unwrap();

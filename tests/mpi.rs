@@ -4,7 +4,8 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use std::time::{Duration, Instant};
 
-use tests::artifacts;
+use tests::artifacts::{self, long};
+use tests::disk::Disk;
 use tests::programs::{
     Outcome, Running, Verifier, descendants, program, rapid, run, signal, start, wait_for,
 };
@@ -178,15 +179,6 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     );
 }
 
-/// Whether what takes minutes runs: full weights, most failures, Slurm.
-fn long(what: &str) -> bool {
-    let long = artifacts::long();
-    if !long {
-        artifacts::skipped(&format!("{what}; RAPID_TEST_LONG=1 runs them"));
-    }
-    long
-}
-
 /// How long a rank waits for the others in the tests of failures, in seconds.
 const DEADLINE_S: u64 = 20;
 
@@ -323,7 +315,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     }
     let mut undisturbed = Undisturbed::new();
     let folder = |name: &str| undisturbed.home.path().join(name);
-    let (stopped, outage, small) = (folder("stopped"), folder("outage"), folder("small"));
+    let (stopped, outage) = (folder("stopped"), folder("outage"));
 
     // As Slurm does before the time is up: all ranks get the signal.
     let running = undisturbed.start(&open_mpi, &stopped, 2);
@@ -346,35 +338,25 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     let _ = running.finish_within(LIMIT).success();
     assert_same(&outage, &undisturbed.expected());
 
-    std::fs::create_dir(&small).unwrap();
-    let mount = |options: &str| {
-        let mut command = Command::new("mount");
-        command
-            .args(["-t", "tmpfs", "-o", options, "tmpfs"])
-            .arg(&small);
-        command.output().is_ok_and(|out| out.status.success())
-    };
-    if !mount("size=4g") {
-        artifacts::skipped("a full disk needs a small file system, which only root may mount");
+    let Some(disk) = Disk::mount("size=4g") else {
         return;
-    }
-    let out = small.join("run");
+    };
+    let out = disk.path().join("run");
     let running = start(&mut launched(&open_mpi, 2, &undisturbed.arguments(&out)));
     // At the start, there was room.
     wait_for("the run folder", LIMIT, || {
         out.join("config.toml").exists().then_some(())
     });
-    assert!(mount("remount,size=24m"));
+    disk.remount("size=24m");
     let outcome = running.finish_within(LIMIT);
-    let resumed = mount("remount,size=4g").then(|| undisturbed.resume(&open_mpi, 2, &out));
-    let _ = Command::new("umount").arg(&small).status();
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
     assert!(
         outcome.stderr.contains("the disk is full"),
         "{}",
         outcome.stderr
     );
-    resumed.expect("a larger file system");
+    disk.remount("size=4g");
+    undisturbed.resume(&open_mpi, 2, &out);
 }
 
 #[test]

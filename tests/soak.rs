@@ -32,10 +32,9 @@ fn a_mixed_load_gets_its_verdicts_and_allocated_memory_does_not_grow() {
     }
     let folder = tempfile::tempdir().unwrap();
     let live = LiveBytes::new(folder.path());
-    let (parts, size) = if artifacts::long() {
+    let (parts, size) = if artifacts::long("9,700 of 10,000 mixed samples") {
         (10, 1000)
     } else {
-        artifacts::skipped("9,700 of 10,000 mixed samples; RAPID_TEST_LONG=1 sends them all");
         (4, 75)
     };
     let data = data::holding("mbppplus").expect("there is an excerpt");

@@ -52,16 +52,11 @@ fn artifact(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     path
 }
 
-/// Whether tests that take tens of minutes run in full: `RAPID_TEST_LONG=1`.
-pub fn long() -> bool {
-    std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1")
-}
-
-/// Whether a test runs that takes a minute, and whose claim a faster one holds too on a small model: with `RAPID_TEST_LONG=1`. Otherwise prints that it does not.
-pub fn long_only() -> bool {
-    let long = long();
+/// Whether what takes minutes runs in full: `RAPID_TEST_LONG=1`. Otherwise prints what is left out.
+pub fn long(what: &str) -> bool {
+    let long = std::env::var("RAPID_TEST_LONG").is_ok_and(|value| value == "1");
     if !long {
-        skipped("it takes a minute; RAPID_TEST_LONG=1 runs it");
+        skipped(&format!("{what}; RAPID_TEST_LONG=1 includes it"));
     }
     long
 }

@@ -12,7 +12,6 @@ use super::error::{Failure, local};
 use super::folder::{self, folder_name};
 use super::hub_cache::Cached;
 use super::install::{install, lock, remove};
-use super::names::wanted;
 use super::progress::Progress;
 use super::{ArtifactKind, FetchError, hub, pypi};
 use crate::manifest::{Manifest, Source};
@@ -37,15 +36,9 @@ pub(super) struct Fetcher {
 }
 
 impl Fetcher {
-    /// A fetcher with the settings of the environment: `RAPID_HOME` for the cache folder, and for the hub the variables of
-    /// Hugging Face's own programs, `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME` and
-    /// `HF_HUB_OFFLINE`.
-    pub(super) fn from_environment() -> Fetcher {
-        let user = std::env::home_dir().unwrap_or_default();
-        Fetcher::from_variables(|name| std::env::var_os(name), folder::home(), &user)
-    }
-
-    /// A fetcher with these environment variables, this cache folder, and this home folder of the user.
+    /// A fetcher with this cache folder, this home folder of the user, and these environment variables for the hub, which are
+    /// those of Hugging Face's own programs: `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME`
+    /// and `HF_HUB_OFFLINE`.
     pub(super) fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         home: PathBuf,
@@ -73,19 +66,6 @@ impl Fetcher {
             python: PathBuf::from(if cfg!(windows) { "python" } else { "python3" }),
             backoff: Duration::from_millis(500),
         }
-    }
-
-    /// Fetches a name unless its files exist already, and returns its folder.
-    ///
-    /// # Errors
-    /// [`FetchError`], as for [`super::fetch`].
-    pub(super) async fn fetch(
-        &self,
-        kind: ArtifactKind,
-        name: &str,
-        progress: &dyn Progress,
-    ) -> Result<PathBuf, FetchError> {
-        self.fetch_manifest(&wanted(kind, name)?, progress).await
     }
 
     /// Fetches a manifest's files unless they exist already, and returns their folder.

@@ -38,10 +38,11 @@ use fetcher::Fetcher;
 /// # Errors
 /// [`FetchError`] with the failure of each source.
 pub async fn fetch(kind: ArtifactKind, name: &str) -> Result<PathBuf, FetchError> {
-    let fetcher = Fetcher::from_environment();
-    fetcher
-        .fetch(kind, name, &progress::Terminal::default())
-        .await
+    let user = std::env::home_dir().unwrap_or_default();
+    let fetcher = Fetcher::from_variables(|name| std::env::var_os(name), home(), &user);
+    let manifest = names::wanted(kind, name)?;
+    let progress = progress::Terminal::default();
+    fetcher.fetch_manifest(&manifest, &progress).await
 }
 
 #[cfg(test)]

@@ -245,7 +245,8 @@ fn assert_says(error: &str, says: &str) {
 
 /// The outcome for a model by its name.
 async fn model(fetcher: &Fetcher, name: &str) -> Result<PathBuf, String> {
-    let outcome = fetcher.fetch(ArtifactKind::Model, name, &()).await;
+    let manifest = names::wanted(ArtifactKind::Model, name).unwrap();
+    let outcome = fetcher.fetch_manifest(&manifest, &()).await;
     outcome.map_err(|error| error.to_string())
 }
 

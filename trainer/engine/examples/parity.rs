@@ -33,7 +33,7 @@ fn logits(model: &mut Model, tokens: &[u32]) -> Vec<Vec<f32>> {
     let n = tokens.len();
     model.reserve_kv(n).unwrap();
     let rows: Vec<usize> = (0..n).collect();
-    let batch = Batch::text(tokens.to_vec());
+    let batch = Batch::text(tokens);
     let logits = model.logits(&batch, &rows).unwrap();
     logits
         .chunks(logits.len() / n)

@@ -167,14 +167,23 @@ pub struct Batch {
 
 impl Batch {
     /// One sequence from its first token on, in the first rows of the KV cache.
-    pub fn text(tokens: Vec<u32>) -> Self {
-        let n = tokens.len();
-        Self {
-            tokens,
-            positions: (0..n as u32).collect(),
-            rows: (0..n).collect(),
-            spans: vec![Span::new(0, n, vec![(0, n)])],
-        }
+    pub fn text(tokens: &[u32]) -> Self {
+        let mut batch = Self::default();
+        batch.add(tokens, vec![(0, tokens.len())]);
+        batch
+    }
+
+    /// Adds the last tokens of a sequence, whose keys and values are in these rows: those of the tokens before them, and theirs.
+    pub fn add(&mut self, tokens: &[u32], kv: impl Into<KvRows>) {
+        let (start, count, kv) = (self.rows.len(), tokens.len(), kv.into());
+        self.tokens.extend(tokens);
+        let positions = kv.len().saturating_sub(count)..kv.len();
+        self.positions.extend(positions.map(|p| p as u32));
+        let ranges = kv.ranges.iter().rev();
+        let rows = ranges.flat_map(|&(first, n)| (first..first + n).rev());
+        self.rows.extend(rows.take(count));
+        self.rows[start..].reverse();
+        self.spans.push(Span::new(start, count, kv));
     }
 
     /// Checks that the batch is consistent: every token is in exactly one span, no span is longer than its keys, and all rows are below `store_rows`. The error

@@ -60,7 +60,7 @@ pub fn with_candle(path: &Path, text: &str, threads: Option<usize>) -> Result<Pa
         path: path.to_owned(),
         reason: format!("candle-transformers cannot compute this model, so there is nothing to compare with: {error}"),
     })?;
-    let ours = ours(loaded.config, loaded.weights, &tokens, threads)?;
+    let ours = logits(loaded.config, loaded.weights, &tokens, threads)?;
     Ok(compare(&ours, &theirs, tokens.len()))
 }
 
@@ -85,7 +85,11 @@ fn compare(ours: &[f32], theirs: &[f32], tokens: usize) -> Parity {
     }
 }
 
-fn ours(
+/// The engine's logits after the last of some tokens, on the CPU with `threads` threads.
+///
+/// # Errors
+/// If the model cannot be computed.
+pub fn logits(
     config: ModelConfig,
     weights: Weights,
     tokens: &[u32],
@@ -94,7 +98,7 @@ fn ours(
     let n = tokens.len();
     let mut model = Model::new(config, weights, cpu::open(threads)?)?;
     model.reserve_kv(n)?;
-    model.logits(&Batch::text(tokens.to_vec()), &[n - 1])
+    model.logits(&Batch::text(tokens), &[n - 1])
 }
 
 #[cfg(test)]

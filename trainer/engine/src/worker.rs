@@ -12,7 +12,7 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::group::{Alone, LeaderState, Sharing};
+use crate::backend::group::{LeaderState, Sharing, alone};
 use crate::backend::{Bf16Kernel, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -113,7 +113,7 @@ impl Engine {
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
-        let sharing = Sharing::new(Arc::new(Alone), options.slices.unwrap_or(1))?;
+        let sharing = Sharing::new(alone(), options.slices.unwrap_or(1))?;
         Self::start_with(backend, load, options, sharing, None)
     }
 

@@ -7,11 +7,9 @@ use std::path::Path;
 use candle_core::{DType, Tensor};
 use candle_nn::VarBuilder;
 use candle_transformers::models::llama;
-use engine::batch::Batch;
 use engine::config::Family;
 use engine::load::{self, Loaded};
-use engine::model::Model;
-use engine::{AdamW, Device, Engine, EngineOptions, Group, backend};
+use engine::{AdamW, Device, Engine, EngineOptions, Group, parity};
 
 fn options() -> EngineOptions {
     EngineOptions {
@@ -108,21 +106,13 @@ fn a_checkpoint_is_restored_to_the_bit_and_gives_candle_the_same_logits() {
         .unwrap();
     drop(reopened);
 
-    let (ours, theirs) = (our_logits(&saved, &prompt), candle_logits(&saved, &prompt));
-    let worst = support::largest_difference(&ours, &theirs);
-    assert!(worst < 2e-4, "{worst}");
-}
-
-/// The engine's logits after the last token.
-fn our_logits(checkpoint: &Path, prompt: &[u32]) -> Vec<f32> {
     let Loaded {
         config, weights, ..
-    } = load::open(checkpoint).unwrap();
-    let mut model = Model::new(config, weights, backend::cpu::open(None).unwrap()).unwrap();
-    let n = prompt.len();
-    model.reserve_kv(n).unwrap();
-    let batch = Batch::text(prompt.to_vec());
-    model.logits(&batch, &[n - 1]).unwrap()
+    } = load::open(&saved).unwrap();
+    let ours = parity::logits(config, weights, &prompt, None).unwrap();
+    let theirs = candle_logits(&saved, &prompt);
+    let worst = support::largest_difference(&ours, &theirs);
+    assert!(worst < 2e-4, "{worst}");
 }
 
 /// candle-transformers' logits after the last token, from the checkpoint's files alone.

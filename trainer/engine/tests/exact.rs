@@ -5,15 +5,14 @@ use crate::support;
 use std::collections::BTreeMap;
 
 use engine::backend::Dtype;
-use engine::batch::{Batch, Group, KvRows, Span};
+use engine::batch::{Batch, Group, KvRows};
 use engine::config::Family;
 use engine::model::Model;
 use engine::sample::{Draw, Sampled, Sampling};
 use engine::train::score;
 use engine::{Device, Engine, EngineOptions, GenerateRequest};
-use support::{Random, answered, config, every_arithmetic, model_of, weights};
+use support::{Random, TEMPERATURE, answered, config, every_arithmetic, model_of, weights};
 
-const TEMPERATURE: f32 = 0.9;
 /// Number of rows that are allocated together, as in the cache.
 const BLOCK: usize = 16;
 
@@ -22,15 +21,11 @@ const BLOCK: usize = 16;
 struct Rows(Vec<usize>);
 
 impl Rows {
-    fn row(&mut self, position: usize, free: &mut Vec<usize>) -> usize {
-        if position / BLOCK == self.0.len() {
+    /// Adds the first `n` rows to `kv`, with adjacent ranges joined or not.
+    fn add_to(&mut self, kv: &mut KvRows, n: usize, joined: bool, free: &mut Vec<usize>) {
+        while self.0.len() * BLOCK < n {
             self.0.push(free.pop().unwrap());
         }
-        self.0[position / BLOCK] * BLOCK + position % BLOCK
-    }
-
-    /// Adds the first `n` rows, with adjacent ranges joined or not.
-    fn add_to(&self, kv: &mut KvRows, n: usize, joined: bool) {
         for (number, block) in self.0.iter().enumerate().take(n.div_ceil(BLOCK)) {
             let rows = BLOCK.min(n - number * BLOCK);
             match joined && number > 0 {
@@ -104,23 +99,18 @@ fn generate(
             let joined = random.below(2) == 0;
             let before = prompt.map_or(0, |prompt| sequences[prompt].length);
             if let Some(prompt) = prompt {
-                sequences[prompt].rows.add_to(&mut kv, before, joined);
+                let rows = &mut sequences[prompt].rows;
+                rows.add_to(&mut kv, before, joined, &mut free);
             }
             let s = &mut sequences[number];
             let pending = s.tokens.len() - s.computed;
             let count = 1 + random.below(pending);
             let end = s.computed + count;
-            let q_start = batch.tokens.len();
-            for position in s.computed..end {
-                batch.tokens.push(s.tokens[position]);
-                batch.positions.push((before + position) as u32);
-                batch.rows.push(s.rows.row(position, &mut free));
-            }
-            s.rows.add_to(&mut kv, end, joined);
-            batch.spans.push(Span::new(q_start, count, kv));
+            s.rows.add_to(&mut kv, end, joined, &mut free);
+            batch.add(&s.tokens[s.computed..end], kv);
             s.computed = end;
             let mut draw = |sample: usize, index: usize| {
-                rows.push(q_start + count - 1);
+                rows.push(batch.tokens.len() - 1);
                 origins.push(sample);
                 let sampling = Sampling::at(TEMPERATURE);
                 draws.push(Draw::new(sampling, sample as u64, index as u64));

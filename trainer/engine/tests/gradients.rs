@@ -12,24 +12,10 @@ use engine::model::{Model, TensorKind};
 use engine::train::step;
 use engine::{AdamW, EngineError, StepReport};
 use support::reference::Reference;
-use support::{ADAMW, Case, distance, every_arithmetic, gather, model};
-
-const TEMPERATURE: f32 = 0.9;
-
-/// One update of the case's groups, with an objective that returns `dlogp`.
-fn attempt(
-    model: &mut Model,
-    groups: &[Group],
-    temperature: f32,
-    dlogp: Result<Vec<Vec<f32>>, &str>,
-    adamw: &AdamW,
-) -> Result<StepReport, EngineError> {
-    let dlogp = dlogp.map_err(str::to_owned);
-    step(model, groups, temperature, Box::new(move |_| dlogp), adamw)
-}
+use support::{ADAMW, Case, TEMPERATURE, distance, every_arithmetic, gather, model, update};
 
 fn run(model: &mut Model, groups: &[Group], dlogp: &[Vec<f32>]) -> StepReport {
-    attempt(model, groups, TEMPERATURE, Ok(dlogp.to_vec()), &ADAMW).unwrap()
+    update(model, groups, dlogp, &ADAMW).unwrap()
 }
 
 /// The elements of all tensors.
@@ -217,8 +203,10 @@ fn a_failed_step_changes_nothing() {
     let c = case(180, Family::Llama);
     let mut model = model(&c.config, &c.weights, 2);
     let before = gather(&mut model, TensorKind::Weight);
-    let mut attempt = |temperature, dlogp| {
-        attempt(&mut model, &c.groups, temperature, dlogp, &ADAMW).unwrap_err()
+    let mut attempt = |temperature, dlogp: Result<Vec<Vec<f32>>, &str>| {
+        let dlogp = dlogp.map_err(str::to_owned);
+        let objective = Box::new(move |_: &[_]| dlogp);
+        step(&mut model, &c.groups, temperature, objective, &ADAMW).unwrap_err()
     };
     let with = |value: f32| {
         let mut dlogp = c.dlogp.clone();
@@ -254,8 +242,7 @@ fn updates_match_adamw_after_clipping() {
     let mut expected: Vec<(f64, f64, f64)> = Vec::new();
     for t in 1..=3 {
         let before = all(&gather(&mut model, TensorKind::Weight));
-        let dlogp = Ok(c.dlogp.clone());
-        let report = attempt(&mut model, &c.groups, TEMPERATURE, dlogp, &adamw).unwrap();
+        let report = update(&mut model, &c.groups, &c.dlogp, &adamw).unwrap();
         let gradients = all(&gather(&mut model, TensorKind::Gradient));
         let scale = (0.5 / (report.grad_norm + 1e-6)).min(1.0);
         if expected.is_empty() {

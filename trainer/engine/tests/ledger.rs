@@ -4,7 +4,7 @@
 
 use engine::backend::cuda::ledger::{DeviceModel, H200, Launches, Ledger, Line, Work};
 use engine::backend::{Dtype, cuda};
-use engine::batch::{Batch, Group, KvRows, Span};
+use engine::batch::{Batch, Group, KvRows};
 use engine::config::{published, published_names};
 use engine::load::Zeros;
 use engine::model::Model;
@@ -41,10 +41,7 @@ fn decode(model: &mut Model, sequences: &mut [KvRows], context: usize) {
         for position in kv.len()..context {
             kv.append(row(i, position), 1);
         }
-        batch.tokens.push(i as u32);
-        batch.positions.push(context as u32 - 1);
-        batch.rows.push(row(i, context - 1));
-        batch.spans.push(Span::new(i, 1, kv));
+        batch.add(&[i as u32], kv);
     }
     let draw = |seed| Draw::new(Sampling::default(), seed, 0);
     let draws: Vec<Draw> = (0..count as u64).map(draw).collect();

@@ -37,7 +37,7 @@ fn logits_match_candles() {
         let mut model = model(&config, &weights, 2);
         model.reserve_kv(150).unwrap();
         let rows: Vec<usize> = (0..150).collect();
-        let ours = model.logits(&Batch::text(tokens.clone()), &rows).unwrap();
+        let ours = model.logits(&Batch::text(&tokens), &rows).unwrap();
         for n in [1, 2, 17, 64, 65, 150] {
             let theirs = parity::candle_logits(&config, &weights, &tokens[..n]).unwrap();
             let ours = &ours[(n - 1) * config.vocab_size..n * config.vocab_size];
@@ -143,7 +143,7 @@ fn gemma_3s_logits_match_candles() {
         candle.clear_kv_cache();
         let theirs = candle.forward(&ids, 0).unwrap().flatten_all().unwrap();
         let theirs: Vec<f32> = theirs.to_vec1().unwrap();
-        let ours = model.logits(&Batch::text(tokens), &[length - 1]).unwrap();
+        let ours = model.logits(&Batch::text(&tokens), &[length - 1]).unwrap();
         assert!(ours.iter().chain(&theirs).all(|logit| logit.is_finite()));
         let difference = largest_difference(&ours, &theirs);
         let largest = theirs
@@ -164,7 +164,7 @@ fn inconsistent_batches_are_rejected() {
     let weights = weights(&mut random, &config);
     let mut model = model(&config, &weights, 1);
     model.reserve_kv(8).unwrap();
-    let good = Batch::text(vec![1, 2, 3]);
+    let good = Batch::text(&[1, 2, 3]);
     assert!(model.logits(&good, &[2]).is_ok());
     assert!(model.logits(&good, &[3]).is_err());
     let vocabulary = config.vocab_size as u32;

@@ -8,12 +8,10 @@ use engine::batch::TokenStats;
 use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, TensorKind};
-use engine::train::{score, step};
+use engine::train::score;
 use engine::{AdamW, Device, Engine, EngineOptions, StepReport};
 use support::reference::Reference;
-use support::{Case, Random, config, distance, gather, groups, model};
-
-const TEMPERATURE: f32 = 0.9;
+use support::{Case, Random, TEMPERATURE, config, distance, gather, groups, model, update};
 
 const LORA: Lora = Lora {
     rank: 3,
@@ -54,9 +52,7 @@ impl Case {
     }
 
     fn step(&self, model: &mut Model) -> StepReport {
-        let dlogp = self.dlogp.clone();
-        let objective = Box::new(move |_: &[_]| Ok(dlogp));
-        step(model, &self.groups, TEMPERATURE, objective, &ADAMW).unwrap()
+        update(model, &self.groups, &self.dlogp, &ADAMW).unwrap()
     }
 
     /// The weights of a model without adapters that computes the same function.

@@ -15,11 +15,10 @@ use engine::{
     Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local, Lora,
     TokenStats, follow,
 };
-use support::{ADAMW, Completions, Random, config};
+use support::{ADAMW, Completions, Random, TEMPERATURE, config};
 use tempfile::TempDir;
 
 const SLICES: usize = 4;
-const TEMPERATURE: f32 = 0.9;
 const VOCABULARY: usize = 512;
 const DEADLINE: Duration = Duration::from_secs(60);
 const LORA: Lora = Lora {
@@ -289,23 +288,29 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
     });
 }
 
+/// A generation whose first completion is received, and no other.
+fn dropped(engine: &Engine) {
+    let request = |n: u64| GenerateRequest {
+        prompt: vec![7, 8, 9].into(),
+        seeds: (0..64).map(|sample| n * 64 + sample).collect(),
+        max_tokens: 100,
+        ..GenerateRequest::default()
+    };
+    let completions = engine.generate((0..64).map(request).collect());
+    completions.recv().unwrap().unwrap();
+    drop(completions);
+    let began = Instant::now();
+    assert_eq!(generated(engine).len(), 15);
+    assert!(began.elapsed() < DEADLINE);
+}
+
 #[test]
-fn a_generation_that_nobody_waits_for_ends_on_all_ranks() {
+fn a_generation_that_nobody_waits_for_ends_on_one_rank_and_on_all() {
     let (_folder, path) = model();
+    let options = || options(Dtype::F32, None);
+    dropped(&Engine::open(&path, options()).unwrap());
     with_ranks(local(2, DEADLINE), |open| {
-        let engine = open(&path, options(Dtype::F32, None)).unwrap();
-        let request = |n: u64| GenerateRequest {
-            prompt: vec![7, 8, 9].into(),
-            seeds: (0..64).map(|sample| n * 64 + sample).collect(),
-            max_tokens: 100,
-            ..GenerateRequest::default()
-        };
-        let completions = engine.generate((0..64).map(request).collect());
-        completions.recv().unwrap().unwrap();
-        drop(completions);
-        let began = Instant::now();
-        assert_eq!(generated(&engine).len(), 15);
-        assert!(began.elapsed() < DEADLINE);
+        dropped(&open(&path, options()).unwrap());
     });
 }
 

@@ -6,10 +6,9 @@ use engine::CountSketch;
 use engine::batch::Group;
 use engine::config::Family;
 use engine::model::{Model, TensorKind};
-use engine::train::{sketch, step};
-use support::{ADAMW, Case, Random, distance, gather, model};
+use engine::train::sketch;
+use support::{ADAMW, Case, Random, TEMPERATURE, distance, gather, model, update};
 
-const TEMPERATURE: f32 = 0.9;
 const SKETCH: CountSketch = CountSketch {
     size: 1000,
     seed: 7,
@@ -44,9 +43,7 @@ fn sketches(model: &mut Model, groups: &[Group], sets: Vec<Dlogp>) -> Vec<Vec<f3
 /// The sketch of the gradient of a step, computed weight by weight.
 fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
     let mut model = model(&case.config, &case.weights, 2);
-    let step_dlogp = dlogp.clone();
-    let objective = Box::new(move |_: &[_]| Ok(step_dlogp));
-    step(&mut model, &case.groups, TEMPERATURE, objective, &ADAMW).unwrap();
+    update(&mut model, &case.groups, dlogp, &ADAMW).unwrap();
     let mut all = Vec::new();
     for (name, _) in case.config.tensor_shapes() {
         all.extend(model.tensor(&name, TensorKind::Gradient).unwrap());

@@ -139,20 +139,6 @@ fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
 }
 
 #[test]
-fn dropping_the_receiver_cancels_the_remaining_samples() {
-    let mut requests: Vec<_> = (1..4)
-        .map(|length| request(&ENGINE, "Hello", &[0], length))
-        .collect();
-    requests.push(request(&ENGINE, "Once upon a time", &[1; 64], 4000));
-    let receiver = ENGINE.generate(requests);
-    assert!(receiver.recv().unwrap().is_ok());
-    drop(receiver);
-    // Running all requests to the end would take hours.
-    let after = generate(&ENGINE, &[request(&ENGINE, "Hello", &[0], 2)]);
-    assert_eq!(after.len(), 1);
-}
-
-#[test]
 fn a_panic_in_the_worker_is_reported_to_every_caller() {
     let engine = open(Dtype::F32);
     let groups = vec![Group {

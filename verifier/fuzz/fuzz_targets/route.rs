@@ -1,18 +1,54 @@
-//! Sends bodies to the routes of a service that judges mathematics alone.
+//! Any bytes as the body of the routes of one client, to a service that judges mathematics alone. There is a target for each client.
 //!
 //! No body makes a handler panic (the answer would be 500), and every answer is JSON. An answer without a verdict is a problem document, and has no reward.
+#![no_main]
 
 use std::sync::OnceLock;
 
 use axum::Router;
 use axum::body::{Body, to_bytes};
 use axum::http::Request;
+use libfuzzer_sys::fuzz_target;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::runtime::{Builder, Runtime};
 use tower::ServiceExt as _;
 use verifier::config::{Config, SandboxKind};
 use verifier::setup;
+
+/// The targets, which Cargo.toml names too, and the routes of each.
+const ROUTES: [(&str, &[&str]); 7] = [
+    (
+        "kimina",
+        &["/compat/kimina/api/check", "/compat/kimina/verify"],
+    ),
+    (
+        "nemo_gym",
+        &["/compat/nemo-gym/seed_session", "/compat/nemo-gym/verify"],
+    ),
+    ("nemo_gym_metrics", &["/compat/nemo-gym/aggregate_metrics"]),
+    ("openrlhf", &["/compat/openrlhf/get_reward"]),
+    (
+        "sandbox_fusion",
+        &[
+            "/compat/sandbox-fusion/run_code",
+            "/compat/sandbox-fusion/submit",
+        ],
+    ),
+    ("slime", &["/compat/slime/rm"]),
+    ("verify", &["/v1/verify"]),
+];
+
+fuzz_target!(|body: &[u8]| {
+    let mut targets = ROUTES.iter();
+    let target = targets.find(|(name, _)| *name == env!("CARGO_BIN_NAME"));
+    let Some((_, routes)) = target else {
+        panic!("{} has no routes", env!("CARGO_BIN_NAME"));
+    };
+    for route in *routes {
+        answer(route, body);
+    }
+});
 
 /// The runtime and the service of this process. Where the service can judge nothing, and so holds a request to the end, its waits end at once.
 fn service(path: &str) -> &'static (Runtime, Router) {
@@ -40,7 +76,7 @@ fn service(path: &str) -> &'static (Runtime, Router) {
 }
 
 /// Sends a body, and checks the answer.
-pub fn answer(path: &str, body: &[u8]) {
+fn answer(path: &str, body: &[u8]) {
     let (runtime, app) = service(path);
     let request = Request::post(path)
         .header("content-type", "application/json")

@@ -6,7 +6,7 @@ use super::prefix::{shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Completion, Finish, GenerateRequest};
-use crate::batch::{Batch, KvRows, Span};
+use crate::batch::{Batch, KvRows};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::text::Tokenizer;
@@ -82,16 +82,16 @@ pub(crate) fn run(
         .collect();
     let blocks = reserve(model, &sequences, limits)?;
     let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
-    let (mut chunks, mut batch) = plan(&mut scheduler);
+    let (mut chunks, mut kv) = plan(&mut scheduler);
     let mut ended: Vec<(usize, usize, Finish)> = Vec::new();
     let (mut rows, mut draws) = (Vec::new(), Vec::new());
     let mut origins: Vec<(usize, usize)> = Vec::new();
     loop {
-        add_tokens(&scheduler.sequences, &mut chunks, &mut batch);
+        let mut batch = batch_of(&scheduler.sequences, &mut chunks, kv);
         if chunks.is_empty() {
             // Every sample that was planned has ended. Others may have waited for their blocks.
-            (chunks, batch) = plan(&mut scheduler);
-            add_tokens(&scheduler.sequences, &mut chunks, &mut batch);
+            (chunks, kv) = plan(&mut scheduler);
+            batch = batch_of(&scheduler.sequences, &mut chunks, kv);
         }
         rows.clear();
         draws.clear();
@@ -114,7 +114,7 @@ pub(crate) fn run(
         for &(request, sample) in &origins {
             scheduler.expect_token(request, sample);
         }
-        (chunks, batch) = plan(&mut scheduler);
+        (chunks, kv) = plan(&mut scheduler);
         let mut wanted = true;
         for (request, sample, finish) in ended.drain(..) {
             let sequence = &mut scheduler.sequences[request];
@@ -140,20 +140,17 @@ pub(crate) fn run(
     }
 }
 
-/// The next chunks, and their batch without tokens.
-fn plan(scheduler: &mut Scheduler) -> (Vec<ScheduledChunk>, Batch) {
+/// The next chunks, and the rows of each.
+fn plan(scheduler: &mut Scheduler) -> (Vec<ScheduledChunk>, Vec<KvRows>) {
     let chunks = scheduler.plan();
-    let batch = lay_out(&mut scheduler.sequences, &chunks);
-    (chunks, batch)
+    let kv = take_rows(&mut scheduler.sequences, &chunks);
+    (chunks, kv)
 }
 
-/// The batch of these chunks without its tokens, with one span for each chunk. Samples' rows are moved into it, until [`return_rows`], so that each step adds
-/// only what is new to them.
-pub(super) fn lay_out(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Batch {
-    let mut batch = Batch::default();
-    for chunk in chunks {
+/// The rows of each chunk's keys and values. Samples' rows are taken from them, until [`return_rows`], so that each step adds only what is new to them.
+pub(super) fn take_rows(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Vec<KvRows> {
+    let of_chunk = |chunk: &ScheduledChunk| {
         let sequence = &mut sequences[chunk.request];
-        let end = chunk.from + chunk.count;
         let (rows, before, mut kv) = match chunk.sample {
             None => (&sequence.rows, 0, KvRows::default()),
             Some(number) => {
@@ -166,41 +163,32 @@ pub(super) fn lay_out(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]
                 (&sample.rows, prompt, kv)
             }
         };
-        rows.add_rows(kv.len() - before, end, &mut kv);
-        let start = batch.rows.len();
-        batch.spans.push(Span::new(start, chunk.count, kv));
-        for position in chunk.from..end {
-            batch.positions.push((before + position) as u32);
-            batch.rows.push(rows.row(position));
-        }
-    }
-    batch
+        rows.add_rows(kv.len() - before, chunk.from + chunk.count, &mut kv);
+        kv
+    };
+    chunks.iter().map(of_chunk).collect()
 }
 
-/// Completes a batch that was laid out before the last step's tokens were known: adds the tokens, and leaves out samples that have ended.
-pub(super) fn add_tokens(
+/// The batch of these chunks, with one span for each. Samples are left out that have ended since the chunks were planned.
+pub(super) fn batch_of(
     sequences: &[SequenceGroup],
     chunks: &mut Vec<ScheduledChunk>,
-    batch: &mut Batch,
-) {
-    let laid_out = std::mem::take(batch);
-    let mut spans = laid_out.spans.into_iter();
+    kv: Vec<KvRows>,
+) -> Batch {
+    let mut batch = Batch::default();
+    let mut kv = kv.into_iter();
     chunks.retain(|chunk| {
         let sequence = &sequences[chunk.request];
         let sample = chunk.sample.map(|number| &sequence.samples[number]);
         let ended = sample.is_some_and(|sample| sample.phase == SampleState::Done);
-        let Some(mut span) = spans.next().filter(|_| !ended) else {
+        let Some(kv) = kv.next().filter(|_| !ended) else {
             return false;
         };
-        let queries = span.q_start..span.q_start + span.q_len;
-        span.q_start = batch.tokens.len();
         let tokens = sample.map_or(&sequence.prompt[..], |sample| &sample.tokens);
-        batch.tokens.extend(&tokens[chunk.from..][..chunk.count]);
-        batch.positions.extend(&laid_out.positions[queries.clone()]);
-        batch.rows.extend(&laid_out.rows[queries]);
-        batch.spans.push(span);
+        batch.add(&tokens[chunk.from..][..chunk.count], kv);
         true
     });
+    batch
 }
 
 /// Moves the samples' rows from the batch of these chunks back to the samples.

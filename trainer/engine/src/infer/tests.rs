@@ -6,7 +6,7 @@ use proptest::prelude::*;
 
 use super::blocks::BLOCK;
 use super::prefix::shared_blocks;
-use super::runner::{add_tokens, lay_out, prompt_blocks, return_rows};
+use super::runner::{batch_of, prompt_blocks, return_rows, take_rows};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Finish, GenerateRequest};
@@ -123,7 +123,7 @@ fn run(
         prop_assert!(running <= max_sequences);
         prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
-        let mut planned = lay_out(&mut scheduler.sequences, &chunks);
+        let kv = take_rows(&mut scheduler.sequences, &chunks);
         let waiting = !expected.is_empty();
         for (request, sample) in expected.drain(..) {
             let sequence = &mut scheduler.sequences[request];
@@ -141,7 +141,7 @@ fn run(
                 scheduler.finish(request, sample);
             }
         }
-        add_tokens(&scheduler.sequences, &mut chunks, &mut planned);
+        let planned = batch_of(&scheduler.sequences, &mut chunks, kv);
         if chunks.is_empty() {
             // Others may have waited for the blocks of samples that have ended.
             match waiting {

@@ -5,13 +5,14 @@ use crate::model::decoder_parts::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 
-/// A backward pass over the current batch: its number of tokens, its buffers, and the gradient that it adds to.
+/// A backward pass over the current batch: its number of tokens, its buffers, and the gradient that it adds to: of all weights, or, if there are adapters, of these alone, in
+/// their layout.
 #[derive(Clone, Copy)]
 pub(crate) struct BackwardPass<'a> {
     pub(crate) tokens: usize,
     pub(crate) work: &'a Workspace,
     pub(crate) back: &'a BackwardWorkspace,
-    pub(crate) gradient: GradientTarget,
+    pub(crate) gradient: Buf,
 }
 
 impl Decoder {
@@ -61,10 +62,7 @@ impl Decoder {
         pass: BackwardPass<'_>,
     ) {
         let BackwardPass {
-            tokens,
-            work,
-            back,
-            gradient,
+            tokens, work, back, ..
         } = pass;
         let w = self.widths;
         let block = self.layout.blocks[layer];
@@ -94,13 +92,13 @@ impl Decoder {
                 (dkeys, dk, keys, k_norm, w.kv_heads),
             ] {
                 let norm = self.head_norm(tokens, heads);
-                let (dweight, weight) = (gradient.norm(region, back), region.within(weights));
+                let (dweight, weight) = (self.norm_gradient(region, pass), region.within(weights));
                 self.backend
                     .rms_norm_backward(dx, dweight, dy, x, weight, norm);
             }
         }
-        if let (Some(bias), GradientTarget::Weights(gradient)) = (block.qkv_bias, gradient) {
-            let dbias = bias.within(gradient);
+        if let (Some(bias), None) = (block.qkv_bias, &self.adapters) {
+            let dbias = bias.within(pass.gradient);
             self.backend.bias_backward(dbias, back.dqkv, tokens);
         }
         self.norm_stream(work.normed, input, block.attention_norm, tokens);
@@ -131,9 +129,17 @@ impl Decoder {
     ) {
         let [dx, dy, x] = [dx, dy, x].map(|x| self.stream(x));
         let norm = self.norm(pass.tokens);
-        let dweight = pass.gradient.norm(weight, pass.back);
+        let dweight = self.norm_gradient(weight, pass);
         self.backend
             .rms_norm_backward(dx, dweight, dy, x, weight.within(self.weights), norm);
+    }
+
+    /// The buffer for the gradient of a norm's weight, which is discarded if adapters are trained instead.
+    fn norm_gradient(&self, weight: Region, pass: BackwardPass<'_>) -> Buf {
+        match self.adapters {
+            None => weight.within(pass.gradient),
+            Some(_) => pass.back.unread.at(0, weight.len()),
+        }
     }
 
     /// Backward pass of a block's product with `x`: writes `dx`, and adds to the gradient of the matrix or of its adapter.
@@ -155,11 +161,11 @@ impl Decoder {
         let region = self.layout.blocks[layer].matrix(which);
         let weight = region.within(self.weights);
         let backend = &mut self.backend;
-        if let GradientTarget::Weights(gradient) = gradient {
+        if self.adapters.is_none() {
             backend.linear_backward_weight(region.within(gradient), dy, x, size);
         }
         backend.linear_backward_input(dx, dy, weight, size, false);
-        if let (GradientTarget::Adapters(gradient), Some(adapters)) = (gradient, &self.adapters) {
+        if let Some(adapters) = &self.adapters {
             let adapter = adapters.adapter(layer, which);
             let [a, b] = [adapter.a, adapter.b].map(|region| region.within(adapters.weights));
             let [da, db] = [adapter.a, adapter.b].map(|region| region.within(gradient));
@@ -172,25 +178,6 @@ impl Decoder {
             backend.scale(dlow, adapters.scale);
             backend.linear_backward_weight(da, dlow, x, down);
             backend.linear_backward_input(dx, dlow, a, down, true);
-        }
-    }
-}
-
-/// The gradient to compute, and the buffer to which it is added.
-#[derive(Debug, Clone, Copy)]
-pub(crate) enum GradientTarget {
-    /// The gradient of all weights, in their layout.
-    Weights(Buf),
-    /// The gradient of the adapters alone, in their layout.
-    Adapters(Buf),
-}
-
-impl GradientTarget {
-    /// The buffer for a norm's gradient.
-    fn norm(self, weight: Region, back: &BackwardWorkspace) -> Buf {
-        match self {
-            Self::Weights(gradient) => weight.within(gradient),
-            Self::Adapters(_) => back.unread.at(0, weight.len()),
         }
     }
 }

@@ -4,7 +4,7 @@ use std::ops::Range;
 
 use crate::backend::{Buf, Target};
 use crate::error::EngineError;
-use crate::model::backward::{BackwardPass, GradientTarget};
+use crate::model::backward::BackwardPass;
 use crate::model::decoder_parts::Decoder;
 use crate::model::workspace::Workspace;
 
@@ -100,8 +100,8 @@ impl Decoder {
             b.log_probs_backward(logits, w.vocabulary, &local, dlogp, temperature, cap);
             let size = self.head_size(rows.len());
             let (dpicked_normed, weight) = (back.dpicked_normed, head.within(self.weights));
-            if let GradientTarget::Weights(gradient) = pass.gradient {
-                let (dhead, x) = (head.within(gradient), work.picked_normed);
+            if self.adapters.is_none() {
+                let (dhead, x) = (head.within(pass.gradient), work.picked_normed);
                 self.backend.linear_backward_weight(dhead, logits, x, size);
             }
             self.backend

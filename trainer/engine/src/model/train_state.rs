@@ -4,7 +4,6 @@ use std::ops::Range;
 
 use super::Model;
 use super::adapters::Adapters;
-use super::backward::GradientTarget;
 use super::workspace::{BackwardWorkspace, PerDtype};
 use crate::backend::group::Sharing;
 use crate::backend::{Buf, Purpose};
@@ -95,14 +94,6 @@ impl Model {
             self.gradients.push(gradient);
         }
         Ok(self.gradients[number])
-    }
-
-    /// The kind of gradient that training computes into this buffer.
-    pub(crate) fn gradient_target(&self, gradient: Buf) -> GradientTarget {
-        match self.decoder.adapters {
-            None => GradientTarget::Weights(gradient),
-            Some(_) => GradientTarget::Adapters(gradient),
-        }
     }
 
     /// Sets the ranks that train the model, and the slices of its mini-batches. Allowed once, before the first update.

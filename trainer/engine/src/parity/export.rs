@@ -61,7 +61,7 @@ pub fn export(
         (
             "logits".to_owned(),
             vec![TOKENS, vocabulary],
-            model.logits(&Batch::text(tokens.clone()), &rows)?,
+            model.logits(&Batch::text(&tokens), &rows)?,
         ),
     ];
     model.release_kv();

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::ops::Range;
 
 use crate::backend::Target;
-use crate::batch::{Batch, Group, Span};
+use crate::batch::{Batch, Group};
 
 /// A training batch. Its KV cache is itself: row i holds token i.
 #[derive(Debug, Clone, PartialEq, Default)]
@@ -107,7 +107,7 @@ impl Pack {
         // The rows of the last sequence's inputs, in order of position, and the rows at which another sequence parts from an earlier one.
         let mut path: Vec<(usize, usize)> = Vec::new();
         let mut parts = BTreeSet::new();
-        let mut spans = Vec::new();
+        let (mut spans, mut start) = (Vec::new(), 0);
         let mut before: Option<&Sequence<'_>> = None;
         for sequence in sequences {
             let shared = before.map_or(0, |before| sequence.shared(before));
@@ -121,15 +121,12 @@ impl Pack {
                 *n = kept;
                 kept > 0
             });
-            let (start, inputs) = (pack.batch.tokens.len(), sequence.inputs());
-            let new = inputs - shared;
+            let new = sequence.inputs() - shared;
             if new > 0 {
-                let tokens = sequence.tokens().take(inputs).skip(shared);
-                pack.batch.tokens.extend(tokens);
-                let positions = shared..inputs;
-                pack.batch.positions.extend(positions.map(|p| p as u32));
+                let tokens = sequence.tokens().skip(shared).take(new);
                 path.push((start, new));
-                spans.push((start, new, path.clone()));
+                start += new;
+                spans.push((tokens.copied().collect::<Vec<_>>(), path.clone()));
             }
             let rows = path.iter().flat_map(|(row, n)| *row..row + n);
             let rows = rows.skip(sequence.prompt.len() - 1);
@@ -138,10 +135,9 @@ impl Pack {
             predicted.extend(rows.zip(slots));
             before = Some(sequence);
         }
-        pack.batch.rows = (0..pack.batch.tokens.len()).collect();
-        let spans = spans.into_iter();
-        let spans = spans.map(|(start, new, path)| Span::new(start, new, parted(&path, &parts)));
-        pack.batch.spans = spans.collect();
+        for (tokens, path) in spans {
+            pack.batch.add(&tokens, parted(&path, &parts));
+        }
         predicted.sort_by_key(|(row, _)| *row);
         for (row, (token, slot)) in predicted {
             if pack.rows.last() != Some(&row) {

@@ -168,12 +168,11 @@ fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Arc;
 
     use proptest::prelude::*;
 
     use super::*;
-    use crate::backend::group::Alone;
+    use crate::backend::group::alone;
 
     /// Groups whose prompts have 5 tokens of their own after `common` ones. Completions differ in their first token.
     fn groups(common: usize, lengths: &[Vec<usize>]) -> Vec<Group> {
@@ -238,7 +237,7 @@ mod tests {
             let count: usize = lengths.iter().map(Vec::len).sum();
             prop_assert!(cuts.is_sorted());
             prop_assert_eq!((cuts[0], cuts[slices]), (0, count));
-            let sharing = Sharing::new(Arc::new(Alone), slices).expect("slices");
+            let sharing = Sharing::new(alone(), slices).expect("slices");
             let packing = Packing::new(&groups, 40, &sharing, wanted);
             let mut seen: Vec<(usize, usize)> = packing.packs.iter().flat_map(|p| p.slots.clone()).collect();
             seen.sort_unstable();

@@ -18,7 +18,7 @@ use crate::backend::{Buf, group};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::model::backward::{BackwardPass, GradientTarget};
+use crate::model::backward::BackwardPass;
 use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
@@ -391,7 +391,6 @@ impl MiniBatch {
         let pack = &self.packing.packs[number];
         let tokens = pack.batch.tokens.len();
         let back = model.back(tokens)?;
-        let gradient = model.gradient_target(gradient);
         let work = &self.work;
         let pass = BackwardPass {
             tokens,
@@ -416,7 +415,7 @@ impl MiniBatch {
             });
             decoder.block_backward(layer, input, &acts, pass);
         }
-        if let GradientTarget::Weights(gradient) = gradient {
+        if decoder.adapters.is_none() {
             let dtable = decoder.layout.embedding.within(gradient);
             let scale = decoder.constants.embedding_scale;
             decoder.backend.embed_backward(dtable, dx, width, scale);

@@ -80,7 +80,7 @@ fn rows_that_the_device_has_are_those_of_the_batch() {
         let several = random.below(5 * running.len());
         for (i, mut kv) in running.drain(..).enumerate() {
             let count = if i == several { 5 } else { 1 };
-            let q_start = together.tokens.len();
+            let mut tokens = Vec::new();
             for _ in 0..count {
                 let &(first, n) = kv.ranges().last().unwrap();
                 let in_block = (first + n) % 16;
@@ -88,12 +88,10 @@ fn rows_that_the_device_has_are_those_of_the_batch() {
                     0 => 16 * free.swap_remove(100 + random.below(20)),
                     _ => first + n,
                 };
-                together.tokens.push(random.below(config.vocab_size) as u32);
-                together.positions.push(kv.len() as u32);
-                together.rows.push(row);
+                tokens.push(random.below(config.vocab_size) as u32);
                 kv.append(row, 1);
             }
-            together.spans.push(Span::new(q_start, count, kv));
+            together.add(&tokens, kv);
         }
         let all: Vec<usize> = (0..together.tokens.len()).collect();
         let draws: Vec<Draw> = (0..all.len() as u64)

@@ -10,16 +10,16 @@ use std::sync::{Arc, Mutex};
 use engine::backend::cuda::driver::{Arg, Launch};
 use engine::backend::cuda::emulated::{Counters, Emulated, MULTIPROCESSORS};
 use engine::backend::{Backend, Dtype, cpu, cuda};
-use engine::batch::{Batch, KvRows, Span};
+use engine::batch::{Batch, KvRows};
 use engine::config::{Family, ModelConfig};
 use engine::load::Weights;
 use engine::model::{Lora, Model, TensorKind};
 use engine::parity::device::{Extent, phases, recordings, repeated_step, true_sizes, with_cpu};
 use engine::sample::Sampling;
 use engine::sample::{Draw, Sampled};
-use engine::train::{score, step};
+use engine::train::score;
 use engine::{AdamW, EngineError, StepReport};
-use support::{Case, Random, batch, distance, groups, largest_difference, weights};
+use support::{Case, Random, batch, distance, gather, largest_difference, weights};
 
 const ADAMW: AdamW = AdamW {
     weight_decay: 0.01,
@@ -41,15 +41,7 @@ fn config(random: &mut Random, family: Family) -> ModelConfig {
 fn case(seed: u64, family: Family) -> Case {
     let mut random = Random(seed);
     let config = config(&mut random, family);
-    let weights = weights(&mut random, &config);
-    let groups = groups(&mut random, config.vocab_size, 2);
-    let dlogp = support::dlogp(&mut random, &groups);
-    Case {
-        config,
-        weights,
-        groups,
-        dlogp,
-    }
+    Case::of(random, config, 2)
 }
 
 /// A model on the emulated device, and the device's counters.
@@ -162,18 +154,7 @@ fn logits_of_chunks_and_single_tokens_match_the_cpus() {
 }
 
 fn update(model: &mut Model, case: &Case) -> StepReport {
-    let dlogp = case.dlogp.clone();
-    let objective = Box::new(move |_: &[_]| Ok(dlogp));
-    step(model, &case.groups, 0.9, objective, &ADAMW).unwrap()
-}
-
-fn all(model: &mut Model, kind: TensorKind) -> Vec<(String, Vec<f32>)> {
-    let shapes = model.trained_shapes().into_iter();
-    let of = |(name, _): (String, _)| (model.tensor(&name, kind).unwrap(), name);
-    shapes
-        .map(of)
-        .map(|(values, name)| (name, values))
-        .collect()
+    support::update(model, &case.groups, &case.dlogp, &ADAMW).unwrap()
 }
 
 /// Numbers are loaded four at a time only where they begin at a multiple of 16 bytes. With 70,001 numbers in 1,024 parts, parts of equal length would begin anywhere.
@@ -225,7 +206,9 @@ fn a_step_matches_the_cpus() {
             TensorKind::Moment1,
             TensorKind::Moment2,
         ] {
-            let pairs = all(&mut gpu, kind).into_iter().zip(all(&mut cpu, kind));
+            let pairs = gather(&mut gpu, kind)
+                .into_iter()
+                .zip(gather(&mut cpu, kind));
             for ((name, ours), (_, theirs)) in pairs {
                 let distance = distance(&ours, &theirs);
                 assert!(distance < 1e-4, "seed {seed}, {name}: {distance}");
@@ -245,7 +228,7 @@ fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
                 let backend = cuda::open_on(device, dtype);
                 let mut model = Model::new(c.config.clone(), c.weights.clone(), backend).unwrap();
                 update(&mut model, &c);
-                let gradient = all(&mut model, TensorKind::Gradient);
+                let gradient = gather(&mut model, TensorKind::Gradient);
                 let values = gradient.into_iter().flat_map(|(_, values)| values);
                 values.collect::<Vec<f32>>()
             });
@@ -271,7 +254,7 @@ fn adapters_train_as_on_the_cpu() {
         update(&mut model, &c);
         // From the second update on, `A` has a gradient too.
         update(&mut model, &c);
-        all(&mut model, TensorKind::Gradient)
+        gather(&mut model, TensorKind::Gradient)
     });
     for ((name, ours), (_, theirs)) in gpu.iter().zip(&cpu) {
         let distance = distance(ours, theirs);
@@ -299,11 +282,8 @@ fn generate(model: &mut Model, random: &mut Random, count: usize, steps: u64) ->
         for (i, token) in last.iter().enumerate() {
             let row = 100 + 20 * i + step as usize;
             let mut kv = std::mem::take(&mut kv[i]);
-            together.tokens.push(*token);
-            together.positions.push(kv.len() as u32);
-            together.rows.push(row);
             kv.append(row, 1);
-            together.spans.push(Span::new(i, 1, kv));
+            together.add(&[*token], kv);
             let cut = i % 3 == 2;
             let sampling = Sampling {
                 temperature: if i % 5 == 4 { 0.0 } else { 0.8 },
@@ -386,9 +366,7 @@ fn a_failing_device_causes_an_error_and_not_a_panic() {
         counters.lock().unwrap().failing = failing;
         let backend = cuda::open_on(device, Dtype::Bf16);
         let mut model = Model::new(c.config.clone(), c.weights.clone(), backend)?;
-        let dlogp = c.dlogp.clone();
-        let objective = Box::new(move |_: &[_]| Ok(dlogp));
-        step(&mut model, &c.groups, 0.9, objective, &ADAMW)?;
+        support::update(&mut model, &c.groups, &c.dlogp, &ADAMW)?;
         model.tensor("model.norm.weight", TensorKind::Weight)
     };
     assert!(work(None).is_ok());

@@ -4,15 +4,11 @@
 
 use std::path::PathBuf;
 
+use engine::backend::cuda::kernel_cache::home;
+
 /// A folder of the cache, or how to obtain it if it does not exist.
 fn cached(name: &str, remedy: &str) -> Result<PathBuf, String> {
-    let home = std::env::var_os("RAPID_HOME").map(PathBuf::from);
-    let home = home.or_else(|| {
-        let cache = std::env::var_os("XDG_CACHE_HOME").map(PathBuf::from);
-        let cache = cache.or_else(|| Some(std::env::home_dir()?.join(".cache")));
-        Some(cache?.join("rapid"))
-    });
-    let folder = home.unwrap_or_default().join(name);
+    let folder = home().join(name);
     if folder.is_dir() {
         return Ok(folder);
     }

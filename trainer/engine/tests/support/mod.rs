@@ -10,12 +10,16 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use engine::backend::{Bf16Kernel, Dtype, cpu};
-use engine::batch::{Batch, Group, Span};
+use engine::batch::{Batch, Group};
 use engine::config::{Family, Llama3Rope, ModelConfig, RopeScaling, Sliding};
 use engine::load::{Tensor, Weights};
 use engine::model::{Model, TensorKind};
 use engine::random::SplitMix;
-use engine::{AdamW, Completion, Engine, GenerateRequest};
+use engine::train::step;
+use engine::{AdamW, Completion, Engine, EngineError, GenerateRequest, StepReport};
+
+/// Sampling temperature of updates and scores.
+pub(crate) const TEMPERATURE: f32 = 0.9;
 
 /// Settings of an update without clipping.
 pub(crate) const ADAMW: AdamW = AdamW {
@@ -150,13 +154,9 @@ pub(crate) fn rounded(weights: &Weights) -> Weights {
 
 /// A sequence's tokens from `from` on, with its keys in the store's rows from `row` on.
 pub(crate) fn batch(tokens: &[u32], from: usize, row: usize) -> Batch {
-    let n = tokens.len();
-    Batch {
-        tokens: tokens[from..].to_vec(),
-        positions: (from..n).map(|p| p as u32).collect(),
-        rows: (row + from..row + n).collect(),
-        spans: vec![Span::new(0, n - from, vec![(row, n)])],
-    }
+    let mut batch = Batch::default();
+    batch.add(&tokens[from..], vec![(row, tokens.len())]);
+    batch
 }
 
 /// The engine's model, on `threads` threads.
@@ -247,6 +247,11 @@ impl Case {
     pub(crate) fn new(seed: u64, family: Family, count: usize) -> Self {
         let mut random = Random(seed);
         let config = config(&mut random, family);
+        Self::of(random, config, count)
+    }
+
+    /// A case with a model of this configuration.
+    pub(crate) fn of(mut random: Random, config: ModelConfig, count: usize) -> Self {
         let weights = weights(&mut random, &config);
         let groups = groups(&mut random, config.vocab_size, count);
         let dlogp = dlogp(&mut random, &groups);
@@ -281,10 +286,25 @@ impl Case {
     }
 }
 
-/// A number of every weight, by the weight's name.
+/// One update of a model with an objective that returns `dlogp`.
+pub(crate) fn update(
+    model: &mut Model,
+    groups: &[Group],
+    dlogp: &[Vec<f32>],
+    adamw: &AdamW,
+) -> Result<StepReport, EngineError> {
+    let dlogp = dlogp.to_vec();
+    let objective = Box::new(move |_: &[_]| Ok(dlogp));
+    step(model, groups, TEMPERATURE, objective, adamw)
+}
+
+/// Every weight by its name, or what training stores for every one that it changes.
 pub(crate) fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
-    let shapes = model.config().tensor_shapes().into_iter();
-    let tensors = shapes.map(|(name, _)| {
+    let shapes = match kind {
+        TensorKind::Weight => model.config().tensor_shapes(),
+        _ => model.trained_shapes(),
+    };
+    let tensors = shapes.into_iter().map(|(name, _)| {
         let values = model.tensor(&name, kind).unwrap();
         (name, values)
     });

@@ -50,7 +50,7 @@ fn batch() -> Batch {
             Span::new(79, 4, vec![(0, 70), (79, 4)]),
             Span::new(83, 17, vec![(83, 17)]),
         ],
-        ..Batch::text((0..100).collect())
+        ..Batch::text(&(0..100).collect::<Vec<_>>())
     }
 }
 

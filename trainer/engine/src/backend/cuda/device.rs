@@ -14,7 +14,7 @@ use cudarc::driver::result::{function, graph, launch_kernel, mem_get_info, memcp
 use cudarc::driver::result::{memcpy_dtoh_async, memset_d8_async, stream};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute};
 
-use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording};
+use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording, Step};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
 use super::launch::device_error;
 use super::matmul::CublasLt;
@@ -131,6 +131,60 @@ impl Gpu {
         let settled = link.settle(|| self.stream.idle());
         settled.map_err(|why| lost(link, &why))
     }
+
+    fn run_kernel(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
+        let found = self.functions.get_mut(kernel);
+        let found = found.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
+        if launch.shared > found.shared {
+            let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
+            let what = format!("give `{kernel}` {} bytes of shared memory", launch.shared);
+            // SAFETY: the function's module is alive.
+            check_call(&what, unsafe {
+                function::set_function_attribute(found.raw, which, launch.shared as i32)
+            })?;
+            found.shared = launch.shared;
+        }
+        assert!(args.len() <= ARGS, "a kernel has up to {ARGS} arguments");
+        let mut values = [0_u64; ARGS];
+        let mut pointers: [*mut c_void; ARGS] = [null_mut(); ARGS];
+        for ((value, pointer), arg) in values.iter_mut().zip(&mut pointers).zip(args) {
+            *value = arg.bits();
+            *pointer = (&raw mut *value).cast();
+        }
+        let [x, y, z] = launch.grid;
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
+        // backend's tests hold that they are the kernel's arguments.
+        let launched = unsafe {
+            launch_kernel(
+                found.raw,
+                (x, y, z),
+                (launch.block, 1, 1),
+                launch.shared,
+                self.stream.raw,
+                &mut pointers,
+            )
+        };
+        match launched {
+            Ok(()) => Ok(()),
+            failed => check_call(&format!("run `{kernel}`"), failed),
+        }
+    }
+
+    fn run_product(&mut self, product: &Product) -> Result<(), Fault> {
+        let result = self
+            .products
+            .multiply(&self.stream, product, self.recording);
+        let failed = match result {
+            Ok(()) => return Ok(()),
+            Err(fault) => fault,
+        };
+        // The cause may be an earlier failure that shows only now.
+        let earlier = match self.recording {
+            true => None,
+            false => self.settle().and_then(|()| self.stream.wait()).err(),
+        };
+        Err(earlier.unwrap_or(failed))
+    }
 }
 
 /// The end of the connection with other ranks.
@@ -209,92 +263,25 @@ impl Driver for Gpu {
         self.stream.wait()
     }
 
-    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
+    fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
         self.bind()?;
-        if bytes == 0 {
-            return Ok(());
+        match step {
+            Step::Launch(kernel, launch, args) => self.run_kernel(&kernel, launch, &args),
+            Step::Multiply(product) => self.run_product(&product),
+            Step::Copy(_, _, 0) | Step::Zero(_, 0) => Ok(()),
+            // SAFETY: the caller promises that both addresses are on the device.
+            Step::Copy(to, from, bytes) => check_call("copy", unsafe {
+                memcpy_dtod_async(to, from, bytes, self.stream.raw)
+            }),
+            // SAFETY: the caller promises that the address is on the device; words are written only to aligned addresses.
+            Step::Zero(at, bytes) => check_call("set memory to 0", unsafe {
+                if at.is_multiple_of(4) && bytes.is_multiple_of(4) {
+                    sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.raw).result()
+                } else {
+                    memset_d8_async(at, 0, bytes, self.stream.raw)
+                }
+            }),
         }
-        // SAFETY: the caller promises that both addresses are on the device.
-        check_call("copy", unsafe {
-            memcpy_dtod_async(to, from, bytes, self.stream.raw)
-        })
-    }
-
-    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
-        self.bind()?;
-        if bytes == 0 {
-            return Ok(());
-        }
-        // SAFETY: the caller promises that the address is on the device; words are written only to aligned addresses.
-        check_call("set memory to 0", unsafe {
-            if at.is_multiple_of(4) && bytes.is_multiple_of(4) {
-                sys::cuMemsetD32Async(at, 0, bytes / 4, self.stream.raw).result()
-            } else {
-                memset_d8_async(at, 0, bytes, self.stream.raw)
-            }
-        })
-    }
-
-    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
-        self.bind()?;
-        let found = self.functions.get_mut(kernel);
-        let found = found.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
-        if launch.shared > found.shared {
-            let which = CUfunction_attribute::CU_FUNC_ATTRIBUTE_MAX_DYNAMIC_SHARED_SIZE_BYTES;
-            let what = format!("give `{kernel}` {} bytes of shared memory", launch.shared);
-            // SAFETY: the function's module is alive.
-            check_call(&what, unsafe {
-                function::set_function_attribute(found.raw, which, launch.shared as i32)
-            })?;
-            found.shared = launch.shared;
-        }
-        assert!(args.len() <= ARGS, "a kernel has up to {ARGS} arguments");
-        // Each argument is at the beginning of 8 bytes; all processors that CUDA supports are little-endian.
-        let mut values = [0_u64; ARGS];
-        let mut pointers: [*mut c_void; ARGS] = [null_mut(); ARGS];
-        for ((value, pointer), arg) in values.iter_mut().zip(&mut pointers).zip(args) {
-            *value = match *arg {
-                Arg::Address(address) => address,
-                Arg::Word(word) => u64::from(word),
-                Arg::Size(size) => size,
-                Arg::Float(float) => u64::from(float.to_bits()),
-            };
-            *pointer = (&raw mut *value).cast();
-        }
-        let [x, y, z] = launch.grid;
-        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
-        // backend's tests hold that they are the kernel's arguments.
-        let launched = unsafe {
-            launch_kernel(
-                found.raw,
-                (x, y, z),
-                (launch.block, 1, 1),
-                launch.shared,
-                self.stream.raw,
-                &mut pointers,
-            )
-        };
-        match launched {
-            Ok(()) => Ok(()),
-            failed => check_call(&format!("run `{kernel}`"), failed),
-        }
-    }
-
-    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
-        self.bind()?;
-        let result = self
-            .products
-            .multiply(&self.stream, product, self.recording);
-        let failed = match result {
-            Ok(()) => return Ok(()),
-            Err(fault) => fault,
-        };
-        // The cause may be an earlier failure that shows only now.
-        let earlier = match self.recording {
-            true => None,
-            false => self.settle().and_then(|()| self.stream.wait()).err(),
-        };
-        Err(earlier.unwrap_or(failed))
     }
 
     fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {

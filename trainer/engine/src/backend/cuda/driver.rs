@@ -2,6 +2,7 @@
 //!
 //! All calls take effect in order and may be asynchronous; [`Driver::read`] waits for all earlier ones.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::backend::Dtype;
@@ -31,6 +32,17 @@ pub enum Arg {
     Size(u64),
     /// `float`.
     Float(f32),
+}
+
+impl Arg {
+    /// The 8 bytes that begin with it. All processors that CUDA supports are little-endian.
+    pub(super) fn bits(self) -> u64 {
+        match self {
+            Self::Address(n) | Self::Size(n) => n,
+            Self::Word(n) => u64::from(n),
+            Self::Float(x) => u64::from(x.to_bits()),
+        }
+    }
 }
 
 /// The numbers of threads that run a kernel.
@@ -76,6 +88,19 @@ pub struct Product {
     pub accumulate: bool,
 }
 
+/// What a device does in order, at once or in a recording.
+#[derive(Debug, Clone)]
+pub enum Step<'a> {
+    /// Runs one of [`super::kernels::NAMES`].
+    Launch(Cow<'a, str>, Launch, Cow<'a, [Arg]>),
+    /// Multiplies matrices.
+    Multiply(Product),
+    /// Copies bytes to the first address from the second; the ranges do not overlap.
+    Copy(Address, Address, usize),
+    /// Sets bytes to 0.
+    Zero(Address, usize),
+}
+
 /// A failure of the device.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Fault {
@@ -115,14 +140,25 @@ pub trait Driver: Send {
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault>;
     /// Waits until all earlier calls have taken effect.
     fn synchronise(&mut self) -> Result<(), Fault>;
-    /// Copies bytes between addresses; the ranges do not overlap.
-    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault>;
-    /// Sets bytes to 0.
-    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault>;
-    /// Runs one of [`super::kernels::NAMES`].
-    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault>;
-    /// Multiplies matrices.
-    fn multiply(&mut self, product: &Product) -> Result<(), Fault>;
+    /// Runs a step, or records it.
+    fn run(&mut self, step: Step<'_>) -> Result<(), Fault>;
+
+    /// Runs [`Step::Copy`].
+    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
+        self.run(Step::Copy(to, from, bytes))
+    }
+    /// Runs [`Step::Zero`].
+    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
+        self.run(Step::Zero(at, bytes))
+    }
+    /// Runs [`Step::Launch`].
+    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
+        self.run(Step::Launch(kernel.into(), launch, args.into()))
+    }
+    /// Runs [`Step::Multiply`].
+    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
+        self.run(Step::Multiply(*product))
+    }
 
     /// Connects this device with those of the other ranks, which all call it together. Returns whether they can [exchange](Driver::exchange) bytes.
     ///
@@ -137,7 +173,7 @@ pub trait Driver: Send {
         Err(Fault::Other("the device is not connected to others".into()))
     }
 
-    /// Records the launches, products and copies that follow, instead of running them.
+    /// Records the steps that follow, instead of running them.
     fn record(&mut self) -> Result<(), Fault>;
     /// Ends a recording.
     fn recorded(&mut self) -> Result<Recording, Fault>;

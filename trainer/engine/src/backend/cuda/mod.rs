@@ -28,6 +28,7 @@ pub mod profile;
 mod scratch;
 mod segments;
 mod staging;
+mod tape;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, KeyTiles};

@@ -7,8 +7,8 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Instant;
 
-use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
-use super::ledger::{Line, launch_line, product_line};
+use super::driver::{Address, Driver, Fault, Recording, Step};
+use super::ledger::{Line, line};
 
 /// Empty calls that are measured.
 const EMPTY_CALLS: usize = 100;
@@ -58,29 +58,8 @@ struct Profiled {
     /// Seconds that an empty call takes, and the wait for it.
     overhead: f64,
     profile: Profile,
-    /// The operation of the last launch.
+    /// The operation of the last step.
     operation: &'static str,
-}
-
-impl Profiled {
-    fn measure(
-        &mut self,
-        line: Line,
-        call: impl FnOnce(&mut dyn Driver) -> Result<(), Fault>,
-    ) -> Result<(), Fault> {
-        self.operation = line.0;
-        self.device.synchronise()?;
-        let began = Instant::now();
-        call(self.device.as_mut())?;
-        self.device.synchronise()?;
-        let seconds = began.elapsed().as_secs_f64() - self.overhead;
-        let lines = self.profile.0.lock();
-        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
-        let (calls, sum) = lines.entry(line).or_default();
-        *calls += 1;
-        *sum += seconds.max(0.0);
-        Ok(())
-    }
 }
 
 impl Driver for Profiled {
@@ -116,24 +95,20 @@ impl Driver for Profiled {
         self.device.synchronise()
     }
 
-    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
-        let line = ("copy", String::new());
-        self.measure(line, |device| device.copy(to, from, bytes))
-    }
-
-    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
-        let line = ("zero", String::new());
-        self.measure(line, |device| device.zero(at, bytes))
-    }
-
-    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
-        let line = launch_line(kernel, self.operation);
-        self.measure(line, |device| device.launch(kernel, launch, args))
-    }
-
-    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
-        let line = product_line(product);
-        self.measure(line, |device| device.multiply(product))
+    fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
+        let line = line(&step, self.operation);
+        self.operation = line.0;
+        self.device.synchronise()?;
+        let began = Instant::now();
+        self.device.run(step)?;
+        self.device.synchronise()?;
+        let seconds = began.elapsed().as_secs_f64() - self.overhead;
+        let lines = self.profile.0.lock();
+        let mut lines = lines.unwrap_or_else(PoisonError::into_inner);
+        let (calls, sum) = lines.entry(line).or_default();
+        *calls += 1;
+        *sum += seconds.max(0.0);
+        Ok(())
     }
 
     fn record(&mut self) -> Result<(), Fault> {
@@ -155,7 +130,7 @@ impl Driver for Profiled {
 
 #[cfg(test)]
 mod tests {
-    use super::super::driver::Matrix;
+    use super::super::driver::{Arg, Launch, Matrix, Product};
     use super::super::ledger::{self, H200};
     use super::*;
     use crate::backend::Dtype;

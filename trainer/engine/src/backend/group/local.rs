@@ -25,6 +25,11 @@ pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn Group>> {
     groups.collect()
 }
 
+/// The group of a process that trains alone.
+pub fn alone() -> Arc<dyn Group> {
+    local(1, Duration::MAX).remove(0)
+}
+
 /// What each of some ranks, which are threads, makes of its group.
 #[cfg(test)]
 pub(crate) fn on_each<T: Send>(

@@ -14,9 +14,9 @@ use std::time::{Duration, Instant};
 
 pub use self::leader::Leader;
 pub(crate) use self::leader::{LeaderState, next_order};
-pub use self::local::local;
 #[cfg(test)]
 pub(crate) use self::local::on_each;
+pub use self::local::{alone, local};
 pub(crate) use self::sharing::{Route, gradients, pieces, shards};
 pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;
@@ -136,28 +136,6 @@ pub(crate) fn fail(ranks: &dyn Group, error: EngineError) -> EngineError {
     match agree(ranks, Err(error)) {
         Err(error) => error,
         Ok(_) => EngineError::Stopped,
-    }
-}
-
-/// The group of a process that trains alone.
-#[derive(Debug, Clone, Copy, Default)]
-pub struct Alone;
-
-impl Group for Alone {
-    fn rank(&self) -> usize {
-        0
-    }
-
-    fn size(&self) -> usize {
-        1
-    }
-
-    fn deadline(&self) -> Duration {
-        Duration::MAX
-    }
-
-    fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
-        Ok(parts.iter().map(|part| part.to_vec()).collect())
     }
 }
 

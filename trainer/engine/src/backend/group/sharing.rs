@@ -3,7 +3,7 @@
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Alone, Group};
+use super::{Group, alone};
 use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
@@ -31,7 +31,7 @@ impl Default for Sharing {
     /// One rank, one slice.
     fn default() -> Self {
         Self {
-            ranks: Arc::new(Alone),
+            ranks: alone(),
             slices: 1,
         }
     }

@@ -4,7 +4,7 @@
 use super::models::{random_weights, small};
 use super::{ADAMW, Extent, Open, numbers};
 use crate::backend::Dtype;
-use crate::batch::{Batch, Group, Span};
+use crate::batch::{Batch, Group};
 use crate::config::{Family, ModelConfig, published};
 use crate::error::EngineError;
 use crate::model::{Model, TensorKind};
@@ -51,20 +51,16 @@ fn decode(
 ) -> Result<Vec<Sampled>, EngineError> {
     let vocabulary = model.config().vocab_size;
     model.reserve_kv(prompt_tokens + OWN * sequences)?;
-    let prompt = Batch::text(tokens(vocabulary, prompt_tokens));
+    let prompt = Batch::text(&tokens(vocabulary, prompt_tokens));
     model.infer(&prompt, &[], &[])?;
     let mut last = tokens(vocabulary, sequences);
     let mut all = Vec::new();
     for step in 0..STEPS {
         let own = |i: usize| prompt_tokens + OWN * i;
-        let batch = Batch {
-            tokens: last,
-            positions: vec![(prompt_tokens + step) as u32; sequences],
-            rows: (0..sequences).map(|i| own(i) + step).collect(),
-            spans: (0..sequences)
-                .map(|i| Span::new(i, 1, vec![(0, prompt_tokens), (own(i), step + 1)]))
-                .collect(),
-        };
+        let mut batch = Batch::default();
+        for (i, token) in last.into_iter().enumerate() {
+            batch.add(&[token], vec![(0, prompt_tokens), (own(i), step + 1)]);
+        }
         let draws: Vec<Draw> = (0..sequences as u64)
             .map(|seed| Draw::new(Sampling::default(), seed, step as u64))
             .collect();

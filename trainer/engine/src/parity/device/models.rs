@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::{ADAMW, Results, numbers};
 use crate::backend::Backend;
-use crate::batch::{Batch, Group, Span};
+use crate::batch::{Batch, Group};
 use crate::config::{Family, ModelConfig, Sliding};
 use crate::error::EngineError;
 use crate::load::{Tensor, Weights};
@@ -72,19 +72,16 @@ pub(super) fn model(family: Family, backend: Box<dyn Backend>) -> Result<Results
     let mut model = Model::new(config, weights, backend)?;
     let tokens: Vec<u32> = (0..90).map(|i| (i * 37 + 11) % 515).collect();
     model.reserve_kv(128)?;
-    let prompt = Batch::text(tokens.clone());
+    let prompt = Batch::text(&tokens);
     let all: Vec<usize> = (0..90).collect();
     let logits = model.logits(&prompt, &all)?;
     let mut results = vec![("logits", logits)];
     // Three steps of three sequences. The device may record the second and replay it for the third.
     for step in 0..3 {
-        let spans = (0..3).map(|i| Span::new(i, 1, vec![(0, 90), (90 + 4 * i, step + 1)]));
-        let decoding = Batch {
-            tokens: vec![7, 8, 9],
-            positions: vec![90 + step as u32; 3],
-            rows: (0..3).map(|i| 90 + 4 * i + step).collect(),
-            spans: spans.collect(),
-        };
+        let mut decoding = Batch::default();
+        for (i, token) in [7, 8, 9].into_iter().enumerate() {
+            decoding.add(&[token], vec![(0, 90), (90 + 4 * i, step + 1)]);
+        }
         let draws = vec![Draw::new(Sampling::greedy(), 0, 0); 3];
         let sampled = model.infer(&decoding, &[0, 1, 2], &draws)?;
         let probabilities = sampled.iter().map(|sampled| sampled.logp.exp());

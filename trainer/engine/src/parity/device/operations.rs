@@ -2,7 +2,7 @@
 
 use super::{Results, numbers};
 use crate::backend::{AdamWStep, Attention, Backend, Buf, Linear, Norm, Purpose, Rows, Target};
-use crate::batch::{Batch, Span};
+use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 use crate::sample::{Draw, Sampled, Sampling};
@@ -48,20 +48,24 @@ impl<'a> Bench<'a> {
 
 /// Two completions of one prompt, a separate sequence, and one token that attends to the prompt.
 fn packed() -> Batch {
-    let spans = [
-        (0, 70, vec![(0, 70)]),
-        (70, 9, vec![(0, 70), (70, 9)]),
-        (79, 4, vec![(0, 70), (79, 4)]),
-        (83, 130, vec![(83, 130)]),
-        (213, 1, vec![(0, 70), (213, 1)]),
-    ];
-    let spans = spans.map(|(q_start, q_len, kv)| Span::new(q_start, q_len, kv));
-    Batch {
-        tokens: (0..214).map(|i| i % 97).collect(),
-        positions: (0..214).collect(),
-        rows: (0..214).collect(),
-        spans: spans.to_vec(),
+    batch([
+        (70, vec![(0, 70)]),
+        (9, vec![(0, 70), (70, 9)]),
+        (4, vec![(0, 70), (79, 4)]),
+        (130, vec![(83, 130)]),
+        (1, vec![(0, 70), (213, 1)]),
+    ])
+}
+
+/// The batch of some sequences' last tokens: their number, and the ranges of rows of each sequence's keys and values.
+pub(super) fn batch(sequences: impl IntoIterator<Item = (usize, Vec<(usize, usize)>)>) -> Batch {
+    let mut batch = Batch::default();
+    for (count, kv) in sequences {
+        let numbers = batch.tokens.len()..batch.tokens.len() + count;
+        let tokens: Vec<u32> = numbers.map(|i| i as u32 % 97).collect();
+        batch.add(&tokens, kv);
     }
+    batch
 }
 
 /// Results of every operation, for heads of a width.

@@ -1,10 +1,10 @@
 //! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, sequences of 2,048 tokens,
 //! windows over several tiles, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
 
-use super::operations::{Bench, Heads, attention};
+use super::operations::{Bench, Heads, attention, batch};
 use super::{Compared, Extent, Open, limits};
 use crate::backend::{Attention, Backend, Buf, Dtype, Linear, Purpose, Target, cpu};
-use crate::batch::{Batch, Span};
+use crate::batch::Batch;
 use crate::error::EngineError;
 use crate::sample::{Draw, Sampling};
 
@@ -206,39 +206,23 @@ fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), Engin
     t.record("log-probabilities backward", kept)
 }
 
-/// The batch of spans whose tokens are in the rows from `first_row` on.
-fn batch(spans: Vec<Span>, first_row: usize) -> Batch {
-    let tokens: usize = spans.iter().map(|span| span.q_len).sum();
-    Batch {
-        tokens: (0..tokens as u32).map(|i| i % 97).collect(),
-        positions: (0..tokens as u32).collect(),
-        rows: (first_row..first_row + tokens).collect(),
-        spans,
-    }
-}
-
 /// A long sequence, a completion of it, and single tokens that attend to different parts of it.
 fn long(length: usize) -> Batch {
-    let mut spans = vec![
-        Span::new(0, length, vec![(0, length)]),
-        Span::new(length, COMPLETION, vec![(0, length), (length, COMPLETION)]),
+    let sequences = [
+        (length, vec![(0, length)]),
+        (COMPLETION, vec![(0, length), (length, COMPLETION)]),
     ];
-    for i in 0..4 {
-        let own = length + COMPLETION + i;
-        spans.push(Span::new(own, 1, vec![(0, length - 13 * i), (own, 1)]));
-    }
-    batch(spans, 0)
+    let own = length + COMPLETION;
+    let single = (0..4).map(|i| (1, vec![(0, length - 13 * i), (own + i, 1)]));
+    batch(sequences.into_iter().chain(single))
 }
 
 /// A decoding step: a product, and attention of single tokens to a prompt.
 fn decoding(t: &mut Bench<'_>, sequences: usize) -> Result<(), EngineError> {
     const PROMPT: usize = 40;
-    let mut spans = vec![Span::new(0, PROMPT, vec![(0, PROMPT)])];
-    for i in 0..sequences {
-        let own = PROMPT + i;
-        spans.push(Span::new(own, 1, vec![(0, PROMPT - i), (own, 1)]));
-    }
-    let batch = batch(spans, 0);
+    let prompt = [(PROMPT, vec![(0, PROMPT)])];
+    let single = (0..sequences).map(|i| (1, vec![(0, PROMPT - i), (PROMPT + i, 1)]));
+    let batch = batch(prompt.into_iter().chain(single));
     let rows = batch.tokens.len();
     t.backend.begin(&batch, rows, rows)?;
     attention(t, rows, QWEN, None, None)?;
@@ -264,17 +248,12 @@ fn stored(t: &mut Bench<'_>, first_row: usize) -> Result<(), EngineError> {
     let (q, kv) = (heads * head_dim, kv_heads * head_dim);
     let stride = q + 2 * kv;
     let prompt = STORED - 1;
-    let spans = vec![
-        Span::new(0, prompt, vec![(first_row, prompt)]),
-        Span::new(
-            prompt,
-            1,
-            vec![(first_row, prompt), (first_row + prompt, 1)],
-        ),
+    let sequences = [
+        (prompt, vec![(first_row, prompt)]),
+        (1, vec![(first_row, prompt), (first_row + prompt, 1)]),
     ];
     let store_rows = first_row + STORED;
-    t.backend
-        .begin(&batch(spans, first_row), STORED, store_rows)?;
+    t.backend.begin(&batch(sequences), STORED, store_rows)?;
     let qkv = t.filled(Purpose::Activations, STORED * stride)?;
     let store: Buf = t.backend.allocate(Purpose::Cache, store_rows * row_len())?;
     let [k, v] = [0, kv].map(|column| store.rows(column, row_len()));

@@ -1,7 +1,7 @@
 //! An exchange of a GPU with itself. `rapid doctor --gpu-checks` has the other tests of the driver.
 
 use super::*;
-use crate::backend::group::Alone;
+use crate::backend::group::alone;
 
 #[test]
 fn a_gpu_that_is_connected_exchanges_with_itself() {
@@ -13,8 +13,7 @@ fn a_gpu_that_is_connected_exchanges_with_itself() {
             return;
         }
     };
-    let alone: Arc<dyn Group> = Arc::new(Alone);
-    assert!(gpu.connect(&alone).unwrap());
+    assert!(gpu.connect(&alone()).unwrap());
     let values: Vec<u8> = (0..4 << 20).map(|i| (i % 251) as u8).collect();
     let len = values.len();
     let [from, to] = [0; 2].map(|_| gpu.allocate(len).unwrap());

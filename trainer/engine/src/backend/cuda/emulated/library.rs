@@ -66,14 +66,7 @@ impl Library {
         args: &[Arg],
         falling: bool,
     ) -> Result<(), Fault> {
-        let values: Vec<u64> = args
-            .iter()
-            .map(|arg| match arg {
-                Arg::Address(n) | Arg::Size(n) => *n,
-                Arg::Word(n) => u64::from(*n),
-                Arg::Float(x) => u64::from(x.to_bits()),
-            })
-            .collect();
+        let values: Vec<u64> = args.iter().map(|arg| arg.bits()).collect();
         let pointers: Vec<*const c_void> = values
             .iter()
             .map(|value| (&raw const *value).cast())

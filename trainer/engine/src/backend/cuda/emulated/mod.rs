@@ -8,8 +8,9 @@ mod library;
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Matrix, Product, Recording};
+use super::driver::{Address, Bytes, Driver, Fault, Matrix, Product, Recording, Step};
 use super::launch::{decode, encoded};
+use super::tape::Tape;
 use crate::backend::group::Group;
 use crate::error::EngineError;
 
@@ -31,15 +32,6 @@ pub struct Counters {
     pub unrecordable: Option<&'static str>,
 }
 
-/// A step of a recording.
-#[derive(Debug, Clone)]
-enum Step {
-    Launch(String, Launch, Vec<Arg>),
-    Multiply(Product),
-    Copy(Address, Address, usize),
-    Zero(Address, usize),
-}
-
 /// The device. Its addresses are those of this process.
 pub struct Emulated {
     counters: Arc<Mutex<Counters>>,
@@ -48,8 +40,7 @@ pub struct Emulated {
     multiprocessors: u32,
     /// Allocations, and the number of bytes requested for each.
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
-    recordings: Vec<Vec<Step>>,
-    recording: Option<Vec<Step>>,
+    tape: Tape,
     /// The ranks with whose devices it exchanges.
     ranks: Option<Arc<dyn Group>>,
 }
@@ -61,8 +52,7 @@ impl Default for Emulated {
             falling: false,
             multiprocessors: MULTIPROCESSORS,
             memory: BTreeMap::new(),
-            recordings: Vec::new(),
-            recording: None,
+            tape: Tape::default(),
             ranks: None,
         }
     }
@@ -139,7 +129,12 @@ impl Emulated {
             .collect()
     }
 
-    fn run(&mut self, step: &Step) -> Result<(), Fault> {
+    /// Assertion that no recording is open, in which a call has no place.
+    fn assert_unrecorded(&self, call: &str) {
+        assert!(!self.tape.is_open(), "no {call} in a recording");
+    }
+
+    fn compute(&mut self, step: &Step<'_>) -> Result<(), Fault> {
         match step {
             Step::Launch(kernel, launch, args) => {
                 let library = library::library()?;
@@ -185,20 +180,6 @@ impl Emulated {
             to.copy_from_slice(&encoded(sums, format));
         }
     }
-
-    /// Runs a step, or records it.
-    fn step(&mut self, call: &'static str, step: Step) -> Result<(), Fault> {
-        self.count(call)?;
-        let unrecordable = self.counters().unrecordable == Some(call);
-        match &mut self.recording {
-            Some(_) if unrecordable => Err(Fault::Other(format!("{call} cannot be recorded"))),
-            Some(steps) => {
-                steps.push(step);
-                Ok(())
-            }
-            None => self.run(&step),
-        }
-    }
 }
 
 impl Driver for Emulated {
@@ -216,10 +197,7 @@ impl Driver for Emulated {
     }
 
     fn allocate(&mut self, bytes: usize) -> Result<Address, Fault> {
-        assert!(
-            self.recording.is_none(),
-            "nothing is allocated in a recording"
-        );
+        self.assert_unrecorded("allocation");
         self.count("allocate")?;
         // Memory content is unspecified, so it is filled with conspicuous numbers.
         let block = vec![u64::MAX; bytes.div_ceil(8) + 32];
@@ -237,39 +215,39 @@ impl Driver for Emulated {
     }
 
     fn write(&mut self, to: Address, bytes: &[u8]) -> Result<(), Fault> {
-        assert!(self.recording.is_none(), "nothing is sent in a recording");
+        self.assert_unrecorded("write");
         self.count("write")?;
         self.bytes_mut(to, bytes.len()).copy_from_slice(bytes);
         Ok(())
     }
 
     fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), Fault> {
-        assert!(self.recording.is_none(), "nothing is read in a recording");
+        self.assert_unrecorded("read");
         self.count("read")?;
         bytes.copy_from_slice(self.bytes(from, bytes.len()));
         Ok(())
     }
 
     fn synchronise(&mut self) -> Result<(), Fault> {
-        assert!(self.recording.is_none(), "nothing waits in a recording");
+        self.assert_unrecorded("wait");
         self.count("read")
     }
 
-    fn copy(&mut self, to: Address, from: Address, bytes: usize) -> Result<(), Fault> {
-        self.step("copy", Step::Copy(to, from, bytes))
-    }
-
-    fn zero(&mut self, at: Address, bytes: usize) -> Result<(), Fault> {
-        self.step("zero", Step::Zero(at, bytes))
-    }
-
-    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
-        let step = Step::Launch(kernel.to_owned(), launch, args.to_vec());
-        self.step("launch", step)
-    }
-
-    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
-        self.step("multiply", Step::Multiply(*product))
+    fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
+        let call = match step {
+            Step::Launch(..) => "launch",
+            Step::Multiply(_) => "multiply",
+            Step::Copy(..) => "copy",
+            Step::Zero(..) => "zero",
+        };
+        self.count(call)?;
+        if self.tape.is_open() && self.counters().unrecordable == Some(call) {
+            return Err(Fault::Other(format!("{call} cannot be recorded")));
+        }
+        match self.tape.take(step) {
+            Some(step) => self.compute(&step),
+            None => Ok(()),
+        }
     }
 
     fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
@@ -278,10 +256,7 @@ impl Driver for Emulated {
     }
 
     fn exchange(&mut self, send: &[Bytes], receive: &[Bytes]) -> Result<(), Fault> {
-        assert!(
-            self.recording.is_none(),
-            "nothing is exchanged in a recording"
-        );
+        self.assert_unrecorded("exchange");
         self.count("exchange")?;
         let ranks = self.ranks.clone().expect("the device has been connected");
         let parts: Vec<&[u8]> = send
@@ -304,25 +279,23 @@ impl Driver for Emulated {
         if self.counters().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
         }
-        self.recording = Some(Vec::new());
+        self.tape.begin();
         Ok(())
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {
-        let steps = self.recording.take().expect("a recording has begun");
-        self.recordings.push(steps);
-        Ok(self.recordings.len() as Recording - 1)
+        self.tape.end()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
         self.count("replay")?;
-        for step in self.recordings[recording as usize].clone() {
-            self.run(&step)?;
+        for step in self.tape.steps(recording)? {
+            self.compute(&step)?;
         }
         Ok(())
     }
 
     fn forget(&mut self) {
-        self.recordings.clear();
+        self.tape.forget();
     }
 }

@@ -21,8 +21,9 @@ pub use self::device_model::{DeviceModel, H100, H200};
 use self::memory::Memory;
 use self::signature::Signature;
 pub use self::work::{HostCalls, Launches, Line, Work};
-use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording};
+use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording, Step};
 use super::kernels;
+use super::tape::Tape;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
@@ -54,21 +55,9 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
         ledger: ledger.clone(),
         current: Work::default(),
         operation: "",
-        recordings: Vec::new(),
-        recording: None,
+        tape: Tape::default(),
     };
     (Box::new(device), ledger)
-}
-
-/// A step of a recording.
-#[derive(Debug, Clone)]
-enum Step {
-    Launch(String, Launch, Vec<Arg>),
-    Multiply(Product),
-    /// Bytes that are copied.
-    Copy(usize),
-    /// Bytes that are set to 0.
-    Zero(usize),
 }
 
 struct Counting {
@@ -78,19 +67,23 @@ struct Counting {
     ledger: Ledger,
     /// The work since the last wait.
     current: Work,
-    /// The operation of the last launch.
+    /// The operation of the last step.
     operation: &'static str,
-    recordings: Vec<Vec<Step>>,
-    recording: Option<Vec<Step>>,
+    tape: Tape,
 }
 
-/// The line of a kernel's launch. A kernel of several operations belongs to that of the last launch.
-pub(super) fn launch_line(kernel: &str, last: &'static str) -> Line {
-    (operation(kernel).unwrap_or(last), kernel.to_owned())
+/// The line of a step. A kernel of several operations belongs to that of the last step.
+pub(super) fn line(step: &Step<'_>, last: &'static str) -> Line {
+    match step {
+        Step::Launch(kernel, ..) => (operation(kernel).unwrap_or(last), kernel.to_string()),
+        Step::Multiply(product) => product_line(product),
+        Step::Copy(..) => ("copy", String::new()),
+        Step::Zero(..) => ("zero", String::new()),
+    }
 }
 
 /// The line of a product, with outputs and inputs of its weight. The operation is the one that transposes these operands.
-pub(super) fn product_line(product: &Product) -> Line {
+fn product_line(product: &Product) -> Line {
     let Product {
         rows,
         columns,
@@ -134,17 +127,7 @@ impl Counting {
         all.add(&work);
     }
 
-    fn step(&mut self, step: Step) -> Result<(), Fault> {
-        match &mut self.recording {
-            Some(steps) => {
-                steps.push(step);
-                Ok(())
-            }
-            None => self.count(&step, false),
-        }
-    }
-
-    fn count(&mut self, step: &Step, recorded: bool) -> Result<(), Fault> {
+    fn count(&mut self, step: &Step<'_>, recorded: bool) -> Result<(), Fault> {
         // Copies and fills are the driver's, which uses the whole device.
         let all_blocks = self.model.multiprocessors.into();
         let moved = |reads: usize, writes: usize| Cost {
@@ -152,19 +135,16 @@ impl Counting {
             writes: writes as u64,
             ..Cost::default()
         };
-        let (line, cost, blocks) = match step {
+        let (cost, blocks) = match step {
             Step::Launch(kernel, launch, args) => {
                 let blocks = launch.grid.iter().map(|n| u64::from(*n)).product();
-                let cost = self.launched(kernel, *launch, args)?;
-                (launch_line(kernel, self.operation), cost, blocks)
+                (self.launched(kernel, *launch, args)?, blocks)
             }
-            Step::Multiply(product) => {
-                let (cost, blocks) = cost::product(product, self.model.multiprocessors);
-                (product_line(product), cost, blocks)
-            }
-            Step::Copy(bytes) => (("copy", String::new()), moved(*bytes, *bytes), all_blocks),
-            Step::Zero(bytes) => (("zero", String::new()), moved(0, *bytes), all_blocks),
+            Step::Multiply(product) => cost::product(product, self.model.multiprocessors),
+            Step::Copy(_, _, bytes) => (moved(*bytes, *bytes), all_blocks),
+            Step::Zero(_, bytes) => (moved(0, *bytes), all_blocks),
         };
+        let line = line(step, self.operation);
         self.operation = line.0;
         let launches = Launches {
             launches: 1,
@@ -242,46 +222,33 @@ impl Driver for Counting {
         Ok(())
     }
 
-    fn copy(&mut self, _to: Address, _from: Address, bytes: usize) -> Result<(), Fault> {
-        self.step(Step::Copy(bytes))
-    }
-
-    fn zero(&mut self, _at: Address, bytes: usize) -> Result<(), Fault> {
-        self.step(Step::Zero(bytes))
-    }
-
-    fn launch(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
-        self.step(Step::Launch(kernel.to_owned(), launch, args.to_vec()))
-    }
-
-    fn multiply(&mut self, product: &Product) -> Result<(), Fault> {
-        self.step(Step::Multiply(*product))
+    fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
+        match self.tape.take(step) {
+            Some(step) => self.count(&step, false),
+            None => Ok(()),
+        }
     }
 
     fn record(&mut self) -> Result<(), Fault> {
-        self.recording = Some(Vec::new());
+        self.tape.begin();
         Ok(())
     }
 
     fn recorded(&mut self) -> Result<Recording, Fault> {
-        let steps = self.recording.take();
-        let steps = steps.ok_or_else(|| Fault::Other("nothing was being recorded".into()))?;
-        self.recordings.push(steps);
-        Ok(self.recordings.len() as Recording - 1)
+        self.tape.end()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
-        let steps = self.recordings.get(recording as usize);
-        let steps = steps.ok_or_else(|| Fault::Other("the recording has been dropped".into()))?;
+        let steps = self.tape.steps(recording)?;
         self.current.host.replays += 1;
-        for step in steps.clone() {
+        for step in steps {
             self.count(&step, true)?;
         }
         Ok(())
     }
 
     fn forget(&mut self) {
-        self.recordings.clear();
+        self.tape.forget();
     }
 }
 

@@ -1,0 +1,59 @@
+//! The recordings of a device that replays them step by step.
+
+use super::driver::{Fault, Recording, Step};
+
+/// Recordings, and the one that is open.
+#[derive(Debug, Default)]
+pub(super) struct Tape {
+    recordings: Vec<Vec<Step<'static>>>,
+    open: Option<Vec<Step<'static>>>,
+}
+
+impl Tape {
+    /// Begins a recording.
+    pub(super) fn begin(&mut self) {
+        self.open = Some(Vec::new());
+    }
+
+    /// Whether steps are being recorded.
+    pub(super) fn is_open(&self) -> bool {
+        self.open.is_some()
+    }
+
+    /// Records a step if a recording is open; otherwise returns it, to be run.
+    pub(super) fn take<'a>(&mut self, step: Step<'a>) -> Option<Step<'a>> {
+        let Some(steps) = &mut self.open else {
+            return Some(step);
+        };
+        steps.push(match step {
+            Step::Launch(kernel, launch, args) => {
+                Step::Launch(kernel.into_owned().into(), launch, args.into_owned().into())
+            }
+            Step::Multiply(product) => Step::Multiply(product),
+            Step::Copy(to, from, bytes) => Step::Copy(to, from, bytes),
+            Step::Zero(at, bytes) => Step::Zero(at, bytes),
+        });
+        None
+    }
+
+    /// Ends the open recording.
+    pub(super) fn end(&mut self) -> Result<Recording, Fault> {
+        let steps = self.open.take();
+        let steps = steps.ok_or_else(|| Fault::Other("nothing was being recorded".into()))?;
+        self.recordings.push(steps);
+        Ok(self.recordings.len() as Recording - 1)
+    }
+
+    /// The steps of a recording.
+    pub(super) fn steps(&self, recording: Recording) -> Result<Vec<Step<'static>>, Fault> {
+        let steps = self.recordings.get(recording as usize);
+        steps
+            .cloned()
+            .ok_or_else(|| Fault::Other("the recording has been dropped".into()))
+    }
+
+    /// Drops all recordings.
+    pub(super) fn forget(&mut self) {
+        self.recordings.clear();
+    }
+}
