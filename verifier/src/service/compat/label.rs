@@ -5,7 +5,7 @@
 use std::sync::Arc;
 
 use datasets::fields::{FieldError, Fields, of_kind};
-use datasets::{MathTask, TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
+use datasets::{TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
 use serde_json::value::RawValue;
 
 use crate::grade::excerpt;
@@ -118,6 +118,7 @@ fn dataset_name(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
+    use datasets::MathTask;
     use serde_json::{Value as Json, json};
 
     use super::*;
