@@ -25,6 +25,8 @@ pub fn json_kind(json: &RawValue) -> &'static str {
     match json.get().as_bytes() {
         [b'"', ..] => "a text",
         [b'[', ..] => "an array",
+        // A number that JSON does not have, in the tagged form.
+        [b'{', ..] if json.get().starts_with("{\"$float\":") => "a number",
         [b'{', ..] => "an object",
         [b't' | b'f', ..] => "a boolean",
         [b'n', ..] => "null",
