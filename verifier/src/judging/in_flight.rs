@@ -131,3 +131,51 @@ impl<T: Clone> Waiter<T> {
         self.0.borrow().clone()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Joins the work on a key, which is done once its result is sent.
+    fn join(
+        keys: &Arc<InFlight<u32>>,
+        has_begun: bool,
+    ) -> (Waiter<u32>, bool, oneshot::Sender<u32>) {
+        let (done, result) = oneshot::channel();
+        let work = |waiters: Arc<Waiters<u32>>| async move {
+            let step = Box::pin(async { result.await.ok() });
+            waiters.step(step, move |_| has_begun).await
+        };
+        let (waiter, is_shared) = keys.join(Key([0; 32]), work);
+        (waiter, is_shared, done)
+    }
+
+    #[tokio::test]
+    async fn work_is_done_once_for_all_that_wait_and_ends_with_the_last_unless_it_has_begun() {
+        for has_begun in [false, true] {
+            let keys = Arc::default();
+            let (first, is_shared, done) = join(&keys, has_begun);
+            let (second, is_also_shared, _) = join(&keys, has_begun);
+            assert_eq!((is_shared, is_also_shared), (false, true));
+            assert_eq!(keys.waiting(), 2);
+            drop(first);
+            done.send(7).unwrap();
+            assert_eq!(second.result().await, Some(7));
+
+            let (last, is_shared, done) = join(&keys, has_begun);
+            assert!(!is_shared);
+            yield_now().await;
+            drop(last);
+            yield_now().await;
+            let (again, is_shared, fresh) = join(&keys, has_begun);
+            assert_eq!(is_shared, has_begun);
+            // The other of the two is gone.
+            let _ = (done.send(1), fresh.send(2));
+            let result = if has_begun { 1 } else { 2 };
+            assert_eq!(again.result().await, Some(result));
+        }
+    }
+}
