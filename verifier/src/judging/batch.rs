@@ -7,7 +7,7 @@ use serde_json::json;
 use verifier_api::Judgement;
 
 use super::judge::Judge;
-use super::sample::{judgement, milliseconds, no_judgement, verdict};
+use super::sample::{attempt, judgement, milliseconds, no_judgement, verdict};
 use crate::cache::Key;
 use crate::item::JudgeItem;
 use crate::pool::{ClientId, Full, Lane};
@@ -60,7 +60,11 @@ pub async fn judge(
         let queued = item.map_err(|(item, key)| {
             let (id, on) = (item.id.clone(), Arc::clone(judge));
             let place = places.split();
-            let judging = |waiters| verdict(on, (item, key), lane, place, waiters);
+            let judging = |waiters| {
+                // Queued at once, so that the items are judged in their order.
+                let first = attempt(&on, (item, key), lane, place, true, &waiters);
+                verdict(on, key, lane, first, waiters)
+            };
             (id, key, judge.verdicts.join(key, judging))
         });
         pending.push((grader, queued));

@@ -20,44 +20,74 @@ use crate::registry::RegisteredTask;
 /// Poll interval while another process runs a canonical solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Judges an item, whose verdict has this key. `None` if nobody waits for it any more, or a grader failed.
-pub(super) async fn verdict(
-    judge: Arc<Judge>,
+/// What an attempt at a sample has found.
+pub(super) struct Attempted {
+    item: JudgeItem,
+    graded: Result<Grading, NoVerdictYet>,
+    /// Whether the verdict was cached.
+    cached: bool,
+    /// How long it took.
+    seconds: f64,
+}
+
+/// Queues an attempt at an item, whose verdict has this key. It has `place` until it begins.
+pub(super) fn attempt(
+    judge: &Arc<Judge>,
     (mut item, key): (JudgeItem, Key),
     lane: Lane,
-    mut place: Place,
+    place: Place,
+    first_pass: bool,
+    waiters: &Arc<Waiters<Judgement>>,
+) -> Queued<Attempted> {
+    let pool = match item.task.spec {
+        _ if first_pass => &judge.short,
+        TaskSpec::Lean(_) => &judge.proofs,
+        _ => &judge.long,
+    };
+    let is_instant = matches!(item.task.spec, TaskSpec::Math(_));
+    let (on, abandoned) = (Arc::clone(judge), waiters.abandoned());
+    pool.run(lane, is_instant, move || {
+        drop(place);
+        let started = Instant::now();
+        let stored = on.cache.get(&key);
+        let cached = stored.is_some();
+        let graded = stored.map_or_else(|| on.graders.grade(&mut item, first_pass, &abandoned), Ok);
+        if let Ok(grading) = &graded
+            && !cached
+        {
+            on.cache.put(key, grading);
+        }
+        Attempted {
+            item,
+            graded,
+            cached,
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    })
+}
+
+/// Judges a sample from its first attempt on. `None` if nobody waits for its verdict any more, or a grader failed.
+pub(super) async fn verdict(
+    judge: Arc<Judge>,
+    key: Key,
+    lane: Lane,
+    mut queued: Queued<Attempted>,
     waiters: Arc<Waiters<Judgement>>,
 ) -> Option<Judgement> {
-    let (mut first_pass, mut seconds) = (true, 0.0);
+    let (mut first_pass, mut all_seconds) = (true, 0.0);
     loop {
-        let pool = match item.task.spec {
-            _ if first_pass => &judge.short,
-            TaskSpec::Lean(_) => &judge.proofs,
-            _ => &judge.long,
-        };
-        let is_instant = matches!(item.task.spec, TaskSpec::Math(_));
-        let (on, abandoned) = (Arc::clone(&judge), waiters.abandoned());
-        let attempt = pool.run(lane, is_instant, move || {
-            drop(place);
-            let started = Instant::now();
-            let stored = on.cache.get(&key);
-            let cached = stored.is_some();
-            let graded =
-                stored.map_or_else(|| on.graders.grade(&mut item, first_pass, &abandoned), Ok);
-            if let Ok(grading) = &graded
-                && !cached
-            {
-                on.cache.put(key, grading);
-            }
-            (item, graded, cached, started.elapsed().as_secs_f64())
-        });
-        let (returned, graded, cached, taken) = waiters.step(attempt, Queued::has_begun).await?;
-        (item, seconds) = (returned, seconds + taken);
+        let Attempted {
+            mut item,
+            graded,
+            cached,
+            seconds,
+        } = waiters.step(queued, Queued::has_begun).await?;
+        all_seconds += seconds;
         let reason = match graded {
-            Ok(grading) => return Some(judgement(item.id, key, grading, cached, seconds)),
+            Ok(grading) => return Some(judgement(item.id, key, grading, cached, all_seconds)),
             Err(reason) => reason,
         };
-        place = judge.places.readmit(lane.client);
+        let place = judge.places.readmit(lane.client);
         match reason {
             NoVerdictYet::NotInFirstPass => first_pass = false,
             NoVerdictYet::CanonicalResult(needed) => {
@@ -68,6 +98,7 @@ pub(super) async fn verdict(
                 item.known.canonical_result = Some(result);
             }
         }
+        queued = attempt(&judge, (item, key), lane, place, first_pass, &waiters);
     }
 }
 
