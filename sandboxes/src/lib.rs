@@ -4,12 +4,13 @@ pub mod docker;
 pub mod lean;
 pub mod outline;
 pub mod protocol;
-pub mod sandbox;
+pub mod readers;
+mod sandbox;
 mod value_digest;
 pub mod wasm;
 
 pub use sandbox::{
-    Abandoned, Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Patience, Program, Request,
-    Run, Sandbox, SandboxError, Watch, Work,
+    Abandoned, Call, Deferred, End, Identity, Limits, MAX_STREAM_BYTES, Program, Request, Run,
+    Sandbox, SandboxError, Watch, Work,
 };
 pub use value_digest::is_same_encoding;

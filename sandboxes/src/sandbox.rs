@@ -28,21 +28,18 @@ pub struct Request<'a> {
     pub watch: Option<&'a Watch>,
     /// Breaks the run off when nobody waits for it any more.
     pub abandoned: Option<&'a Abandoned>,
-    /// Whether the run may wait for memory.
-    pub patience: Patience,
     /// The resources that the run may use.
     pub limits: Limits,
 }
 
 impl<'a> Request<'a> {
-    /// A run to its end: it has no watch, and it may wait.
+    /// A run to its end, without a watch.
     #[must_use]
     pub fn new(work: Work<'a>, limits: &Limits) -> Request<'a> {
         Request {
             work,
             watch: None,
             abandoned: None,
-            patience: Patience::Wait,
             limits: *limits,
         }
     }
@@ -83,16 +80,6 @@ pub enum Work<'a> {
         /// The texts.
         texts: &'a [String],
     },
-}
-
-/// What a run does if the memory that it needs is in use by other runs. The sandboxes of this crate ignore it, since they do not limit the memory of all runs together: a run in
-/// WebAssembly never waits, and one in Docker waits only for a container. A sandbox that wraps them obeys it.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Patience {
-    /// It waits.
-    Wait,
-    /// It is deferred ([`Deferred::NoMemory`]).
-    Defer,
 }
 
 /// The properties of a sandbox that a verdict depends on.
@@ -275,7 +262,7 @@ pub enum Deferred {
     /// The program does not end within the part of its fuel that a first pass gives it.
     #[error("the program does not end soon")]
     Long,
-    /// The program needs more memory than is free now ([`Patience::Defer`]).
+    /// The program needs more memory than is free now. The sandboxes of this crate do not limit the memory of all runs together: one that wraps them does.
     #[error("the memory that the program needs is in use by other programs")]
     NoMemory,
     /// Nobody waits for the run any more ([`Abandoned`]).

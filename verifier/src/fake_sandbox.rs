@@ -18,6 +18,8 @@ pub(crate) struct FakeSandbox {
     pub(crate) watched: bool,
     /// Number of runs of programs.
     pub(crate) runs: AtomicUsize,
+    /// How often texts were parsed.
+    pub(crate) parses: AtomicUsize,
 }
 
 impl FakeSandbox {
@@ -34,6 +36,7 @@ impl FakeSandbox {
             run: Box::new(run),
             watched: true,
             runs: AtomicUsize::new(0),
+            parses: AtomicUsize::new(0),
         }
     }
 
@@ -128,7 +131,10 @@ impl Sandbox for FakeSandbox {
                 self.runs.fetch_add(1, Ordering::SeqCst);
                 return (self.run)(source, &[stdin.to_owned()], &request.limits);
             }
-            Work::Outline { texts } => return Ok(outline(texts)),
+            Work::Outline { texts } => {
+                self.parses.fetch_add(1, Ordering::SeqCst);
+                return Ok(outline(texts));
+            }
         };
         self.runs.fetch_add(1, Ordering::SeqCst);
         let mut run = (self.run)(program.source, calls, &request.limits)?;

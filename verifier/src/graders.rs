@@ -22,7 +22,6 @@ use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
 use crate::grade::own::{OwnGrader, OwnSettings};
 use crate::item::JudgeItem;
-use crate::memory_pool;
 use crate::registry::RegisteredTask;
 use grader_state::GraderCell;
 
@@ -46,7 +45,7 @@ pub struct GraderSettings {
     pub workers: usize,
     /// The limits of a program.
     pub limits: Limits,
-    /// Bytes for all the programs together that need more than [`memory_pool::FREE_ALLOWANCE`]; `None` if the sandbox itself limits that.
+    /// Bytes for all the programs together that need more than [`crate::memory_pool::FREE_ALLOWANCE`]; `None` if the sandbox itself limits that.
     pub memory_pool: Option<u64>,
     /// Maximum size of the expected values cached in memory, in bytes.
     pub expected_bytes: usize,
@@ -110,19 +109,13 @@ impl Graders {
             limits,
             memory_pool,
             expected_bytes,
+            code,
             ..
         } = self.settings;
-        let sandbox: Arc<dyn Sandbox> = match memory_pool {
-            Some(bytes) => Arc::new(memory_pool::PooledMemorySandbox::new(sandbox, bytes)),
-            None => sandbox,
-        };
-        let grader = CodeGrader::new(
-            sandbox,
-            limits,
-            expected_bytes,
-            self.expected_values.clone(),
-        )
-        .extracting(self.settings.code);
+        let store = self.expected_values.clone();
+        let grader = CodeGrader::new(sandbox, limits, expected_bytes, store)
+            .extracting(code)
+            .with_memory_pool(memory_pool);
         self_test_code(&grader)?;
         Ok(grader)
     }
@@ -179,9 +172,7 @@ impl Graders {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
                 return Ok(math::grade(question, &spec.answer, completion, settings));
             }
-            TaskSpec::Lean(_) | TaskSpec::Own(_) if first_pass => {
-                return Err(NoVerdictYet::NotInFirstPass);
-            }
+            TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
             TaskSpec::Own(spec) => {
                 return Ok(match self.own(&spec.grader) {
                     Ok(grader) => grader.grade(&spec.fields, prompt, completion),
@@ -260,7 +251,8 @@ impl Graders {
                 let reason = unavailable.detail["reason"].to_string();
                 Stopped::Failed(Deferred::Failed(reason).into())
             })?;
-        grader.program(wanted, completion)
+        let program = grader.program(wanted, completion)?;
+        Ok(program.map(|program| program.source))
     }
 
     /// The grader of a data set's programs.
@@ -326,13 +318,14 @@ impl Graders {
 
     /// The key of a verdict: the digest of everything that the verdict depends on.
     #[must_use]
-    pub fn key(
-        &self,
-        task: &RegisteredTask,
-        prompt: &str,
-        completion: &str,
-        mode: TestMode,
-    ) -> Key {
+    pub fn key(&self, item: &JudgeItem) -> Key {
+        let JudgeItem {
+            task,
+            prompt,
+            completion,
+            test_mode,
+            ..
+        } = item;
         let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
@@ -375,7 +368,7 @@ impl Graders {
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
                     .field((value as u64).to_le_bytes())
-                    .field([u8::from(mode == TestMode::All)])
+                    .field([u8::from(*test_mode == TestMode::All)])
             }
         };
         writer

@@ -8,7 +8,7 @@
 //! - [`judging`] takes the items of a request, or of a file, through the cache and the queue;
 //! - [`registry`] has the tasks that a request can name;
 //! - [`cache`] stores verdicts by the digest of everything that they depend on;
-//! - [`pool`] has the worker threads and their fair, bounded queue;
+//! - [`pool`] has the worker threads and their fair queue;
 //! - [`memory_pool`] limits the memory of all programs together;
 //! - [`graders`] knows which graders can judge now, and why the others cannot;
 //! - [`grade`] has the graders: one module for each kind of task;
@@ -21,6 +21,8 @@
 
 pub mod cache;
 pub mod config;
+#[cfg(test)]
+mod fake_lean;
 #[cfg(test)]
 mod fake_sandbox;
 pub mod grade;

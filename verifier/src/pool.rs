@@ -1,23 +1,23 @@
-//! Worker threads with a queue that is bounded, and fair between requests.
+//! Worker threads with a queue that is fair between requests.
 //!
 //! Each request has a lane. Workers take one job from each client in turn, and of a client one from each of its lanes in turn. So a single item waits neither for all items of
-//! another request with a thousand, nor for all requests of another client with as many. Places are
-//! reserved for a whole request before its first job is queued. A job that continues in another pool stays in its request's lane.
+//! another request with a thousand, nor for all requests of another client with as many. Work that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
+
+use tokio::sync::oneshot;
 
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
-/// A client with several requests may have this many times the places that it leaves to others.
-const SHARE: usize = 8;
-
 /// Whose requests share a turn. The default is this process itself, which may fill its own queue.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
+#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClientId(pub u64);
 
 /// A request's lane. It is unique across all pools.
@@ -39,55 +39,6 @@ impl Lane {
     }
 }
 
-/// A unit of work for a pool.
-pub trait Job: Send {
-    /// Whether anyone still waits for its result. Called before it is run, and when a client has disconnected.
-    fn wanted(&mut self) -> bool;
-    /// Whether it takes microseconds. Such a job waits for none that may take longer.
-    fn is_instant(&self) -> bool {
-        false
-    }
-    /// Does the work.
-    fn run(self: Box<Self>);
-}
-
-/// Worker threads with a shared queue.
-pub struct Pool {
-    shared: Arc<Shared>,
-    workers: Vec<JoinHandle<()>>,
-}
-
-struct Shared {
-    state: Mutex<State>,
-    more: Condvar,
-    capacity: usize,
-    /// Number of jobs that run at a time, without the instant ones.
-    workers: usize,
-}
-
-/// Jobs in the order in which they are run: in turn by client, then by request.
-#[derive(Default)]
-struct Turns(VecDeque<(ClientId, Lanes)>);
-
-type Lanes = VecDeque<(Lane, VecDeque<Box<dyn Job>>)>;
-
-#[derive(Default)]
-struct State {
-    lanes: Turns,
-    /// Those that are instant.
-    instant: Turns,
-    /// Number of jobs in both.
-    queued: usize,
-    /// Number of places that are reserved for jobs not yet in the lanes.
-    reserved: usize,
-    running: usize,
-    /// Number of running jobs that are not instant.
-    running_lanes: usize,
-    /// Exponential moving average of a job's duration, in seconds.
-    mean_seconds: f64,
-    stopped: bool,
-}
-
 /// The error of a queue that has no room for a request.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Full {
@@ -102,27 +53,56 @@ impl Full {
     };
 }
 
-/// Places in the queue for a request's jobs. Dropping it releases the unused places.
-pub struct Reservation {
+/// Worker threads with a shared queue.
+pub struct Pool {
     shared: Arc<Shared>,
-    left: usize,
-    lane: Lane,
+    workers: Vec<JoinHandle<()>>,
+}
+
+struct Shared {
+    state: Mutex<State>,
+    more: Condvar,
+    /// Number of jobs that run at a time, without the instant ones.
+    workers: usize,
+}
+
+/// A unit of work for a pool.
+struct Job {
+    /// Later ones have greater numbers.
+    number: u64,
+    work: Box<dyn FnOnce() + Send>,
+}
+
+/// Jobs in the order in which they are run: in turn by client, then by request.
+#[derive(Default)]
+struct Turns(VecDeque<(ClientId, Lanes)>);
+
+type Lanes = VecDeque<(Lane, VecDeque<Job>)>;
+
+#[derive(Default)]
+struct State {
+    lanes: Turns,
+    /// Those that are instant.
+    instant: Turns,
+    /// Number of jobs so far.
+    numbers: u64,
+    /// Number of jobs that wait.
+    queued: usize,
+    running: usize,
+    /// Number of running jobs that are not instant.
+    running_lanes: usize,
+    /// Exponential moving average of a job's duration, in seconds.
+    mean_seconds: f64,
+    stopped: bool,
 }
 
 impl Turns {
-    fn push(&mut self, lane: Lane, job: Box<dyn Job>) {
+    fn push(&mut self, lane: Lane, job: Job) {
         let lanes = queue_of(&mut self.0, lane.client);
         queue_of(lanes, lane).push_back(job);
     }
 
-    /// Number of jobs of a client.
-    fn count(&self, client: ClientId) -> usize {
-        let of_client = self.0.iter().filter(|(other, _)| *other == client);
-        let lanes = of_client.flat_map(|(_, lanes)| lanes);
-        lanes.map(|(_, jobs)| jobs.len()).sum()
-    }
-
-    fn pop(&mut self) -> Option<Box<dyn Job>> {
+    fn pop(&mut self) -> Option<Job> {
         let (client, mut lanes) = self.0.pop_front()?;
         let (lane, mut jobs) = lanes.pop_front()?;
         let job = jobs.pop_front();
@@ -135,23 +115,23 @@ impl Turns {
         job
     }
 
-    /// Takes out the jobs that nobody waits for.
-    fn take_unwanted(&mut self) -> Vec<Box<dyn Job>> {
-        let mut unwanted = Vec::new();
+    /// The queue of a lane, and where in it the job with this number waits.
+    fn find(&mut self, lane: Lane, number: u64) -> Option<(&mut VecDeque<Job>, usize)> {
+        let (_, lanes) = self.0.iter_mut().find(|(it, _)| *it == lane.client)?;
+        let (_, jobs) = lanes.iter_mut().find(|(it, _)| *it == lane)?;
+        let at = jobs.binary_search_by_key(&number, |job| job.number).ok()?;
+        Some((jobs, at))
+    }
+
+    /// Takes a job out.
+    fn remove(&mut self, lane: Lane, number: u64) -> Option<Job> {
+        let (jobs, at) = self.find(lane, number)?;
+        let job = jobs.remove(at);
         for (_, lanes) in &mut self.0 {
-            for (_, jobs) in &mut *lanes {
-                for mut job in std::mem::take(jobs) {
-                    if job.wanted() {
-                        jobs.push_back(job);
-                    } else {
-                        unwanted.push(job);
-                    }
-                }
-            }
             lanes.retain(|(_, jobs)| !jobs.is_empty());
         }
         self.0.retain(|(_, lanes)| !lanes.is_empty());
-        unwanted
+        job
     }
 }
 
@@ -166,29 +146,23 @@ fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) ->
 }
 
 impl State {
-    fn push(&mut self, lane: Lane, job: Box<dyn Job>) {
-        let turns = match job.is_instant() {
+    fn turns(&mut self, is_instant: bool) -> &mut Turns {
+        match is_instant {
             true => &mut self.instant,
             false => &mut self.lanes,
-        };
-        turns.push(lane, job);
-        self.queued += 1;
+        }
     }
 
-    /// The next job. At most `workers` at a time are not instant, so that the other threads are left for those that are.
-    fn pop(&mut self, workers: usize) -> Option<Box<dyn Job>> {
+    /// The next job, and whether it is instant. At most `workers` at a time are not, so that the other threads are left for those that are.
+    fn pop(&mut self, workers: usize) -> Option<(Job, bool)> {
         let may_be_long = self.running_lanes < workers;
         let long = may_be_long.then(|| self.lanes.pop()).flatten();
         self.running_lanes += usize::from(long.is_some());
+        let is_instant = long.is_none();
         let job = long.or_else(|| self.instant.pop())?;
         self.queued -= 1;
         self.running += 1;
-        Some(job)
-    }
-
-    /// Number of waiting jobs of a client.
-    fn count(&self, client: ClientId) -> usize {
-        self.lanes.count(client) + self.instant.count(client)
+        Some((job, is_instant))
     }
 }
 
@@ -199,16 +173,11 @@ impl Shared {
 }
 
 impl Pool {
-    /// Starts `workers` threads, and `instant` more for instant jobs alone, with a queue of at most `capacity` jobs.
+    /// Starts `workers` threads, and `instant` more for instant jobs alone.
     ///
     /// # Errors
     /// If a thread cannot be started, or if `workers` exceeds [`MAX_WORKERS`].
-    pub fn new(
-        name: &str,
-        workers: usize,
-        instant: usize,
-        capacity: usize,
-    ) -> std::io::Result<Pool> {
+    pub fn new(name: &str, workers: usize, instant: usize) -> std::io::Result<Pool> {
         let workers = workers.max(1);
         if workers > MAX_WORKERS {
             return Err(std::io::Error::other(format!(
@@ -218,7 +187,6 @@ impl Pool {
         let shared = Arc::new(Shared {
             state: Mutex::default(),
             more: Condvar::new(),
-            capacity,
             workers,
         });
         let mut pool = Pool {
@@ -230,52 +198,38 @@ impl Pool {
             pool.workers.push(
                 std::thread::Builder::new()
                     .name(format!("{name}-{number}"))
-                    .spawn(move || work(&shared))?,
+                    .spawn(move || work_on(&shared))?,
             );
         }
         Ok(pool)
     }
 
-    /// Reserves places for `jobs` jobs of the request with `lane`. `elsewhere` counts jobs that take places here too: all of them, and the client's.
-    ///
-    /// # Errors
-    /// [`Full`] if the queue has fewer free places, or its client would have more than [`SHARE`] times as many as are left.
-    pub fn reserve(
+    /// Queues `work`. If it is instant, it takes microseconds, and waits for none that may take longer.
+    pub fn run<T: Send + 'static>(
         &self,
         lane: Lane,
-        jobs: usize,
-        elsewhere: (usize, usize),
-    ) -> Result<Reservation, Full> {
+        is_instant: bool,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> Queued<T> {
+        let (reply, result) = oneshot::channel();
+        let work = Box::new(move || {
+            // Sending fails if nobody waits any more, which does not matter.
+            let _ = reply.send(work());
+        });
         let mut state = self.shared.lock();
-        let taken = state.queued + state.reserved + elsewhere.0;
-        let free = self.shared.capacity.checked_sub(taken + jobs);
-        let own = state.count(lane.client) + elsewhere.1;
-        let may_fill = own == 0 || lane.client == ClientId::default();
-        let has_room = free.is_some_and(|free| may_fill || own + jobs <= free * SHARE);
-        // A queue with readmitted jobs may be over its capacity, which is no reason to refuse a request that needs no place.
-        if jobs > 0 && !has_room {
-            let seconds = state.queued as f64 * state.mean_seconds / self.shared.workers as f64;
-            return Err(Full {
-                retry_after: Duration::from_secs(seconds.clamp(1.0, 60.0) as u64),
-            });
-        }
-        state.reserved += jobs;
-        Ok(Reservation {
+        let number = state.numbers;
+        state.numbers += 1;
+        state.queued += 1;
+        state.turns(is_instant).push(lane, Job { number, work });
+        drop(state);
+        self.shared.more.notify_one();
+        Queued {
             shared: Arc::clone(&self.shared),
-            left: jobs,
             lane,
-        })
-    }
-
-    /// Queues a job that was admitted before, by this pool or another. It is admitted even if the queue is full.
-    pub fn readmit(&self, lane: Lane, job: Box<dyn Job>) {
-        self.shared.lock().reserved += 1;
-        Reservation {
-            shared: Arc::clone(&self.shared),
-            left: 1,
-            lane,
+            number,
+            is_instant,
+            result,
         }
-        .submit(job);
     }
 
     /// Whether a job that is queued now would run at once.
@@ -285,17 +239,6 @@ impl Pool {
         queued + running < self.shared.workers
     }
 
-    /// Drops the queued jobs whose results nobody waits for.
-    pub fn sweep(&self) {
-        let mut state = self.shared.lock();
-        let mut unwanted = state.lanes.take_unwanted();
-        unwanted.extend(state.instant.take_unwanted());
-        state.queued -= unwanted.len();
-        drop(state);
-        // Dropping a job may take other locks.
-        drop(unwanted);
-    }
-
     /// The number of waiting jobs and the number of running jobs.
     #[must_use]
     pub fn load(&self) -> (usize, usize) {
@@ -303,11 +246,10 @@ impl Pool {
         (state.queued, state.running)
     }
 
-    /// The number of waiting jobs, and that of `client`'s.
+    /// How many jobs are done in a second, by how long the last ones took. Infinity before the first.
     #[must_use]
-    pub fn waiting(&self, client: ClientId) -> (usize, usize) {
-        let state = self.shared.lock();
-        (state.queued, state.count(client))
+    pub fn jobs_per_second(&self) -> f64 {
+        self.shared.workers as f64 / self.shared.lock().mean_seconds
     }
 
     /// Number of worker threads.
@@ -337,40 +279,52 @@ impl Drop for Pool {
     }
 }
 
-impl Reservation {
-    /// The lane of its jobs.
+/// Queued work. Its result is `None` if it panicked, or the pool has stopped. Dropped before it begins, it is not done, and its place is free at once.
+pub struct Queued<T> {
+    shared: Arc<Shared>,
+    lane: Lane,
+    number: u64,
+    is_instant: bool,
+    result: oneshot::Receiver<T>,
+}
+
+impl<T> Queued<T> {
+    /// Whether a worker has begun it.
     #[must_use]
-    pub fn lane(&self) -> Lane {
-        self.lane
-    }
-
-    /// Queues a job in one of the reserved places. If none is left, the job is dropped.
-    pub fn submit(&mut self, job: Box<dyn Job>) {
+    pub fn has_begun(&self) -> bool {
         let mut state = self.shared.lock();
-        if self.left == 0 || state.stopped {
-            return; // Dropping the job closes the channel of the caller that waits for it.
-        }
-        self.left -= 1;
-        state.reserved -= 1;
-        state.push(self.lane, job);
-        drop(state);
-        self.shared.more.notify_one();
+        let turns = state.turns(self.is_instant);
+        turns.find(self.lane, self.number).is_none()
     }
 }
 
-impl Drop for Reservation {
+impl<T> Future for Queued<T> {
+    type Output = Option<T>;
+
+    fn poll(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<T>> {
+        Pin::new(&mut self.result).poll(context).map(Result::ok)
+    }
+}
+
+impl<T> Drop for Queued<T> {
     fn drop(&mut self) {
-        self.shared.lock().reserved -= self.left;
-    }
-}
-
-fn work(shared: &Shared) {
-    let mut state = shared.lock();
-    loop {
-        if state.stopped {
+        if self.result.is_terminated() {
             return;
         }
-        let Some(mut job) = state.pop(shared.workers) else {
+        let mut state = self.shared.lock();
+        let turns = state.turns(self.is_instant);
+        let removed = turns.remove(self.lane, self.number);
+        state.queued -= usize::from(removed.is_some());
+        drop(state);
+        // Dropping a job may take other locks.
+        drop(removed);
+    }
+}
+
+fn work_on(shared: &Shared) {
+    let mut state = shared.lock();
+    while !state.stopped {
+        let Some((job, is_instant)) = state.pop(shared.workers) else {
             state = shared
                 .more
                 .wait(state)
@@ -379,104 +333,64 @@ fn work(shared: &Shared) {
         };
         drop(state);
         let started = Instant::now();
-        let (wanted, instant) = (job.wanted(), job.is_instant());
-        if wanted {
-            // A panic in a job must not end the worker. The job is dropped, which its waiters notice.
-            if std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| job.run())).is_err() {
-                tracing::error!("a job panicked; its items are answered as unavailable");
-            }
-        } else {
-            drop(job);
+        // A panic in a job must not end the worker. Its reply is dropped, which those notice who wait for it.
+        if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.work)).is_err() {
+            tracing::error!("a job panicked; its items are answered as unavailable");
         }
         state = shared.lock();
         state.running -= 1;
-        state.running_lanes -= usize::from(!instant);
-        if wanted {
-            state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);
-        }
+        state.running_lanes -= usize::from(!is_instant);
+        state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);
     }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::AtomicBool;
-    use std::sync::mpsc::{Receiver, Sender, channel};
+    use std::sync::mpsc::{Sender, channel};
 
     use super::*;
 
-    /// Notes that it is run; the first one waits until it is released.
-    struct Note {
-        text: &'static str,
-        notes: Arc<Mutex<Vec<&'static str>>>,
-        wanted: Arc<AtomicBool>,
-        hold: Option<Receiver<()>>,
-    }
-
-    impl Job for Note {
-        fn wanted(&mut self) -> bool {
-            self.wanted.load(Ordering::SeqCst)
-        }
-
-        fn is_instant(&self) -> bool {
-            self.text == "instant"
-        }
-
-        fn run(self: Box<Self>) {
-            if let Some(hold) = &self.hold {
-                let _ = hold.recv();
-            }
-            assert_ne!(self.text, "panic", "on purpose");
-            self.notes.lock().unwrap().push(self.text);
-        }
-    }
-
+    /// A pool with one worker, which is busy until it is released, and the notes of the jobs that were run.
     struct Bench {
         /// Dropped before the pool, which waits for its worker.
         release: Sender<()>,
         pool: Pool,
         notes: Arc<Mutex<Vec<&'static str>>>,
-        wanted: Arc<AtomicBool>,
+        queued: Vec<Queued<()>>,
     }
 
     impl Bench {
-        /// One worker, busy until it is released.
-        fn busy(capacity: usize) -> Bench {
+        fn busy() -> Bench {
             let (release, hold) = channel();
-            let bench = Bench {
-                release,
-                pool: Pool::new("test", 1, 1, capacity).unwrap(),
-                notes: Arc::default(),
-                wanted: Arc::new(AtomicBool::new(true)),
+            let notes = Arc::<Mutex<Vec<_>>>::default();
+            let pool = Pool::new("test", 1, 1).unwrap();
+            let first = {
+                let notes = Arc::clone(&notes);
+                pool.run(lane_of(0), false, move || {
+                    let _ = hold.recv();
+                    notes.lock().unwrap().push("first");
+                })
             };
-            let first = Note {
-                hold: Some(hold),
-                ..bench.note("first")
-            };
-            bench.pool.readmit(lane_of(0), Box::new(first));
-            while bench.pool.load() != (0, 1) {
+            while pool.load() != (0, 1) {
                 std::thread::yield_now();
             }
-            bench
-        }
-
-        fn note(&self, text: &'static str) -> Note {
-            Note {
-                text,
-                notes: Arc::clone(&self.notes),
-                wanted: Arc::clone(&self.wanted),
-                hold: None,
+            Bench {
+                release,
+                pool,
+                notes,
+                queued: vec![first],
             }
         }
 
-        fn submit(&self, lane: Lane, texts: &[&'static str]) {
-            let mut places = self.pool.reserve(lane, texts.len(), (0, 0)).unwrap();
-            for text in texts {
-                places.submit(Box::new(self.note(text)));
+        fn submit(&mut self, lane: Lane, texts: &[&'static str]) {
+            for &text in texts {
+                let notes = Arc::clone(&self.notes);
+                let queued = self.pool.run(lane, text == "instant", move || {
+                    assert_ne!(text, "panic", "on purpose");
+                    notes.lock().unwrap().push(text);
+                });
+                self.queued.push(queued);
             }
-        }
-
-        fn has_room(&self, jobs: usize) -> bool {
-            self.pool.reserve(lane_of(0), jobs, (0, 0)).is_ok()
         }
 
         fn finish(self) -> Vec<&'static str> {
@@ -494,21 +408,16 @@ mod tests {
     }
 
     #[test]
-    fn a_single_job_waits_for_no_request_with_many_whether_they_arrive_at_once_or_one_by_one() {
-        let texts = ["a1", "a2", "a3", "a4"];
-        for at_a_time in [4, 1] {
-            let (bench, lane) = (Bench::busy(100), lane_of(0));
-            for jobs in texts.chunks(at_a_time) {
-                bench.submit(lane, jobs);
-            }
-            bench.submit(lane_of(0), &["b1"]);
-            assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
-        }
+    fn a_single_job_waits_for_no_request_with_many() {
+        let (mut bench, lane) = (Bench::busy(), lane_of(0));
+        bench.submit(lane, &["a1", "a2", "a3", "a4"]);
+        bench.submit(lane_of(0), &["b1"]);
+        assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
     }
 
     #[test]
     fn a_client_with_many_requests_has_one_turn_as_others_have() {
-        let bench = Bench::busy(100);
+        let mut bench = Bench::busy();
         for text in ["a1", "a2", "a3", "a4"] {
             bench.submit(lane_of(1), &[text]);
         }
@@ -519,7 +428,7 @@ mod tests {
 
     #[test]
     fn an_instant_job_waits_for_no_other() {
-        let bench = Bench::busy(100);
+        let mut bench = Bench::busy();
         bench.submit(lane_of(1), &["a1", "instant"]);
         while bench.pool.load() != (1, 1) {
             std::thread::yield_now();
@@ -529,43 +438,24 @@ mod tests {
 
     #[test]
     fn more_threads_than_the_maximum_are_refused() {
-        let error = Pool::new("test", usize::MAX, 0, 1).err().unwrap();
+        let error = Pool::new("test", usize::MAX, 0).err().unwrap();
         assert!(error.to_string().contains("1024"), "{error}");
     }
 
     #[test]
-    fn a_request_is_admitted_as_a_whole_or_not_at_all() {
-        let bench = Bench::busy(3);
-        let room = bench.pool.reserve(lane_of(0), 2, (0, 0)).unwrap();
-        let full = bench.pool.reserve(lane_of(0), 2, (0, 0)).err().unwrap();
-        assert!(full.retry_after >= Duration::from_secs(1));
-        drop(room);
-        assert!(bench.has_room(3));
-    }
-
-    #[test]
-    fn a_full_queue_admits_a_readmitted_job_and_a_request_without_jobs() {
-        let (bench, lane) = (Bench::busy(1), lane_of(0));
-        bench.submit(lane, &["a1"]);
-        bench.pool.readmit(lane, Box::new(bench.note("a2")));
-        assert!(bench.has_room(0) && !bench.has_room(1));
-        assert_eq!(bench.finish(), ["first", "a1", "a2"]);
-    }
-
-    #[test]
-    fn jobs_that_nobody_waits_for_are_not_run_and_free_their_places() {
-        let bench = Bench::busy(3);
+    fn a_job_that_nobody_waits_for_is_not_run_unless_it_has_begun() {
+        let mut bench = Bench::busy();
         bench.submit(lane_of(0), &["a1", "a2", "a3"]);
-        bench.wanted.store(false, Ordering::SeqCst);
-        assert!(!bench.has_room(1));
-        bench.pool.sweep();
-        assert!(bench.has_room(3));
-        assert_eq!(bench.finish(), ["first"]);
+        let begun: Vec<bool> = bench.queued.iter().map(Queued::has_begun).collect();
+        assert_eq!(begun, [true, false, false, false]);
+        bench.queued.drain(..3);
+        assert_eq!(bench.pool.load(), (1, 1));
+        assert_eq!(bench.finish(), ["first", "a3"]);
     }
 
     #[test]
     fn a_worker_survives_a_job_that_panics() {
-        let bench = Bench::busy(10);
+        let mut bench = Bench::busy();
         bench.submit(lane_of(0), &["panic", "after"]);
         assert_eq!(bench.finish(), ["first", "after"]);
     }

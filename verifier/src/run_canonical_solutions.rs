@@ -1,17 +1,20 @@
 //! Runs the canonical solutions of whole data sets ahead of time, so that their expected values are cached before the first sample is judged.
 
-use std::collections::{HashSet, VecDeque};
-use std::sync::mpsc::{Sender, channel};
-use std::sync::{Mutex, PoisonError};
+use std::collections::HashSet;
+use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use datasets::{Dataset, TaskSpec};
+use futures::StreamExt as _;
+use sandboxes::Deferred;
 
 use crate::grade::code::{CodeGrader, NoCanonicalResult};
-use crate::graders::Graders;
+use crate::judging::{Judge, queued};
+use crate::pool::ClientId;
 use crate::registry::RegisteredTask;
 
-/// Pause of a thread that has come upon a solution that another process is running.
+/// Poll interval while another process runs a solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A task with a canonical solution to run.
@@ -19,7 +22,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub struct TaskToRun {
     /// The task's id.
     pub id: String,
-    task: RegisteredTask,
+    task: Arc<RegisteredTask>,
 }
 
 /// The tasks of a data set whose expected values come from a canonical solution. A task in both splits is returned once.
@@ -36,7 +39,7 @@ pub fn tasks_with_canonical_solution(dataset: Dataset) -> Vec<TaskToRun> {
         .filter(|task| seen.insert(task.id.clone()))
         .map(|task| TaskToRun {
             id: task.id,
-            task: RegisteredTask::from(task.spec),
+            task: Arc::new(RegisteredTask::from(task.spec)),
         })
         .collect()
 }
@@ -57,58 +60,45 @@ pub enum Outcome {
     },
 }
 
-/// Runs the canonical solutions of `tasks` with `workers` threads, and passes the outcome of each task to `report`, with its index. Expected values on disk are not
-/// computed again. A solution that another process is running is left to that process.
-pub fn run(
-    graders: &Graders,
-    tasks: &[TaskToRun],
-    workers: usize,
-    mut report: impl FnMut(usize, Outcome),
-) {
-    let mut left = VecDeque::new();
-    for (index, TaskToRun { task, .. }) in tasks.iter().enumerate() {
-        if graders.has_canonical_result(task) {
-            report(index, Outcome::Cached);
-        } else {
-            left.push_back(index);
-        }
+/// Runs the canonical solutions of `tasks`, and passes the outcome of each task to `report`, with its index. Expected values on disk are not computed again. A solution that
+/// another process is running is left to that process.
+pub async fn run(judge: &Arc<Judge>, tasks: &[TaskToRun], mut report: impl FnMut(usize, Outcome)) {
+    let outcomes = futures::stream::iter(tasks.iter().enumerate())
+        .map(move |(index, task)| async move { (index, outcome(judge, &task.task).await) });
+    // As many as the queue has room for.
+    let mut outcomes = pin!(outcomes.buffer_unordered(judge.queue.max(1)));
+    while let Some((index, outcome)) = outcomes.next().await {
+        report(index, outcome);
     }
-    let left = Mutex::new(left);
-    let lock = || left.lock().unwrap_or_else(PoisonError::into_inner);
-    let work = |outcomes: Sender<(usize, Outcome)>| loop {
-        // Not in the condition, where the lock would be held meanwhile.
-        let next = lock().pop_front();
-        let Some(index) = next else { return };
-        let outcome = match graders.try_canonical_result(&tasks[index].task, false, None) {
-            Ok(result) => match result.failure() {
+}
+
+async fn outcome(judge: &Arc<Judge>, task: &Arc<RegisteredTask>) -> Outcome {
+    if judge.graders.has_canonical_result(task) {
+        return Outcome::Cached;
+    }
+    loop {
+        let (on, task) = (Arc::clone(judge), Arc::clone(task));
+        let run = queued(judge, ClientId::default(), move |first_pass, _| {
+            match on.graders.try_canonical_result(&task, first_pass, None) {
+                Err(NoCanonicalResult::NotInFirstPass) => Err(Deferred::Long.into()),
+                result => Ok(result),
+            }
+        });
+        let failed = |reason: &str, retryable| Outcome::Failed {
+            reason: reason.to_owned(),
+            retryable,
+        };
+        return match run.await {
+            Ok(Ok(result)) => match result.failure() {
                 None => Outcome::Computed,
-                Some((reason, retryable)) => Outcome::Failed {
-                    reason: reason.to_owned(),
-                    retryable,
-                },
+                Some((reason, retryable)) => failed(reason, retryable),
             },
-            Err(NoCanonicalResult::Unavailable) => Outcome::Failed {
-                reason: "code cannot be judged now".to_owned(),
-                retryable: true,
-            },
-            Err(NoCanonicalResult::Elsewhere | NoCanonicalResult::NotInFirstPass) => {
-                lock().push_back(index);
-                std::thread::sleep(POLL_INTERVAL);
+            Ok(Err(NoCanonicalResult::Elsewhere)) => {
+                tokio::time::sleep(POLL_INTERVAL).await;
                 continue;
             }
+            Ok(Err(_)) => failed("code cannot be judged now", true),
+            Err(reason) => failed(&reason, true),
         };
-        // It is received until all threads have ended.
-        let _ = outcomes.send((index, outcome));
-    };
-    std::thread::scope(|scope| {
-        let (sender, outcomes) = channel();
-        for _ in 0..workers.max(1) {
-            let (work, sender) = (&work, sender.clone());
-            scope.spawn(move || work(sender));
-        }
-        drop(sender);
-        outcomes
-            .into_iter()
-            .for_each(|(index, outcome)| report(index, outcome));
-    });
+    }
 }

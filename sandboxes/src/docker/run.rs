@@ -26,7 +26,7 @@ impl Sandbox for DockerSandbox {
         &self.identity
     }
 
-    /// Ignores the request's patience: a run waits here only for a container, and one is soon free.
+    /// A run waits only for a container, and one is soon free.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
         let mut limits = request.limits;
         if let Work::Calls { calls, .. } = request.work {

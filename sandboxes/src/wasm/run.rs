@@ -5,7 +5,7 @@ use std::io::Cursor;
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
-use super::readers::Reader;
+use super::reader::Reader;
 use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::Output;
@@ -18,7 +18,6 @@ impl Sandbox for WasmSandbox {
         &self.identity
     }
 
-    /// Ignores the request's patience, since a run never waits here.
     fn run(&self, request: &Request<'_>) -> Result<Run, SandboxError> {
         let limits = &request.limits;
         match request.work {
@@ -52,25 +51,25 @@ impl WasmSandbox {
     /// Has the harness's `outline` read `texts`, in an instance that has read others if there is one.
     fn read(&self, texts: &[String], request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
-            if let Some(mut reader) = self.readers.take(&request.limits)
+            let limits = &request.limits;
+            if let Some(mut reader) = self.readers.take(limits)
                 && let Ok(conversation) = reader.guest.conversation()
             {
                 conversation.set_calls(texts);
                 let refilled = reader.guest.refill(request.abandoned);
                 if refilled.is_ok()
                     && let Ok(run) = answer(&mut reader.guest).await
-                    && self.readers.put_back(reader, &run)
+                    && reader.put_back(&self.readers, limits, &run)
                 {
                     return Ok(run);
                 }
             }
-            let mut candidate = Candidate::outlining(&request.limits);
+            let mut candidate = Candidate::outlining(limits);
             candidate.set_calls(texts);
             let data = self.data(HostCall::candidate(candidate), request);
             let mut guest = self.start(data, request).await?;
             let run = answer(&mut guest).await?;
-            let reader = Reader::new(guest, request.limits);
-            self.readers.put_back(reader, &run);
+            Reader { guest, used: 0 }.put_back(&self.readers, limits, &run);
             Ok(run)
         })
     }

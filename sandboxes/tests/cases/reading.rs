@@ -3,17 +3,18 @@
 use sandboxes::outline::{Outline, Text, read};
 use sandboxes::{Limits, Sandbox};
 
-/// The outline of each text, read one after another.
-fn outlines(sandbox: &dyn Sandbox, texts: &[String]) -> Vec<Outline> {
+use super::changed;
+
+/// The outline of each text, read one after another within so much fuel.
+fn outlines(sandbox: &dyn Sandbox, texts: &[String], fuel: u64) -> Vec<Outline> {
+    let limits = changed(|it| it.fuel = fuel);
     let one = |text: &String| {
         let text = Text {
             header: "",
             text,
             loose: true,
         };
-        read(sandbox, &[text], &Limits::default())
-            .unwrap()
-            .remove(0)
+        read(sandbox, &[text], &limits).unwrap().remove(0)
     };
     texts.iter().map(one).collect()
 }
@@ -35,11 +36,15 @@ pub(crate) fn the_outline_of_a_text_does_not_depend_on_earlier_texts(sandbox: &d
         format!("x = 1{}\n", "+1".repeat(50_000)),
         "def f():\n    pass\n".repeat(500),
     ]);
-    let forwards = outlines(sandbox, &texts);
-    texts.reverse();
-    let mut backwards = outlines(sandbox, &texts);
-    backwards.reverse();
-    assert_eq!(forwards, backwards);
-    let Outline { pieces, fault } = &forwards[0];
-    assert!(pieces[0].defines == ["f"] && pieces[0].uses == ["g"] && fault.is_none());
+    // The least is that of a first pass.
+    for fuel in [Limits::default().fuel, 2_000_000_000] {
+        let forwards = outlines(sandbox, &texts, fuel);
+        texts.reverse();
+        let mut backwards = outlines(sandbox, &texts, fuel);
+        backwards.reverse();
+        texts.reverse();
+        assert_eq!(forwards, backwards);
+        let Outline { pieces, fault } = &forwards[0];
+        assert!(pieces[0].defines == ["f"] && pieces[0].uses == ["g"] && fault.is_none());
+    }
 }

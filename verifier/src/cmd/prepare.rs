@@ -3,17 +3,17 @@
 
 use std::io::Write as _;
 use std::process::ExitCode;
+use std::sync::Arc;
 use std::time::Instant;
 
-use verifier::graders::Graders;
-use verifier::judging::DiskStores;
+use verifier::judging::{DiskStores, Judge};
 use verifier::registry::Registry;
 use verifier::run_canonical_solutions::{self, Outcome, TaskToRun};
 use verifier::setup;
 use verifier_api::GraderState;
 
 use super::progress::Progress;
-use super::{ConfigArgs, Usage, prepared_judge, print, say};
+use super::{ConfigArgs, Usage, prepared_judge, print, runtime, say};
 
 /// Do ahead of time what the first use would wait for: compile the WebAssembly sandbox, which takes a minute or two, or run the canonical solutions of data sets
 #[derive(Debug, clap::Args)]
@@ -82,22 +82,17 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         anyhow::bail!("no solution can be run: {reason}");
     }
     for (name, tasks) in lists {
-        run_solutions(&judge.graders, &name, &tasks, setup::workers(&config))?;
+        run_solutions(&judge, &name, &tasks)?;
     }
     Ok(ExitCode::SUCCESS)
 }
 
 /// Runs the canonical solutions of the data set `name`.
-fn run_solutions(
-    graders: &Graders,
-    name: &str,
-    tasks: &[TaskToRun],
-    workers: usize,
-) -> anyhow::Result<()> {
+fn run_solutions(judge: &Arc<Judge>, name: &str, tasks: &[TaskToRun]) -> anyhow::Result<()> {
     let (started, total) = (Instant::now(), tasks.len());
     let progress = Progress::new(name, "solutions", 0, total);
     let (mut cached, mut computed, mut failed, mut failed_for_now) = (0, 0, 0, 0);
-    run_canonical_solutions::run(graders, tasks, workers, |index, outcome| {
+    let running = run_canonical_solutions::run(judge, tasks, |index, outcome| {
         match outcome {
             Outcome::Cached => cached += 1,
             Outcome::Computed => computed += 1,
@@ -109,6 +104,7 @@ fn run_solutions(
         }
         progress.step();
     });
+    runtime()?.block_on(running);
     drop(progress);
     let without = match failed {
         0 => String::new(),

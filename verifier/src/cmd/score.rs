@@ -2,10 +2,12 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::pin::pin;
 use std::process::ExitCode;
 use std::sync::Arc;
 
 use datasets::Dataset;
+use futures::StreamExt as _;
 use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::judging::Judge;
@@ -178,15 +180,19 @@ fn judge(
     let progress = Progress::new(name, "samples", done, samples.len());
     let mut judgements: Vec<Option<Judgement>> = stored.into_iter().map(Some).collect();
     judgements.resize(samples.len(), None);
-    let store = |index: usize, judgement: Judgement| -> Result<(), ResultsError> {
-        if let Some(results) = &mut results {
-            results.put(index, &samples[index], &judgement)?;
-        }
-        judgements[index] = Some(judgement);
-        Ok(())
-    };
-    let judging = scorer.judge(unjudged, || progress.step(), store);
-    runtime()?.block_on(judging)?;
+    {
+        let step = || progress.step();
+        let mut judging = pin!(scorer.judge(unjudged, &step));
+        runtime()?.block_on(async {
+            while let Some((index, judgement)) = judging.next().await {
+                if let Some(results) = &mut results {
+                    results.put(index, &samples[index], &judgement)?;
+                }
+                judgements[index] = Some(judgement);
+            }
+            Ok::<(), ResultsError>(())
+        })?;
+    }
     drop(progress);
     if let Some(results) = results {
         results.finish()?;

@@ -11,6 +11,19 @@ fn graders(code: Extraction) -> Graders {
     Graders::new(settings, None)
 }
 
+/// The key of a verdict.
+fn key(graders: &Graders, task: RegisteredTask, texts: [&str; 2], test_mode: TestMode) -> Key {
+    let [prompt, completion] = texts.map(str::to_owned);
+    graders.key(&JudgeItem {
+        id: verifier_api::Id::Text(String::new()),
+        task: Arc::new(task),
+        prompt,
+        completion,
+        test_mode,
+        known: code::Known::default(),
+    })
+}
+
 /// Verdicts are cached under these keys. Whoever changes one makes the caches of earlier versions useless.
 #[test]
 fn the_keys_of_verdicts_are_those_of_earlier_versions() {
@@ -58,8 +71,8 @@ fn the_keys_of_verdicts_are_those_of_earlier_versions() {
         let ends = [task.content.0.to_vec(), b"p".to_vec(), b"x = 1".to_vec()];
         let fields = [texts(&["verdict-1", kind]), fields, ends.to_vec()].concat();
         let by_hand = fields.iter().fold(KeyWriter::new(), KeyWriter::field);
-        let key = graders.key(&task, "p", "x = 1", TestMode::UntilFailure);
-        assert_eq!(key, by_hand.finish(), "{kind}");
+        let found = key(&graders, task, ["p", "x = 1"], TestMode::UntilFailure);
+        assert_eq!(found, by_hand.finish(), "{kind}");
     }
 }
 
@@ -76,14 +89,21 @@ fn everything_that_decides_on_a_program_with_stdio_tests_changes_its_key() {
     };
     let [chosen, last] = [Extraction::Program, Extraction::LastBlock].map(graders);
     let mut keys = [
-        chosen.key(&program("2"), "", "x", TestMode::All),
-        chosen.key(&program("2"), "", "x", TestMode::UntilFailure),
-        chosen.key(&program("3"), "", "x", TestMode::All),
-        chosen.key(&program("2"), "", "y", TestMode::All),
-        last.key(&program("2"), "", "x", TestMode::All),
-        chosen.key(&program("2").for_whole_programs(), "", "x", TestMode::All),
-    ];
-    assert_eq!(chosen.key(&program("2"), "", "x", TestMode::All), keys[0]);
+        (&chosen, program("2"), "x", TestMode::All),
+        (&chosen, program("2"), "x", TestMode::UntilFailure),
+        (&chosen, program("3"), "x", TestMode::All),
+        (&chosen, program("2"), "y", TestMode::All),
+        (&last, program("2"), "x", TestMode::All),
+        (
+            &chosen,
+            program("2").for_whole_programs(),
+            "x",
+            TestMode::All,
+        ),
+    ]
+    .map(|(graders, task, completion, mode)| key(graders, task, ["", completion], mode));
+    let again = key(&chosen, program("2"), ["", "x"], TestMode::All);
+    assert_eq!(again, keys[0]);
     keys.sort();
     assert!(keys.windows(2).all(|pair| pair[0] != pair[1]));
 }
@@ -98,7 +118,7 @@ fn the_extraction_rule_is_no_part_of_the_key_of_a_whole_program() {
     let task = RegisteredTask::from(spec);
     let keys = |task: &RegisteredTask| {
         [Extraction::Program, Extraction::LastBlock]
-            .map(|code| graders(code).key(task, "", "x = 1", TestMode::All))
+            .map(|code| key(&graders(code), task.clone(), ["", "x = 1"], TestMode::All))
     };
     let ([one, other], [whole, by_other_rule]) = (keys(&task), keys(&task.for_whole_programs()));
     assert!(one != other && whole == by_other_rule && one != whole);
@@ -106,7 +126,7 @@ fn the_extraction_rule_is_no_part_of_the_key_of_a_whole_program() {
 
 #[test]
 fn whether_its_header_is_trusted_changes_the_key_of_a_proof_and_of_no_other() {
-    let key = |trusted: &[&str], header: &str| {
+    let key_of = |trusted: &[&str], header: &str| {
         let settings = lean::LeanSettings {
             command: vec!["lean".to_owned(), "--json".to_owned()],
             headers: trusted.iter().map(|header| (*header).to_owned()).collect(),
@@ -119,9 +139,9 @@ fn whether_its_header_is_trusted_changes_the_key_of_a_proof_and_of_no_other() {
             header: header.to_owned(),
             statement: "theorem t : True := by".to_owned(),
         }));
-        graders.key(&task, "", "trivial", TestMode::All)
+        key(&graders, task, ["", "trivial"], TestMode::All)
     };
     let (notation, plain) = ("local notation \"ℕ\" => Unit", "import Mathlib");
-    assert_ne!(key(&[notation], notation), key(&[], notation));
-    assert_eq!(key(&[notation], plain), key(&[], plain));
+    assert_ne!(key_of(&[notation], notation), key_of(&[], notation));
+    assert_eq!(key_of(&[notation], plain), key_of(&[], plain));
 }

@@ -1,58 +1,181 @@
-//! The items that are being judged, each with the requests that wait for its verdict, so that equal items are judged once.
+//! Work under a key that several may wait for, and that is done once: on the verdicts of equal items, and on the canonical solution of a task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
 
+use sandboxes::Abandoned;
 use tokio::sync::watch;
 
 use crate::cache::Key;
-use crate::grade::Grading;
 
-/// The keys that are being judged. The job that judges one owns its channel, so that the requests that wait for it notice if the job is dropped.
-#[derive(Default)]
-pub(super) struct InFlight(Mutex<HashMap<Key, Weak<Waiters>>>);
+/// The keys that are being worked on.
+pub(super) struct InFlight<T>(Mutex<HashMap<Key, Weak<Waiters<T>>>>);
 
-/// Passes a key's result to the requests that wait for it.
-pub(super) type Waiters = watch::Sender<Option<ItemResult>>;
-pub(super) type Waiter = watch::Receiver<Option<ItemResult>>;
-
-/// The result for an item, and whether it came from the cache.
-#[derive(Debug, Clone)]
-pub(super) struct ItemResult {
-    pub(super) grading: Grading,
-    pub(super) cached: bool,
-    /// Time that workers spent on it; `None` if no worker did.
-    pub(super) seconds: Option<f64>,
+/// Those who wait for a key's result. The task that works on it owns this, so that they notice if the task ends without a result.
+pub(super) struct Waiters<T> {
+    result: watch::Sender<Option<T>>,
+    key: Key,
+    in_flight: Arc<InFlight<T>>,
 }
 
-impl InFlight {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Waiters>>> {
+/// One who waits for a result.
+pub(super) struct Waiter<T>(watch::Receiver<Option<T>>);
+
+impl<T> Default for InFlight<T> {
+    fn default() -> InFlight<T> {
+        InFlight(Mutex::default())
+    }
+}
+
+impl<T> InFlight<T> {
+    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Waiters<T>>>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Registers a waiter for the verdict under `key`. If it is the first, returns the key's channel too, and the item must be queued.
-    pub(super) fn join(&self, key: Key) -> (Waiter, Option<Arc<Waiters>>) {
+    /// How many wait for a result.
+    pub(super) fn waiting(&self) -> usize {
+        let waiters: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+        let counts = waiters.iter().map(|it| it.result.receiver_count());
+        counts.sum()
+    }
+}
+
+impl<T: Clone + Send + Sync + 'static> InFlight<T> {
+    /// Waits for the result under `key`. If no task works on it, one is started that does `work`. Also returns whether one did.
+    pub(super) fn join<F>(
+        self: &Arc<Self>,
+        key: Key,
+        work: impl FnOnce(Arc<Waiters<T>>) -> F,
+    ) -> (Waiter<T>, bool)
+    where
+        F: Future<Output = Option<T>> + Send + 'static,
+    {
         let mut keys = self.lock();
         if let Some(waiters) = keys.get(&key).and_then(Weak::upgrade) {
-            return (waiters.subscribe(), None);
+            return (Waiter(waiters.result.subscribe()), true);
         }
-        let waiters = Arc::new(Waiters::new(None));
+        let (result, waiter) = watch::channel(None);
+        let waiters = Arc::new(Waiters {
+            result,
+            key,
+            in_flight: Arc::clone(self),
+        });
         keys.insert(key, Arc::downgrade(&waiters));
-        (waiters.subscribe(), Some(waiters))
+        drop(keys);
+        let working = work(Arc::clone(&waiters));
+        tokio::spawn(async move {
+            let result = working.await;
+            waiters.leave();
+            waiters.result.send_replace(result);
+        });
+        (Waiter(waiter), false)
     }
+}
 
-    /// Whether a request still waits for `key`. If none does, the key is removed.
-    pub(super) fn wanted(&self, key: &Key, waiters: &Waiters) -> bool {
-        let mut keys = self.lock();
-        let wanted = !waiters.is_closed();
-        if !wanted {
-            keys.remove(key);
+impl<T> Waiters<T> {
+    /// Removes the key, if this is the work on it.
+    fn leave(&self) {
+        let mut keys = self.in_flight.lock();
+        let is_own = |waiters: &Weak<Self>| std::ptr::eq(waiters.as_ptr(), self);
+        if keys.get(&self.key).is_some_and(is_own) {
+            keys.remove(&self.key);
         }
-        wanted
     }
 
-    pub(super) fn finish(&self, key: &Key, waiters: &Waiters, result: ItemResult) {
-        self.lock().remove(key);
-        waiters.send_replace(Some(result));
+    /// Removes the key if nobody waits for its result. False if someone does again.
+    fn leave_unwanted(&self) -> bool {
+        let mut keys = self.in_flight.lock();
+        let is_unwanted = self.result.is_closed();
+        if is_unwanted {
+            keys.remove(&self.key);
+        }
+        is_unwanted
+    }
+
+    /// Whether nobody waits any more.
+    pub(super) fn abandoned(self: &Arc<Self>) -> Abandoned
+    where
+        T: Send + Sync + 'static,
+    {
+        let waiters = Arc::downgrade(self);
+        Abandoned::new(move || waiters.upgrade().is_none_or(|it| it.result.is_closed()))
+    }
+
+    /// Waits for a `step` of the work. `None` if it has no result, or if nobody waits for the result any more. Then a step that has begun is finished all the same: who asks again
+    /// meanwhile waits for it, too.
+    pub(super) async fn step<R, S>(&self, mut step: S, has_begun: impl Fn(&S) -> bool) -> Option<R>
+    where
+        S: Future<Output = Option<R>> + Unpin,
+    {
+        loop {
+            tokio::select! {
+                biased;
+                result = &mut step => return result,
+                () = self.result.closed() => {}
+            }
+            if has_begun(&step) {
+                return step.await;
+            }
+            if self.leave_unwanted() {
+                return None;
+            }
+        }
+    }
+}
+
+impl<T: Clone> Waiter<T> {
+    /// The result; `None` if there is none.
+    pub(super) async fn result(mut self) -> Option<T> {
+        // The result is sent last.
+        self.0.changed().await.ok()?;
+        self.0.borrow().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+    use tokio::task::yield_now;
+
+    use super::*;
+
+    /// Joins the work on a key, which is done once its result is sent.
+    fn join(
+        keys: &Arc<InFlight<u32>>,
+        has_begun: bool,
+    ) -> (Waiter<u32>, bool, oneshot::Sender<u32>) {
+        let (done, result) = oneshot::channel();
+        let work = |waiters: Arc<Waiters<u32>>| async move {
+            let step = Box::pin(async { result.await.ok() });
+            waiters.step(step, move |_| has_begun).await
+        };
+        let (waiter, is_shared) = keys.join(Key([0; 32]), work);
+        (waiter, is_shared, done)
+    }
+
+    #[tokio::test]
+    async fn work_is_done_once_for_all_that_wait_and_ends_with_the_last_unless_it_has_begun() {
+        for has_begun in [false, true] {
+            let keys = Arc::default();
+            let (first, is_shared, done) = join(&keys, has_begun);
+            let (second, is_also_shared, _) = join(&keys, has_begun);
+            assert_eq!((is_shared, is_also_shared), (false, true));
+            assert_eq!(keys.waiting(), 2);
+            drop(first);
+            done.send(7).unwrap();
+            assert_eq!(second.result().await, Some(7));
+
+            let (last, is_shared, done) = join(&keys, has_begun);
+            assert!(!is_shared);
+            yield_now().await;
+            drop(last);
+            yield_now().await;
+            let (again, is_shared, fresh) = join(&keys, has_begun);
+            assert_eq!(is_shared, has_begun);
+            // The other of the two is gone.
+            let _ = (done.send(1), fresh.send(2));
+            let result = if has_begun { 1 } else { 2 };
+            assert_eq!(again.result().await, Some(result));
+        }
     }
 }

@@ -1,26 +1,24 @@
-//! The graders with their cache and their worker threads, and what these threads do: judge samples, and run the canonical solutions that samples wait for.
+//! The graders with their cache, their worker threads and the places for those that wait.
 
 use std::collections::BTreeMap;
-use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
-use datasets::TaskSpec;
-use sandboxes::Abandoned;
-use verifier_api::Readiness;
+use verifier_api::{Judgement, Readiness};
 
-use super::in_flight::{InFlight, ItemResult, Waiters};
-use super::parked::Parked;
+use super::in_flight::InFlight;
+use super::places::{Place, Places};
 use crate::cache::{ExpectedValueStore, Key, VerdictCache, VerdictDb};
 use crate::grade::Grading;
-use crate::grade::code::{NoCanonicalResult, NoVerdictYet};
+use crate::grade::code::CanonicalResult;
 use crate::graders::{GraderSettings, Graders, OpenSandbox};
 use crate::item::JudgeItem;
 use crate::metrics::{Gauges, Metrics};
-use crate::pool::{Full, Job, Lane, MAX_WORKERS, Pool, Reservation};
-use crate::registry::{RegisteredTask, Registry};
+use crate::pool::{ClientId, Full, MAX_WORKERS, Pool};
+use crate::registry::Registry;
 
-/// Poll interval while another process runs a canonical solution.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
+/// The longest time after which a request that had no place is asked for again, in seconds.
+const MAX_RETRY: u64 = 60;
 
 /// The stores on disk. By default there are none.
 #[derive(Default)]
@@ -48,10 +46,16 @@ pub struct Judge {
     pub(crate) long: Pool,
     /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
     pub(crate) proofs: Pool,
-    /// For each of the operator's own graders, as many threads as it has processes.
-    own: BTreeMap<String, Pool>,
-    parked: Parked<SampleJob>,
-    pub(super) in_flight: InFlight,
+    /// For each of the operator's own graders, with as many threads as it has processes.
+    pub(super) own: BTreeMap<String, Pool>,
+    /// For the items that wait in any pool, or for a canonical solution.
+    pub(super) places: Arc<Places>,
+    /// The verdicts that are being found.
+    pub(super) verdicts: Arc<InFlight<Judgement>>,
+    /// The canonical solutions that are being run for the samples that wait for them.
+    pub(super) solutions: Arc<InFlight<CanonicalResult>>,
+    /// Held while an idle thread of `long` is looked for.
+    pub(super) idle_thread: Mutex<()>,
 }
 
 impl Judge {
@@ -73,17 +77,19 @@ impl Judge {
                 0 => workers,
                 given => given,
             };
-            Ok((name.clone(), Pool::new(name, threads, 0, queue)?))
+            Ok((name.clone(), Pool::new(name, threads, 0)?))
         });
         Ok(Arc::new(Judge {
             own: own.collect::<std::io::Result<_>>()?,
-            short: Pool::new("short", workers, 1, queue)?,
-            long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0, queue)?,
-            proofs: Pool::new("proof", workers, 0, queue)?,
-            parked: Parked::default(),
+            short: Pool::new("short", workers, 1)?,
+            long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0)?,
+            proofs: Pool::new("proof", workers, 0)?,
+            places: Places::new(queue),
+            verdicts: Arc::default(),
+            solutions: Arc::default(),
+            idle_thread: Mutex::default(),
             graders: Graders::new(graders, stores.expected_values),
             cache: VerdictCache::new(cache_bytes, stores.verdicts),
-            in_flight: InFlight::default(),
             metrics: Metrics::default(),
             queue,
             registry,
@@ -128,22 +134,14 @@ impl Judge {
     pub(crate) fn key(&self, item: &JudgeItem) -> Result<Key, Box<Grading>> {
         match self.graders.unavailable_grading(&item.task.spec) {
             Some(unavailable) => Err(Box::new(unavailable)),
-            None => {
-                Ok(self
-                    .graders
-                    .key(&item.task, &item.prompt, &item.completion, item.test_mode))
-            }
+            None => Ok(self.graders.key(item)),
         }
     }
 
+    /// The short one, the long one, that for proofs, and those of the operator's graders.
     fn pools(&self) -> impl Iterator<Item = &Pool> {
         let shared = [&self.short, &self.long, &self.proofs];
         shared.into_iter().chain(self.own.values())
-    }
-
-    /// Drops the queued jobs whose results nobody waits for.
-    pub(super) fn sweep(&self) {
-        self.pools().for_each(Pool::sweep);
     }
 
     pub(crate) fn gauges(&self) -> Gauges {
@@ -157,183 +155,56 @@ impl Judge {
 
     /// Number of samples that wait for a canonical solution.
     pub(crate) fn parked(&self) -> usize {
-        self.parked.count()
+        self.solutions.waiting()
     }
 
-    /// Reserves places for `jobs` jobs of the request with `lane`. Every job begins among the short ones, and counts there as waiting wherever it waits.
+    /// Reserves places for `items` items of `client`.
     ///
     /// # Errors
     /// [`Full`].
-    pub(super) fn reserve(&self, lane: Lane, jobs: usize) -> Result<Reservation, Full> {
-        let client = lane.client;
-        let elsewhere = self.pools().skip(1).map(|pool| pool.waiting(client));
-        let elsewhere = elsewhere.fold(self.parked.places(client), |sum, places| {
-            (sum.0 + places.0, sum.1 + places.1)
-        });
-        self.short.reserve(lane, jobs, elsewhere)
-    }
-
-    /// Parks a sample until the canonical solution's result under `key` is known. If that is not being computed, it is queued: with its whole fuel if it runs at once then,
-    /// and otherwise for a first pass, so that a short solution never waits for long ones.
-    fn park(self: &Arc<Self>, sample: SampleJob, key: Key) {
-        let (lane, task) = (sample.lane, Arc::clone(&sample.item.task));
-        if self.parked.add(key, lane, sample) {
-            let first_pass = !self.long.is_idle();
-            let solution = SolutionJob {
-                judge: Arc::clone(self),
-                task,
-                key,
-                lane,
-                first_pass,
-                released: false,
-            };
-            Box::new(solution).queue();
-        }
-    }
-}
-
-/// A sample on its way to a verdict: cache, first pass, canonical solution of its task, full run, as far as it needs these.
-pub(super) struct SampleJob {
-    pub(super) judge: Arc<Judge>,
-    pub(super) item: JudgeItem,
-    pub(super) key: Key,
-    /// The lane of its request.
-    pub(super) lane: Lane,
-    /// Whether it has not been given up by a first pass.
-    pub(super) first_pass: bool,
-    /// Time that workers have spent on it.
-    pub(super) worker_time: Duration,
-    pub(super) waiters: Arc<Waiters>,
-}
-
-impl SampleJob {
-    /// Queues it again.
-    fn queue(self: Box<Self>) {
-        let judge = Arc::clone(&self.judge);
-        let pool = match self.item.task.spec {
-            _ if self.first_pass => &judge.short,
-            TaskSpec::Lean(_) => &judge.proofs,
-            TaskSpec::Own(ref task) => judge.own.get(&task.grader).unwrap_or(&judge.long),
-            _ => &judge.long,
-        };
-        pool.readmit(self.lane, self);
-    }
-
-    fn grade(&mut self) -> Result<Grading, NoVerdictYet> {
-        let waiters = Arc::clone(&self.waiters);
-        let abandoned = Abandoned::new(move || waiters.is_closed());
-        let graders = &self.judge.graders;
-        let mut graded = graders.grade(&mut self.item, self.first_pass, &abandoned);
-        // Files that decide may have changed since the key was made.
-        if matches!(self.item.task.spec, TaskSpec::Own(_))
-            && graded.is_ok()
-            && self.judge.key(&self.item).ok() != Some(self.key)
-        {
-            graded = Ok(Grading::unavailable("the grader's files changed", true));
-        }
-        if let Ok(grading) = &graded {
-            self.judge.cache.put(self.key, grading);
-        }
-        graded
-    }
-}
-
-impl Job for SampleJob {
-    fn wanted(&mut self) -> bool {
-        self.judge.in_flight.wanted(&self.key, &self.waiters)
-    }
-
-    fn is_instant(&self) -> bool {
-        matches!(self.item.task.spec, TaskSpec::Math(_))
-    }
-
-    fn run(mut self: Box<Self>) {
-        let (judge, started) = (Arc::clone(&self.judge), Instant::now());
-        let from_cache = judge.cache.get(&self.key);
-        let cached = from_cache.is_some();
-        let graded = from_cache.map_or_else(|| self.grade(), Ok);
-        self.worker_time += started.elapsed();
-        match graded {
-            Err(NoVerdictYet::CanonicalResult(key)) => judge.park(*self, key),
-            Err(NoVerdictYet::NotInFirstPass) => {
-                self.first_pass = false;
-                self.queue();
+    pub(super) fn reserve(&self, client: ClientId, items: usize) -> Result<Place, Full> {
+        let reserved = self.places.reserve(client, items);
+        reserved.map_err(|missing| {
+            let waiting = self.pools().map(|pool| (pool.load().0, pool.jobs_per_second()));
+            let mut waiting: Vec<(usize, f64)> = waiting.collect();
+            // For the long pool, as far as is known.
+            waiting[1].0 += self.parked();
+            Full {
+                retry_after: time_until_free(missing, &waiting),
             }
-            Ok(grading) => {
-                let result = ItemResult {
-                    grading,
-                    cached,
-                    seconds: Some(self.worker_time.as_secs_f64()),
-                };
-                judge.in_flight.finish(&self.key, &self.waiters, result);
-            }
-        }
+        })
     }
 }
 
-/// A canonical solution, which is run once for all samples that wait for it. If another process that shares the cache folder runs it, its result is polled for.
-struct SolutionJob {
-    judge: Arc<Judge>,
-    task: Arc<RegisteredTask>,
-    key: Key,
-    lane: Lane,
-    first_pass: bool,
-    /// Whether no sample waits for it any more.
-    released: bool,
+/// When so many `places` may be free, if so many jobs are `waiting` in each pool, and it does so many a second, as it did the last ones.
+fn time_until_free(places: usize, waiting: &[(usize, f64)]) -> Duration {
+    let are_free_after = |seconds: &u64| {
+        let done = |(jobs, a_second): &(usize, f64)| (*jobs as f64).min(a_second * *seconds as f64);
+        waiting.iter().map(done).sum::<f64>() >= places as f64
+    };
+    let seconds = (1..MAX_RETRY).find(are_free_after);
+    Duration::from_secs(seconds.unwrap_or(MAX_RETRY))
 }
 
-impl SolutionJob {
-    fn queue(self: Box<Self>) {
-        let judge = Arc::clone(&self.judge);
-        let pool = match self.first_pass {
-            true => &judge.short,
-            false => &judge.long,
-        };
-        pool.readmit(self.lane, self);
-    }
-}
+#[cfg(test)]
+mod tests {
+    use super::*;
 
-impl Job for SolutionJob {
-    fn wanted(&mut self) -> bool {
-        let wanted = self.judge.parked.wanted(&self.key);
-        self.released = !wanted;
-        wanted
-    }
-
-    fn run(mut self: Box<Self>) {
-        let abandoned = {
-            let (judge, key) = (Arc::clone(&self.judge), self.key);
-            Abandoned::new(move || !judge.parked.wanted(&key))
-        };
-        let graders = &self.judge.graders;
-        match graders.try_canonical_result(&self.task, self.first_pass, Some(&abandoned)) {
-            Err(NoCanonicalResult::Elsewhere) => {
-                // It stays where it is, so that the result of a short solution is not behind long programs.
-                std::thread::sleep(POLL_INTERVAL);
-                self.queue();
-            }
-            Err(NoCanonicalResult::NotInFirstPass) => {
-                self.first_pass = false;
-                self.queue();
-            }
-            Ok(result) => {
-                self.released = true;
-                for (_, mut sample) in self.judge.parked.take(&self.key) {
-                    sample.item.known.canonical_result = Some(result.clone());
-                    Box::new(sample).queue();
-                }
-            }
-            // Dropping this job drops its samples, which are answered as not judged.
-            Err(NoCanonicalResult::Unavailable) => {}
-        }
-    }
-}
-
-impl Drop for SolutionJob {
-    fn drop(&mut self) {
-        if !self.released {
-            // It panicked, or the service stops. The samples are dropped, which closes their channels.
-            drop(self.judge.parked.take(&self.key));
+    #[test]
+    fn a_full_queue_has_places_when_the_pools_in_which_items_wait_have_done_enough() {
+        let any = (0, f64::INFINITY);
+        for (places, waiting, seconds) in [
+            (5, [(5, f64::INFINITY), any, any], 1),
+            (45, [(100, 10.0), any, any], 5),
+            // Short items wait for no long ones, and long ones need their time.
+            (45, [(100, 10.0), (100, 0.01), any], 5),
+            (2, [any, any, (20, 0.1)], 20),
+            (101, [(100, 10.0), any, (20, 0.1)], 10),
+            (10, [any, (20, 0.1), any], MAX_RETRY),
+            (6, [(5, f64::INFINITY), any, any], MAX_RETRY),
+        ] {
+            let found = time_until_free(places, &waiting).as_secs();
+            assert_eq!(found, seconds, "{places} of {waiting:?}");
         }
     }
 }

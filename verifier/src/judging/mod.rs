@@ -3,10 +3,11 @@
 mod batch;
 mod in_flight;
 mod judge;
-mod parked;
+mod places;
+mod sample;
 mod work;
 
-pub(crate) use batch::no_judgement;
 pub use batch::{Batch, judge};
 pub use judge::{DiskStores, Judge};
+pub(crate) use sample::no_judgement;
 pub(crate) use work::queued;

@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use verifier_api::{Id, Judgement};
 
 use super::results::{Results, ResultsError};
@@ -64,29 +64,19 @@ impl<'a> SampleScorer<'a> {
         })
     }
 
-    /// Judges the samples with these indices, several at a time. Calls `done` after each, and passes the judgements to `store` in the order of the indices. Stops at its first
-    /// error.
-    ///
-    /// # Errors
-    /// The error of `store`.
-    pub async fn judge<E>(
+    /// Judges the samples with these indices, several at a time. Calls `done` after each. The judgements are in the order of the indices.
+    pub fn judge(
         &self,
         indices: impl IntoIterator<Item = usize>,
-        done: impl Fn(),
-        mut store: impl FnMut(usize, Judgement) -> Result<(), E>,
-    ) -> Result<(), E> {
-        let done = &done;
-        let judging = futures::stream::iter(indices).map(|index| async move {
+        done: &impl Fn(),
+    ) -> impl Stream<Item = (usize, Judgement)> {
+        let judging = futures::stream::iter(indices).map(move |index| async move {
             let judgement = self.judge_one(index).await;
             done();
             (index, judgement)
         });
         // As many as the queue has room for, so that a slow sample delays only those far behind it.
-        let mut judged = judging.buffered(self.judge.queue.max(1));
-        while let Some((index, judgement)) = judged.next().await {
-            store(index, judgement)?;
-        }
-        Ok(())
+        judging.buffered(self.judge.queue.max(1))
     }
 
     async fn judge_one(&self, index: usize) -> Judgement {
@@ -146,14 +136,9 @@ pub async fn judge_samples(
     test_mode: TestMode,
     done: impl Fn(),
 ) -> Vec<Judgement> {
-    let mut judgements = Vec::with_capacity(samples.len());
-    let store = |_, judgement| {
-        judgements.push(judgement);
-        Ok::<(), std::convert::Infallible>(())
-    };
     let scorer = SampleScorer::new(on, samples, test_mode);
-    let Ok(()) = scorer.judge(0..samples.len(), done, store).await;
-    judgements
+    let judged = scorer.judge(0..samples.len(), &done);
+    judged.map(|(_, judgement)| judgement).collect().await
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use futures::StreamExt as _;
 use super::body_memory::BodyPermit;
 use super::hold::Hold;
 use super::pace::Pace;
-use super::sender::{Held, Sender};
+use super::sender::Sender;
 use super::{ProblemResponse, Service};
 use crate::pool::Full;
 
@@ -30,13 +30,6 @@ const LAG: Duration = Duration::from_secs(10);
 /// Bytes that are unpacked at a time, before memory is reserved for them.
 const CHUNK: usize = 64 << 10;
 
-/// A complete body, as it was sent.
-pub(super) struct ReceivedBody {
-    bytes: Vec<u8>,
-    is_packed: bool,
-    permit: BodyPermit,
-}
-
 /// Receives the body of a request from `sender`, and parses it.
 ///
 /// # Errors
@@ -47,23 +40,37 @@ pub(super) async fn read<T: Send + 'static>(
     hold: &mut Hold,
     parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
 ) -> Result<T, ProblemResponse> {
-    let received = receive(sender, body, hold, LAG).await?;
+    let declared_packed = is_declared_packed(&sender.headers)?;
+    let (mut bytes, mut permit) = receive(sender, body, hold, LAG).await?;
+    // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
+    let is_packed = declared_packed || bytes.starts_with(&GZIP);
     let (service, held) = (Arc::clone(&sender.service), sender.held.clone());
     // On a thread that serves no other requests, which a large body would block.
-    let parsed = tokio::task::spawn_blocking(move || received.parse(&service, &held, parse)).await;
-    parsed.map_err(|_| ProblemResponse::unread())?
+    let parsed = tokio::task::spawn_blocking(move || {
+        if is_packed {
+            let (packed, limit) = (bytes.len(), service.settings.limits.body_bytes);
+            bytes = unpacked(&bytes[..], packed, limit, &mut permit)?;
+            permit.shrink(bytes.len());
+        }
+        let bytes = loose_json::repaired(bytes);
+        permit.grow_for_values(&bytes)?;
+        let parsed = parse(&service, &bytes)?;
+        // The sender holds its memory from now on.
+        held.put(permit);
+        Ok(parsed)
+    });
+    parsed.await.map_err(|_| ProblemResponse::unread())?
 }
 
-/// Receives a body from a client that may lag so far.
+/// Receives a body from a client that may lag so far, as it was sent.
 pub(super) async fn receive(
     sender: &Sender,
     body: Body,
     hold: &mut Hold,
     lag: Duration,
-) -> Result<ReceivedBody, ProblemResponse> {
+) -> Result<(Vec<u8>, BodyPermit), ProblemResponse> {
     let service = &sender.service;
     let limit = service.settings.limits.body_bytes;
-    let declared_packed = is_declared_packed(&sender.headers)?;
     check_length(&sender.headers, limit)?;
     let mut permit = with_hold(service, hold, || service.body_memory.acquire(0)).await?;
     let mut bytes = Vec::new();
@@ -86,12 +93,7 @@ pub(super) async fn receive(
         pace.record(piece.len(), Instant::now());
         bytes.extend_from_slice(&piece);
     }
-    Ok(ReceivedBody {
-        // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
-        is_packed: declared_packed || bytes.starts_with(&GZIP),
-        bytes,
-        permit,
-    })
+    Ok((bytes, permit))
 }
 
 /// Repeats an attempt to reserve memory while `hold` lasts.
@@ -105,27 +107,6 @@ async fn with_hold<T>(
             Err(_) if hold.wait(service).await => {}
             result => return result,
         }
-    }
-}
-
-impl ReceivedBody {
-    /// Unpacks the body and parses it. The sender holds its memory from then on.
-    fn parse<T>(
-        mut self,
-        service: &Service,
-        held: &Held,
-        parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse>,
-    ) -> Result<T, ProblemResponse> {
-        if self.is_packed {
-            let (packed, limit) = (self.bytes.len(), service.settings.limits.body_bytes);
-            self.bytes = unpacked(&self.bytes[..], packed, limit, &mut self.permit)?;
-            self.permit.shrink(self.bytes.len());
-        }
-        let bytes = loose_json::repaired(self.bytes);
-        self.permit.grow_for_values(&bytes)?;
-        let parsed = parse(service, &bytes)?;
-        held.put(self.permit);
-        Ok(parsed)
     }
 }
 

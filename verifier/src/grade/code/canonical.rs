@@ -3,7 +3,9 @@
 use std::sync::Arc;
 
 use datasets::CodeTask;
-use sandboxes::{Call, Deferred, End, Limits, Program, Request, Run, SandboxError, Work};
+use sandboxes::{
+    Call, Deferred, End, Limits, Program, Request, Run, Sandbox as _, SandboxError, Work,
+};
 
 use super::expected_values::{CanonicalResult, ExpectedResult, ExpectedValues, NoCanonicalResult};
 use super::fuel::with_fuel;
@@ -92,7 +94,7 @@ impl CodeGrader {
             };
         }
         match self.check_own_tests(task) {
-            Err(none) if none.retryable && self.first_pass => {
+            Err(none) if none.retryable && self.sandbox.first_pass => {
                 Err(NoCanonicalResult::NotInFirstPass)
             }
             Err(none) => Ok(Err(none)),
@@ -118,7 +120,9 @@ impl CodeGrader {
         // A suspended machine looks like a program that waits, which a canonical solution does not do on purpose. So it gets a second run, except in a first pass, which is
         // to be short.
         match self.sandbox.run(&request) {
-            Ok(run) if run.end == End::OutOfTime && !self.first_pass => self.sandbox.run(&request),
+            Ok(run) if run.end == End::OutOfTime && !self.sandbox.first_pass => {
+                self.sandbox.run(&request)
+            }
             result => result,
         }
     }

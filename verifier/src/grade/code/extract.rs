@@ -17,8 +17,7 @@ use datasets::settings::choice;
 use sandboxes::outline::{self, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
-pub(super) use self::choose::ExtractedProgram;
-use self::choose::ParsedText;
+pub use self::choose::ExtractedProgram;
 use self::fences::Part;
 use super::program::{self, Wanted};
 
@@ -49,11 +48,37 @@ pub(super) fn find(
     limits: &Limits,
 ) -> Result<Option<ExtractedProgram>, Stopped> {
     match extraction {
-        Some(Extraction::Program) => chosen_program(sandbox, wanted, completion, limits),
-        Some(Extraction::LastBlock) => last_block(sandbox, wanted, completion, limits),
-        None if completion.trim().is_empty() => Ok(None),
-        None => with_load_error(sandbox, completion.to_owned(), limits),
+        Some(Extraction::Program) => {}
+        Some(Extraction::LastBlock) => return last_block(sandbox, wanted, completion, limits),
+        None if completion.trim().is_empty() => return Ok(None),
+        None => return with_load_error(sandbox, completion.to_owned(), limits),
     }
+    // A byte order mark is not Python.
+    let completion = completion.trim_start_matches('\u{feff}');
+    let text = answer::without_end_tokens(completion);
+    if text.trim().is_empty() {
+        return Ok(None);
+    }
+    let answer = answer::without_thought(answer::before_next_turn(text));
+    // The whole text, the answer in it if that is shorter, and the parts between the answer's fences.
+    let mut texts = vec![Part::whole(text)];
+    if answer != text {
+        texts.push(Part::whole(&answer));
+    }
+    let wholes = texts.len();
+    let marks = fences::marks(&answer);
+    texts.extend(fences::parts(&answer, &marks));
+    parse(sandbox, wanted, &mut texts, limits)?;
+    let (wholes, parts) = texts.split_at(wholes);
+    let code = wholes.last().map(Part::code).unwrap_or_default();
+    let outside = fences::outside_of(&answer, &marks, &code);
+    if outside.len() == marks.len() {
+        return Ok(choose::choose(wanted, wholes, &marks, parts));
+    }
+    // Some fences are inside strings, which is rare: the parts change.
+    let mut parts = fences::parts(&answer, &outside);
+    parse(sandbox, wanted, &mut parts, limits)?;
+    Ok(choose::choose(wanted, wholes, &outside, &parts))
 }
 
 fn last_block(
@@ -89,57 +114,22 @@ fn with_load_error(
     Ok(Some(ExtractedProgram { source, fault }))
 }
 
-/// The rule [`Extraction::Program`].
-fn chosen_program(
+/// Parses each part, alone and, if the task has a prefix, after the prefix.
+fn parse(
     sandbox: &dyn Sandbox,
     wanted: Wanted<'_>,
-    completion: &str,
+    parts: &mut [Part<'_>],
     limits: &Limits,
-) -> Result<Option<ExtractedProgram>, Stopped> {
-    // A byte order mark is not Python.
-    let completion = completion.trim_start_matches('\u{feff}');
-    let text = answer::without_end_tokens(completion);
-    if text.trim().is_empty() {
-        return Ok(None);
-    }
-    let answer = answer::without_thought(answer::before_next_turn(text));
-    // The whole text, the answer in it if that is shorter, and the parts between the answer's fences.
-    let mut texts = vec![Part::whole(text)];
-    if answer != text {
-        texts.push(Part::whole(&answer));
-    }
-    let wholes = texts.len();
-    let marks = fences::marks(&answer);
-    texts.extend(fences::parts(&answer, &marks));
-    let parsed = parse(sandbox, wanted, &texts, limits)?;
-    let (wholes, parts) = parsed.split_at(wholes);
-    let code = wholes.last().map(ParsedText::code).unwrap_or_default();
-    let outside = fences::outside_of(&answer, &marks, &code);
-    if outside.len() == marks.len() {
-        return Ok(choose::choose(wanted, wholes, &marks, parts));
-    }
-    // Some fences are inside strings, which is rare: the parts change.
-    let texts = fences::parts(&answer, &outside);
-    let parts = parse(sandbox, wanted, &texts, limits)?;
-    Ok(choose::choose(wanted, wholes, &outside, &parts))
-}
-
-/// Parses each text, alone and, if the task has a prefix, after the prefix.
-fn parse<'a>(
-    sandbox: &dyn Sandbox,
-    wanted: Wanted<'_>,
-    parts: &'a [Part<'_>],
-    limits: &Limits,
-) -> Result<Vec<ParsedText<'a>>, Stopped> {
+) -> Result<(), Stopped> {
     let prefix = wanted.prefix;
     let header = |fenced| {
         let prefix = prefix.unwrap_or_default();
         format!("{prefix}{}", program::line_break(prefix, fenced))
     };
     let (outside, inside) = (header(false), header(true));
-    let is_short = |part: &&Part<'_>| part.text.len() <= MAX_TEXT_BYTES;
+    let is_short = |part: &Part<'_>| part.text.len() <= MAX_TEXT_BYTES;
     let mut texts = Vec::with_capacity(parts.len() * 2);
-    for part in parts.iter().filter(is_short) {
+    for part in parts.iter().filter(|part| is_short(part)) {
         let text = |header| Text {
             header,
             text: &part.text,
@@ -151,14 +141,9 @@ fn parse<'a>(
         }
     }
     let mut outlines = outline::read(sandbox, &texts, limits)?.into_iter();
-    let mut next = |part: &Part<'_>| {
-        let outline = is_short(&part).then(|| outlines.next()).flatten();
-        outline.unwrap_or_default()
-    };
-    let parsed = parts.iter().map(|part| ParsedText {
-        part,
-        alone: next(part),
-        after_prefix: prefix.map(|_| next(part)),
-    });
-    Ok(parsed.collect())
+    for part in parts.iter_mut().filter(|part| is_short(part)) {
+        part.alone = outlines.next().unwrap_or_default();
+        part.after_prefix = prefix.and_then(|_| outlines.next());
+    }
+    Ok(())
 }

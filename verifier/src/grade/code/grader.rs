@@ -26,6 +26,7 @@ use super::suite::{Suite, Suites};
 use super::value_mismatch::value_mismatch;
 use crate::cache::{ExpectedValueStore, Key};
 use crate::grade::{Grading, excerpt};
+use crate::memory_pool::MemoryPool;
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "code-13";
@@ -33,7 +34,7 @@ pub const VERSION: &str = "code-13";
 /// Judges programs in one sandbox.
 #[derive(Clone)]
 pub struct CodeGrader {
-    pub(super) sandbox: Arc<dyn Sandbox>,
+    pub(super) sandbox: Attempt,
     pub(super) limits: Limits,
     pub(super) expected_values: Arc<ExpectedValuesCache>,
     suites: Arc<Suites>,
@@ -41,8 +42,6 @@ pub struct CodeGrader {
     extraction: Option<Extraction>,
     /// Whether the tasks are inline.
     pub(super) inline: bool,
-    /// Whether what is long, or needs memory that is in use, is deferred.
-    pub(super) first_pass: bool,
 }
 
 /// A task of this grader.
@@ -96,14 +95,26 @@ impl CodeGrader {
         store: Option<Arc<ExpectedValueStore>>,
     ) -> CodeGrader {
         CodeGrader {
-            sandbox,
+            sandbox: Attempt {
+                sandbox,
+                memory_pool: None,
+                first_pass: false,
+                abandoned: None,
+            },
             limits,
             expected_values: Arc::new(ExpectedValuesCache::new(memory, store)),
             suites: Arc::new(Suites::new()),
             extraction: Some(Extraction::default()),
             inline: false,
-            first_pass: false,
         }
+    }
+
+    /// This grader with a pool of so many bytes for all programs together that need more than [`FREE_ALLOWANCE`](crate::memory_pool::FREE_ALLOWANCE). The sandbox must end a
+    /// program at its memory limit, whatever the limit is.
+    #[must_use]
+    pub fn with_memory_pool(mut self, bytes: Option<u64>) -> CodeGrader {
+        self.sandbox.memory_pool = bytes.map(|bytes| Arc::new(MemoryPool::new(bytes)));
+        self
     }
 
     /// This grader with another rule for finding the program in a completion.
@@ -135,12 +146,11 @@ impl CodeGrader {
     #[must_use]
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
-            sandbox: Arc::new(Attempt {
-                sandbox: Arc::clone(&self.sandbox),
+            sandbox: Attempt {
                 first_pass,
                 abandoned: abandoned.cloned(),
-            }),
-            first_pass,
+                ..self.sandbox.clone()
+            },
             ..self.clone()
         }
     }
@@ -148,7 +158,7 @@ impl CodeGrader {
     /// The sandbox that programs run in.
     #[must_use]
     pub fn sandbox(&self) -> &dyn Sandbox {
-        &*self.sandbox
+        &self.sandbox
     }
 
     /// Judges `completion`, unless its verdict needs more than this attempt gives it. Blocks while the program runs, and never runs the canonical solution.
@@ -177,7 +187,7 @@ impl CodeGrader {
         };
         let grading = graded.unwrap_or_else(|grading| *grading);
         // Another attempt may have another grading.
-        if self.first_pass && grading.retryable {
+        if self.sandbox.first_pass && grading.retryable {
             return Err(NoVerdictYet::NotInFirstPass);
         }
         Ok(grading)
@@ -211,23 +221,13 @@ impl CodeGrader {
     ///
     /// # Errors
     /// [`Stopped`].
-    pub fn program(&self, wanted: Wanted<'_>, completion: &str) -> Result<Option<String>, Stopped> {
-        let extracted = self.extract(wanted, completion)?;
-        Ok(extracted.map(|extracted| extracted.source))
-    }
-
-    fn extract(
+    pub fn program(
         &self,
         wanted: Wanted<'_>,
         completion: &str,
     ) -> Result<Option<ExtractedProgram>, Stopped> {
-        extract::find(
-            self.sandbox(),
-            self.extraction,
-            wanted,
-            completion,
-            &self.limits,
-        )
+        let (sandbox, limits) = (self.sandbox(), &self.limits);
+        extract::find(sandbox, self.extraction, wanted, completion, limits)
     }
 
     /// The program of a completion, which is parsed unless its program is `known`.
@@ -242,10 +242,15 @@ impl CodeGrader {
     ) -> Result<&'k ExtractedProgram, Box<Grading>> {
         let program = match known.take() {
             Some(program) => program,
-            None => self
-                .extract(wanted, completion)
-                .map_err(unread)?
-                .ok_or_else(without_code)?,
+            None => extract::find(
+                self.sandbox(),
+                self.extraction,
+                wanted,
+                completion,
+                &self.limits,
+            )
+            .map_err(unread)?
+            .ok_or_else(without_code)?,
         };
         Ok(known.insert(program))
     }
@@ -290,7 +295,7 @@ impl CodeGrader {
         mode: TestMode,
         expected: Arc<ExpectedValues>,
     ) -> Result<Grading, Box<Grading>> {
-        if self.first_pass && attempt::is_hopeless(expected.fuel) {
+        if self.sandbox.first_pass && attempt::is_hopeless(expected.fuel) {
             return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);

@@ -25,7 +25,7 @@ mod test_dependency;
 mod value_mismatch;
 
 pub use expected_values::{CanonicalResult, NoCanonicalResult};
-pub use extract::Extraction;
+pub use extract::{ExtractedProgram, Extraction};
 pub use grader::{CodeGrader, Known, NoVerdictYet, Problem, VERSION};
 pub use program::Wanted;
 pub use run_tests::TestMode;

@@ -113,7 +113,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if self.first_pass && attempt::is_hopeless(results.fuel) {
+            if self.sandbox.first_pass && attempt::is_hopeless(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }

@@ -162,35 +162,30 @@ fn compile(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::atomic::{AtomicUsize, Ordering};
-
     use sandboxes::lean::Compiled;
 
     use super::*;
+    use crate::fake_lean::FakeLean;
 
-    /// A Lean that compiles everything after some errors in the header, and counts.
-    #[derive(Default)]
-    struct Counter {
-        runs: AtomicUsize,
-        errors: usize,
-    }
-
-    impl Lean for Counter {
-        fn compile_within(&self, _: &str, _: &str, _: u64) -> Result<Compiled, LeanError> {
-            if self.runs.fetch_add(1, Ordering::SeqCst) < self.errors {
-                return Err(LeanError::Header("failed to read file".to_owned()));
-            }
-            Ok(Compiled {
+    /// A Lean that compiles everything after some errors in the header.
+    fn lean(errors: usize) -> Arc<FakeLean> {
+        let left = Mutex::new(vec![
+            LeanError::Header("failed to read file".to_owned());
+            errors
+        ]);
+        FakeLean::new(move |_, _, _| match locked(&left).pop() {
+            Some(error) => Err(error),
+            None => Ok(Compiled {
                 files: vec![b"module".to_vec()],
                 ..Compiled::default()
-            })
-        }
+            }),
+        })
     }
 
     #[test]
     fn a_library_is_opened_until_that_succeeds_once() {
-        let (lean, statements) = (Counter::default(), Statements::default());
-        let compile = |opened| statements.compile(&lean, |_| opened, "import A", "theorem t");
+        let (lean, statements) = (lean(0), Statements::default());
+        let compile = |opened| statements.compile(&*lean, |_| opened, "import A", "theorem t");
         let missing = "there is no compiled module A";
         let failed = compile(Err(CheckFailure::Task(missing.to_owned())));
         assert_eq!(failed, Err(bad_task(missing)));
@@ -198,24 +193,20 @@ mod tests {
         assert_eq!(compile(Ok(())), module);
         // It stays open.
         assert_eq!(compile(Err(CheckFailure::Failed)), module);
-        assert_eq!(lean.runs.load(Ordering::SeqCst), 1);
+        assert_eq!(lean.runs(), 1);
     }
 
     #[test]
     fn an_error_in_the_header_is_returned_for_a_while_and_the_header_is_then_tried_again() {
-        let lean = Counter {
-            errors: 4,
-            ..Counter::default()
-        };
-        let mut statements = Statements::default();
+        let (lean, mut statements) = (lean(4), Statements::default());
         let compile = |statements: &Statements| {
-            statements.compile(&lean, |_| Ok(()), "import A", "theorem t")
+            statements.compile(&*lean, |_| Ok(()), "import A", "theorem t")
         };
         let error = LeanError::Header("failed to read file".to_owned());
         for _ in 0..2 {
             assert_eq!(compile(&statements), Err(no_answer(&error)));
         }
-        assert_eq!(lean.runs.load(Ordering::SeqCst), 2);
+        assert_eq!(lean.runs(), 2);
         // It may have been the machine, but hardly twice.
         statements.header_delay = Duration::ZERO;
         assert_eq!(compile(&statements), Err(bad_task(&error.to_string())));

@@ -167,7 +167,7 @@ mod tests {
         for line in ANSWERS.trim().lines() {
             let (label, expected) = line.split_once(" | ").unwrap();
             let task = read(&serde_json::from_str(label).unwrap()).unwrap();
-            let TaskSpec::Math(MathTask { answer }) = &task.spec else {
+            let TaskSpec::Math(datasets::MathTask { answer }) = &task.spec else {
                 panic!("{label} means {:?}", task.spec)
             };
             assert_eq!(answer, expected, "{label}");

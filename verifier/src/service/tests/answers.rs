@@ -1,28 +1,17 @@
 //! The requests of `answers.txt`, and the answers that they get.
 
-use std::sync::atomic::AtomicUsize;
-
 use axum::http::HeaderMap;
-use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
+use sandboxes::lean::{Compiled, LeanError, Messages, Severity};
 use sandboxes::{End, Run, SandboxError};
 
 use super::*;
+use crate::fake_lean::{FakeLean, message};
 use crate::fake_sandbox::exited;
 
-/// A Lean whose messages about a file are determined by its words. It counts its runs.
-#[derive(Default)]
-struct FakeLean(AtomicUsize);
-
-impl Lean for FakeLean {
-    fn compile_within(&self, _: &str, body: &str, seconds: u64) -> Result<Compiled, LeanError> {
-        self.0.fetch_add(1, Ordering::SeqCst);
-        let message = |severity, data: &str| Message {
-            severity,
-            pos: Position { line: 1, column: 0 },
-            end: Some(Position { line: 1, column: 6 }),
-            data: data.to_owned(),
-        };
-        let info = |data: &str| vec![message(Severity::Information, data)];
+/// A Lean whose messages about a file are determined by its words.
+fn lean() -> Arc<FakeLean> {
+    FakeLean::new(|_, body, seconds| {
+        let info = |data: &str| vec![message(Severity::Information, 1, data)];
         let sorry = "declaration uses 'sorry'";
         let (messages, compiles) = match body {
             "wait" => return Err(LeanError::Timeout(seconds)),
@@ -32,8 +21,11 @@ impl Lean for FakeLean {
             "lost" => return Err(LeanError::Missing("no such file".to_owned())),
             "exit" => (Vec::new(), false),
             "#check Nat" => (info("Nat : Type"), true),
-            "wrong" => (vec![message(Severity::Error, "unknown identifier")], false),
-            "sorry" => (vec![message(Severity::Warning, sorry)], true),
+            "wrong" => (
+                vec![message(Severity::Error, 1, "unknown identifier")],
+                false,
+            ),
+            "sorry" => (vec![message(Severity::Warning, 1, sorry)], true),
             "talk" => (info(&"a".repeat(2 << 20)), true),
             _ => (Vec::new(), true),
         };
@@ -44,7 +36,7 @@ impl Lean for FakeLean {
             },
             files: compiles.then(Vec::new).into_iter().collect(),
         })
-    }
+    })
 }
 
 /// The run of a program whose words say how it ends; else that of [`doubled`].
@@ -88,7 +80,7 @@ fn named(name: &str) -> Router {
     settings.token = name.contains("token").then(|| Token::new("secret"));
     let service = service(settings);
     if name.contains("Lean") {
-        set_lean(&service, Arc::default(), name.contains("in a jail"));
+        set_lean(&service, lean(), name.contains("in a jail"));
     } else {
         service
             .judge
@@ -213,7 +205,7 @@ async fn each_request_of_the_table_has_its_answer() {
 #[tokio::test]
 async fn a_snippet_is_run_once_and_never_without_a_jail() {
     for (is_jailed, runs) in [(true, 2), (false, 0)] {
-        let (service, lean) = (service(settings()), Arc::new(FakeLean::default()));
+        let (service, lean) = (service(settings()), lean());
         set_lean(&service, Arc::clone(&lean), is_jailed);
         let app = app(service);
         for ids in [["a", "b"], ["b", "a"]] {
@@ -225,6 +217,6 @@ async fn a_snippet_is_run_once_and_never_without_a_jail() {
             )
             .await;
         }
-        assert_eq!(lean.0.load(Ordering::SeqCst), runs);
+        assert_eq!(lean.runs(), runs);
     }
 }

@@ -25,9 +25,10 @@ pub(super) fn tasks_with_solutions(source: &str, count: usize) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
+async fn a_canonical_solution_is_run_once_no_worker_waits_for_it_and_no_text_is_parsed_again() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
+    let parsed = sandbox.parses.load(Ordering::SeqCst);
     let before = sandbox.runs.load(Ordering::SeqCst);
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &samples(&task_with_solution("right slow"), 10));
@@ -41,6 +42,8 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let (_, body) = first.await.unwrap();
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
+    // Those that waited were not parsed again.
+    assert_eq!(sandbox.parses.load(Ordering::SeqCst), parsed + 3 + 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -2,10 +2,11 @@
 
 use std::sync::{Condvar, Mutex};
 
-use sandboxes::lean::{Compiled, LeanError};
+use sandboxes::lean::LeanError;
 
 use super::parked::{task_with_solution, tasks_with_solutions};
 use super::*;
+use crate::fake_lean::FakeLean;
 
 /// A gate at which programs wait until it opens.
 pub(super) struct Gate(Mutex<bool>, Condvar);
@@ -94,16 +95,6 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
 
-/// A Lean that waits until the gate opens, and compiles nothing.
-struct HeldLean(Arc<Gate>);
-
-impl Lean for HeldLean {
-    fn compile_within(&self, _: &str, _: &str, seconds: u64) -> Result<Compiled, LeanError> {
-        self.0.wait();
-        Err(LeanError::ProcessorTime(seconds))
-    }
-}
-
 /// Items that take long, whether they occupy their threads, and an item that does not wait for them.
 type Case = (Json, fn(&Service) -> bool, Json);
 
@@ -138,9 +129,14 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
     ];
     for (held, is_busy, asked) in cases {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
-        let (service, _) = gated(&programs);
-        let lean = HeldLean(Arc::clone(&proofs));
-        service.judge.graders.set_lean(grader_of(Arc::new(lean)));
+        let (service, sandbox) = gated(&programs);
+        let parses = || sandbox.parses.load(Ordering::SeqCst);
+        let (before, gate) = (parses(), Arc::clone(&proofs));
+        let lean = FakeLean::new(move |_, _, seconds| {
+            gate.wait();
+            Err(LeanError::ProcessorTime(seconds))
+        });
+        service.judge.graders.set_lean(grader_of(lean));
         let app = app(Arc::clone(&service));
         let first = verifying(&app, &held);
         until(|| is_busy(&service)).await;
@@ -153,5 +149,9 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         programs.open();
         proofs.open();
         assert_eq!(first.await.unwrap().0, StatusCode::OK);
+        // Each program was parsed once, wherever it waited.
+        let all = held.as_array().unwrap().iter().chain([&asked]);
+        let programs = all.filter(|item| item["task"]["kind"] == "code");
+        assert_eq!(parses(), before + programs.count(), "{held}");
     }
 }

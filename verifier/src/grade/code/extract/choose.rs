@@ -10,39 +10,11 @@ use crate::grade::code::program::{self, Wanted};
 
 /// The program that was found in a completion.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::grade::code) struct ExtractedProgram {
+pub struct ExtractedProgram {
     /// Its source, never blank.
     pub source: String,
     /// Why it cannot be loaded, as the parser reports it; `None` if the parser found no error.
     pub fault: Option<Fault>,
-}
-
-/// A text and the parser's outlines of it.
-pub(super) struct ParsedText<'a> {
-    pub part: &'a Part<'a>,
-    /// The outline of the text alone.
-    pub alone: Outline,
-    /// The outline of the text after the task's prefix, if the task has one.
-    pub after_prefix: Option<Outline>,
-}
-
-impl ParsedText<'_> {
-    /// The ranges of lines that are Python.
-    pub(super) fn code(&self) -> Vec<Range<usize>> {
-        let pieces = self.alone.pieces.iter().chain(self.pieces_after_prefix());
-        pieces.map(Piece::lines).collect()
-    }
-
-    fn pieces_after_prefix(&self) -> &[Piece] {
-        let outline = self.after_prefix.as_ref();
-        outline.map_or(&[], |outline| &outline.pieces)
-    }
-
-    /// Why the text cannot be loaded: after the prefix, if there is one.
-    fn load_error(&self) -> Option<&Fault> {
-        let outline = self.after_prefix.as_ref().unwrap_or(&self.alone);
-        outline.fault.as_ref()
-    }
 }
 
 /// A part of a completion that may be the program.
@@ -78,9 +50,9 @@ impl Block<'_> {
 /// Chooses the program of a completion. `wholes` are the text with and without its thoughts, and `parts` lie between its `marks`.
 pub(super) fn choose(
     wanted: Wanted<'_>,
-    wholes: &[ParsedText<'_>],
+    wholes: &[Part<'_>],
     marks: &[Mark],
-    parts: &[ParsedText<'_>],
+    parts: &[Part<'_>],
 ) -> Option<ExtractedProgram> {
     let blocks = wholes
         .iter()
@@ -120,7 +92,7 @@ pub(super) fn choose(
     }
     // No block is valid Python: report the error of the whole text, unless it is blank except for its fences.
     let whole = wholes.last()?;
-    let text = &whole.part.text;
+    let text = &whole.text;
     if text.trim().is_empty() || !marks.is_empty() && parts.is_empty() {
         return None;
     }
@@ -131,8 +103,8 @@ pub(super) fn choose(
 }
 
 /// The single block of a text that is a program as a whole: alone, or after the task's prefix.
-fn whole_as_program<'a>(wanted: Wanted<'_>, whole: &'a ParsedText<'_>) -> Option<Vec<Block<'a>>> {
-    let text = &whole.part.text;
+fn whole_as_program<'a>(wanted: Wanted<'_>, whole: &'a Part<'_>) -> Option<Vec<Block<'a>>> {
+    let text = &whole.text;
     let lines = 0..text.split('\n').count();
     let only_piece = |outline: &'a Outline| match &outline.pieces[..] {
         [piece] if outline.fault.is_none() && piece.lines() == lines => Some(piece),
@@ -168,9 +140,9 @@ fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
 }
 
 /// The blocks of a text with fences, in order.
-fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [ParsedText<'_>]) -> Vec<Block<'a>> {
+fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a>> {
     let part = |is_place: &dyn Fn(&PartPosition) -> bool| {
-        parts.iter().find(|parsed| is_place(&parsed.part.place))
+        parts.iter().find(|parsed| is_place(&parsed.place))
     };
     let mut blocks = Vec::new();
     let (mut index, mut is_outside) = (0, true);
@@ -196,7 +168,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [ParsedText<'_>]) -> Vec<Bl
             continue;
         };
         // If the text ends inside the block, the last statement may be incomplete.
-        let pieces = match parsed.part.closed {
+        let pieces = match parsed.closed {
             true => Vec::new(),
             false => unfenced_blocks(parsed),
         };
@@ -208,7 +180,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [ParsedText<'_>]) -> Vec<Bl
             fenced: true,
             ..piece
         }));
-        let PartPosition::Block { next, outside, .. } = parsed.part.place else {
+        let PartPosition::Block { next, outside, .. } = parsed.place else {
             break;
         };
         (index, is_outside) = (next, outside);
@@ -217,9 +189,9 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [ParsedText<'_>]) -> Vec<Bl
 }
 
 /// A block between two fences. It is Python as a whole or not at all.
-fn fenced_block<'a>(parsed: &'a ParsedText<'_>, label: Label) -> Block<'a> {
+fn fenced_block<'a>(parsed: &'a Part<'_>, label: Label) -> Block<'a> {
     Block {
-        text: parsed.part.text.to_string(),
+        text: parsed.text.to_string(),
         label,
         fenced: true,
         alone: parsed.alone.pieces.first(),
@@ -232,8 +204,8 @@ fn fenced_block<'a>(parsed: &'a ParsedText<'_>, label: Label) -> Block<'a> {
 }
 
 /// The pieces of Python in a text without fences.
-fn unfenced_blocks<'a>(parsed: &'a ParsedText<'_>) -> Vec<Block<'a>> {
-    let lines: Vec<&str> = parsed.part.text.split_inclusive('\n').collect();
+fn unfenced_blocks<'a>(parsed: &'a Part<'_>) -> Vec<Block<'a>> {
+    let lines: Vec<&str> = parsed.text.split_inclusive('\n').collect();
     let block = |piece: &'a Piece, alone: bool| {
         let Range { start, end } = piece.lines();
         Block {
@@ -259,9 +231,9 @@ fn unfenced_blocks<'a>(parsed: &'a ParsedText<'_>) -> Vec<Block<'a>> {
 }
 
 /// Whether only blank lines follow the last piece of Python in a text.
-fn ends_in_code(parsed: &ParsedText<'_>) -> bool {
+fn ends_in_code(parsed: &Part<'_>) -> bool {
     let ends = parsed.code().into_iter().map(|lines| lines.end);
-    let mut after = parsed.part.text.split('\n').skip(ends.max().unwrap_or(0));
+    let mut after = parsed.text.split('\n').skip(ends.max().unwrap_or(0));
     after.all(|line| line.trim().is_empty())
 }
 

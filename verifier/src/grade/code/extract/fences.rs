@@ -1,8 +1,10 @@
-//! The fences of a text, and the parts between them. Nothing is parsed here. A bare fence may open a block, or close code that no fence opened, so the parts of both
+//! The fences of a text, and the parts between them, with what the parser says of each. Nothing is parsed here. A bare fence may open a block, or close code that no fence opened, so the parts of both
 //! readings are returned, and `choose` picks one.
 
 use std::borrow::Cow;
 use std::ops::Range;
+
+use sandboxes::outline::{Fault, Outline, Piece};
 
 /// Maximum number of fences. Text after the last of them counts as outside.
 const MAX_MARKS: usize = 200;
@@ -55,6 +57,10 @@ pub(super) struct Part<'a> {
     pub fenced: bool,
     /// Whether it ends with a fence.
     pub closed: bool,
+    /// The parser's outline of the text alone.
+    pub alone: Outline,
+    /// The outline of the text after the task's prefix, if the task has one.
+    pub after_prefix: Option<Outline>,
 }
 
 impl<'a> Part<'a> {
@@ -65,7 +71,28 @@ impl<'a> Part<'a> {
             place: PartPosition::Gap(0),
             fenced: false,
             closed: false,
+            alone: Outline::default(),
+            after_prefix: None,
         }
+    }
+}
+
+impl Part<'_> {
+    /// The ranges of lines that are Python.
+    pub(super) fn code(&self) -> Vec<Range<usize>> {
+        let pieces = self.alone.pieces.iter().chain(self.pieces_after_prefix());
+        pieces.map(Piece::lines).collect()
+    }
+
+    pub(super) fn pieces_after_prefix(&self) -> &[Piece] {
+        let outline = self.after_prefix.as_ref();
+        outline.map_or(&[], |outline| &outline.pieces)
+    }
+
+    /// Why the text cannot be loaded: after the prefix, if there is one.
+    pub(super) fn load_error(&self) -> Option<&Fault> {
+        let outline = self.after_prefix.as_ref().unwrap_or(&self.alone);
+        outline.fault.as_ref()
     }
 }
 
@@ -241,6 +268,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
             },
             fenced: true,
             closed: closer.is_some(),
+            ..Part::whole("")
         });
     }
     parts

@@ -2,37 +2,12 @@ use std::ffi::OsString;
 use std::path::{Path, PathBuf};
 use std::sync::Mutex;
 
-use sandboxes::lean::{Bounds, Jail, Position, Program};
+use sandboxes::lean::{Bounds, Jail, Program};
 use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unavailable};
 
 use super::*;
+use crate::fake_lean::{FakeLean, message};
 use crate::grade::lean::{AxiomsChoice, Backend, JailChoice, LeanSettings, settings};
-
-type CompileFn = dyn Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync;
-
-/// A Lean that returns the results of a test's function, and records its inputs.
-struct FakeLean {
-    compile: Box<CompileFn>,
-    inputs: Mutex<Vec<(String, String)>>,
-}
-
-impl Lean for FakeLean {
-    fn compile_within(&self, header: &str, body: &str, _: u64) -> Result<Compiled, LeanError> {
-        let inputs = (header.to_owned(), body.to_owned());
-        self.inputs.lock().unwrap().push(inputs);
-        (self.compile)(header, body)
-    }
-}
-
-fn message(severity: Severity, line: usize, data: &str) -> Message {
-    let pos = Position { line, column: 2 };
-    Message {
-        severity,
-        pos,
-        end: None,
-        data: data.to_owned(),
-    }
-}
 
 /// The output of a real Lean for one of the kernel's test modules.
 fn module(name: &str) -> Compiled {
@@ -76,10 +51,7 @@ fn grader_for_proofs(
 fn grader_with_lean(
     compile: impl Fn(&str, &str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
 ) -> (LeanGrader, Arc<FakeLean>) {
-    let lean = Arc::new(FakeLean {
-        compile: Box::new(compile),
-        inputs: Mutex::default(),
-    });
+    let lean = FakeLean::new(move |header, body, _| compile(header, body));
     let shared: Arc<dyn Lean> = Arc::<FakeLean>::clone(&lean);
     let grader = LeanGrader::new(shared, vec![HEADER.to_owned()]);
     (grader, lean)
@@ -188,7 +160,7 @@ fn refused_and_malformed_proofs_never_reach_lean() {
         let grading = grader.grade(&task(HEADER), completion);
         assert_eq!(grading.verdict, verdict, "{completion}");
     }
-    assert_eq!(lean.inputs.lock().unwrap().len(), 0);
+    assert_eq!(lean.runs(), 0);
 }
 
 #[test]
@@ -204,23 +176,14 @@ fn an_unlisted_header_is_checked_like_a_proof() {
         let reason = grading.detail["reason"].as_str().unwrap();
         assert!(reason.contains("header"), "{header}");
     }
-    assert_eq!(lean.inputs.lock().unwrap().len(), 0);
+    assert_eq!(lean.runs(), 0);
     let grading = grader.grade(&task(&format!("{HEADER}\n")), "rfl");
     assert_eq!(grading.verdict, Correct);
 }
 
-/// Asserts the verdict on a proof that Lean always ends like this, and how often it is tried.
-fn assert_ended(error: LeanError, verdict: Verdict, tries: usize) {
-    let (grader, lean) = grader_for_proofs(move |_| Err(error.clone()));
-    let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(decided(&grading), (verdict, false));
-    let inputs = lean.inputs.lock().unwrap();
-    let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
-    assert_eq!(proofs.count(), tries);
-}
-
 #[test]
-fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
+fn a_proof_that_a_limit_ends_is_tried_again_unless_it_had_its_processor_time_and_never_unavailable()
+{
     for (error, verdict, tries) in [
         (LeanError::Timeout(60), Timeout, 2),
         (LeanError::Memory(100), Memory, 2),
@@ -228,27 +191,31 @@ fn a_proof_that_a_limit_ends_is_tried_again_and_never_unavailable() {
         // The machine may have had no memory for two tries within a second, or the proof forged these.
         (LeanError::Crashed("overflow".into()), Incorrect, 3),
         (LeanError::Header("no file".into()), Incorrect, 3),
+        // A looping proof would hold a worker twice as long, and other work of the machine is not the cause.
+        (LeanError::ProcessorTime(60), Timeout, 1),
+        (LeanError::TooMany(64, "processes"), Incorrect, 1),
+        (LeanError::Output(64), Incorrect, 1),
     ] {
-        assert_ended(error.clone(), verdict, tries);
-        let errors = Mutex::new(vec![error; tries - 1]);
-        let (grader, _) = grader_for_proofs(move |_| {
-            let error = errors.lock().unwrap().pop();
-            error.map_or(Ok(module("proved")), Err)
-        });
-        let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(decided(&grading), (Correct, false), "the last try counts");
-    }
-}
-
-/// A looping proof would hold a worker twice as long, and other work of the machine is not the cause.
-#[test]
-fn a_proof_that_had_its_processor_time_is_not_tried_again() {
-    for (error, verdict) in [
-        (LeanError::ProcessorTime(60), Timeout),
-        (LeanError::TooMany(64, "processes"), Incorrect),
-        (LeanError::Output(64), Incorrect),
-    ] {
-        assert_ended(error, verdict, 1);
+        for (errors, decision) in [
+            (usize::MAX, (verdict, false)),
+            // The last try counts.
+            (tries - 1, (Correct, tries == 1)),
+        ] {
+            let (error, left) = (error.clone(), Mutex::new(errors));
+            let (grader, lean) = grader_for_proofs(move |_| {
+                let mut left = left.lock().unwrap();
+                if *left == 0 {
+                    return Ok(module("proved"));
+                }
+                *left -= 1;
+                Err(error.clone())
+            });
+            let grading = grader.grade(&task(HEADER), "rfl");
+            assert_eq!(decided(&grading), decision);
+            let inputs = lean.inputs.lock().unwrap();
+            let proofs = inputs.iter().filter(|(_, body)| !body.contains("sorry"));
+            assert_eq!(proofs.count(), tries);
+        }
     }
 }
 
@@ -261,7 +228,7 @@ fn a_proof_of_which_nothing_arrives_is_compiled_again() {
     });
     let grading = grader.grade(&task(HEADER), "rfl");
     assert_eq!(decided(&grading), (Correct, false));
-    assert_eq!(lean.inputs.lock().unwrap().len(), 3);
+    assert_eq!(lean.runs(), 3);
 }
 
 #[test]
@@ -276,7 +243,7 @@ fn texts_that_no_model_writes_are_not_read() {
         assert_eq!(grading.verdict, verdict, "{reason}");
         assert!(reason.contains("more than 1048576 bytes"), "{reason}");
     }
-    assert!(lean.inputs.lock().unwrap().is_empty());
+    assert_eq!(lean.runs(), 0);
 }
 
 #[test]
@@ -342,7 +309,7 @@ fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
         let reason = failed.detail["reason"].as_str().unwrap();
         assert!(reason.contains("header: failed to read file"), "{reason}");
     }
-    assert_eq!(lean.inputs.lock().unwrap().len(), 2);
+    assert_eq!(lean.runs(), 2);
 }
 
 /// The machine may have been out of memory when Lean loaded what a snippet imports.
@@ -354,7 +321,7 @@ fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
         let (grader, lean) = grader_with_lean(move |_, _| Ok(failed(line)));
         let grading = grader.in_jail().run_snippet(code, 60);
         assert_eq!(decided(&grading), (Incorrect, runs == 1));
-        assert_eq!(lean.inputs.lock().unwrap().len(), runs);
+        assert_eq!(lean.runs(), runs);
     }
     let first = Mutex::new(Some(failed(1)));
     let (grader, _) = grader_with_lean(move |_, _| {

@@ -3,21 +3,6 @@
 use super::*;
 
 #[test]
-fn a_verdict_that_a_clock_influenced_is_not_deterministic() {
-    // Even if a value decided the verdict, the number of passed tests depends on the clock.
-    for (value, end, verdict, deterministic) in [
-        ("2", End::OutOfTime, Timeout, false),
-        ("3", End::OutOfTime, Incorrect, false),
-        ("2", End::OutOfFuel, Timeout, true),
-        ("2", End::MachineOutOfMemory, Memory, false),
-    ] {
-        let grading = grading(ended(returned(&[value]), end));
-        let found = (grading.verdict, grading.deterministic, grading.reward());
-        assert_eq!(found, (verdict, deterministic, Some(0.0)));
-    }
-}
-
-#[test]
 fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     for (text, verdict) in [("long to read", Timeout), ("large to read", Memory)] {

@@ -1,0 +1,193 @@
+//! The stages of a sample on its way to a verdict, as far as it needs them: cache, first pass, canonical solution of its task, full run. It waits for each without a thread.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, PoisonError};
+use std::time::{Duration, Instant};
+
+use datasets::TaskSpec;
+use serde_json::Value as Json;
+use verifier_api::{Id, Judgement, Verdict};
+
+use super::in_flight::Waiters;
+use super::judge::Judge;
+use super::places::Place;
+use crate::cache::Key;
+use crate::grade::Grading;
+use crate::grade::code::{CanonicalResult, NoCanonicalResult, NoVerdictYet};
+use crate::item::JudgeItem;
+use crate::pool::{Lane, Queued};
+use crate::registry::RegisteredTask;
+
+/// Poll interval while another process runs a canonical solution.
+const POLL_INTERVAL: Duration = Duration::from_millis(10);
+
+/// What an attempt at a sample has found.
+pub(super) struct Attempted {
+    item: JudgeItem,
+    graded: Result<Grading, NoVerdictYet>,
+    /// Whether the verdict was cached.
+    cached: bool,
+    /// How long it took.
+    seconds: f64,
+}
+
+/// Queues an attempt at an item, whose verdict has this key. It has `place` until it begins.
+pub(super) fn attempt(
+    judge: &Arc<Judge>,
+    (mut item, key): (JudgeItem, Key),
+    lane: Lane,
+    place: Place,
+    first_pass: bool,
+    waiters: &Arc<Waiters<Judgement>>,
+) -> Queued<Attempted> {
+    let pool = match &item.task.spec {
+        TaskSpec::Own(task) => judge.own.get(&task.grader).unwrap_or(&judge.short),
+        _ if first_pass => &judge.short,
+        TaskSpec::Lean(_) => &judge.proofs,
+        _ => &judge.long,
+    };
+    let is_instant = matches!(item.task.spec, TaskSpec::Math(_));
+    let (on, abandoned) = (Arc::clone(judge), waiters.abandoned());
+    pool.run(lane, is_instant, move || {
+        drop(place);
+        let started = Instant::now();
+        let stored = on.cache.get(&key);
+        let cached = stored.is_some();
+        let graded = stored.map_or_else(|| on.graders.grade(&mut item, first_pass, &abandoned), Ok);
+        // The files of an operator's grader may have changed since the key was made.
+        let is_own = matches!(item.task.spec, TaskSpec::Own(_));
+        let graded = match graded {
+            Ok(_) if is_own && on.graders.key(&item) != key => {
+                Ok(Grading::unavailable("the grader's files changed", true))
+            }
+            graded => graded,
+        };
+        if let Ok(grading) = &graded
+            && !cached
+        {
+            on.cache.put(key, grading);
+        }
+        Attempted {
+            item,
+            graded,
+            cached,
+            seconds: started.elapsed().as_secs_f64(),
+        }
+    })
+}
+
+/// Judges a sample from its first attempt on. `None` if nobody waits for its verdict any more, or a grader failed.
+pub(super) async fn verdict(
+    judge: Arc<Judge>,
+    key: Key,
+    lane: Lane,
+    mut queued: Queued<Attempted>,
+    waiters: Arc<Waiters<Judgement>>,
+) -> Option<Judgement> {
+    let (mut first_pass, mut all_seconds) = (true, 0.0);
+    loop {
+        let Attempted {
+            mut item,
+            graded,
+            cached,
+            seconds,
+        } = waiters.step(queued, Queued::has_begun).await?;
+        all_seconds += seconds;
+        let reason = match graded {
+            Ok(grading) => return Some(judgement(item.id, key, grading, cached, all_seconds)),
+            Err(reason) => reason,
+        };
+        let place = judge.places.readmit(lane.client);
+        match reason {
+            NoVerdictYet::NotInFirstPass => first_pass = false,
+            NoVerdictYet::CanonicalResult(needed) => {
+                let (solving, task) = (Arc::clone(&judge), Arc::clone(&item.task));
+                let solve = |waiters| canonical_result(solving, task, lane, waiters);
+                let (waiter, _) = judge.solutions.join(needed, solve);
+                let result = waiters.step(Box::pin(waiter.result()), |_| false).await?;
+                item.known.canonical_result = Some(result);
+            }
+        }
+        queued = attempt(&judge, (item, key), lane, place, first_pass, &waiters);
+    }
+}
+
+/// Runs a task's canonical solution for all samples that wait for it: with its whole fuel if that begins at once, and otherwise in a first pass, so that a short solution never
+/// waits for long ones.
+async fn canonical_result(
+    judge: Arc<Judge>,
+    task: Arc<RegisteredTask>,
+    lane: Lane,
+    waiters: Arc<Waiters<CanonicalResult>>,
+) -> Option<CanonicalResult> {
+    let mut first_pass = None;
+    loop {
+        let run = {
+            // No two take the same idle thread.
+            let choice = judge.idle_thread.lock();
+            let _choice = choice.unwrap_or_else(PoisonError::into_inner);
+            let first_pass = *first_pass.get_or_insert_with(|| !judge.long.is_idle());
+            let pool = match first_pass {
+                true => &judge.short,
+                false => &judge.long,
+            };
+            let (on, task, abandoned) =
+                (Arc::clone(&judge), Arc::clone(&task), waiters.abandoned());
+            pool.run(lane, false, move || {
+                let graders = &on.graders;
+                graders.try_canonical_result(&task, first_pass, Some(&abandoned))
+            })
+        };
+        match waiters.step(run, Queued::has_begun).await? {
+            Ok(result) => return Some(result),
+            Err(NoCanonicalResult::NotInFirstPass) => first_pass = Some(false),
+            Err(NoCanonicalResult::Elsewhere) => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(NoCanonicalResult::Unavailable) => return None,
+        }
+    }
+}
+
+/// A verdict as the item's client gets it. It took the worker threads so many `seconds`.
+pub(super) fn judgement(
+    id: Id,
+    key: Key,
+    grading: Grading,
+    cached: bool,
+    seconds: f64,
+) -> Judgement {
+    Judgement {
+        reward: grading.reward(),
+        verdict: grading.verdict,
+        passed: grading.passed,
+        total: grading.total,
+        terms: grading.terms,
+        key: key.to_string(),
+        cached,
+        deterministic: grading.deterministic,
+        elapsed_ms: milliseconds(seconds),
+        ..no_judgement(id, grading.detail, grading.retryable)
+    }
+}
+
+/// A time on the wire, in steps of a microsecond.
+pub(super) fn milliseconds(seconds: f64) -> f64 {
+    (seconds * 1e6).round() / 1e3
+}
+
+/// What an item is answered that was not judged. There is no key.
+pub(crate) fn no_judgement(id: Id, detail: Json, retryable: bool) -> Judgement {
+    Judgement {
+        id,
+        reward: None,
+        verdict: Verdict::Unavailable,
+        detail,
+        passed: None,
+        total: None,
+        terms: BTreeMap::new(),
+        retryable,
+        key: String::new(),
+        cached: false,
+        deterministic: true,
+        elapsed_ms: 0.0,
+    }
+}
