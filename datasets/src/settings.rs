@@ -105,19 +105,20 @@ macro_rules! settings {
 
 /// Declares an enum whose variants have names in files of settings.
 ///
-/// A variant is `Variant = "name"`. The default is marked with `#[default]`. The enum has `NAMES`, `ALL` and `name()`.
+/// A variant is `Variant = "name"`, or `Variant = "name" => "what it is"` for each: then that is its documentation, and a row in the help of a key that takes one. The
+/// default is marked with `#[default]`. The enum has `NAMES`, `ALL`, `name()` and `named()`.
 #[macro_export]
 macro_rules! choice {
     (
         $(#[$attribute:meta])*
         $visible:vis enum $name:ident {
-            $($(#[$variant_attribute:meta])* $variant:ident = $text:literal),* $(,)?
+            $($(#[$variant_attribute:meta])* $variant:ident = $text:literal $(=> $what:literal)?),* $(,)?
         }
     ) => {
         $(#[$attribute])*
         #[derive(Debug, Clone, Copy, PartialEq, Eq, Default, serde::Serialize, serde::Deserialize)]
         $visible enum $name {
-            $($(#[$variant_attribute])* #[serde(rename = $text)] $variant,)*
+            $($(#[$variant_attribute])* $(#[doc = $what])? #[serde(rename = $text)] $variant,)*
         }
 
         impl $name {
@@ -133,10 +134,17 @@ macro_rules! choice {
             $visible fn name(self) -> &'static str {
                 Self::NAMES[self as usize]
             }
+
+            /// The variant with this name.
+            #[allow(dead_code, reason = "few programs read a choice outside of their settings")]
+            #[must_use]
+            $visible fn named(name: &str) -> Option<Self> {
+                Self::ALL.into_iter().find(|one| one.name() == name)
+            }
         }
 
         impl $crate::settings::Setting for $name {
-            const KIND: $crate::settings::ValueKind = $crate::settings::ValueKind::Choice(Self::NAMES);
+            const KIND: $crate::settings::ValueKind = $crate::settings::ValueKind::Choice(Self::NAMES, &[$($($what,)?)*]);
         }
     };
 }

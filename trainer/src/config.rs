@@ -3,7 +3,7 @@
 //! Each section has a file, which declares each of its keys once. A program resolves a recipe once, with [`load`]; all other code takes plain values. The defaults are
 //! the paper's settings where it states them.
 
-mod algorithm;
+pub(crate) mod algorithm;
 mod data;
 mod engine;
 mod eval;
@@ -22,8 +22,7 @@ mod verifier;
 use datasets::settings::settings;
 use toml::Table;
 
-pub use crate::algo::{Baseline, Factor, LengthNorm, Preset};
-pub use algorithm::Algorithm;
+pub use algorithm::{Algorithm, Baseline, Factor, LengthNorm, Preset};
 pub use data::{Data, Model};
 /// A recipe or a setting that cannot be used: one paragraph that names the key and the remedy.
 pub use datasets::settings::SettingError as ConfigError;

@@ -1,5 +1,6 @@
 //! The prompts of tasks, their order, and their division into phases.
 
+mod phase_size;
 mod prompt_schedule;
 
 use std::ffi::OsStr;
@@ -13,6 +14,7 @@ use engine::text::{Date, today};
 use crate::config;
 use crate::policy::PromptEncoder;
 
+pub use phase_size::{PhaseSize, SizeReason};
 pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
 
 /// A task with its prompt.

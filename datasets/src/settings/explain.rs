@@ -7,6 +7,9 @@ use toml::{Table, Value};
 use super::check::Keys;
 use super::key::{Key, Limit, ValueKind};
 
+/// Width of the column with the names of a choice.
+const NAME_WIDTH: usize = 16;
+
 impl Keys {
     /// All keys, one line per section: `  section.{key, key}`.
     #[must_use]
@@ -44,9 +47,14 @@ fn list(lines: &mut Vec<String>, prefix: &str, keys: &[Key]) {
 fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaults: &Table) {
     for key in keys.iter().filter(|key| key.keys().is_empty()) {
         comment(text, key.help);
+        if let ValueKind::Choice(names, explained) = key.kind {
+            for (name, what) in names.iter().zip(explained) {
+                let _ = writeln!(text, "#   {name:<NAME_WIDTH$}{what}");
+            }
+        }
         let (value, default) = (values.get(key.name), defaults.get(key.name));
         let mut notes = Vec::new();
-        if !matches!(key.limit, Limit::None) || matches!(key.kind, ValueKind::Choice(_)) {
+        if !matches!(key.limit, Limit::None) || matches!(key.kind, ValueKind::Choice(..)) {
             notes.push(format!("Takes {}.", key.describe()));
         }
         if let Some(default) =

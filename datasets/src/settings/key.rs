@@ -41,8 +41,8 @@ pub enum ValueKind {
     Form(&'static str, fn(&str) -> bool),
     /// A text that its type reads: the error and the remedy for a text that it refuses.
     Parsed(fn(&str) -> Result<(), String>),
-    /// One of these names.
-    Choice(&'static [&'static str]),
+    /// One of these names. If they are explained, the second list says what each is.
+    Choice(&'static [&'static str], &'static [&'static str]),
     /// A table of these keys.
     Section(&'static [Key]),
     /// Tables of these keys, under names that the user chooses, and the defaults of each.
@@ -182,7 +182,7 @@ impl Key {
     #[must_use]
     pub fn names(&self) -> Option<&'static [&'static str]> {
         match (self.kind, self.limit) {
-            (ValueKind::Choice(names), _) | (_, Limit::Names(names)) => Some(names),
+            (ValueKind::Choice(names, _), _) | (_, Limit::Names(names)) => Some(names),
             _ => None,
         }
     }
@@ -197,7 +197,7 @@ impl Key {
             ValueKind::Number => {
                 number(value).is_some_and(|x| x.is_finite() || (endless && !x.is_nan()))
             }
-            ValueKind::Text | ValueKind::Choice(_) | ValueKind::Parsed(_) => value.is_str(),
+            ValueKind::Text | ValueKind::Choice(..) | ValueKind::Parsed(_) => value.is_str(),
             ValueKind::Wholes => value.as_array().is_some_and(|list| list.iter().all(whole)),
             ValueKind::Texts => value
                 .as_array()
@@ -226,7 +226,7 @@ impl Key {
             ValueKind::Texts => "a list of texts, as in [\"…\"]",
             ValueKind::Variables => "texts by name, as in { NAME = \"…\" }",
             ValueKind::Form(form, _) => form,
-            ValueKind::Choice(_) | ValueKind::Section(_) => "a section",
+            ValueKind::Choice(..) | ValueKind::Section(_) => "a section",
             ValueKind::Sections(..) => "sections by name",
         };
         text.to_owned()

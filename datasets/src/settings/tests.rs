@@ -43,11 +43,9 @@ settings! {
 choice! {
     /// Where it runs.
     enum Location {
-        /// On this machine.
         #[default]
-        Here = "here",
-        /// On another.
-        There = "there",
+        Here = "here" => "on this machine",
+        There = "there" => "on another",
     }
 }
 
@@ -128,6 +126,8 @@ fn the_explanation_has_help_ranges_values_and_defaults() {
 # Takes a number of at least 1, or inf for none. Default: 2.0.
 cap = 3.0
 # Where.
+#   here            on this machine
+#   there           on another
 # Takes one of `here`, `there`.
 # place = \"here\"
 

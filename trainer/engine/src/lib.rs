@@ -29,7 +29,7 @@ pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
 pub use footprint::{Demand, Footprint, trained_elements};
-pub use infer::prefix::shared_prompt_tokens;
+pub use infer::blocks::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;

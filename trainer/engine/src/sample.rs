@@ -306,11 +306,7 @@ mod tests {
 
     use super::*;
 
-    fn sampled(logits: &[f32], sampling: Sampling, seed: u64, index: u64) -> Sampled {
-        sampled_without(&[], logits, sampling, seed, index)
-    }
-
-    fn sampled_without(
+    fn sampled(
         suppressed: &[u32],
         logits: &[f32],
         sampling: Sampling,
@@ -346,7 +342,7 @@ mod tests {
         let draws = 200_000;
         let mut counts = vec![0usize; logits.len()];
         for i in 0..draws {
-            let token = sampled_without(suppressed, logits, sampling, i % 100, i / 100).token;
+            let token = sampled(suppressed, logits, sampling, i % 100, i / 100).token;
             counts[token as usize] += 1;
         }
         let mut statistic = 0.0;
@@ -374,28 +370,22 @@ mod tests {
     const LOGITS: [f32; 8] = [0.5, -1.0, 2.0, 1.9, 0.0, -3.0, 1.0, 0.5];
 
     #[test]
-    fn frequencies_follow_the_softmax_of_logits_over_temperature() {
-        for temperature in [0.5f32, 0.9, 1.0, 2.0] {
-            let expected = softmax(&LOGITS, f64::from(temperature));
-            let (statistic, _) = chi_square(&[], &LOGITS, &expected, Sampling::at(temperature));
-            // 7 degrees of freedom: a random statistic exceeds 24.3 once in 1,000 times.
-            assert!(statistic < 24.3, "T {temperature}: {statistic}");
-        }
-    }
-
-    #[test]
-    fn cut_offs_keep_the_likeliest_tokens_that_are_not_suppressed_and_renormalise() {
-        let all = softmax(&LOGITS, 1.0);
+    fn frequencies_are_the_softmax_of_the_tokens_that_cut_offs_keep_and_nothing_suppresses() {
         let base = Sampling::default();
         let both = Sampling {
             top_k: 3,
             top_p: 0.7,
             ..base
         };
+        let every = &[0, 1, 2, 3, 4, 5, 6, 7][..];
         // Without 2, the likeliest token. Ids outside of the vocabulary do nothing.
         let suppressed = &[2, 5, 8, u32::MAX][..];
         for (suppressed, sampling, kept) in [
-            (&[][..], Sampling { top_k: 3, ..base }, &[2, 3, 6][..]),
+            (&[][..], Sampling::at(0.5), every),
+            (&[], Sampling::at(0.9), every),
+            (&[], base, every),
+            (&[], Sampling::at(2.0), every),
+            (&[], Sampling { top_k: 3, ..base }, &[2, 3, 6]),
             // Among equals (0 and 7) the lower id comes first.
             (&[], Sampling { top_k: 4, ..base }, &[2, 3, 6, 0]),
             (&[], Sampling { top_p: 0.6, ..base }, &[2, 3]),
@@ -409,6 +399,10 @@ mod tests {
             (suppressed, Sampling { min_p: 0.3, ..base }, &[3, 6]),
             (suppressed, Sampling::greedy(), &[3]),
         ] {
+            let all = softmax(
+                &LOGITS,
+                f64::from(sampling.temperature.max(MIN_TEMPERATURE)),
+            );
             let total: f64 = kept.iter().map(|&i| all[i]).sum();
             let mut expected = vec![0.0; all.len()];
             for &i in kept {
@@ -416,8 +410,8 @@ mod tests {
             }
             let (statistic, outside) = chi_square(suppressed, &LOGITS, &expected, sampling);
             assert_eq!(outside, 0, "{sampling:?}");
-            // 3 degrees of freedom at most, or 5: a random statistic exceeds this once in 1,000 times.
-            let limit = if kept.len() > 4 { 20.5 } else { 16.3 };
+            // A random statistic exceeds this once in 1,000 times, with at most 3, 5 or 7 degrees of freedom.
+            let limit = [16.3, 20.5, 24.3][kept.len().saturating_sub(3) / 2];
             assert!(statistic < limit, "{sampling:?}: {statistic}");
         }
     }
@@ -427,7 +421,7 @@ mod tests {
         for temperature in [0.0, 0.7, 1.0] {
             let at = if temperature == 0.0 { 1.0 } else { temperature };
             let all = softmax(&LOGITS, f64::from(at));
-            let got = sampled_without(&[2], &LOGITS, Sampling::at(temperature), 7, 3);
+            let got = sampled(&[2], &LOGITS, Sampling::at(temperature), 7, 3);
             let expected = all[got.token as usize].ln();
             assert!((f64::from(got.logp) - expected).abs() < 1e-6, "{got:?}");
         }
@@ -436,13 +430,13 @@ mod tests {
         let (statistic, outside) =
             chi_square(&[0], &logits, &[0.0, 0.25, 0.75], Sampling::default());
         assert!(outside == 0 && statistic < 10.8, "{statistic}");
-        let got = sampled_without(&[0], &logits, Sampling::greedy(), 7, 3);
+        let got = sampled(&[0], &logits, Sampling::greedy(), 7, 3);
         assert_eq!((got.token, got.logp), (2, 3f32.ln() - 300.0));
     }
 
     #[test]
     fn temperature_0_selects_the_lowest_id_of_the_likeliest() {
-        let got = sampled(&[1.0, 3.0, 3.0, 2.0], Sampling::greedy(), 7, 0);
+        let got = sampled(&[], &[1.0, 3.0, 3.0, 2.0], Sampling::greedy(), 7, 0);
         assert_eq!(got.token, 1);
         let expected = softmax(&[1.0, 3.0, 3.0, 2.0], 1.0)[1].ln();
         assert!((f64::from(got.logp) - expected).abs() < 1e-6);
@@ -483,7 +477,7 @@ mod tests {
             seed: u64,
             index: u64,
         ) {
-            let got = sampled(&logits, Sampling::at(temperature), seed, index);
+            let got = sampled(&[], &logits, Sampling::at(temperature), seed, index);
             let max = f64::from(logits.iter().copied().fold(f32::NEG_INFINITY, f32::max));
             let t = f64::from(temperature);
             let total: f64 = logits.iter().map(|&l| ((f64::from(l) - max) / t).exp()).sum();
@@ -502,7 +496,7 @@ mod tests {
         ) {
             let sampling = Sampling { temperature, top_k, top_p, min_p };
             prop_assert!(sampling.check().is_ok());
-            let token = sampled(&logits, sampling, seed, 0).token as usize;
+            let token = sampled(&[], &logits, sampling, seed, 0).token as usize;
             let likelier = logits.iter().filter(|&&l| l > logits[token]).count();
             prop_assert!(top_k == 0 || likelier < top_k);
         }

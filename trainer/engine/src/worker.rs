@@ -1,7 +1,6 @@
 //! The worker thread owns the device. Other threads hold an [`Engine`] and send it commands with a reply channel.
 
 mod device;
-mod follow;
 mod generate;
 mod orders;
 mod thread;
@@ -23,9 +22,9 @@ use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
 use device::{DeviceModel, Ledger, Open, Profile};
-pub use follow::{Local, follow};
 use generate::Deliver;
 use orders::{Command, Led, Order};
+pub use orders::{Local, follow};
 use thread::{Opened, Worker};
 
 /// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
@@ -125,7 +124,9 @@ impl Engine {
         led: Option<Led>,
     ) -> Result<Self, EngineError> {
         let limits = thread::limits(&options);
-        let (worker, opened) = thread::start(backend, load, options, sharing, led.clone())?;
+        let closed = led.clone();
+        let close = move || closed.iter().for_each(Led::close);
+        let (worker, opened) = thread::start(backend, load, options, sharing, close)?;
         let shared = Arc::new(Shared {
             worker,
             opened,
@@ -355,8 +356,10 @@ fn generate_on_all(
         base,
         requests: requests.to_vec(),
     })?;
-    model.with_adapters(!base, |model| {
-        generate::generate(model, &text.tokenizer, requests, limits, Some(deliver))
+    let (tokenizer, alone) = (&text.tokenizer, model.sharing.ranks.size() == 1);
+    model.with_adapters(!base, |model| match alone {
+        true => runner::run(model, tokenizer, requests, limits, deliver),
+        false => generate::generate(model, tokenizer, requests, limits, Some(deliver)),
     })
 }
 

@@ -1,78 +1,91 @@
-//! The factor that multiplies a completion's advantage.
+//! A token's term: the factor of its completion's advantage, the divisor, and the pull towards the reference policy.
 
-use super::{Estimator, Sample, weight};
-
-names! {
-    /// The factor of a whole completion, or of each of its tokens. rₜ = π(yₜ)/μ(yₜ) is a token's ratio, w = Πₜ rₜ the completion's.
-    pub enum Factor {
-        /// 1: unbiased on policy, biased off policy.
-        One = "one",
-        /// w, uncapped, as in the paper's Eq. 3.
-        W = "w",
-        /// w̄ = min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008).
-        WCapped = "w-capped",
-        /// PPO's clipped surrogate of each token, min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A) (Schulman et al. 2017, Eq. 7; GRPO's and DAPO's objective). Its gradient is
-        /// rₜA ∇log π(yₜ) if the unclipped term is at most the clipped one, else 0.
-        TokenPpoClip = "token-ppo-clip",
-        /// min(rₜ, η) of each token: token-level truncated importance sampling (TIS; `token_truncate` in TRL). The tokens before and after it are not reweighted, so their
-        /// distribution stays μ's.
-        TokenCapped = "token-capped",
-        /// rₜ if rₜ ≤ η, else 0: token-level masked importance sampling (MIS; `token_mask` in TRL). A masked token still counts in the divisors.
-        TokenMasked = "token-masked",
-        /// clip(rₜ, 1 − ε₋, 1 + ε₊) as a constant: CISPO (MiniMax-M1 2025). Unlike PPO's clip, no token loses its gradient.
-        Cispo = "cispo",
-        /// w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025).
-        Geometric = "geometric",
-    }
-}
+use super::Sample;
+use super::weight::{capped, difference, log_ratios, weight};
+use crate::config::algorithm::{Algorithm, Factor, LengthNorm};
 
 impl Factor {
-    /// Whether it caps ratios or weights at η, or masks those above.
-    #[must_use]
-    pub fn has_cap(self) -> bool {
-        matches!(
-            self,
-            Factor::WCapped | Factor::TokenCapped | Factor::TokenMasked
-        )
-    }
-
-    /// Whether it clips ratios to 1 − ε₋ … 1 + ε₊.
-    #[must_use]
-    pub fn has_clip(self) -> bool {
-        matches!(self, Factor::TokenPpoClip | Factor::Cispo)
-    }
-
-    /// Factor × advantage for each token of a completion whose log-weight is `ell`.
+    /// Factor × advantage for each token of a completion whose log-weight is `ell`. Each row is a factor: above it its source, in it its equation. rₜ = π(yₜ)/μ(yₜ) is a
+    /// token's ratio, w = Πₜ rₜ the completion's. Factors are constants: no gradient flows through them.
     pub(super) fn times(
         self,
         advantage: f64,
         sample: &Sample<'_>,
         ell: f64,
-        estimator: &Estimator,
+        algorithm: &Algorithm,
     ) -> Vec<f64> {
+        let Algorithm {
+            eta,
+            clip_low,
+            clip_high,
+            ..
+        } = *algorithm;
         let all = |factor: f64| vec![factor * advantage; sample.new.len()];
         let each = |factor: &dyn Fn(f64) -> f64| -> Vec<f64> {
-            let ratios = weight::log_ratios(sample).map(weight::weight);
+            let ratios = log_ratios(sample).map(weight);
             ratios.map(|ratio| factor(ratio) * advantage).collect()
         };
         match self {
+            // 1: unbiased on policy, biased off policy (REINFORCE, Williams 1992; the paper's Eq. 1).
             Factor::One => all(1.0),
-            Factor::W => all(weight::weight(ell)),
-            Factor::WCapped => all(weight::capped(ell, estimator.eta)),
-            Factor::TokenPpoClip => each(&|ratio| {
-                let clipped = if advantage > 0.0 {
-                    ratio > 1.0 + estimator.clip_high
-                } else {
-                    ratio < 1.0 - estimator.clip_low
-                };
-                if clipped { 0.0 } else { ratio }
-            }),
-            Factor::TokenCapped => each(&|ratio| ratio.min(estimator.eta)),
-            Factor::TokenMasked => each(&|ratio| if ratio > estimator.eta { 0.0 } else { ratio }),
-            Factor::Cispo => {
-                each(&|ratio| ratio.clamp(1.0 - estimator.clip_low, 1.0 + estimator.clip_high))
+            // w, uncapped (the paper's Eq. 3).
+            Factor::W => all(weight(ell)),
+            // min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008).
+            Factor::WCapped => all(capped(ell, eta)),
+            // The gradient of min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A): rₜ if the unclipped term is at most the clipped one, else 0 (PPO, Schulman et al. 2017, Eq. 7; the objective
+            // of GRPO, Shao et al. 2024, Eq. 3, and of DAPO, Yu et al. 2025, Eq. 8).
+            Factor::TokenPpoClip if advantage > 0.0 => {
+                each(&|r| if r > 1.0 + clip_high { 0.0 } else { r })
             }
-            Factor::Geometric => all(weight::weight(ell / sample.new.len().max(1) as f64)),
+            Factor::TokenPpoClip => each(&|r| if r < 1.0 - clip_low { 0.0 } else { r }),
+            // min(rₜ, η) of each token. The tokens before and after it are not reweighted, so their distribution stays μ's (token-level truncated importance sampling:
+            // `token_truncate` in TRL, trl/trainer/grpo_trainer.py).
+            Factor::TokenCapped => each(&|r| r.min(eta)),
+            // rₜ if rₜ ≤ η, else 0. A masked token still counts in the divisors (token-level masked importance sampling: `token_mask` there).
+            Factor::TokenMasked => each(&|r| if r > eta { 0.0 } else { r }),
+            // clip(rₜ, 1 − ε₋, 1 + ε₊): unlike with PPO's clip, no token loses its gradient (CISPO, MiniMax-M1 2025, Eqs. 4 and 5).
+            Factor::Cispo => each(&|r| r.clamp(1.0 - clip_low, 1.0 + clip_high)),
+            // w^(1/T) for a completion of T tokens: the geometric mean of its ratios, uncapped (the sequence ratio of GSPO, Zheng et al. 2025, Eq. 7).
+            Factor::Geometric => all(weight(ell / sample.new.len().max(1) as f64)),
         }
     }
+}
+
+impl LengthNorm {
+    /// The divisor for a completion of `tokens` tokens, in a mini-batch of `judged` completions with a reward that have `all_tokens` tokens together.
+    pub(super) fn divisor(
+        self,
+        tokens: usize,
+        judged: usize,
+        all_tokens: usize,
+        max_tokens: usize,
+    ) -> f64 {
+        let divisor = match self {
+            // A completion's terms are summed, as the policy gradient is derived.
+            LengthNorm::None => judged,
+            // All completions have equal weight, so tokens of long ones count less (GRPO, Shao et al. 2024, Eq. 3).
+            LengthNorm::Length => judged * tokens,
+            // The sum, scaled by a constant (Dr. GRPO, Liu et al. 2025).
+            LengthNorm::MaxLength => judged * max_tokens,
+            // All tokens have equal weight (DAPO, Yu et al. 2025, Eq. 8).
+            LengthNorm::BatchTokens => all_tokens,
+        };
+        divisor.max(1) as f64
+    }
+}
+
+/// k3 = r − 1 − log r, which is never negative. Its mean over tokens sampled from p estimates KL(p‖q), with r = q/p (Schulman 2020, "Approximating KL divergence").
+pub(super) fn k3(log_ratio: f64) -> f64 {
+    weight(log_ratio) - 1.0 - log_ratio
+}
+
+/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: the value that it adds to J, and β (r − 1), which it adds to the coefficient of
+/// ∇ log π(yₜ). `None` if the sample has no reference or β is 0.
+pub(super) fn penalty<'a>(
+    beta: f64,
+    sample: &Sample<'a>,
+) -> Option<impl Iterator<Item = (f64, f64)> + 'a> {
+    let reference = sample.reference.filter(|_| beta > 0.0)?;
+    let log_ratios = difference(reference, sample.new);
+    Some(log_ratios.map(move |it| (-beta * k3(it), beta * (weight(it) - 1.0))))
 }

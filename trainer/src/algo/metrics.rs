@@ -2,9 +2,10 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::kl::{self, k3};
-use super::weight::{MAX_LOG_WEIGHT, log_ratios, log_sum_exp};
-use super::{Batch, Estimator};
+use super::Batch;
+use super::factor::k3;
+use super::weight::{MAX_LOG_WEIGHT, difference, log_ratios, log_sum_exp};
+use crate::config::algorithm::Algorithm;
 
 /// The metrics of one mini-batch. Every number is finite; those of an empty mini-batch are 0.
 #[derive(Debug, Clone, Copy, PartialEq, Default, Serialize, Deserialize)]
@@ -39,8 +40,8 @@ pub struct Metrics {
     pub stale_abs_log_mean_quarter: Option<f64>,
     /// The cap on weights: η, or less if it adapts to the effective sample size. It is logged even if neither the factor nor the baseline caps weights, and absent only if η
     /// is infinite.
-    #[serde(default = "no_cap", skip_serializing_if = "is_no_cap")]
-    pub eta: f64,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub eta: Option<f64>,
     /// Share of weights above `eta`, whether or not they are capped.
     pub clip_share: f64,
     /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (With PPO's clip those on the side of the advantage
@@ -83,10 +84,10 @@ impl Metrics {
     }
 
     /// The numbers that follow from the completions with a reward; the others are those of an empty mini-batch.
-    pub(super) fn of(batch: &Batch<'_>, estimator: &Estimator) -> Self {
+    pub(super) fn of(batch: &Batch<'_>, algorithm: &Algorithm) -> Self {
         let mut metrics = Self {
             judged: batch.judged.len(),
-            eta: estimator.eta,
+            eta: Some(algorithm.eta).filter(|eta| eta.is_finite()),
             ..Self::default()
         };
         if batch.judged.is_empty() {
@@ -98,39 +99,35 @@ impl Metrics {
         if measured == 0 {
             return metrics;
         }
-        metrics.add_weights(&batch.ells);
-        let samples = || super::computed(&batch.judged);
-        metrics.kl_behaviour = mean(samples().flat_map(log_ratios).map(k3));
-        if estimator.factor.has_clip() {
-            let is_outside = |log_ratio: f64| {
-                let ratio = log_ratio.exp();
-                f64::from(ratio < 1.0 - estimator.clip_low || ratio > 1.0 + estimator.clip_high)
-            };
-            metrics.clipped_tokens = Some(mean(samples().flat_map(log_ratios).map(is_outside)));
-        }
-        if samples().all(|sample| sample.reference.is_some()) {
-            let ratios = samples().filter_map(|it| Some(kl::log_ratios(it.reference?, it.new)));
-            metrics.kl_reference = Some(mean(ratios.flatten().map(k3)));
-        }
-        metrics
-    }
-
-    /// Sets the numbers that follow from the log-weights.
-    fn add_weights(&mut self, ells: &[f64]) {
-        let cap = self.eta.ln();
+        let (ells, cap) = (&batch.ells[..], algorithm.eta.ln());
         let capped = || ells.iter().map(|ell| ell.min(cap));
-        self.ell_mean = mean(ells.iter().copied());
-        self.ell_std = mean(ells.iter().map(|ell| (ell - self.ell_mean).powi(2))).sqrt();
-        self.stale_mean_log = mean(capped());
-        self.stale_mean_abs_log = mean(capped().map(f64::abs));
-        self.stale_abs_log_mean = abs_log_mean(ells, cap);
-        let quarter = &ells[..ells.len().div_ceil(4)];
-        self.stale_abs_log_mean_quarter = Some(abs_log_mean(quarter, cap));
-        self.clip_share = mean(ells.iter().map(|ell| f64::from(*ell > cap)));
-        self.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
+        metrics.ell_mean = mean(ells.iter().copied());
+        metrics.ell_std = mean(ells.iter().map(|ell| (ell - metrics.ell_mean).powi(2))).sqrt();
+        metrics.stale_mean_log = mean(capped());
+        metrics.stale_mean_abs_log = mean(capped().map(f64::abs));
+        metrics.stale_abs_log_mean = abs_log_mean(ells, cap);
+        let quarter = &ells[..measured.div_ceil(4)];
+        metrics.stale_abs_log_mean_quarter = Some(abs_log_mean(quarter, cap));
+        metrics.clip_share = mean(ells.iter().map(|ell| f64::from(*ell > cap)));
+        metrics.saturated = ells.iter().filter(|ell| **ell > MAX_LOG_WEIGHT).count();
         let log_sum = log_sum_exp(ells.iter().copied());
         let log_sum_of_squares = log_sum_exp(ells.iter().map(|ell| 2.0 * ell));
-        self.ess = (2.0 * log_sum - log_sum_of_squares).exp();
+        metrics.ess = (2.0 * log_sum - log_sum_of_squares).exp();
+        let log_ratios = || batch.computed.iter().flat_map(|sample| log_ratios(sample));
+        metrics.kl_behaviour = mean(log_ratios().map(k3));
+        if algorithm.factor.has_clip() {
+            let is_outside = |log_ratio: f64| {
+                let ratio = log_ratio.exp();
+                f64::from(ratio < 1.0 - algorithm.clip_low || ratio > 1.0 + algorithm.clip_high)
+            };
+            metrics.clipped_tokens = Some(mean(log_ratios().map(is_outside)));
+        }
+        let samples = batch.computed.iter();
+        let references: Option<Vec<_>> = samples
+            .map(|sample| Some(difference(sample.reference?, sample.new)))
+            .collect();
+        metrics.kl_reference = references.map(|all| mean(all.into_iter().flatten().map(k3)));
+        metrics
     }
 }
 
@@ -138,18 +135,6 @@ impl Metrics {
 fn abs_log_mean(ells: &[f64], cap: f64) -> f64 {
     let log_sum = log_sum_exp(ells.iter().map(|ell| ell.min(cap)));
     (log_sum - (ells.len() as f64).ln()).abs()
-}
-
-fn no_cap() -> f64 {
-    f64::INFINITY
-}
-
-#[expect(
-    clippy::trivially_copy_pass_by_ref,
-    reason = "serde asks for a reference"
-)]
-fn is_no_cap(eta: &f64) -> bool {
-    eta.is_infinite()
 }
 
 /// The mean; 0 of no values.

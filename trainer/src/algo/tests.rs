@@ -1,7 +1,8 @@
 use super::*;
+use crate::config::algorithm::{Baseline, Factor, LengthNorm, Preset};
 
-const PG: Estimator = Preset::Pg.estimator();
-const PAPER: Estimator = Preset::RapidPaper.estimator();
+const PG: Algorithm = Algorithm::of(Preset::Pg);
+const PAPER: Algorithm = Algorithm::of(Preset::RapidPaper);
 /// Maximum number of tokens of a completion.
 const MAX_TOKENS: usize = 8;
 
@@ -24,7 +25,7 @@ fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
     }
 }
 
-fn run(estimator: &Estimator, groups: &[Vec<Owned>]) -> Gradient {
+fn run(estimator: &Algorithm, groups: &[Vec<Owned>]) -> Gradient {
     gradient(estimator, &views(groups), MAX_TOKENS).unwrap()
 }
 
@@ -124,7 +125,7 @@ fn a_group_with_too_few_rewards_gives_no_gradient_counts_in_n_and_is_counted() {
         (Baseline::None, 1, [-1.0, -1.0, 0.0]),
         (Baseline::Batch, 1, [-1.0 / 3.0, -1.0 / 3.0, 2.0 / 3.0]),
     ] {
-        let computed = run(&Estimator { baseline, ..PG }, &groups);
+        let computed = run(&Algorithm { baseline, ..PG }, &groups);
         let flat = computed.dlogp.concat();
         let [first, second, third] = values;
         let expected = [first, 0.0, 0.0, second, third];
@@ -139,62 +140,49 @@ fn a_group_with_too_few_rewards_gives_no_gradient_counts_in_n_and_is_counted() {
     }
 }
 
+/// A baseline, and with `std` a division by the standard deviation; groups of completions by their rewards in tenths, `-` if masked; and whether each has a gradient.
+const GRADIENTS: &str = "
+none           | 111 0-0 1-0 1- - | yyy n-n y-n y- -
+batch          | 111 0-0 1-0 1- - | yyy y-y y-y y- -
+batch          | 111 1-           | nnn n-
+group          | 111 0-0 1-0 1- - | nnn n-n y-y n- -
+loo std        | 111 0-0 1-0 1- - | nnn n-n y-y n- -
+optimal-loo    | 111 0-0 1-0 1- - | nnn n-n y-y n- -
+weighted-group | 111 0-0 1-0 1- - | yyy n-n y-y n- -
+weighted-loo   | 111 0-0 1-0 1- - | yyy n-n y-y n- -
+";
+
 #[test]
 fn rewards_tell_which_completions_have_a_gradient() {
     // The mean of three times 0.1 is not 0.1 in floating point.
-    const GROUPS: [&[Option<f64>]; 5] = [
-        &[Some(0.1), Some(0.1), Some(0.1)],
-        &[Some(0.0), None, Some(0.0)],
-        &[Some(1.0), None, Some(0.0)],
-        &[Some(1.0), None],
-        &[None],
-    ];
-    let groups = GROUPS.map(<[_]>::to_vec);
-    let all_but_masked = ["yyy", "y-y", "y-y", "y-", "-"];
-    for (baseline, divide_by_std, expected) in [
-        (Baseline::None, false, ["yyy", "---", "y--", "y-", "-"]),
-        (Baseline::Batch, false, all_but_masked),
-        (Baseline::Group, false, ["---", "---", "y-y", "--", "-"]),
-        (Baseline::Loo, true, ["---", "---", "y-y", "--", "-"]),
-        (
-            Baseline::OptimalLoo,
-            false,
-            ["---", "---", "y-y", "--", "-"],
-        ),
-        (
-            Baseline::WeightedGroup,
-            false,
-            ["yyy", "---", "y-y", "--", "-"],
-        ),
-        (
-            Baseline::WeightedLoo,
-            false,
-            ["yyy", "---", "y-y", "--", "-"],
-        ),
-    ] {
-        let estimator = Estimator {
-            baseline,
-            divide_by_std,
+    let reward = |it: char| Some(f64::from(it.to_digit(10)?) / 10.0);
+    for line in GRADIENTS.trim().lines() {
+        let [choices, rewards, expected] = [0, 1, 2].map(|n| line.split('|').nth(n).unwrap());
+        let (name, std) = choices
+            .trim()
+            .split_once(' ')
+            .unwrap_or((choices.trim(), ""));
+        let algorithm = Algorithm {
+            baseline: Baseline::named(name).unwrap(),
+            divide_by_std: std == "std",
             ..PG
         };
-        let mark = |has: &bool| if *has { 'y' } else { '-' };
-        let marks = estimator.has_gradient(&groups).into_iter();
-        let marks: Vec<String> = marks
-            .map(|group| group.iter().map(mark).collect())
+        let groups = rewards.split_whitespace();
+        let groups: Vec<Vec<_>> = groups
+            .map(|group| group.chars().map(reward).collect())
             .collect();
-        assert_eq!(marks, expected, "{baseline:?}");
+        let marks = expected.split_whitespace();
+        let marks: Vec<Vec<_>> = marks
+            .map(|marks| marks.chars().map(|it| it == 'y').collect())
+            .collect();
+        assert_eq!(has_gradient(&algorithm, &groups), marks, "{line}");
     }
-    let batch = Estimator {
-        baseline: Baseline::Batch,
-        ..PG
-    };
-    assert_eq!(batch.has_gradient(&groups[..1]), [[false; 3]]);
 }
 
 #[test]
 fn a_mini_batch_without_completions_or_without_rewards_gives_zeros() {
     let nothing = Metrics {
-        eta: PG.eta,
+        eta: Some(PG.eta),
         ..Metrics::default()
     };
     assert_eq!(run(&PAPER, &[]).metrics, nothing);
@@ -243,7 +231,7 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
         let mut sample = FINE;
         change(&mut sample);
         let groups = [vec![FINE, sample]];
-        let error = gradient(&Preset::Grpo.estimator(), &groups, MAX_TOKENS).unwrap_err();
+        let error = gradient(&Algorithm::of(Preset::Grpo), &groups, MAX_TOKENS).unwrap_err();
         assert!(error.to_string().contains(expected), "{error}");
     }
     let sample = Sample {
@@ -264,7 +252,7 @@ fn the_divergence_from_the_reference_is_logged_and_in_the_loss() {
         },
         one(&[-2.0], &[-2.0], Some(0.0)),
     ];
-    let metrics = run(&Preset::Grpo.estimator(), &[group]).metrics;
+    let metrics = run(&Algorithm::of(Preset::Grpo), &[group]).metrics;
     let advantage = 0.5 / (0.5_f64.sqrt() + STD_FLOOR);
     let k3 = 0.5_f64.exp() - 1.5;
     assert!(close(metrics.kl_reference.unwrap(), k3 / 2.0));
@@ -311,16 +299,17 @@ fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
             .collect::<Vec<_>>()
     };
     let groups = [group([0.0, 0.1, 3.0]), group([-0.2, 0.3, 1.0])];
-    let adaptive = Estimator {
+    let adaptive = Algorithm {
         factor: Factor::WCapped,
         eta: 8.0,
         adaptive_eta: 0.8,
         ..PAPER
     };
     let computed = run(&adaptive, &groups);
-    assert!(computed.metrics.eta > 1.0 && computed.metrics.eta < 8.0);
-    let by_hand = Estimator {
-        eta: computed.metrics.eta,
+    let eta = computed.metrics.eta.unwrap();
+    assert!(eta > 1.0 && eta < 8.0);
+    let by_hand = Algorithm {
+        eta,
         adaptive_eta: 0.0,
         ..adaptive
     };

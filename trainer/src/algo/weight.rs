@@ -17,8 +17,12 @@ pub fn log_weight(sample: &Sample<'_>) -> f64 {
 
 /// log π(yₜ) − log μ(yₜ) of each token.
 pub(super) fn log_ratios<'a>(sample: &Sample<'a>) -> impl Iterator<Item = f64> + use<'a> {
-    let pairs = sample.new.iter().zip(sample.behaviour);
-    pairs.map(|(new, behaviour)| f64::from(*new) - f64::from(*behaviour))
+    difference(sample.new, sample.behaviour)
+}
+
+/// log p(yₜ) − log q(yₜ) of each token, from log p and log q.
+pub(super) fn difference<'a>(p: &'a [f32], q: &'a [f32]) -> impl Iterator<Item = f64> + use<'a> {
+    p.iter().zip(q).map(|(p, q)| f64::from(*p) - f64::from(*q))
 }
 
 /// w = exp ℓ, at most e^[`MAX_LOG_WEIGHT`].

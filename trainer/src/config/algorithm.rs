@@ -1,9 +1,8 @@
-//! `[algorithm]`: the estimator, and the sizes of its batches.
+//! `[algorithm]`: the estimator, and the sizes of its batches. `algo` has the equation and the source of each factor and baseline.
 
-use datasets::settings::{Setting, ValueKind, above, at_least, below, between, settings, whole};
+use datasets::settings::{above, at_least, below, between, choice, settings, whole};
 
 use super::limits::{MAX_NUMBER, MAX_SAMPLES};
-use crate::algo::{Baseline, Estimator, Factor, LengthNorm, Preset};
 
 /// The end of the error for a fraction out of range.
 const FRACTION: &str =
@@ -11,6 +10,7 @@ const FRACTION: &str =
 
 settings! {
     /// `[algorithm]`. The preset gives the defaults of all other keys.
+    #[derive(Copy)]
     pub struct Algorithm {
         /// The defaults of the other keys of this section, each of which can still be set. The presets are:
         ///
@@ -34,23 +34,8 @@ settings! {
         /// cannot be set.
         pub preset: Preset,
         /// The factor of a completion's advantage. r is the ratio of a token's probabilities under the new and the behaviour policy, w the product over a completion.
-        ///   one             1
-        ///   w               w
-        ///   w-capped        min(w, eta)
-        ///   token-ppo-clip  each token's r; but 0 if PPO's clip stops the gradient: for an advantage above 0, if r > 1 + clip_high; else if r < 1 - clip_low
-        ///   token-capped    each token's min(r, eta)
-        ///   token-masked    each token's r, but 0 if r > eta
-        ///   cispo           each token's r, clipped to 1 - clip_low … 1 + clip_high
-        ///   geometric       w^(1/T) for a completion of T tokens
         pub factor: Factor,
         /// The value that is subtracted from a completion's reward.
-        ///   none            nothing
-        ///   batch           the mean reward of the mini-batch
-        ///   group           the mean reward of all of the prompt's completions
-        ///   loo             the mean reward of the prompt's other completions (leave one out)
-        ///   weighted-group  as group, each reward times min(w, eta)
-        ///   weighted-loo    as loo, each reward times min(w, eta)
-        ///   optimal-loo     as loo, but the mean is weighted by w^2, for the least variance of w times the advantage
         pub baseline: Baseline,
         /// η: the cap on weights, for factors and baselines that cap them.
         pub eta: f64 => at_least(1.0)
@@ -61,10 +46,6 @@ settings! {
         pub clip_high: f64 => above(0.0, MAX_NUMBER)
             .hint(" (PPO has 0.2, DAPO 0.28): a ratio is clipped at 1 + ε above 1"),
         /// The divisor of a token's term. N is the number of completions of the mini-batch, T the number of tokens of the completion.
-        ///   none            N
-        ///   length          N times T
-        ///   max-length      N times sampling.max_tokens
-        ///   batch-tokens    the number of tokens of the mini-batch
         pub length_norm: LengthNorm,
         /// true divides an advantage by the standard deviation of its group's rewards, plus 1e-4. Only for the baselines group, loo and optimal-loo, since with the others
         /// a group with equal rewards has advantages.
@@ -98,80 +79,188 @@ settings! {
         /// dapo-paper and sft; 16 for rapid-auto.)
         pub h: usize => whole(1, 10_000),
     }
-    = Self::of(Preset::default())
+    = Self::of(Preset::RapidPaper)
 }
 
-impl Setting for Preset {
-    const KIND: ValueKind = ValueKind::Choice(&Preset::NAMES);
+choice! {
+    /// An algorithm by its name.
+    pub enum Preset {
+        /// RAPID as the paper prints it: Eqs. 3 and 5.
+        #[default]
+        RapidPaper = "rapid-paper",
+        /// RAPID as its authors' public code runs it on MBPP+ and MiniF2F: weights only in the value term, PPO's clip in place of Eq. 3's weight, completions of equal weight.
+        RapidAuthor = "rapid-author",
+        /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
+        RapidLoo = "rapid-loo",
+        /// RAPID without a size to tune: `rapid-loo`, whose phases are as long as the effective sample size allows.
+        RapidAuto = "rapid-auto",
+        /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
+        Pg = "pg",
+        /// The policy gradient as the authors' public code runs it: advantages divided by the group's standard deviation, completions of equal weight.
+        PgAuthor = "pg-author",
+        /// GRPO (Shao et al. 2024) on policy: advantages divided by the group's standard deviation, completions of equal weight, and a KL term to the model that training
+        /// began with.
+        Grpo = "grpo",
+        /// The algorithm of the paper's DAPO row: on policy, advantages divided by the group's standard deviation, tokens of equal weight.
+        DapoPaper = "dapo-paper",
+        /// DAPO (Yu et al. 2025): off policy with an asymmetric clip, tokens of equal weight. Groups that are all correct or all wrong are replaced by newly sampled ones,
+        /// and completions that are nearly too long lose reward.
+        Dapo = "dapo",
+        /// GRPO off policy as its authors do it: PPO's clip in place of importance weights; no KL term. The control that the paper lacks.
+        GrpoClip = "grpo-clip",
+        /// Supervised fine-tuning on a teacher's completions that the verifier found correct: it maximises the mean log-probability of their tokens. As a policy gradient,
+        /// each completion has the reward 1, and there is no baseline.
+        Sft = "sft",
+    }
 }
 
-impl Setting for Factor {
-    const KIND: ValueKind = ValueKind::Choice(&Factor::NAMES);
+choice! {
+    /// The factor of a completion's advantage.
+    pub enum Factor {
+        One = "one" => "1",
+        #[default]
+        W = "w" => "w",
+        WCapped = "w-capped" => "min(w, eta)",
+        TokenPpoClip = "token-ppo-clip" => "each token's r; but 0 if PPO's clip stops the gradient: for an advantage above 0, if r > 1 + clip_high; else if r < 1 - clip_low",
+        TokenCapped = "token-capped" => "each token's min(r, eta)",
+        TokenMasked = "token-masked" => "each token's r, but 0 if r > eta",
+        Cispo = "cispo" => "each token's r, clipped to 1 - clip_low … 1 + clip_high",
+        Geometric = "geometric" => "w^(1/T) for a completion of T tokens",
+    }
 }
 
-impl Setting for Baseline {
-    const KIND: ValueKind = ValueKind::Choice(&Baseline::NAMES);
+choice! {
+    /// The estimate of a prompt's value, which is subtracted from a completion's reward.
+    pub enum Baseline {
+        None = "none" => "nothing",
+        Batch = "batch" => "the mean reward of the mini-batch",
+        Group = "group" => "the mean reward of all of the prompt's completions",
+        Loo = "loo" => "the mean reward of the prompt's other completions (leave one out)",
+        #[default]
+        WeightedGroup = "weighted-group" => "as group, each reward times min(w, eta)",
+        WeightedLoo = "weighted-loo" => "as loo, each reward times min(w, eta)",
+        OptimalLoo = "optimal-loo" => "as loo, but the mean is weighted by w^2, for the least variance of w times the advantage",
+    }
 }
 
-impl Setting for LengthNorm {
-    const KIND: ValueKind = ValueKind::Choice(&LengthNorm::NAMES);
+choice! {
+    /// The divisor of a token's term.
+    pub enum LengthNorm {
+        #[default]
+        None = "none" => "N",
+        Length = "length" => "N times T",
+        MaxLength = "max-length" => "N times sampling.max_tokens",
+        BatchTokens = "batch-tokens" => "the number of tokens of the mini-batch",
+    }
+}
+
+impl Factor {
+    /// Whether it caps ratios or weights at η, or masks those above.
+    #[must_use]
+    pub fn has_cap(self) -> bool {
+        matches!(
+            self,
+            Factor::WCapped | Factor::TokenCapped | Factor::TokenMasked
+        )
+    }
+
+    /// Whether it clips ratios to 1 − ε₋ … 1 + ε₊.
+    #[must_use]
+    pub fn has_clip(self) -> bool {
+        matches!(self, Factor::TokenPpoClip | Factor::Cispo)
+    }
+}
+
+impl Baseline {
+    /// Whether it needs at least two completions with a reward in each group.
+    #[must_use]
+    pub fn is_of_the_group(self) -> bool {
+        !matches!(self, Baseline::None | Baseline::Batch)
+    }
+
+    /// Whether it multiplies rewards by min(w, η).
+    #[must_use]
+    pub fn has_cap(self) -> bool {
+        matches!(self, Baseline::WeightedGroup | Baseline::WeightedLoo)
+    }
+
+    /// Whether it depends on importance weights.
+    #[must_use]
+    pub fn has_weights(self) -> bool {
+        self.has_cap() || self == Baseline::OptimalLoo
+    }
 }
 
 impl Algorithm {
-    /// The values of a preset: its estimator and its sizes, which are the paper's where it states them.
+    /// The values of a preset, which are the paper's where it states them.
     #[must_use]
-    pub fn of(preset: Preset) -> Self {
-        let estimator = preset.estimator();
-        let (group_size, n_step) = match preset {
-            Preset::Sft => (1, 96),
-            _ => (4, 32),
+    pub const fn of(preset: Preset) -> Self {
+        use {Baseline as B, Factor as F, LengthNorm as L, Preset as P};
+        let (factor, baseline, length_norm, divide_by_std) = match preset {
+            P::RapidPaper => (F::W, B::WeightedGroup, L::None, false),
+            P::RapidAuthor => (F::TokenPpoClip, B::WeightedGroup, L::Length, false),
+            P::RapidLoo | P::RapidAuto => (F::WCapped, B::Loo, L::None, false),
+            P::Pg => (F::One, B::Group, L::None, false),
+            P::PgAuthor | P::Grpo => (F::One, B::Group, L::Length, true),
+            P::DapoPaper => (F::One, B::Group, L::BatchTokens, true),
+            P::Dapo => (F::TokenPpoClip, B::Group, L::BatchTokens, true),
+            P::GrpoClip => (F::TokenPpoClip, B::Group, L::Length, true),
+            P::Sft => (F::One, B::None, L::BatchTokens, false),
         };
-        Self {
+        let mut values = Self {
             preset,
-            factor: estimator.factor,
-            baseline: estimator.baseline,
-            eta: estimator.eta,
-            clip_low: estimator.clip_low,
-            clip_high: estimator.clip_high,
-            length_norm: estimator.length_norm,
-            divide_by_std: estimator.divide_by_std,
-            kl: estimator.kl,
-            adaptive_eta: estimator.adaptive_eta,
-            auto_h: if preset == Preset::RapidAuto {
-                0.5
-            } else {
-                0.0
-            },
-            // DAPO's own code (verl) has `max_num_gen_batches` 10, which counts the first sampling, so 9 replacements.
-            dynamic_sampling: if preset == Preset::Dapo { 9 } else { 0 },
+            factor,
+            baseline,
+            eta: 2.0,
+            clip_low: 0.2,
+            clip_high: 0.2,
+            length_norm,
+            divide_by_std,
+            kl: 0.0,
+            adaptive_eta: 0.0,
+            auto_h: 0.0,
+            dynamic_sampling: 0,
             mix_groups: false,
             sum_padding: false,
             drop_last_phase: false,
-            group_size,
-            n_step,
-            h: match preset {
+            group_size: 4,
+            n_step: 32,
+            // Presets without a correction for staleness stay on policy.
+            h: if matches!(factor, F::One) { 1 } else { 4 },
+        };
+        match preset {
+            P::Grpo => values.kl = 0.04,
+            P::Dapo => {
+                values.clip_high = 0.28;
+                // DAPO's own code (verl) has `max_num_gen_batches` 10, which counts the first sampling, so 9 replacements.
+                values.dynamic_sampling = 9;
+            }
+            P::RapidAuto => {
+                values.auto_h = 0.5;
                 // The largest of the paper's.
-                Preset::RapidAuto => 16,
-                // Presets without a correction for staleness stay on policy.
-                _ if estimator.factor == Factor::One => 1,
-                _ => 4,
-            },
+                values.h = 16;
+            }
+            P::Sft => (values.group_size, values.n_step) = (1, 96),
+            _ => {}
         }
+        values
     }
 
-    /// The options of the estimator.
+    /// Whether completions of one prompt are compared with each other. If so, a group gives no gradient if it has one completion or if all its rewards are equal.
     #[must_use]
-    pub fn estimator(&self) -> Estimator {
-        Estimator {
-            factor: self.factor,
-            baseline: self.baseline,
-            eta: self.eta,
-            clip_low: self.clip_low,
-            clip_high: self.clip_high,
-            length_norm: self.length_norm,
-            divide_by_std: self.divide_by_std,
-            kl: self.kl,
-            adaptive_eta: self.adaptive_eta,
-        }
+    pub fn compares_within_groups(&self) -> bool {
+        self.baseline.is_of_the_group() || self.divide_by_std
+    }
+
+    /// Rewards that a group needs for a gradient.
+    #[must_use]
+    pub fn min_rewards(&self) -> usize {
+        if self.compares_within_groups() { 2 } else { 1 }
+    }
+
+    /// Whether the gradient depends on the log-probabilities of completions whose advantage is 0.
+    #[must_use]
+    pub fn reads_all(&self) -> bool {
+        self.kl > 0.0 || self.adaptive_eta > 0.0
     }
 }

@@ -76,7 +76,7 @@ fn supervised(config: &Config) -> Result<(), SettingError> {
 fn algorithm(config: &Config) -> Result<(), SettingError> {
     let a = &config.algorithm;
     refuse_if(
-        a.group_size < 2 && a.estimator().compares_within_groups(),
+        a.group_size < 2 && a.compares_within_groups(),
         "algorithm.group_size",
         "a group of one has no baseline and no gradient; give at least 2, or compare nothing within groups: `baseline` none or batch, and `divide_by_std` false",
     )?;

@@ -14,7 +14,8 @@ use engine::Finish;
 use serde::{Deserialize, Serialize};
 use verifier_api::Verdict;
 
-use crate::algo::{Metrics, PhaseSize};
+use crate::algo::Metrics;
+use crate::data::PhaseSize;
 use crate::rollout::SampledGroup;
 
 pub use alarms::{Alarm, AlarmRecord, AlarmState};

@@ -11,7 +11,7 @@ use verifier_api::Verdict;
 
 use super::figure::Figure;
 use super::{Comparison, RunData, curves, run_labels, write};
-use crate::algo::PhaseSize;
+use crate::data::PhaseSize;
 use crate::eval;
 use crate::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
 use datasets::passk;

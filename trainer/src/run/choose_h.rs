@@ -3,9 +3,8 @@
 use super::TrainError;
 use super::folder::Log;
 use super::train_loop::Run;
-use crate::algo::PhaseSize;
 use crate::config::Config;
-use crate::data::PromptSchedule;
+use crate::data::{PhaseSize, PromptSchedule};
 use crate::record::StepRecord;
 
 /// The schedule of a run with these updates: those of a log, from the first. Each phase begins where the log has its first update, also after a phase that an old end of

@@ -7,8 +7,8 @@ use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
 use super::TrainError;
 use super::clock::Clock;
-use crate::algo::{self, Estimator, Metrics};
-use crate::config::{Config, MetricsOf, Preset, Reward};
+use crate::algo::{self, Metrics};
+use crate::config::{Algorithm, Config, MetricsOf, Preset, Reward};
 use crate::data::Phase;
 use crate::policy::Policy;
 use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
@@ -18,7 +18,7 @@ use crate::rollout::{MiniBatch, PhaseSamples, Sample, SampledGroup};
 /// The settings of an update.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct UpdateSettings {
-    pub(super) estimator: Estimator,
+    pub(super) algorithm: Algorithm,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
     /// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
@@ -51,7 +51,7 @@ impl UpdateSettings {
             let reward = |place: &usize| self.reward_of(samples[*place]);
             let rewards = |group: &Vec<usize>| group.iter().map(reward).collect();
             let rewards: Vec<Vec<Option<f64>>> = batch.compared.iter().map(rewards).collect();
-            let has_gradient = self.estimator.has_gradient(&rewards).concat();
+            let has_gradient = algo::has_gradient(&self.algorithm, &rewards).concat();
             for (place, has_gradient) in batch.compared.iter().flatten().zip(has_gradient) {
                 computed[*place] = has_gradient;
             }
@@ -70,9 +70,8 @@ impl UpdateSettings {
 
     pub(super) fn of(config: &Config) -> Self {
         let (algorithm, optimiser) = (&config.algorithm, &config.optimiser);
-        let estimator = algorithm.estimator();
         Self {
-            estimator,
+            algorithm: *algorithm,
             reward: config.reward,
             max_tokens: config.sampling.max_tokens,
             temperature: match algorithm.preset {
@@ -92,7 +91,7 @@ impl UpdateSettings {
                 },
             },
             computes_all: config.run.metrics == MetricsOf::All
-                || estimator.reads_all()
+                || algorithm.reads_all()
                 || algorithm.auto_h > 0.0
                 || algorithm.sum_padding,
         }
@@ -201,7 +200,7 @@ fn objective(
                 group.iter().map(number).collect()
             })
             .collect();
-        let gradient = algo::gradient(&settings.estimator, &groups, settings.max_tokens)
+        let gradient = algo::gradient(&settings.algorithm, &groups, settings.max_tokens)
             .map_err(|error| error.to_string())?;
         // The receiver lives until the step returns.
         let _ = metrics.send(gradient.metrics);

@@ -1,9 +1,12 @@
 //! The compared estimators.
 
-use crate::algo::{Baseline, Estimator, Factor, Preset};
+use crate::config::{Algorithm, Baseline, Factor, Preset};
 
 /// The compared caps.
 const ETAS: [f64; 5] = [1.0, 1.5, 2.0, 4.0, f64::INFINITY];
+
+/// The preset whose other values all compared estimators have.
+const PG: Algorithm = Algorithm::of(Preset::Pg);
 
 /// The compared presets. Their estimators are among the combinations, or are added to them if they divide by a length or a deviation.
 pub(super) const PRESETS: [Preset; 6] = [
@@ -17,7 +20,7 @@ pub(super) const PRESETS: [Preset; 6] = [
 
 /// Every combination of factor, baseline and η once, those without a cap with an η of 2, and the presets. A mini-batch is one group here, so the baseline of the whole
 /// mini-batch equals the group's and is left out.
-pub(super) fn estimators() -> Vec<(Estimator, Option<Preset>)> {
+pub(super) fn estimators() -> Vec<(Algorithm, Option<Preset>)> {
     let mut all = Vec::new();
     for factor in Factor::ALL {
         for baseline in Baseline::ALL
@@ -30,7 +33,12 @@ pub(super) fn estimators() -> Vec<(Estimator, Option<Preset>)> {
         }
     }
     for preset in PRESETS {
-        let estimator = preset.estimator();
+        // The sizes of its batches make no difference here.
+        let estimator = Algorithm {
+            preset: PG.preset,
+            h: PG.h,
+            ..Algorithm::of(preset)
+        };
         all.retain(|(other, _)| *other != estimator);
         all.push((estimator, Some(preset)));
     }
@@ -38,19 +46,19 @@ pub(super) fn estimators() -> Vec<(Estimator, Option<Preset>)> {
 }
 
 /// Those that are measured on a model, where each costs a backward pass for every group: the presets, and every factor with the baseline `loo` and η = 2.
-pub(super) fn on_a_model() -> Vec<(Estimator, Option<Preset>)> {
+pub(super) fn on_a_model() -> Vec<(Algorithm, Option<Preset>)> {
     let mut all = estimators();
     all.retain(|(it, preset)| preset.is_some() || it.baseline == Baseline::Loo && it.eta == 2.0);
     all
 }
 
 /// The estimator with these three choices, without normalisation: a sum over tokens and completions, as in the derivation of the policy gradient.
-pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Estimator {
-    Estimator {
+pub(super) fn plain(factor: Factor, baseline: Baseline, eta: f64) -> Algorithm {
+    Algorithm {
         factor,
         baseline,
         eta,
-        ..Preset::Pg.estimator()
+        ..PG
     }
 }
 

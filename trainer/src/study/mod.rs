@@ -12,7 +12,8 @@ use serde::Serialize;
 pub use sampled::{Behaviour, Sampled, StudyError, StudyPlan, sampled};
 pub use toy::toy;
 
-use crate::algo::{self, Estimator, Preset};
+use crate::algo;
+use crate::config::{Algorithm, Preset};
 use crate::report::{WriteError, replace};
 
 /// Completions of the update whose error is reported, as many as the paper's on MBPP+ and `MiniF2F`.
@@ -78,7 +79,7 @@ impl Row {
     /// The row of an estimator with groups of this size.
     fn new(
         (course, staleness): (&str, usize),
-        (estimator, preset): (Estimator, Option<Preset>),
+        (estimator, preset): (Algorithm, Option<Preset>),
         group_size: usize,
         products: &Products,
         ess: f64,
@@ -156,7 +157,7 @@ mod tests {
     #[test]
     fn a_shorter_mean_in_the_right_direction_has_a_bias_and_a_cosine_of_one() {
         let row = |products: &Products| {
-            let pg = (Preset::Pg.estimator(), Some(Preset::Pg));
+            let pg = (Algorithm::of(Preset::Pg), Some(Preset::Pg));
             let row = Row::new(("updates", 1), pg, 4, products, 1.0);
             [
                 row.bias,

@@ -2,7 +2,7 @@
 
 use super::estimators::PRESETS;
 use super::{Row, Study};
-use crate::algo::Preset;
+use crate::config::Preset;
 use crate::report::axis::{ValueFormat, format_value};
 use crate::report::chart::{Chart, Series};
 use crate::report::page::{facts, page};

@@ -15,9 +15,8 @@ use serde::Serialize;
 
 use super::estimators::{on_a_model, plain};
 use super::{Products, Row, dot, plus, ratio, sample};
-use crate::algo::{
-    self, AlgoError, Baseline, Estimator, Factor, MAX_LOG_WEIGHT, gradient, log_weight,
-};
+use crate::algo::{self, AlgoError, MAX_LOG_WEIGHT, gradient, log_weight};
+use crate::config::{Algorithm, Baseline, Factor};
 use crate::data::Prompt;
 use crate::policy::Policy;
 use crate::rollout::{RolloutRequest, SampledGroup};
@@ -142,7 +141,7 @@ pub fn sampled(
     let (gradients, _) = measure(policy, plan, own, &[loo], watch)?;
     let gradient = &gradients[0];
     let compared = on_a_model();
-    let estimators: Vec<Estimator> = compared.iter().map(|(estimator, _)| *estimator).collect();
+    let estimators: Vec<Algorithm> = compared.iter().map(|(estimator, _)| *estimator).collect();
     let mut rows = Vec::new();
     for behaviour in behaviours {
         let (estimates, ess) = measure(policy, plan, behaviour, &estimators, watch)?;
@@ -183,7 +182,7 @@ fn measure(
     policy: &dyn Policy,
     plan: &StudyPlan,
     behaviour: &Behaviour,
-    estimators: &[Estimator],
+    estimators: &[Algorithm],
     watch: Watch<'_>,
 ) -> Result<(Vec<Estimates>, f64), StudyError> {
     let sketch = CountSketch {

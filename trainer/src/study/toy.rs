@@ -5,7 +5,8 @@
 
 use super::estimators::estimators;
 use super::{Products, Row, dot, plus, ratio, sample};
-use crate::algo::{AlgoError, Estimator, gradient};
+use crate::algo::{AlgoError, gradient};
+use crate::config::Algorithm;
 use crate::seed;
 
 /// Letters of the policy's alphabet; the first one ends a completion.
@@ -44,7 +45,7 @@ fn measure(seed: u64, size: usize, policy: (&str, usize)) -> Result<Vec<Row>, Al
     let prompts: Vec<Prompt> = prompts.map(|it| Prompt::new(seed, it, policy)).collect();
     let count = prompts.len() as f64;
     let ess = prompts.iter().map(Prompt::ess).sum::<f64>() / count;
-    let row = |setting: (Estimator, _)| {
+    let row = |setting: (Algorithm, _)| {
         let mut products = Products::default();
         for prompt in &prompts {
             let (m, variance) = prompt.moments(&setting.0, size)?;
@@ -202,7 +203,7 @@ impl Prompt {
     }
 
     /// E ĝ, the mean of the estimate of ∇J from one group of `size` completions, and the trace of its variance.
-    fn moments(&self, estimator: &Estimator, size: usize) -> Result<(Vec<f64>, f64), AlgoError> {
+    fn moments(&self, estimator: &Algorithm, size: usize) -> Result<(Vec<f64>, f64), AlgoError> {
         let mut mean = vec![0.0; self.policy.len()];
         let mut square = 0.0;
         for group in multisets(self.new.len(), size) {
@@ -219,7 +220,7 @@ impl Prompt {
     }
 
     /// The estimate of ∇J from one group, from training's own `dL/dlogp` with the opposite sign, since L = −J.
-    fn estimate(&self, estimator: &Estimator, group: &[usize]) -> Result<Vec<f64>, AlgoError> {
+    fn estimate(&self, estimator: &Algorithm, group: &[usize]) -> Result<Vec<f64>, AlgoError> {
         let of = |y: &usize| sample(&self.new[*y], &self.behaviour[*y], Some(self.rewards[*y]));
         let samples = group.iter().map(of);
         let result = gradient(estimator, &[samples.collect()], MAX_TOKENS)?;

@@ -1,8 +1,7 @@
 //! Which of the paper's rows stands beside one of ours.
 
 use super::arms::ArmRuns;
-use crate::algo::{LengthNorm, Preset};
-use crate::config::{Algorithm, Config};
+use crate::config::{Algorithm, Config, LengthNorm, Preset};
 use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 
 /// The model of the paper's Tables 1, 3 and 4, which stands beside models that the paper did not train.
@@ -29,11 +28,20 @@ fn model(config: &Config, dataset: &str) -> &'static str {
 /// The paper's row of an arm: that of its algorithm and H. `None` for an algorithm that the paper does not have, or one whose settings differ from it.
 pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let algorithm = &arm.config.algorithm;
-    let mut expected = Algorithm::of(algorithm.preset).estimator();
+    let mut expected = Algorithm {
+        group_size: algorithm.group_size,
+        n_step: algorithm.n_step,
+        h: algorithm.h,
+        dynamic_sampling: algorithm.dynamic_sampling,
+        mix_groups: algorithm.mix_groups,
+        sum_padding: algorithm.sum_padding,
+        drop_last_phase: algorithm.drop_last_phase,
+        ..Algorithm::of(algorithm.preset)
+    };
     if algorithm.preset == Preset::RapidAuthor && dataset(arm.config) == Some("math") {
         expected.length_norm = LengthNorm::BatchTokens;
     }
-    if algorithm.estimator() != expected || algorithm.auto_h > 0.0 {
+    if *algorithm != expected {
         return None;
     }
     let name = match algorithm.preset {

@@ -1,9 +1,8 @@
-//! Blocks of the KV cache, and which prompt or sample holds which rows.
+//! Blocks of the KV cache: which prompt or sample holds which rows, and which blocks hold the beginnings of prompts, so that prompts that begin alike share them.
 
 use std::cmp::Reverse;
-use std::collections::BinaryHeap;
+use std::collections::{BinaryHeap, HashMap};
 
-use super::prefix::PrefixIndex;
 use crate::batch::KvRows;
 
 /// Rows of a block, one for each token.
@@ -14,13 +13,26 @@ pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }
 
+/// The tokens of a block of a prompt, and the block before it, whose tokens have a beginning of their own. So it stands for all tokens up to its last, and equal
+/// ones stand for equal beginnings: tokens are compared, not digests of them.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
+struct Beginning {
+    before: Option<usize>,
+    tokens: [u32; BLOCK],
+}
+
 /// The store's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
 pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
     /// Number of tables that hold each block. Prompts that begin alike hold the same blocks.
     holders: Vec<usize>,
-    prefixes: PrefixIndex,
+    /// The blocks that prompts can share: those that are full of a prompt's tokens and that some prompt holds. One block per beginning.
+    ///
+    /// Whoever holds a block holds the ones before it too, so a block that a beginning names as `before` is not reused while the beginning is here.
+    shared: HashMap<Beginning, usize>,
+    /// The beginnings of these blocks.
+    beginnings: HashMap<usize, Beginning>,
 }
 
 impl BlockAllocator {
@@ -28,7 +40,8 @@ impl BlockAllocator {
         Self {
             free: (0..total).map(Reverse).collect(),
             holders: vec![0; total],
-            prefixes: PrefixIndex::default(),
+            shared: HashMap::new(),
+            beginnings: HashMap::new(),
         }
     }
 
@@ -40,9 +53,18 @@ impl BlockAllocator {
         self.holders.len()
     }
 
-    /// The blocks that hold a prompt's beginning already, in order ([`BlockTable::share`]).
+    /// The blocks that hold the longest beginning of a prompt that can be shared, in order ([`BlockTable::share`]). The prompt's last token is not in them: it is
+    /// computed for its logits.
     pub(crate) fn prefix(&self, prompt: &[u32]) -> Vec<usize> {
-        self.prefixes.find(prompt)
+        let mut found = Vec::new();
+        for tokens in whole_blocks(&prompt[..prompt.len().saturating_sub(1)]) {
+            let before = found.last().copied();
+            let Some(block) = self.shared.get(&Beginning { before, tokens }) else {
+                break;
+            };
+            found.push(*block);
+        }
+        found
     }
 }
 
@@ -78,11 +100,17 @@ impl BlockTable {
         }
     }
 
-    /// Offers the blocks that the prompt's tokens `from..end` fill to prompts that begin alike. Their rows must be written before any batch reads them, or by
-    /// the same batch.
+    /// Offers the blocks that the prompt's tokens `from..end` fill to prompts that begin alike. A beginning that has a block keeps it. Their rows must be written before
+    /// any batch reads them, or by the same batch.
     pub(crate) fn offer(&self, pool: &mut BlockAllocator, prompt: &[u32], from: usize, end: usize) {
-        pool.prefixes
-            .insert(prompt, &self.blocks, from / BLOCK, end / BLOCK);
+        let filled = whole_blocks(prompt).zip(&self.blocks).enumerate();
+        for (number, (tokens, &block)) in filled.take(end / BLOCK).skip(from / BLOCK) {
+            let before = number.checked_sub(1).map(|number| self.blocks[number]);
+            let beginning = Beginning { before, tokens };
+            if *pool.shared.entry(beginning).or_insert(block) == block {
+                pool.beginnings.insert(block, beginning);
+            }
+        }
     }
 
     /// Returns all blocks. Those that nobody else holds become free.
@@ -90,7 +118,9 @@ impl BlockTable {
         for block in self.blocks.drain(..) {
             pool.holders[block] -= 1;
             if pool.holders[block] == 0 {
-                pool.prefixes.remove(block);
+                if let Some(beginning) = pool.beginnings.remove(&block) {
+                    pool.shared.remove(&beginning);
+                }
                 pool.free.push(Reverse(block));
             }
         }
@@ -127,4 +157,27 @@ impl BlockTable {
     pub(crate) fn blocks(&self) -> &[usize] {
         &self.blocks
     }
+}
+
+fn whole_blocks(tokens: &[u32]) -> impl Iterator<Item = [u32; BLOCK]> {
+    tokens.as_chunks::<BLOCK>().0.iter().copied()
+}
+
+/// Number of blocks that two prompts share while both are in the KV cache.
+pub(crate) fn shared_blocks(a: &[u32], b: &[u32]) -> usize {
+    let common = a.iter().zip(b).take_while(|(a, b)| a == b).count();
+    // Each prompt computes its last token.
+    let shortest = a.len().min(b.len());
+    common.min(shortest.saturating_sub(1)) / BLOCK
+}
+
+/// Number of tokens at the beginning of all prompts that the KV cache stores once for all of them: whole blocks that they have in common.
+#[must_use]
+pub fn shared_prompt_tokens<'a>(prompts: impl IntoIterator<Item = &'a [u32]>) -> usize {
+    let mut prompts = prompts.into_iter();
+    let Some(first) = prompts.next() else {
+        return 0;
+    };
+    let shared = prompts.map(|prompt| shared_blocks(first, prompt));
+    shared.min().unwrap_or(0) * BLOCK
 }

@@ -1,7 +1,6 @@
-//! Inference: requests → [`sequence`] → [`blocks`] of the KV cache, which prompts share by [`prefix`] → [`scheduler`] → [`runner`].
+//! Inference: requests → [`sequence`] → [`blocks`] of the KV cache → [`scheduler`] → [`runner`].
 
 pub(crate) mod blocks;
-pub(crate) mod prefix;
 pub(crate) mod runner;
 pub(crate) mod scheduler;
 pub(crate) mod sequence;

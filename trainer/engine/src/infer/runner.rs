@@ -1,8 +1,7 @@
 //! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions. While the device computes a step, the next one is planned, and texts are
 //! decoded.
 
-use super::blocks::{BLOCK, blocks_for};
-use super::prefix::{shared_blocks, shared_prompt_tokens};
+use super::blocks::{BLOCK, blocks_for, shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
 use crate::api::{Completion, Finish, GenerateRequest};

@@ -4,8 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use proptest::prelude::*;
 
-use super::blocks::BLOCK;
-use super::prefix::shared_blocks;
+use super::blocks::{BLOCK, shared_blocks};
 use super::runner::{batch_of, prompt_blocks, return_rows, take_rows};
 use super::scheduler::{ScheduledChunk, Scheduler};
 use super::sequence::{SampleState, SequenceGroup};
@@ -13,26 +12,18 @@ use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::text::random_model_tokenizer;
 
-/// What a row holds: a sample's token, as request, sample and position; or a prompt's, as the number of its beginning up to that token ([`Beginnings`]).
+/// What a row holds: a sample's token, as request, sample and position; or a prompt's, as a digest of its beginning up to that token.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
-    Prompt(usize),
+    Prompt([u8; 32]),
     Sample(usize, usize, usize),
 }
 
-/// Numbers for beginnings of prompts; equal beginnings have equal numbers.
-#[derive(Default)]
-struct Beginnings(BTreeMap<Vec<u32>, usize>);
-
-impl Beginnings {
-    /// A label for each token of a prompt.
-    fn labels(&mut self, prompt: &[u32]) -> Vec<Label> {
-        let label = |end: usize| {
-            let next = self.0.len();
-            Label::Prompt(*self.0.entry(prompt[..end].to_vec()).or_insert(next))
-        };
-        (1..=prompt.len()).map(label).collect()
-    }
+/// A label for each token of a prompt.
+fn labels(prompt: &[u32]) -> Vec<Label> {
+    let bytes: Vec<u8> = prompt.iter().flat_map(|it| it.to_le_bytes()).collect();
+    let label = |end: usize| Label::Prompt(blake3::hash(&bytes[..4 * end]).into());
+    (1..=prompt.len()).map(label).collect()
 }
 
 /// A prompt: the first tokens of a text that others begin with too, and then tokens of its own kind.
@@ -105,10 +96,9 @@ fn run(
     let needed = sequences.iter().map(Scheduler::blocks_needed).max();
     let blocks = needed.unwrap_or(0) + spare_blocks;
     let mut scheduler = Scheduler::new(sequences, blocks, max_sequences, chunk);
-    let mut beginnings = Beginnings::default();
-    let prompts = requests.iter().map(|(prompt, _)| prompt);
-    let labels: Vec<Vec<Label>> = prompts.clone().map(|p| beginnings.labels(p)).collect();
-    let all_prompts = prompt_blocks(prompts.map(Vec::as_slice).collect(), requests.len());
+    let prompts = requests.iter().map(|(prompt, _)| prompt.as_slice());
+    let labels: Vec<Vec<Label>> = prompts.clone().map(labels).collect();
+    let all_prompts = prompt_blocks(prompts.collect(), requests.len());
     let mut store: BTreeMap<usize, Label> = BTreeMap::new();
     let mut counts = Counts::default();
     // A step is planned before the tokens of the step before it are known.

@@ -1,7 +1,7 @@
 //! The backward pass, the mirror of [`super::forward`].
 
 use crate::backend::Buf;
-use crate::model::decoder_parts::Decoder;
+use crate::model::forward::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 

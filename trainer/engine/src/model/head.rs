@@ -5,7 +5,7 @@ use std::ops::Range;
 use crate::backend::{Buf, Target};
 use crate::error::EngineError;
 use crate::model::backward::BackwardPass;
-use crate::model::decoder_parts::Decoder;
+use crate::model::forward::Decoder;
 use crate::model::workspace::Workspace;
 
 /// The targets whose rows lie in a range, with rows counted from the start of the range. Targets are ordered by row.

@@ -1,6 +1,5 @@
 //! The text side of a model: tokenizer and chat template, and the files that store them in checkpoints.
 
-mod detokenizer;
 mod end_tokens;
 mod gguf;
 pub(crate) mod random_model_tokenizer;
@@ -17,9 +16,8 @@ use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::gguf::Gguf;
 use crate::file::{read_text, wrong};
-pub use detokenizer::Detokenizer;
 pub use jiff::civil::Date;
-pub use stop::StopStrings;
+pub use stop::{Detokenizer, StopStrings};
 pub use template::ChatTemplate;
 pub use tokenizer::Tokenizer;
 

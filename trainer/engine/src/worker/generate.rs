@@ -1,4 +1,4 @@
-//! Generation by all ranks: each samples a part of the requests, and rank 0 gets the completions as they finish.
+//! Generation by several ranks: each samples a part of the requests, and rank 0 gets the completions as they finish.
 
 use std::ops::Range;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -30,15 +30,8 @@ pub(super) fn generate(
     deliver: Option<Deliver<'_>>,
 ) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
-    let ranks = ranks.as_ref();
-    if ranks.size() == 1 {
-        return match deliver {
-            Some(deliver) => runner::run(model, tokenizer, requests, limits, deliver),
-            None => Ok(()),
-        };
-    }
     let part = Part::new(requests, ranks.size(), ranks.rank());
-    together(ranks, &part, deliver, |emit| {
+    together(ranks.as_ref(), &part, deliver, |emit| {
         runner::run(model, tokenizer, &part.requests, limits, emit)
     })
 }

@@ -1,14 +1,22 @@
-//! What rank 0 has the other ranks do. It alone has the trainer's state; they have the model, and compute their share of each command.
+//! What rank 0 has the other ranks do, and how they obey. It alone has the trainer's state; they have the model, and compute their share of each command.
 
+use std::collections::BTreeMap;
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::path::PathBuf;
-use std::sync::MutexGuard;
+use std::sync::{Arc, MutexGuard};
 
 use serde::{Deserialize, Serialize};
 
-use crate::api::{AdamW, EngineOptions, GenerateRequest};
-use crate::backend::group::{Group as Ranks, Leader, LeaderState, next_order};
+use super::generate;
+use super::thread::{self, Opened};
+use crate::api::{AdamW, Device, EngineOptions, GenerateRequest, Objective};
+use crate::backend::group::{Group as Ranks, Leader, LeaderState, Sharing, fail, next_order};
 use crate::batch::Group;
 use crate::error::EngineError;
+use crate::infer::runner::Limits;
+use crate::load;
+use crate::model::Model;
+use crate::train::{self, checkpoint};
 
 /// What all ranks do. Models are named by the order in which they were opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
@@ -92,5 +100,202 @@ impl Led {
     ) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
         let model = self.model;
         Order::Obey { model, command }.begin(&self.leader)
+    }
+
+    /// Has the other ranks drop this model. If it cannot be sent, they have ended.
+    pub(super) fn close(&self) {
+        let model = self.model;
+        drop(Order::Close { model }.begin(&self.leader));
+    }
+}
+
+/// What of this rank's machine it computes with.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
+pub struct Local {
+    /// The GPU, where rank 0 computes on one.
+    pub gpu: usize,
+    /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
+    pub threads: Option<usize>,
+}
+
+/// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
+///
+/// # Errors
+/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Other errors are those of commands, which rank 0 gets too; it decides
+/// what follows.
+pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+    // The other ranks may be waiting for this one, so the caller has to learn of a panic and end them.
+    catch_unwind(AssertUnwindSafe(|| obey_orders(ranks, local))).unwrap_or_else(|_| {
+        Err(EngineError::Group(format!(
+            "rank {} panicked, so the ranks cannot go on; its message is printed above",
+            ranks.rank()
+        )))
+    })
+}
+
+fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+    let mut models = BTreeMap::new();
+    let mut opened = 0;
+    loop {
+        match Order::receive(ranks.as_ref())? {
+            Order::Open { model, options } => {
+                // An error is reported by rank 0, which then has no such model.
+                if let Ok(model) = open(ranks, model, options, local) {
+                    models.insert(opened, model);
+                }
+                opened += 1;
+            }
+            Order::Obey {
+                model: number,
+                command,
+            } => {
+                let model = models.get_mut(&number).ok_or_else(|| {
+                    EngineError::Group(format!(
+                        "rank 0 named model {number}, which does not exist here"
+                    ))
+                })?;
+                // Other errors are rank 0's too.
+                if let Err(error @ EngineError::Group(_)) = model.obey(command) {
+                    return Err(error);
+                }
+            }
+            Order::Close { model } => drop(models.remove(&model)),
+            Order::End => {
+                ranks.finish();
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// A model of this rank.
+struct Followed {
+    model: Model,
+    opened: Opened,
+    limits: Limits,
+}
+
+fn open(
+    ranks: &Arc<dyn Ranks>,
+    path: PathBuf,
+    options: EngineOptions,
+    local: Local,
+) -> Result<Followed, EngineError> {
+    let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
+    let gpu = Device::Cuda(visible_gpu(local.gpu, visible.as_deref()));
+    let device = match options.device {
+        Device::Cuda(_) => gpu,
+        Device::Auto if gpu.available().is_ok() => gpu,
+        Device::Auto => Device::Cpu,
+        other => other,
+    };
+    let options = EngineOptions {
+        device,
+        threads: local.threads,
+        ..options
+    };
+    let load = move || load::open_lazy(&path);
+    let sharing = Sharing::new(ranks.clone(), options.slices.unwrap_or(1));
+    let sharing = sharing.map_err(|error| fail(ranks.as_ref(), error))?;
+    let (model, opened) = thread::open(options.backend(), load, &options, sharing)?;
+    let limits = thread::limits(&options);
+    Ok(Followed {
+        model,
+        opened,
+        limits,
+    })
+}
+
+impl Followed {
+    fn obey(&mut self, command: Command) -> Result<(), EngineError> {
+        let model = &mut self.model;
+        match command {
+            Command::Generate { base, requests } => {
+                model.release_training();
+                let (tokenizer, limits) = (&self.opened.text.tokenizer, self.limits);
+                model.with_adapters(!base, |model| {
+                    generate::generate(model, tokenizer, &requests, limits, None)
+                })
+            }
+            Command::Score {
+                base,
+                groups,
+                temperature,
+            } => {
+                model.release_kv();
+                let score = |model: &mut Model| train::score(model, &groups, temperature);
+                model.with_adapters(!base, score).map(drop)
+            }
+            Command::Step {
+                groups,
+                temperature,
+                adamw,
+            } => {
+                model.release_kv();
+                let objective: Objective = Box::new(|_| Err("rank 0 has the objective".into()));
+                train::step(model, &groups, temperature, objective, &adamw).map(drop)
+            }
+            Command::SaveState => checkpoint::send_state(model),
+            Command::LoadState { file } => {
+                model.release_kv();
+                checkpoint::load_state(model, &file)
+            }
+        }
+    }
+}
+
+/// The number by which a rank sees its GPU, the `number`-th of its machine, if it sees only those of `CUDA_VISIBLE_DEVICES`: a scheduler may show each rank one of its own.
+fn visible_gpu(number: usize, visible: Option<&str>) -> usize {
+    match visible.map(str::trim) {
+        Some(one) if !one.is_empty() && !one.contains(',') => 0,
+        _ => number,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    /// A rank with a bug.
+    struct Broken;
+
+    impl Ranks for Broken {
+        fn rank(&self) -> usize {
+            1
+        }
+
+        fn size(&self) -> usize {
+            2
+        }
+
+        fn deadline(&self) -> Duration {
+            Duration::from_secs(60)
+        }
+
+        fn all_to_all(&self, _: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
+            panic!("a bug")
+        }
+    }
+
+    #[test]
+    fn a_panic_is_an_error_that_ends_the_ranks() {
+        let ranks: Arc<dyn Ranks> = Arc::new(Broken);
+        let error = follow(&ranks, Local::default()).expect_err("a panic");
+        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(error.to_string().contains("rank 1 panicked"), "{error}");
+    }
+
+    #[test]
+    fn a_rank_that_sees_one_gpu_uses_that() {
+        for (visible, expected) in [
+            (None, 3),
+            (Some(""), 3),
+            (Some("0,1,2,3"), 3),
+            (Some("2"), 0),
+        ] {
+            assert_eq!(visible_gpu(3, visible), expected, "{visible:?}");
+        }
     }
 }

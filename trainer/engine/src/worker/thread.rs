@@ -5,7 +5,6 @@ use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
 use super::device::Open;
-use super::orders::{Led, Order};
 use crate::api::{Completion, EngineOptions, ModelInfo};
 use crate::backend::MemoryMeter;
 use crate::backend::group::{self, Sharing};
@@ -89,13 +88,13 @@ pub(super) struct Opened {
     pub(super) device_memory: Option<MemoryMeter>,
 }
 
-/// Starts the thread and waits until it has opened the backend and the model.
+/// Starts the thread and waits until it has opened the backend and the model. The thread calls `close` at its end, if it has a model.
 pub(super) fn start<W: TensorSource>(
     backend: impl Open,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
     sharing: Sharing,
-    led: Option<Led>,
+    close: impl FnOnce() + Send + 'static,
 ) -> Result<(Worker, Opened), EngineError> {
     let (inbox, works) = mpsc::channel::<Work>();
     let (reply, opened) = mpsc::sync_channel(1);
@@ -111,10 +110,7 @@ pub(super) fn start<W: TensorSource>(
                         work(&mut model, &text);
                     }
                 }
-                if let Some(Led { leader, model }) = led {
-                    // If it cannot be sent, the other ranks have ended.
-                    drop(Order::Close { model }.begin(&leader));
-                }
+                close();
             }
             Err(error) => {
                 let _ = reply.send(Err(error));

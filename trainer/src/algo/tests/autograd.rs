@@ -1,72 +1,45 @@
-//! Compares the gradient of every combination of an estimator's choices with candle's automatic differentiation of the loss as the papers write it, on a toy policy.
+//! Compares `dL/dlogp` of every combination of an estimator's choices with candle's automatic differentiation of the loss as the papers write it.
 
 use candle_core::{DType, Device, Result, Tensor, Var};
 
 use super::*;
 
-const POSITIONS: usize = 3;
-const WORDS: usize = 4;
+/// Three groups of completions, each with its number of tokens and its reward; all completions of the second group are correct.
+const GROUPS: [&[(usize, f64)]; 3] = [
+    &[(3, 1.0), (1, 0.0), (2, 0.5), (2, 0.0)],
+    &[(2, 1.0), (1, 1.0)],
+    &[(3, 0.0), (2, 1.0), (3, 0.25)],
+];
 
-/// A completion of the toy policy, which has logits for each position and samples the tokens independently.
-struct Completion {
-    tokens: Vec<u32>,
-    reward: f64,
-}
-
-/// Three groups of completions of one to three tokens; all completions of the second group are correct.
-fn completions() -> Vec<Vec<Completion>> {
-    let one = |tokens: &[u32], reward| Completion {
-        tokens: tokens.to_vec(),
-        reward,
-    };
-    vec![
-        vec![
-            one(&[0, 1, 2], 1.0),
-            one(&[3], 0.0),
-            one(&[2, 2], 0.5),
-            one(&[1, 0], 0.0),
-        ],
-        vec![one(&[0, 0], 1.0), one(&[1], 1.0)],
-        vec![
-            one(&[3, 3, 3], 0.0),
-            one(&[0, 3], 1.0),
-            one(&[2, 1, 0], 0.25),
-        ],
-    ]
-}
-
-/// Pseudo-random numbers between −1 and 1, determined by the seed.
-fn numbers(seed: u64, count: usize) -> Vec<f64> {
-    let mut state = seed;
-    std::iter::repeat_with(|| {
+/// The completions with log-probabilities between −2.5 and −0.5, pseudo-random and always the same.
+fn completions() -> Vec<Vec<Owned>> {
+    let mut state = 1_u64;
+    let mut number = |_| {
         state = state
             .wrapping_mul(6_364_136_223_846_793_005)
             .wrapping_add(1);
-        (state >> 11) as f64 / (1_u64 << 52) as f64 - 1.0
-    })
-    .take(count)
-    .collect()
+        -0.5 - 2.0 * (state >> 40) as f32 / (1_u32 << 24) as f32
+    };
+    let mut one = |&(tokens, reward): &(usize, f64)| {
+        let [new, behaviour, reference] = [(); 3].map(|()| (0..tokens).map(&mut number).collect());
+        Owned {
+            new,
+            behaviour,
+            reference,
+            reward: Some(reward),
+        }
+    };
+    let group = |group: &[(usize, f64)]| -> Vec<Owned> { group.iter().map(&mut one).collect() };
+    GROUPS.map(group).into()
 }
 
-fn policy(logits: &[f64]) -> Result<Var> {
-    Var::from_tensor(&Tensor::from_slice(
-        logits,
-        (POSITIONS, WORDS),
-        &Device::Cpu,
-    )?)
-}
-
-/// log π of each token of a completion.
-fn log_probabilities(logits: &Tensor, tokens: &[u32]) -> Result<Tensor> {
-    let logits = logits.narrow(0, 0, tokens.len())?;
-    let total = logits.exp()?.sum_keepdim(1)?.log()?;
-    let index = Tensor::from_slice(tokens, (tokens.len(), 1), &Device::Cpu)?;
-    logits.broadcast_sub(&total)?.gather(&index, 1)?.squeeze(1)
+fn tensor(values: &[f32]) -> Result<Tensor> {
+    Tensor::new(values, &Device::Cpu)?.to_dtype(DType::F64)
 }
 
 /// J of one completion. Only log π (or, for the clipped surrogate, its ratios) is differentiated; the factor and the advantage are constants.
 fn objective(
-    estimator: &Estimator,
+    estimator: &Algorithm,
     logp: &Tensor,
     behaviour: &Tensor,
     advantage: f64,
@@ -94,7 +67,7 @@ fn objective(
 }
 
 /// The advantages of a group, from its rewards, its weights and the mean reward of the mini-batch.
-fn advantages_of(estimator: &Estimator, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
+fn advantages_of(estimator: &Algorithm, rewards: &[f64], weights: &[f64], batch: f64) -> Vec<f64> {
     let n = rewards.len() as f64;
     let mean = rewards.iter().sum::<f64>() / n;
     let squares: f64 = rewards.iter().map(|r| (r - mean).powi(2)).sum();
@@ -124,89 +97,56 @@ fn advantages_of(estimator: &Estimator, rewards: &[f64], weights: &[f64], batch:
     (0..rewards.len()).map(advantage).collect()
 }
 
-/// The largest difference between the gradient by `dL/dlogp` and the gradient by automatic differentiation, over all logits, and the largest absolute value of the
-/// latter.
-fn compare(estimator: &Estimator) -> Result<(f64, f64)> {
-    let logits = policy(&numbers(1, POSITIONS * WORDS))?;
-    let behaviour = policy(&numbers(2, POSITIONS * WORDS))?;
-    let reference = policy(&numbers(3, POSITIONS * WORDS))?;
+/// The largest difference between `dL/dlogp` and the gradient by automatic differentiation, over all tokens, and the largest absolute value of the latter.
+fn compare(estimator: &Algorithm) -> Result<(f64, f64)> {
     let groups = completions();
-    let all: Vec<&Completion> = groups.iter().flatten().collect();
+    let all: Vec<&Owned> = groups.iter().flatten().collect();
     let judged = all.len() as f64;
-    let tokens: usize = all.iter().map(|completion| completion.tokens.len()).sum();
-    let batch = all.iter().map(|completion| completion.reward).sum::<f64>() / judged;
+    let tokens: usize = all.iter().map(|completion| completion.new.len()).sum();
+    let batch = all.iter().filter_map(|it| it.reward).sum::<f64>() / judged;
 
     let mut loss = Tensor::zeros((), DType::F64, &Device::Cpu)?;
-    let mut samples = Vec::new();
+    let mut variables = Vec::new();
     for group in &groups {
-        let mut sampled = Vec::new();
-        let pairs: Vec<(Tensor, Tensor)> = group
-            .iter()
-            .map(|completion| {
-                let mu = log_probabilities(&behaviour, &completion.tokens)?.detach();
-                Ok((log_probabilities(&logits, &completion.tokens)?, mu))
-            })
-            .collect::<Result<_>>()?;
-        let weights: Vec<f64> = pairs
-            .iter()
-            .map(|(logp, mu)| logp.sub(mu)?.sum_all()?.exp()?.to_scalar::<f64>())
-            .collect::<Result<_>>()?;
-        let rewards: Vec<f64> = group.iter().map(|completion| completion.reward).collect();
+        let weight = |completion: &Owned| {
+            let log_ratio = tensor(&completion.new)?.sub(&tensor(&completion.behaviour)?)?;
+            log_ratio.sum_all()?.exp()?.to_scalar::<f64>()
+        };
+        let weights: Vec<f64> = group.iter().map(weight).collect::<Result<_>>()?;
+        let rewards: Vec<f64> = group.iter().filter_map(|it| it.reward).collect();
         let advantages = advantages_of(estimator, &rewards, &weights, batch);
-        for ((completion, (logp, mu)), advantage) in group.iter().zip(&pairs).zip(advantages) {
+        for (completion, advantage) in group.iter().zip(advantages) {
             let norm = match estimator.length_norm {
                 LengthNorm::None => judged,
-                LengthNorm::Length => judged * completion.tokens.len() as f64,
+                LengthNorm::Length => judged * completion.new.len() as f64,
                 LengthNorm::MaxLength => judged * MAX_TOKENS as f64,
                 LengthNorm::BatchTokens => tokens as f64,
             };
-            let frozen = log_probabilities(&reference, &completion.tokens)?.detach();
-            let log_ratio = frozen.sub(logp)?;
+            let logp = Var::from_tensor(&tensor(&completion.new)?)?;
+            let log_ratio = tensor(&completion.reference)?.sub(&logp)?;
             let k3 = log_ratio
                 .exp()?
                 .sub(&log_ratio)?
                 .affine(1.0, -1.0)?
                 .sum_all()?;
-            let term =
-                objective(estimator, logp, mu, advantage)?.sub(&k3.affine(estimator.kl, 0.0)?)?;
+            let behaviour = tensor(&completion.behaviour)?;
+            let term = objective(estimator, &logp, &behaviour, advantage)?
+                .sub(&k3.affine(estimator.kl, 0.0)?)?;
             loss = loss.sub(&term.affine(1.0 / norm, 0.0)?)?;
-            let single = |values: &Tensor| values.to_dtype(DType::F32)?.to_vec1::<f32>();
-            sampled.push(Owned {
-                new: single(logp)?,
-                behaviour: single(mu)?,
-                reference: single(&frozen)?,
-                reward: Some(completion.reward),
-            });
-        }
-        samples.push(sampled);
-    }
-    let by_candle: Vec<f64> = loss
-        .backward()?
-        .get(&logits)
-        .expect("the loss depends on the logits")
-        .flatten_all()?
-        .to_vec1()?;
-
-    let computed = run(estimator, &samples);
-    let mut ours = [0.0; POSITIONS * WORDS];
-    let values: Vec<f64> = logits.flatten_all()?.to_vec1()?;
-    for (completion, dlogp) in all.iter().zip(&computed.dlogp) {
-        for (position, (token, d)) in completion.tokens.iter().zip(dlogp).enumerate() {
-            let row = &values[position * WORDS..][..WORDS];
-            let total: f64 = row.iter().map(|x| x.exp()).sum();
-            for word in 0..WORDS {
-                let delta = f64::from(u8::from(word == *token as usize));
-                ours[position * WORDS + word] += f64::from(*d) * (delta - row[word].exp() / total);
-            }
+            variables.push(logp);
         }
     }
-    let differences = ours.iter().zip(&by_candle).map(|(a, b)| (a - b).abs());
-    Ok((
-        differences.fold(0.0, f64::max),
-        by_candle
-            .iter()
-            .fold(0.0, |largest: f64, g| largest.max(g.abs())),
-    ))
+    let gradients = loss.backward()?;
+    let ours = run(estimator, &groups).dlogp;
+    let (mut difference, mut largest) = (0.0, 0.0);
+    for (logp, ours) in variables.iter().zip(&ours) {
+        let by_candle = gradients.get(logp).expect("the loss depends on it");
+        for (ours, by_candle) in ours.iter().zip(by_candle.to_vec1::<f64>()?) {
+            difference = f64::max(difference, (f64::from(*ours) - by_candle).abs());
+            largest = f64::max(largest, by_candle.abs());
+        }
+    }
+    Ok((difference, largest))
 }
 
 #[test]
@@ -215,14 +155,14 @@ fn every_combination_of_choices_agrees_with_automatic_differentiation() {
         for baseline in Baseline::ALL {
             for length_norm in LengthNorm::ALL {
                 for (divide_by_std, kl) in [(false, 0.0), (true, 0.0), (false, 0.5), (true, 0.04)] {
-                    let estimator = Estimator {
+                    let estimator = Algorithm {
                         factor,
                         baseline,
                         eta: 1.2,
                         length_norm,
                         divide_by_std,
                         kl,
-                        ..Preset::Dapo.estimator()
+                        ..Algorithm::of(Preset::Dapo)
                     };
                     let (difference, largest) = compare(&estimator).unwrap();
                     // Only the group of equal rewards, divided by 1e-4, has large numbers.
@@ -240,7 +180,7 @@ fn every_combination_of_choices_agrees_with_automatic_differentiation() {
 #[test]
 fn every_preset_agrees_with_automatic_differentiation() {
     for preset in Preset::ALL {
-        let (difference, largest) = compare(&preset.estimator()).unwrap();
+        let (difference, largest) = compare(&Algorithm::of(preset)).unwrap();
         assert!(
             difference < 1e-6 && largest > 1e-3,
             "{preset:?}: {difference} of {largest}"

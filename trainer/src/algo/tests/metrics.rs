@@ -21,31 +21,28 @@ fn the_clipped_gradient_is_the_share_of_the_advantages_times_ratios_that_is_remo
         one(&[-1.0 + ln(1.5), -1.0], &[-1.0, -1.0], Some(1.0)),
         one(&[-2.0 + ln(4.0), -1.0 + ln(0.5)], &[-2.0, -1.0], Some(0.0)),
     ];
-    let metrics = |factor: Factor| {
-        let estimator = Estimator { factor, ..PG };
-        run(&estimator, std::slice::from_ref(&group)).metrics
-    };
-    let share = |factor: Factor| metrics(factor).clipped_gradient;
-    // PPO's clip stops 1.5, for an advantage above 0, and ½, for one below: 2 of 7.
-    assert!(close(share(Factor::TokenPpoClip).unwrap(), 2.0 / 7.0));
-    // The cap of 2 takes 2 of the 4.
-    assert!(close(share(Factor::TokenCapped).unwrap(), 2.0 / 7.0));
-    // The mask takes the 4.
-    assert!(close(share(Factor::TokenMasked).unwrap(), 4.0 / 7.0));
-    // CISPO has 1.2, 1, 1.2 and 0.8 in place of 1.5, 1, 4 and ½.
-    assert!(close(share(Factor::Cispo).unwrap(), 2.8 / 7.0));
-    assert_eq!(metrics(Factor::Cispo).clipped_tokens, Some(0.75));
-    // Weights 1.5 and 2: neither is above the cap.
-    assert!(close(share(Factor::WCapped).unwrap(), 0.0));
-    assert_eq!(share(Factor::One), None);
-    assert_eq!(share(Factor::W), None);
-    assert_eq!(metrics(Factor::WCapped).clipped_tokens, None);
-    let capped = Estimator {
-        factor: Factor::WCapped,
-        eta: 1.2,
-        ..PG
-    };
-    // 1.2 and 1.2 of 1.5 and 2, two tokens each.
-    let metrics = run(&capped, &[group]).metrics;
-    assert!(close(metrics.clipped_gradient.unwrap(), 1.1 / 3.5));
+    for (factor, eta, removed, outside) in [
+        // PPO's clip stops 1.5, for an advantage above 0, and ½, for one below.
+        (Factor::TokenPpoClip, 2.0, Some(2.0 / 7.0), Some(0.75)),
+        // The cap of 2 takes 2 of the 4, and the mask takes the 4.
+        (Factor::TokenCapped, 2.0, Some(2.0 / 7.0), None),
+        (Factor::TokenMasked, 2.0, Some(4.0 / 7.0), None),
+        // CISPO has 1.2, 1, 1.2 and 0.8 in place of 1.5, 1, 4 and ½.
+        (Factor::Cispo, 2.0, Some(2.8 / 7.0), Some(0.75)),
+        // Weights 1.5 and 2, two tokens each: neither is above the first cap, and both are above the second.
+        (Factor::WCapped, 2.0, Some(0.0), None),
+        (Factor::WCapped, 1.2, Some(1.1 / 3.5), None),
+        (Factor::One, 2.0, None, None),
+        (Factor::W, 2.0, None, None),
+    ] {
+        let algorithm = Algorithm { factor, eta, ..PG };
+        let metrics = run(&algorithm, std::slice::from_ref(&group)).metrics;
+        let share = metrics.clipped_gradient;
+        assert_eq!(share.is_some(), removed.is_some(), "{factor:?}");
+        assert!(
+            close(share.unwrap_or(0.0), removed.unwrap_or(0.0)),
+            "{factor:?} {share:?}"
+        );
+        assert_eq!(metrics.clipped_tokens, outside, "{factor:?}");
+    }
 }

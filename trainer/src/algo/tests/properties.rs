@@ -18,7 +18,7 @@ fn sample() -> impl Strategy<Value = Owned> {
         })
 }
 
-fn estimators() -> impl Strategy<Value = Estimator> {
+fn estimators() -> impl Strategy<Value = Algorithm> {
     (
         prop::sample::select(&Factor::ALL[..]),
         prop::sample::select(&Baseline::ALL[..]),
@@ -28,7 +28,7 @@ fn estimators() -> impl Strategy<Value = Estimator> {
         prop::sample::select(&[0.0, 0.5][..]),
     )
         .prop_map(
-            |(factor, baseline, length_norm, divide_by_std, kl, adaptive_eta)| Estimator {
+            |(factor, baseline, length_norm, divide_by_std, kl, adaptive_eta)| Algorithm {
                 factor,
                 baseline,
                 length_norm,
@@ -65,11 +65,11 @@ proptest! {
         for sample in groups.iter_mut().flatten() {
             sample.behaviour.clone_from(&sample.new);
         }
-        let plain = run(&Estimator { baseline, ..PG }, &groups).dlogp;
+        let plain = run(&Algorithm { baseline, ..PG }, &groups).dlogp;
         for factor in [Factor::TokenCapped, Factor::TokenMasked, Factor::Cispo] {
-            prop_assert_eq!(&plain, &run(&Estimator { factor, baseline, eta: 1.0, ..PG }, &groups).dlogp);
+            prop_assert_eq!(&plain, &run(&Algorithm { factor, baseline, eta: 1.0, ..PG }, &groups).dlogp);
         }
-        let [optimal, loo] = [Baseline::OptimalLoo, Baseline::Loo].map(|baseline| run(&Estimator { baseline, ..PG }, &groups).dlogp);
+        let [optimal, loo] = [Baseline::OptimalLoo, Baseline::Loo].map(|baseline| run(&Algorithm { baseline, ..PG }, &groups).dlogp);
         for (a, b) in optimal.iter().flatten().zip(loo.iter().flatten()) {
             prop_assert!((a - b).abs() < 1e-6, "{a} {b}");
         }
@@ -81,7 +81,7 @@ proptest! {
         for sample in equal.iter_mut().flatten() {
             sample.reward = sample.reward.map(|_| reward);
         }
-        let estimator = Estimator { factor: Factor::W, baseline: Baseline::OptimalLoo, divide_by_std: true, ..PG };
+        let estimator = Algorithm { factor: Factor::W, baseline: Baseline::OptimalLoo, divide_by_std: true, ..PG };
         prop_assert!(run(&estimator, &equal).dlogp.iter().flatten().all(|d| *d == 0.0));
     }
 
@@ -113,7 +113,7 @@ proptest! {
 
     #[test]
     fn completions_without_a_gradient_need_no_log_probabilities(groups in groups(), equal in any::<[bool; 5]>(), estimator in estimators()) {
-        let estimator = Estimator { kl: 0.0, adaptive_eta: 0.0, ..estimator };
+        let estimator = Algorithm { kl: 0.0, adaptive_eta: 0.0, ..estimator };
         let mut groups = groups;
         for (group, _) in groups.iter_mut().zip(equal).filter(|(_, equal)| *equal) {
             let first = group[0].reward;
@@ -121,7 +121,7 @@ proptest! {
         }
         let whole = run(&estimator, &groups);
         let rewards: Vec<Vec<Option<f64>>> = groups.iter().map(|group| group.iter().map(|sample| sample.reward).collect()).collect();
-        let has_gradient = estimator.has_gradient(&rewards).concat();
+        let has_gradient = has_gradient(&estimator, &rewards).concat();
         let mut less = groups.clone();
         for (sample, has_gradient) in less.iter_mut().flatten().zip(&has_gradient) {
             if !has_gradient {
@@ -164,7 +164,7 @@ proptest! {
     ) {
         let group: Vec<Owned> = ells.iter().zip(rewards).map(|(ell, reward)| one(&[-10_000.0 + ell.min(10_000.0)], &[-10_000.0], reward)).collect();
         for preset in Preset::ALL {
-            let computed = run(&preset.estimator(), std::slice::from_ref(&group));
+            let computed = run(&Algorithm::of(preset), std::slice::from_ref(&group));
             prop_assert!(computed.dlogp.iter().flatten().all(|d| d.is_finite()));
             let m = computed.metrics;
             let saturated = group.iter().filter(|s| s.reward.is_some() && s.new[0] - s.behaviour[0] > 30.0).count();

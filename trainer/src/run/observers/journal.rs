@@ -57,7 +57,7 @@ impl Journal {
         let mut alarms = Vec::new();
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
-            let mut monitor = AlarmMonitor::new(&config.algorithm.estimator());
+            let mut monitor = AlarmMonitor::new(&config.algorithm);
             alarms = monitor.replay(steps, evals);
             let active: Vec<String> = monitor.active.iter().map(ToString::to_string).collect();
             if !active.is_empty() {

@@ -1,7 +1,7 @@
 //! Phases whose size is chosen from the effective sample size (`algorithm.auto_h`).
 
 use super::*;
-use crate::algo::{PhaseSize, SizeReason};
+use crate::data::{PhaseSize, SizeReason};
 use crate::record::SampleRecord;
 
 /// Settings with which both the target and the growth limit H.

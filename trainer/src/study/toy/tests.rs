@@ -1,6 +1,6 @@
 use super::super::estimators::plain;
 use super::*;
-use crate::algo::{Baseline, Factor};
+use crate::config::{Baseline, Factor};
 
 /// Rounding errors of log-probabilities and coefficients in single precision.
 const ROUNDING: f64 = 1e-5;

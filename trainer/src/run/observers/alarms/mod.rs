@@ -12,7 +12,7 @@ mod window;
 
 use std::collections::BTreeSet;
 
-use crate::algo::Estimator;
+use crate::config::Algorithm;
 use crate::record::{Alarm, AlarmRecord, AlarmState, EvalRecord, StepRecord};
 use held_out::HeldOut;
 use window::Window;
@@ -43,11 +43,11 @@ pub struct AlarmMonitor {
 }
 
 impl AlarmMonitor {
-    /// The monitor of a run with this estimator.
+    /// The monitor of a run with this algorithm.
     #[must_use]
-    pub fn new(estimator: &Estimator) -> Self {
+    pub fn new(algorithm: &Algorithm) -> Self {
         Self {
-            uniform_groups_teach: !estimator.compares_within_groups(),
+            uniform_groups_teach: !algorithm.compares_within_groups(),
             ..Self::default()
         }
     }

@@ -1,7 +1,8 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::algo::{Baseline, Metrics, Preset};
+use crate::algo::Metrics;
+use crate::config::{Algorithm, Baseline, Preset};
 use crate::record::GroupCounts;
 use crate::record::Repeats;
 use datasets::passk::{self, Counts};
@@ -141,17 +142,17 @@ fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups(
     let steps = steps(20, |record| {
         (record.groups.wrong, record.groups.mixed) = (14, 0);
     });
-    let alarms = |estimator: Estimator| -> Vec<Alarm> {
-        let records = AlarmMonitor::new(&estimator).replay(&steps, &[]);
+    let alarms = |algorithm: Algorithm| -> Vec<Alarm> {
+        let records = AlarmMonitor::new(&algorithm).replay(&steps, &[]);
         records.into_iter().map(|record| record.alarm).collect()
     };
-    let batch_baseline = Estimator {
+    let batch_baseline = Algorithm {
         baseline: Baseline::Batch,
-        ..Preset::RapidPaper.estimator()
+        ..Algorithm::of(Preset::RapidPaper)
     };
-    assert_eq!(alarms(Preset::RapidPaper.estimator()), [Alarm::AllWrong]);
+    assert_eq!(alarms(Algorithm::of(Preset::RapidPaper)), [Alarm::AllWrong]);
     assert_eq!(alarms(batch_baseline), []);
-    let divided_by_std = Estimator {
+    let divided_by_std = Algorithm {
         divide_by_std: true,
         ..batch_baseline
     };
