@@ -122,7 +122,6 @@ fn dataset_name(text: &str) -> Option<&str> {
 
 #[cfg(test)]
 mod tests {
-    use datasets::MathTask;
     use serde_json::{Value as Json, json};
 
     use super::*;
