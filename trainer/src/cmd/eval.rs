@@ -18,13 +18,12 @@ use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::eval::{
-    self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Settings, Summary,
-    Verdicts,
+    self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Summary, Verdicts,
 };
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
 use trainer::reward::{RewardClient, RewardError};
-use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
+use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress, SamplingParams};
 use trainer::stderr::say;
 
 use super::args::{
@@ -141,7 +140,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
-    let settings = settings::resolve(args, k, &checkpoint, &renderer)?;
+    let params = settings::resolve(args, &checkpoint, &renderer)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
@@ -171,7 +170,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
         let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();
-        let max_tokens = settings.sampling.max_tokens;
+        let max_tokens = params.max_tokens;
         say(&prompts::description(&renderer, has_chat, max_tokens));
         let engine: Arc<dyn Policy> = Arc::new(engine);
         let prompts =
@@ -180,7 +179,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
                     let engine = args.device.resolved();
-                    settings::origin(&model, &prompts, &settings, &engine, &device)
+                    settings::origin(&model, &prompts, &params, &engine, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day)?;
                 if partial_evaluation.completions() > 0 {
@@ -203,10 +202,10 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             ));
         };
         let evaluation = eval::evaluate(
-            &engine,
+            engine.as_ref(),
             &rewards,
             &prompts,
-            &settings,
+            &params,
             &mut rollout,
             &stop,
             &mut watch,
@@ -240,7 +239,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         Some(partial_evaluation) => leave(partial_evaluation, true),
         None => {}
     }
-    super::print(&output(args, &settings, &renderer, &evaluation)?)?;
+    super::print(&output(args, &k, &params, &renderer, &evaluation)?)?;
     if let Some(hint) = Verdicts::hint(&evaluation.records.iter(), ("--template", "--max-tokens")) {
         say(&format!("warning: {hint}"));
     }
@@ -324,13 +323,14 @@ struct Figures<'a> {
 
 fn output(
     args: &Args,
-    settings: &Settings,
+    k: &[usize],
+    params: &SamplingParams,
     renderer: &PromptRenderer,
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
-    let summary = eval::summary(&evaluation.records, &settings.k);
+    let summary = eval::summary(&evaluation.records, k);
     let verdicts = Verdicts::of(&evaluation.records);
-    let temperature = settings.sampling.sampling.temperature;
+    let temperature = params.sampling.temperature;
     if args.json {
         let figures = Figures {
             model: &args.model,
@@ -338,8 +338,8 @@ fn output(
             split: args.split,
             samples_per_task: args.samples,
             temperature,
-            min_tokens: settings.sampling.min_tokens,
-            max_tokens: settings.sampling.max_tokens,
+            min_tokens: params.min_tokens,
+            max_tokens: params.max_tokens,
             template: &renderer.name,
             seed: args.seed,
             summary: &summary,
