@@ -22,6 +22,7 @@ use trainer::eval::{
 };
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
+use trainer::record::SampleRecord;
 use trainer::reward::{RewardClient, RewardError};
 use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress, SamplingParams};
 use trainer::stderr::say;
@@ -233,7 +234,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         write_samples(create(path)?, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    let judged = check_judged(&evaluation);
+    let judged = check_judged(&evaluation.records);
     match partial_evaluation {
         Some(partial_evaluation) if judged.is_ok() => partial_evaluation.finish(rollout),
         Some(partial_evaluation) => leave(partial_evaluation, true),
@@ -259,8 +260,7 @@ fn leave(partial_evaluation: PartialEvaluation, own: bool) {
 }
 
 /// Refuses an evaluation in which no sample could be judged: it measured nothing.
-fn check_judged(evaluation: &Evaluation) -> anyhow::Result<()> {
-    let records = &evaluation.records;
+fn check_judged(records: &[SampleRecord]) -> anyhow::Result<()> {
     match records.last() {
         Some(last) if records.iter().all(|record| record.reward.is_none()) => {
             let detail = &last.detail;
@@ -395,10 +395,7 @@ fn table(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use datasets::passk::Estimate;
-    use trainer::record::SampleRecord;
 
     use super::*;
 
@@ -413,11 +410,8 @@ mod tests {
     #[test]
     fn an_evaluation_without_any_verdict_is_an_error_with_its_reason() {
         let check = |rewards: &[Option<f64>]| {
-            check_judged(&Evaluation {
-                records: rewards.iter().map(|reward| record(*reward)).collect(),
-                inference: Duration::ZERO,
-                verify: Duration::ZERO,
-            })
+            let records = rewards.iter().map(|reward| record(*reward));
+            check_judged(&records.collect::<Vec<_>>())
         };
         let error = check(&[None, None]).unwrap_err().to_string();
         assert_eq!(error, "none of 2 samples could be judged: no interpreter");
