@@ -3,6 +3,7 @@
 mod phase_size;
 mod prompt_schedule;
 
+use std::collections::HashSet;
 use std::ffi::OsStr;
 use std::path::Path;
 use std::sync::Arc;
@@ -160,36 +161,7 @@ impl PromptRenderer {
         Ok(tokens.into_iter().find(|token| stop_tokens.contains(token)))
     }
 
-    /// The prompt of a task.
-    ///
-    /// # Errors
-    /// [`DataError::Tokens`].
-    pub fn prompt(
-        &self,
-        encoder: &dyn PromptEncoder,
-        task: &Arc<Task>,
-    ) -> Result<Prompt, DataError> {
-        let failed = |source| DataError::Tokens {
-            task: task.id.clone(),
-            source,
-        };
-        let mut text = self.template.render(task);
-        let tokens = if self.chat {
-            let message = [("user".to_owned(), text)];
-            text = encoder.chat_prompt(&message, self.day).map_err(failed)?;
-            encoder.encode_chat(&text)
-        } else {
-            encoder.encode(&text, true)
-        };
-        let tokens = tokens.map_err(failed)?;
-        Ok(Prompt {
-            task: task.clone(),
-            text: text.into(),
-            tokens: tokens.into(),
-        })
-    }
-
-    /// The prompts of at most `limit` tokens, and the number of the tasks that are left out.
+    /// Renders and tokenises tasks. Returns the prompts of at most `limit` tokens, and the number of the tasks that are left out.
     ///
     /// # Errors
     /// [`DataError::Tokens`].
@@ -202,9 +174,25 @@ impl PromptRenderer {
         let all = tasks.len();
         let mut prompts = Vec::with_capacity(all);
         for task in tasks {
-            let prompt = self.prompt(encoder, &Arc::new(task))?;
-            if (1..=limit).contains(&prompt.tokens.len()) {
-                prompts.push(Arc::new(prompt));
+            let failed = |source| DataError::Tokens {
+                task: task.id.clone(),
+                source,
+            };
+            let mut text = self.template.render(&task);
+            let tokens = if self.chat {
+                let message = [("user".to_owned(), text)];
+                text = encoder.chat_prompt(&message, self.day).map_err(failed)?;
+                encoder.encode_chat(&text)
+            } else {
+                encoder.encode(&text, true)
+            };
+            let tokens = tokens.map_err(failed)?;
+            if (1..=limit).contains(&tokens.len()) {
+                prompts.push(Arc::new(Prompt {
+                    task: Arc::new(task),
+                    text: text.into(),
+                    tokens: tokens.into(),
+                }));
             }
         }
         let left_out = all - prompts.len();
@@ -228,14 +216,46 @@ pub struct Prompts {
     pub train: Vec<Arc<Prompt>>,
     /// Held-out prompts.
     pub eval: Vec<Arc<Prompt>>,
+    /// The tasks that they are of.
+    pub counts: TaskCounts,
+}
+
+/// The tasks of a run, as far as warnings are about them.
+#[derive(Debug, Clone, Default)]
+pub struct TaskCounts {
     /// Number of training tasks that are left out, because their prompts are too long.
     pub left_out: usize,
-    /// Number of held-out tasks that are not evaluated, because their prompts leave no room for an answer in the model's context.
+    /// Number of evaluation tasks that are left out, because their prompts leave no room for an answer.
     pub eval_left_out: usize,
-    /// The model's context, in tokens.
+    /// The model's context, in tokens; 0 if it is not known.
     pub context: usize,
-    /// `(training id, evaluation id)` of questions that are in both splits.
-    pub overlap: Vec<(String, String)>,
+    /// Number of evaluation tasks, without those.
+    pub eval: usize,
+    /// Number of evaluation tasks that are trained on too. Without splits in the data set's file, that is every one.
+    pub trained_on: usize,
+    /// `(training id, evaluation id)` of a question that is in both splits.
+    pub in_both: Option<(String, String)>,
+}
+
+impl TaskCounts {
+    /// The tasks of a data set whose prompts are not known.
+    #[must_use]
+    pub fn of_dataset(dataset: &Dataset) -> Self {
+        Self::of(&datasets::overlap(dataset), &dataset.eval)
+    }
+
+    /// These evaluation tasks. `overlap` has the pairs of ids in both splits.
+    fn of<'a>(overlap: &[(String, String)], eval: impl IntoIterator<Item = &'a Task>) -> Self {
+        let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
+        let is_trained_on = eval.into_iter().map(|task| in_both.contains(&*task.id));
+        let is_trained_on: Vec<bool> = is_trained_on.collect();
+        Self {
+            eval: is_trained_on.len(),
+            trained_on: is_trained_on.into_iter().filter(|it| *it).count(),
+            in_both: overlap.first().cloned(),
+            ..Self::default()
+        }
+    }
 }
 
 /// Reads the data set of a recipe, cut to its limits. The recipe's template must be for its tasks.
@@ -292,13 +312,16 @@ impl Prompts {
                 room(max_tokens)
             )));
         }
-        Ok(Self {
-            train,
-            eval,
+        let counts = TaskCounts {
             left_out,
             eval_left_out,
             context: encoder.context(),
-            overlap,
+            ..TaskCounts::of(&overlap, eval.iter().map(|prompt| &*prompt.task))
+        };
+        Ok(Self {
+            train,
+            eval,
+            counts,
         })
     }
 }
@@ -328,7 +351,6 @@ mod tests {
             std::fs::write(&path, text).unwrap();
             path.display().to_string()
         };
-        let task = Arc::new(dataset(1, 0).train.remove(0));
         let text = file("mine.txt", "From a file: {question}");
         let toml = file("mine.toml", "stop = [\"Q:\"]\ntext = 'Q: {question}'\n");
         let end = Some("data.stop=[\"END\"]");
@@ -344,7 +366,8 @@ mod tests {
             let template = format!("data.template={template}");
             let sets: Vec<&str> = [&*template].into_iter().chain(stop).collect();
             let renderer = PromptRenderer::new(&config(&sets).data).unwrap();
-            let prompt = renderer.prompt(&FakePolicy::default(), &task).unwrap();
+            let prompts = renderer.prompts(&FakePolicy::default(), dataset(1, 0).train, 9999);
+            let prompt = &prompts.unwrap().0[0];
             assert!(prompt.text.starts_with(start), "{sets:?}");
             assert_eq!(renderer.stop_strings(), expected, "{sets:?}");
         }
@@ -399,10 +422,10 @@ mod tests {
         tasks.eval[0].question = "x".repeat(300);
         tasks.eval[1].question.clone_from(&tasks.train[2].question);
         let some = prompts(&["data.max_prompt_tokens=50"], tasks).unwrap();
-        assert_eq!((some.train.len(), some.left_out), (3, 1));
-        assert_eq!((some.eval.len(), some.eval_left_out), (1, 1));
+        assert_eq!((some.train.len(), some.counts.left_out), (3, 1));
+        assert_eq!((some.eval.len(), some.counts.eval_left_out), (1, 1));
         let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
-        assert_eq!(some.overlap, [repeated]);
+        assert_eq!(some.counts.in_both, Some(repeated));
 
         for (set, says) in [
             (

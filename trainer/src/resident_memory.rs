@@ -1,11 +1,17 @@
-//! The highest resident memory of this process, as Linux counts it.
+//! The highest resident memory of a process, as Linux counts it.
 
+use std::fmt::Display;
 use std::fs;
 
-/// Bytes since the last [`reset_peak`], or since the process began; `None` where the system does not report it.
+/// Bytes of this process since the last [`reset_peak`], or since it began; `None` where the system does not report it.
 #[must_use]
 pub fn peak() -> Option<u64> {
-    let status = fs::read_to_string("/proc/self/status").ok()?;
+    peak_of("self")
+}
+
+/// As [`peak`], of the process that `/proc` has under this name: its id, or `self`.
+pub fn peak_of(process: impl Display) -> Option<u64> {
+    let status = fs::read_to_string(format!("/proc/{process}/status")).ok()?;
     let line = status
         .lines()
         .find_map(|line| line.strip_prefix("VmHWM:"))?;

@@ -9,14 +9,14 @@ mod verifier_preflight;
 use std::collections::HashMap;
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use datasets::Task;
 use datasets::digest::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use verifier_api::{Client, ClientError, Item, Judgement, TaskRef, Verdict};
+use verifier_api::{Client, ClientError, Item, TaskRef, Verdict};
 
 use crate::config;
 use crate::data::Prompt;
@@ -86,13 +86,8 @@ pub enum RewardError {
     Unusable(String),
 }
 
-/// The client of a verifier, with its patience. Cheap to clone; clones share the bound on requests in flight.
-#[derive(Clone)]
+/// The client of a verifier, with its patience and a bound on the requests in flight.
 pub struct RewardClient {
-    inner: Arc<Inner>,
-}
-
-struct Inner {
     client: Client,
     settings: config::Verifier,
     /// Whether the environment variable of the token held one.
@@ -130,31 +125,29 @@ impl RewardClient {
         let token = settings.token();
         let patience = Duration::from_secs(settings.patience_s);
         Ok(Self {
-            inner: Arc::new(Inner {
-                settings: settings.clone(),
-                has_token: token.is_some(),
-                client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
-                batch: AtomicUsize::new(settings.batch.max(1)),
-                patience,
-                all_tests,
-                in_flight: Semaphore::new(settings.in_flight.max(1)),
-                named: AtomicBool::new(true),
-                digests: Mutex::default(),
-                said: Mutex::default(),
-            }),
+            settings: settings.clone(),
+            has_token: token.is_some(),
+            client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
+            batch: AtomicUsize::new(settings.batch.max(1)),
+            patience,
+            all_tests,
+            in_flight: Semaphore::new(settings.in_flight.max(1)),
+            named: AtomicBool::new(true),
+            digests: Mutex::default(),
+            said: Mutex::default(),
         })
     }
 
     /// Maximum number of completions in one request.
     #[must_use]
     pub fn batch(&self) -> usize {
-        self.inner.batch.load(Ordering::Relaxed)
+        self.batch.load(Ordering::Relaxed)
     }
 
     /// The verifier's address.
     #[must_use]
     pub fn url(&self) -> &str {
-        self.inner.client.url()
+        self.client.url()
     }
 
     /// Judges texts after prompts, and returns the verdicts in their order. A request holds at most [`RewardClient::batch`] completions. Those that the verifier cannot judge
@@ -183,17 +176,36 @@ impl RewardClient {
             if open.is_empty() {
                 return Ok(judged.into_iter().flatten().collect());
             }
-            let named = self.inner.named.load(Ordering::Relaxed);
+            let named = self.named.load(Ordering::Relaxed);
             let items: Vec<Item> = open
                 .iter()
                 .map(|i| self.item(*i, batch[*i], named))
                 .collect();
-            match self.verify(&items, &mut trouble).await {
+            let queued = Instant::now();
+            // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
+            let permit = self.in_flight.acquire().await;
+            // The wait for the other requests is not trouble: they may all be answered.
+            trouble.leave_out(queued.elapsed());
+            let answers = self.client.verify(&items).await;
+            drop(permit);
+            match answers {
                 Ok(answers) => {
-                    let no_patience = self.inner.patience.is_zero();
-                    let progress = take(&mut judged, &open, answers, no_patience);
-                    if progress {
-                        trouble = Trouble::default();
+                    for (i, answer) in open.iter().zip(answers) {
+                        let is_verdict = answer.reward.is_some();
+                        // Without patience, what could be judged later is masked at once.
+                        if !is_verdict && answer.retryable && !self.patience.is_zero() {
+                            continue;
+                        }
+                        if is_verdict {
+                            trouble = Trouble::default();
+                        }
+                        judged[*i] = Some(Judged {
+                            reward: answer.reward,
+                            verdict: answer.verdict,
+                            detail: answer.detail,
+                            passed: answer.passed,
+                            total: answer.total,
+                        });
                     }
                     if open.iter().any(|i| judged[*i].is_none()) {
                         let reason = "it answers `unavailable` for now".to_owned();
@@ -206,7 +218,7 @@ impl RewardClient {
                 }
                 Err(error) if status(&error) == Some(422) && named => {
                     // Requests in flight are refused too, so only the first refusal warns.
-                    if self.inner.named.swap(false, Ordering::Relaxed) {
+                    if self.named.swap(false, Ordering::Relaxed) {
                         tracing::warn!(
                             "the verifier does not know a task by its id ({error}); from now on, tasks are sent along with their completions"
                         );
@@ -241,14 +253,14 @@ impl RewardClient {
             task_digest: named.then(|| self.digest_of(&prompt.task).to_string()),
             prompt: prompt.text.to_string(),
             completion: text.to_owned(),
-            all_tests: self.inner.all_tests,
+            all_tests: self.all_tests,
         }
     }
 
     /// The digest of the content that decides a task's verdicts; computed once for each task.
     fn digest_of(&self, task: &Task) -> Digest {
         let lock = || {
-            let digests = self.inner.digests.lock();
+            let digests = self.digests.lock();
             digests.unwrap_or_else(PoisonError::into_inner)
         };
         if let Some(digest) = lock().get(&task.id) {
@@ -284,8 +296,8 @@ impl RewardClient {
         if status(&error) != Some(401) {
             return error.into();
         }
-        let variable = &self.inner.settings.token_env;
-        let state = if self.inner.has_token {
+        let variable = &self.settings.token_env;
+        let state = if self.has_token {
             format!("the token in the environment variable {variable} is not the verifier's")
         } else {
             format!("the environment variable {variable} holds no token")
@@ -299,22 +311,9 @@ impl RewardClient {
         RewardError::Unusable(format!("the verifier at {} {reason}", self.url()))
     }
 
-    /// Sends a request once fewer than the maximum are in flight. The wait for that is not part of `trouble`: the others may all be answered.
-    async fn verify(
-        &self,
-        items: &[Item],
-        trouble: &mut Trouble,
-    ) -> Result<Vec<Judgement>, ClientError> {
-        let queued = Instant::now();
-        // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
-        let _permit = self.inner.in_flight.acquire().await;
-        trouble.leave_out(queued.elapsed());
-        self.inner.client.verify(items).await
-    }
-
     /// Whether to say that requests are repeated, or that samples are masked: if that was not said within [`QUIET`].
     fn is_news(&self, masks: bool) -> bool {
-        let said = self.inner.said.lock();
+        let said = self.said.lock();
         let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];
         let is_news = last.is_none_or(|last| last.elapsed() >= QUIET);
         if is_news {
@@ -331,17 +330,20 @@ impl RewardClient {
         retry_after: Option<Duration>,
         judged: &mut [Option<Judged>],
     ) {
-        let left = self.inner.patience.saturating_sub(trouble.lasted());
+        let left = self.patience.saturating_sub(trouble.lasted());
         if left.is_zero() {
             if self.is_news(true) {
                 tracing::warn!(
                     "{}: no verdict within {} s ({reason}); samples are masked",
                     self.url(),
-                    self.inner.patience.as_secs()
+                    self.patience.as_secs()
                 );
             }
             for open in judged.iter_mut().filter(|judged| judged.is_none()) {
-                *open = Some(masked(&reason));
+                *open = Some(Judged {
+                    detail: serde_json::json!({ "reason": reason }),
+                    ..Judged::default()
+                });
             }
             return;
         }
@@ -349,38 +351,6 @@ impl RewardClient {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
         tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
-    }
-}
-
-/// Puts answers in their places, and returns whether any of them is a verdict. Samples that can be retried stay open, unless there is no patience.
-fn take(
-    judged: &mut [Option<Judged>],
-    open: &[usize],
-    answers: Vec<Judgement>,
-    no_patience: bool,
-) -> bool {
-    let mut progress = false;
-    for (i, answer) in open.iter().zip(answers) {
-        let is_verdict = answer.reward.is_some();
-        if !is_verdict && answer.retryable && !no_patience {
-            continue;
-        }
-        progress |= is_verdict;
-        judged[*i] = Some(Judged {
-            reward: answer.reward,
-            verdict: answer.verdict,
-            detail: answer.detail,
-            passed: answer.passed,
-            total: answer.total,
-        });
-    }
-    progress
-}
-
-fn masked(reason: &str) -> Judged {
-    Judged {
-        detail: serde_json::json!({ "reason": reason }),
-        ..Judged::default()
     }
 }
 

@@ -1,6 +1,5 @@
 use super::*;
 use crate::fakes::{FakePolicy, dataset};
-use std::sync::Arc;
 
 const RECIPE: &str = "
 [model]
@@ -65,11 +64,12 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
         if config.data.chat_date.is_some() {
             assert_eq!(restored.day, renderer.day);
         }
-        let task = Arc::new(dataset(1, 1).eval.remove(0));
-        let prompt = |renderer: &PromptRenderer| {
-            renderer.prompt(&FakePolicy::default(), &task).unwrap().text
+        let prompts = |renderer: &PromptRenderer| {
+            let tasks = dataset(1, 1).eval;
+            renderer.prompts(&FakePolicy::default(), tasks, 9999)
         };
-        assert_eq!(prompt(&restored), prompt(&renderer), "{sets:?}");
+        let [restored, expected] = [&restored, &renderer].map(|it| prompts(it).unwrap());
+        assert_eq!(restored, expected, "{sets:?}");
         let max_tokens = config.eval.max_tokens.unwrap_or(24);
         assert_eq!(settings.eval.max_tokens, Some(max_tokens));
         assert_eq!(settings.eval.min_tokens, config.eval.min_tokens);

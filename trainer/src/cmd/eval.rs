@@ -18,13 +18,13 @@ use trainer::atomic_file::AtomicFile;
 use trainer::config::{MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
 use trainer::eval::{
-    self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Settings, Summary,
-    Verdicts,
+    self, Evaluation, PartialEvaluation, PartialEvaluationError, PassAt, Summary, Verdicts,
 };
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
+use trainer::record::SampleRecord;
 use trainer::reward::{RewardClient, RewardError};
-use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress};
+use trainer::rollout::{PartialRollout, RolloutError, RolloutProgress, SamplingParams};
 use trainer::stderr::say;
 
 use super::args::{
@@ -141,7 +141,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
-    let settings = settings::resolve(args, k, &checkpoint, &renderer)?;
+    let params = settings::resolve(args, &checkpoint, &renderer)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
@@ -171,7 +171,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
         let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();
-        let max_tokens = settings.sampling.max_tokens;
+        let max_tokens = params.max_tokens;
         say(&prompts::description(&renderer, has_chat, max_tokens));
         let engine: Arc<dyn Policy> = Arc::new(engine);
         let prompts =
@@ -180,7 +180,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
                     let engine = args.device.resolved();
-                    settings::origin(&model, &prompts, &settings, &engine, &device)
+                    settings::origin(&model, &prompts, &params, &engine, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day)?;
                 if partial_evaluation.completions() > 0 {
@@ -203,10 +203,10 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             ));
         };
         let evaluation = eval::evaluate(
-            &engine,
+            engine.as_ref(),
             &rewards,
             &prompts,
-            &settings,
+            &params,
             &mut rollout,
             &stop,
             &mut watch,
@@ -234,13 +234,13 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         write_samples(create(path)?, &evaluation)
             .with_context(|| format!("{} cannot be written", path.display()))?;
     }
-    let judged = check_judged(&evaluation);
+    let judged = check_judged(&evaluation.records);
     match partial_evaluation {
         Some(partial_evaluation) if judged.is_ok() => partial_evaluation.finish(rollout),
         Some(partial_evaluation) => leave(partial_evaluation, true),
         None => {}
     }
-    super::print(&output(args, &settings, &renderer, &evaluation)?)?;
+    super::print(&output(args, &k, &params, &renderer, &evaluation)?)?;
     if let Some(hint) = Verdicts::hint(&evaluation.records.iter(), ("--template", "--max-tokens")) {
         say(&format!("warning: {hint}"));
     }
@@ -260,8 +260,7 @@ fn leave(partial_evaluation: PartialEvaluation, own: bool) {
 }
 
 /// Refuses an evaluation in which no sample could be judged: it measured nothing.
-fn check_judged(evaluation: &Evaluation) -> anyhow::Result<()> {
-    let records = &evaluation.records;
+fn check_judged(records: &[SampleRecord]) -> anyhow::Result<()> {
     match records.last() {
         Some(last) if records.iter().all(|record| record.reward.is_none()) => {
             let detail = &last.detail;
@@ -324,13 +323,14 @@ struct Figures<'a> {
 
 fn output(
     args: &Args,
-    settings: &Settings,
+    k: &[usize],
+    params: &SamplingParams,
     renderer: &PromptRenderer,
     evaluation: &Evaluation,
 ) -> anyhow::Result<String> {
-    let summary = eval::summary(&evaluation.records, &settings.k);
+    let summary = eval::summary(&evaluation.records, k);
     let verdicts = Verdicts::of(&evaluation.records);
-    let temperature = settings.sampling.sampling.temperature;
+    let temperature = params.sampling.temperature;
     if args.json {
         let figures = Figures {
             model: &args.model,
@@ -338,8 +338,8 @@ fn output(
             split: args.split,
             samples_per_task: args.samples,
             temperature,
-            min_tokens: settings.sampling.min_tokens,
-            max_tokens: settings.sampling.max_tokens,
+            min_tokens: params.min_tokens,
+            max_tokens: params.max_tokens,
             template: &renderer.name,
             seed: args.seed,
             summary: &summary,
@@ -395,10 +395,7 @@ fn table(summary: &Summary) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use datasets::passk::Estimate;
-    use trainer::record::SampleRecord;
 
     use super::*;
 
@@ -413,11 +410,8 @@ mod tests {
     #[test]
     fn an_evaluation_without_any_verdict_is_an_error_with_its_reason() {
         let check = |rewards: &[Option<f64>]| {
-            check_judged(&Evaluation {
-                records: rewards.iter().map(|reward| record(*reward)).collect(),
-                inference: Duration::ZERO,
-                verify: Duration::ZERO,
-            })
+            let records = rewards.iter().map(|reward| record(*reward));
+            check_judged(&records.collect::<Vec<_>>())
         };
         let error = check(&[None, None]).unwrap_err().to_string();
         assert_eq!(error, "none of 2 samples could be judged: no interpreter");

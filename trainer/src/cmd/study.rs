@@ -4,14 +4,13 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use clap::Subcommand;
-use engine::Sampling;
 use engine::sample::MIN_TEMPERATURE;
 use trainer::config::{self, MAX_SAMPLES, MAX_TOKENS};
 use trainer::interrupt::StopSignal;
 use trainer::policy::Policy;
 use trainer::report::run_data::distinct_names;
 use trainer::reward::RewardClient;
-use trainer::rollout::{PartialRollout, RolloutProgress, SamplingParams, collect};
+use trainer::rollout::{PartialRollout, RolloutProgress, collect};
 use trainer::study::{self, Behaviour, Sampled, Study, StudyPlan};
 
 use super::args::{
@@ -158,15 +157,6 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
         max_tokens: checkpoint.max_tokens(args.max_tokens, 256),
         seed: args.seed,
     };
-    let params = SamplingParams {
-        sampling: Sampling {
-            temperature: args.temperature,
-            ..Sampling::default()
-        },
-        min_tokens: 0,
-        max_tokens: plan.max_tokens,
-        stop_strings: renderer.stop_strings().to_vec(),
-    };
     checkpoint.report();
     rewards.start(name, &dataset).await?;
     let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
@@ -183,6 +173,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
     let prompts = tokio::task::block_in_place(prompts)?;
     let prompts = plan.prompts(&prompts);
+    let params = plan.sampling(prompts.len(), renderer.stop_strings());
     let bar = bar(0, "study");
     let show = |what: &str, done: usize, total: usize| {
         bar.set_length(total as u64);
@@ -207,9 +198,13 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
             sampler = Arc::new(earlier);
         }
         let rollout = collect(
-            &sampler,
+            sampler.as_ref(),
             &rewards,
-            &plan.requests(&prompts, number),
+            // Each model has its own random numbers, so one that is sampled twice gives independent samples.
+            &prompts
+                .iter()
+                .map(|it| (it.clone(), number))
+                .collect::<Vec<_>>(),
             &params,
             &mut PartialRollout::default(),
             // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.

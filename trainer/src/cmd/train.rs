@@ -7,9 +7,9 @@ use clap::ArgGroup;
 use engine::config::ModelConfig;
 use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
-use trainer::data::{self, Prompts};
+use trainer::data::{self, Prompts, TaskCounts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryEstimate, RunPlan, TaskCounts, warnings};
+use trainer::plan::{MemoryEstimate, RunPlan, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
@@ -200,7 +200,8 @@ fn plan(
     for misfit in misfits.iter().flatten() {
         say(&format!("warning: {misfit}"));
     }
-    for warning in warnings(config, &inputs.task_counts()) {
+    let counts = inputs.model.as_ref().map(|(_, prompts)| &prompts.counts);
+    for warning in warnings(config, counts.unwrap_or(&inputs.tasks)) {
         say(&format!("warning: {warning}"));
     }
     super::print(&planned(config, &plan))?;
@@ -214,8 +215,8 @@ pub(super) struct PlanInputs {
     records: usize,
     /// The tasks of the data set.
     tasks: TaskCounts,
-    /// The graders that its tasks need.
-    graders: BTreeSet<String>,
+    /// The graders that its tasks need: `math`, `code`, `lean`, or the operator's own.
+    pub(super) graders: BTreeSet<String>,
     /// The model's sizes, and the prompts; `None` if the model is not on this machine.
     model: Option<(ModelConfig, Prompts)>,
 }
@@ -259,19 +260,6 @@ impl PlanInputs {
             trained_on: self.tasks.trained_on,
             ..RunPlan::new(config, self.records, self.tasks.eval, memory)
         })
-    }
-
-    /// The graders that the tasks need: `math`, `code`, `lean`, or the operator's own.
-    pub(super) fn graders(&self) -> &BTreeSet<String> {
-        &self.graders
-    }
-
-    /// The tasks, without those whose prompts are too long if the model is on this machine.
-    fn task_counts(&self) -> TaskCounts {
-        match &self.model {
-            Some((_, prompts)) => TaskCounts::of_prompts(prompts),
-            None => self.tasks.clone(),
-        }
     }
 }
 

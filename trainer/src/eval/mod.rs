@@ -20,50 +20,30 @@ use crate::config::Config;
 use crate::data::Prompt;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::record::SampleRecord;
+use crate::record::{EvalRecord, SampleRecord};
 use crate::reward::RewardClient;
-use crate::rollout::{
-    self, PartialRollout, RolloutError, RolloutProgress, RolloutRequest, SamplingParams,
-};
-use crate::seed;
+use crate::rollout::{self, PartialRollout, RolloutError, RolloutProgress, SamplingParams};
 
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
 
-/// The settings of an evaluation.
-#[derive(Debug, Clone, PartialEq)]
-pub struct Settings {
-    /// Completions a task.
-    pub samples: usize,
-    /// The k of each Pass@k.
-    pub k: Vec<usize>,
-    /// Determines the seed of every sample, together with the task's id and the sample's number: two models that are evaluated with one seed use the same random numbers.
-    /// If it equals `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
-    pub seed: u64,
-    /// How completions are sampled.
-    pub sampling: SamplingParams,
-}
-
-impl Settings {
-    /// The settings of a recipe's `[eval]`. `stop_strings` are the template's.
-    pub fn of(config: &Config, stop_strings: &[String]) -> Self {
-        let eval = &config.eval;
-        Self {
-            samples: eval.samples,
-            k: eval.k.clone(),
-            seed: eval.seed,
-            sampling: SamplingParams {
-                sampling: engine::Sampling {
-                    temperature: eval.temperature as f32,
-                    top_k: eval.top_k,
-                    top_p: eval.top_p as f32,
-                    min_p: eval.min_p as f32,
-                },
-                min_tokens: eval.min_tokens,
-                max_tokens: eval.max_tokens.unwrap_or(config.sampling.max_tokens),
-                stop_strings: stop_strings.to_vec(),
-            },
-        }
+/// How the recipe's `[eval]` samples completions; `stop_strings` are the template's. Two models that are evaluated with one seed use the same random numbers. If it equals
+/// `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
+#[must_use]
+pub fn sampling(config: &Config, stop_strings: &[String]) -> SamplingParams {
+    let eval = &config.eval;
+    SamplingParams {
+        samples: eval.samples,
+        seed: eval.seed,
+        sampling: engine::Sampling {
+            temperature: eval.temperature as f32,
+            top_k: eval.top_k,
+            top_p: eval.top_p as f32,
+            min_p: eval.min_p as f32,
+        },
+        min_tokens: eval.min_tokens,
+        max_tokens: eval.max_tokens.unwrap_or(config.sampling.max_tokens),
+        stop_strings: stop_strings.to_vec(),
     }
 }
 
@@ -108,38 +88,22 @@ pub struct PassAt {
     pub estimate: Estimate,
 }
 
-/// Samples `settings.samples` completions of each prompt, except those that `partial` already has, and has all judged.
+/// Samples completions of each prompt, except those that `partial` already has, and has all judged.
 ///
 /// # Errors
 /// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
 pub async fn evaluate(
-    policy: &Arc<dyn Policy>,
+    policy: &dyn Policy,
     rewards: &RewardClient,
     prompts: &[Arc<Prompt>],
-    settings: &Settings,
+    params: &SamplingParams,
     partial: &mut PartialRollout,
     stop: &StopSignal,
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Evaluation, RolloutError> {
-    let requests: Vec<RolloutRequest> = prompts
-        .iter()
-        .map(|prompt| RolloutRequest {
-            prompt: prompt.clone(),
-            seeds: (0..settings.samples)
-                .map(|sample| seed::of_sample(settings.seed, 0, &prompt.task.id, sample))
-                .collect(),
-        })
-        .collect();
-    let rollout = rollout::collect(
-        policy,
-        rewards,
-        &requests,
-        &settings.sampling,
-        partial,
-        stop,
-        watch,
-    )
-    .await?;
+    let first_epoch: Vec<_> = prompts.iter().map(|it| (Arc::clone(it), 0)).collect();
+    let rollout =
+        rollout::collect(policy, rewards, &first_epoch, params, partial, stop, watch).await?;
     let samples = rollout.groups.iter().flat_map(SampleRecord::of_group);
     let mut evaluation = Evaluation {
         records: samples.collect(),
@@ -228,6 +192,24 @@ pub fn summary(records: &[SampleRecord], k: &[usize]) -> Summary {
         any_form: pass(|record| record.any_form),
         mean_tokens: share(records.iter().map(|it| it.tokens).sum()),
         truncated: share(cut_off.count()),
+    }
+}
+
+/// The figures of an evaluation after `step` updates with `samples` completions of each task, for 1 and the other k: checkpoints are ranked and alarms are raised by Pass@1.
+pub fn record(step: usize, samples: usize, records: &[SampleRecord], k: &[usize]) -> EvalRecord {
+    let others = k.iter().copied().filter(|k| *k != 1);
+    let k: Vec<usize> = std::iter::once(1).chain(others).collect();
+    let summary = summary(records, &k);
+    let pass_at = summary.pass.iter();
+    let tasks = counts(records, |record| record.reward).into_iter();
+    EvalRecord {
+        step,
+        samples,
+        pass_at: pass_at.map(|pass| (pass.k, pass.estimate)).collect(),
+        tasks: tasks.collect(),
+        masked: summary.masked,
+        length_mean: summary.mean_tokens,
+        truncated: summary.truncated,
     }
 }
 

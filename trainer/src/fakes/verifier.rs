@@ -15,10 +15,8 @@ pub(crate) enum Answer {
     Results(Vec<Value>),
     /// A status with these extra header lines, and a problem document.
     Status(u16, &'static str),
-    /// A status, and a problem document with this detail.
-    Problem(u16, &'static str),
-    /// 422, with the item at this place in the request at fault.
-    Fault(usize),
+    /// A status with this problem document.
+    Problem(u16, Value),
     /// The connection is closed without an answer.
     Broken,
 }
@@ -68,22 +66,13 @@ impl FakeVerifier {
     pub(crate) async fn serve(
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        Self::serve_at("127.0.0.1:0", "ready", handler).await
+        Self::listen("127.0.0.1:0", "ready", json!([]), handler).await
     }
 
-    /// As [`FakeVerifier::serve`], at this address and with this state of the math grader.
-    pub(crate) async fn serve_at(
-        address: &str,
-        state: &'static str,
-        handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
-    ) -> Self {
-        Self::listen(address, state, json!([]), handler).await
-    }
-
-    /// As [`FakeVerifier::accepting_b`], with these graders in `/v1/info`.
-    pub(crate) async fn with_graders(graders: Value) -> Self {
+    /// As [`FakeVerifier::accepting_b`], at this address, with this state of the math grader, and with these graders in `/v1/info`.
+    pub(crate) async fn serve_at(address: &str, state: &'static str, graders: Value) -> Self {
         let handler = |_, items: Vec<Item>| Answer::accepting_b(&items);
-        Self::listen("127.0.0.1:0", "ready", graders, handler).await
+        Self::listen(address, state, graders, handler).await
     }
 
     async fn listen(
@@ -188,14 +177,7 @@ async fn answer(
                     headers,
                     json!({"title": "scripted", "status": status, "detail": "scripted"}),
                 ),
-                Answer::Problem(status, detail) => {
-                    (status, "", json!({"status": status, "detail": detail}))
-                }
-                Answer::Fault(item) => (
-                    422,
-                    "",
-                    json!({"title": "scripted", "status": 422, "detail": "scripted", "item": item, "field": "task"}),
-                ),
+                Answer::Problem(status, problem) => (status, "", problem),
                 Answer::Broken => return Ok(()),
             }
         }

@@ -8,7 +8,7 @@ use crate::data::PromptSchedule;
 use memory::gb;
 
 pub use memory::{MemoryBudget, MemoryEstimate, Misfit, free_space};
-pub use warnings::{TaskCounts, warnings};
+pub use warnings::warnings;
 
 /// The sizes of a run.
 #[derive(Debug, Clone, PartialEq)]

@@ -1,61 +1,9 @@
 //! Warnings about a recipe and its data, before hours are spent on them.
 
-use std::collections::HashSet;
-
-use datasets::Dataset;
 use datasets::passk::MIN_TASKS;
 
 use crate::config::{Config, Factor};
-use crate::data::Prompts;
-
-/// The tasks of a run, as far as warnings are about them.
-#[derive(Debug, Clone, PartialEq, Eq, Default)]
-pub struct TaskCounts {
-    /// Number of training tasks that are left out, because their prompts are too long.
-    pub left_out: usize,
-    /// Number of evaluation tasks that are left out, because their prompts leave no room for an answer.
-    pub eval_left_out: usize,
-    /// The model's context, in tokens; 0 if it is not known.
-    pub context: usize,
-    /// Number of evaluation tasks, without those.
-    pub eval: usize,
-    /// Number of evaluation tasks that are trained on too. Without splits in the data set's file, that is every one.
-    pub trained_on: usize,
-    /// `(training id, evaluation id)` of a question that is in both splits.
-    pub in_both: Option<(String, String)>,
-}
-
-impl TaskCounts {
-    /// The tasks of a data set whose prompts are not known.
-    #[must_use]
-    pub fn of_dataset(dataset: &Dataset) -> Self {
-        let ids = dataset.eval.iter().map(|task| task.id.as_str());
-        Self::of(&ids.collect::<Vec<_>>(), &datasets::overlap(dataset))
-    }
-
-    /// The tasks of these prompts.
-    #[must_use]
-    pub fn of_prompts(prompts: &Prompts) -> Self {
-        let ids = prompts.eval.iter().map(|prompt| prompt.task.id.as_str());
-        Self {
-            left_out: prompts.left_out,
-            eval_left_out: prompts.eval_left_out,
-            context: prompts.context,
-            ..Self::of(&ids.collect::<Vec<_>>(), &prompts.overlap)
-        }
-    }
-
-    /// The evaluation tasks with these ids. `overlap` has the pairs of ids in both splits.
-    fn of(eval: &[&str], overlap: &[(String, String)]) -> Self {
-        let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
-        Self {
-            eval: eval.len(),
-            trained_on: eval.iter().filter(|id| in_both.contains(*id)).count(),
-            in_both: overlap.first().cloned(),
-            ..Self::default()
-        }
-    }
-}
+use crate::data::TaskCounts;
 
 /// Warnings about a recipe and its tasks.
 #[must_use]

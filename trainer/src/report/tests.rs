@@ -13,8 +13,7 @@ use super::figure::Figure;
 use super::{Comparison, RunData, curves, run_labels, write};
 use crate::data::PhaseSize;
 use crate::eval;
-use crate::record::{EvalRecord, SampleRecord, StepRecord, StepTimings};
-use datasets::passk;
+use crate::record::{SampleRecord, StepRecord, StepTimings};
 
 /// A completion that tries to break the page.
 const HOSTILE: &str = "</pre><script src=//evil.example></script>\u{202e}\u{0}\" onload='x'&lt;";
@@ -53,20 +52,6 @@ fn records(tasks: Range<usize>, correct: usize) -> Vec<SampleRecord> {
     samples
         .map(|(task, sample)| record(task, sample, (task * 4 + sample) % 8 < correct))
         .collect()
-}
-
-fn evaluation(step: usize, records: &[SampleRecord]) -> EvalRecord {
-    let counts: Vec<_> = eval::counts(records, |record| record.reward);
-    let all: Vec<_> = counts.iter().map(|(_, counts)| *counts).collect();
-    EvalRecord {
-        step,
-        samples: 4,
-        pass_at: [1, 4].map(|k| (k, passk::pass_at(&all, k).unwrap())).into(),
-        tasks: counts.into_iter().collect(),
-        masked: 0,
-        length_mean: 8.0,
-        truncated: 0.0,
-    }
 }
 
 fn step(step: usize) -> StepRecord {
@@ -110,7 +95,10 @@ fn folder_of(root: &Path, sets: &[&str], before: &[SampleRecord], after: &[Sampl
     provenance(root, 2, 0, "");
     lines(&root.join("metrics.jsonl"), (1..=10).map(step));
     lines(&root.join("timings.jsonl"), (1..=10).map(timing));
-    let evaluations = [evaluation(0, before), evaluation(10, after)];
+    let evaluations = [
+        eval::record(0, 4, before, &[4]),
+        eval::record(10, 4, after, &[4]),
+    ];
     lines(&root.join("eval.jsonl"), evaluations);
     let alarm = |step, state| {
         let text = "2 tokens long, <b>8</b> over the first";

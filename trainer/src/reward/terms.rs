@@ -7,20 +7,9 @@ use verifier_api::Verdict;
 use super::Judged;
 use crate::config;
 
-/// The terms of one completion's reward, before their weights.
+/// The terms of one completion's reward: the name in a recipe, the value and the weight of each.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms {
-    /// The verifier's reward.
-    correct: f64,
-    /// The share of its tests that a program passes, which is 1 only for a correct program.
-    share: f64,
-    /// 1 if there is an answer in the required form, else 0.
-    format: f64,
-    /// The completion's length, as a share of the maximum length.
-    length: f64,
-    /// Falls from 0 to −1 over the last tokens before the maximum length (DAPO, Yu et al. 2025, Eq. 13).
-    overlong: f64,
-}
+pub struct Terms([(&'static str, f64, f64); 5]);
 
 impl Terms {
     /// The terms of a completion of `tokens` tokens, of at most `max_tokens`; `None` if it has no verdict.
@@ -29,9 +18,10 @@ impl Terms {
         judged: &Judged,
         tokens: usize,
         max_tokens: usize,
-        settings: &config::Reward,
+        weights: &config::Reward,
     ) -> Option<Self> {
         let correct = judged.reward?;
+        // It is 1 only for a correct program.
         let share = match (judged.verdict, judged.passed, judged.total) {
             (Verdict::Correct, ..) => correct,
             // A program that stops after its last test has passed them all, and is wrong all the same.
@@ -40,34 +30,28 @@ impl Terms {
             }
             _ => correct,
         };
+        let format = f64::from(u8::from(judged.verdict != Verdict::Malformed));
         let length = tokens as f64 / max_tokens.max(1) as f64;
-        Some(Self {
-            correct,
-            share,
-            format: f64::from(u8::from(judged.verdict != Verdict::Malformed)),
-            length,
-            overlong: ((1.0 - length) / settings.overlong_margin - 1.0).clamp(-1.0, 0.0),
-        })
+        // DAPO, Yu et al. 2025, Eq. 13.
+        let overlong = ((1.0 - length) / weights.overlong_margin - 1.0).clamp(-1.0, 0.0);
+        Some(Self([
+            ("correct", correct, weights.correct),
+            ("share", share, weights.share),
+            ("format", format, weights.format),
+            ("length", length, weights.length),
+            ("overlong", overlong, weights.overlong),
+        ]))
     }
 
-    /// The name in a recipe, the value and the weight of each term.
-    fn weighted(self, settings: &config::Reward) -> [(&'static str, f64, f64); 5] {
-        [
-            ("correct", self.correct, settings.correct),
-            ("share", self.share, settings.share),
-            ("format", self.format, settings.format),
-            ("length", self.length, settings.length),
-            ("overlong", self.overlong, settings.overlong),
-        ]
+    /// Those that have a weight. A term of weight 0 does not count, whatever its value.
+    fn weighted(&self) -> impl Iterator<Item = &(&'static str, f64, f64)> {
+        self.0.iter().filter(|(_, _, weight)| *weight != 0.0)
     }
 
     /// The reward.
     #[must_use]
-    pub fn sum(self, settings: &config::Reward) -> f64 {
-        self.weighted(settings)
-            .iter()
-            // A term of weight 0 does not count, whatever its value.
-            .filter(|(_, _, weight)| *weight != 0.0)
+    pub fn sum(&self) -> f64 {
+        self.weighted()
             .map(|(_, value, weight)| value * weight)
             .sum()
     }
@@ -75,14 +59,10 @@ impl Terms {
 
 /// The mean of each term that has a weight. Empty if the reward is only the verifier's.
 #[must_use]
-pub fn means(terms: &[Terms], settings: &config::Reward) -> BTreeMap<String, f64> {
+pub fn means(terms: &[Terms]) -> BTreeMap<String, f64> {
     let mut means = BTreeMap::new();
-    for term in terms {
-        for (name, value, weight) in term.weighted(settings) {
-            if weight != 0.0 {
-                *means.entry(name.to_owned()).or_default() += value / terms.len() as f64;
-            }
-        }
+    for (name, value, _) in terms.iter().flat_map(Terms::weighted) {
+        *means.entry((*name).to_owned()).or_default() += value / terms.len() as f64;
     }
     if means.len() == 1 && means.contains_key("correct") {
         means.clear();
@@ -96,11 +76,11 @@ mod tests {
 
     const RIGHT: (Verdict, Option<(u32, u32)>) = (Verdict::Correct, None);
 
-    /// The terms of a completion with this verdict and these numbers of passed tests and of tests.
+    /// The terms of a completion with this verdict and these numbers of passed tests and of tests, and of this length of at most 100 tokens.
     fn terms(
         (verdict, tests): (Verdict, Option<(u32, u32)>),
         tokens: usize,
-        max_tokens: usize,
+        weights: &config::Reward,
     ) -> Option<Terms> {
         let judged = Judged {
             reward: match verdict {
@@ -113,7 +93,7 @@ mod tests {
             total: tests.map(|(_, total)| total),
             ..Judged::default()
         };
-        Terms::of(&judged, tokens, max_tokens, &config::Reward::default())
+        Terms::of(&judged, tokens, 100, weights)
     }
 
     #[test]
@@ -150,13 +130,13 @@ mod tests {
             (overlong, RIGHT, 95, 0.25),
             (overlong, RIGHT, 100, 0.0),
         ] {
-            let terms = terms(judged, tokens, 100).unwrap();
-            let sum = terms.sum(&settings);
+            let terms = terms(judged, tokens, &settings).unwrap();
+            let sum = terms.sum();
             assert!((sum - reward).abs() < 1e-12, "{judged:?} {tokens}: {sum}");
-            let logs_terms = !means(&[terms], &settings).is_empty();
+            let logs_terms = !means(&[terms]).is_empty();
             assert_eq!(logs_terms, settings != default);
         }
-        assert_eq!(terms((Verdict::Unavailable, None), 7, 8), None);
+        assert_eq!(terms((Verdict::Unavailable, None), 7, &default), None);
     }
 
     #[test]
@@ -167,17 +147,17 @@ mod tests {
             ..config::Reward::default()
         };
         let terms: Vec<Terms> = [
-            (Verdict::Correct, 2),
-            (Verdict::Malformed, 8),
-            (Verdict::Incorrect, 2),
-            (Verdict::Incorrect, 4),
+            (Verdict::Correct, 25),
+            (Verdict::Malformed, 100),
+            (Verdict::Incorrect, 25),
+            (Verdict::Incorrect, 50),
         ]
-        .map(|(verdict, tokens)| terms((verdict, None), tokens, 8).unwrap())
+        .map(|(verdict, tokens)| terms((verdict, None), tokens, &settings).unwrap())
         .to_vec();
         let expected = [("correct", 0.25), ("format", 0.75), ("length", 0.5)];
         let expected = expected.map(|(name, mean)| (name.to_owned(), mean));
-        assert_eq!(means(&terms, &settings), expected.into());
-        let sums: f64 = terms.iter().map(|term| term.sum(&settings)).sum();
+        assert_eq!(means(&terms), expected.into());
+        let sums: f64 = terms.iter().map(Terms::sum).sum();
         assert!((sums / 4.0 - (0.25 + 0.1 * 0.75 - 0.5 * 0.5)).abs() < 1e-12);
     }
 }

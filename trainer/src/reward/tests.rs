@@ -1,6 +1,7 @@
 mod hostile;
 mod patience;
 
+use std::sync::Arc;
 use std::sync::atomic::AtomicUsize;
 
 use datasets::{CodeTask, Dataset, TaskSpec};
@@ -161,10 +162,7 @@ async fn a_missing_token_is_an_error_at_once() {
 
 #[tokio::test]
 async fn training_does_not_start_on_a_grader_that_will_never_judge() {
-    let preparing = FakeVerifier::serve_at("127.0.0.1:0", "unavailable", |_, items| {
-        Answer::accepting_b(&items)
-    })
-    .await;
+    let preparing = FakeVerifier::serve_at("127.0.0.1:0", "unavailable", json!([])).await;
     let refusing = FakeVerifier::serve(|_, items| {
         let judged = items.iter().map(|item| unavailable(&item.id, false));
         Answer::Results(judged.collect())
@@ -212,7 +210,8 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
     const SILENT: &str = "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction";
     let grader = |name: &str, policy: Option<&str>| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
     let boxed = Some("boxed, standard");
-    let server = async |graders| FakeVerifier::with_graders(json!(graders)).await;
+    let server =
+        async |graders| FakeVerifier::serve_at("127.0.0.1:0", "ready", json!(graders)).await;
     let standard = server(vec![grader("math", boxed)]).await;
     let lenient = server(vec![grader("math", Some("any, lenient"))]).await;
     let silent = server(vec![grader("math", None), grader("code", None)]).await;
@@ -321,7 +320,10 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
 async fn a_task_that_the_verifier_rejects_is_named() {
     let server = FakeVerifier::serve(|_, items| match &items[0].task {
         TaskRef::Named(_) => Answer::Status(422, ""),
-        TaskRef::Inline(_) => Answer::Fault(1),
+        TaskRef::Inline(_) => Answer::Problem(
+            422,
+            json!({"title": "scripted", "status": 422, "detail": "scripted", "item": 1, "field": "task"}),
+        ),
     })
     .await;
     let prompts: Vec<Prompt> = dataset(2, 0).train.into_iter().map(prompt).collect();

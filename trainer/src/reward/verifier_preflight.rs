@@ -51,7 +51,7 @@ impl RewardClient {
         let graders = self.reach().await?;
         let info = self.info().await?;
         for kind in kinds.keys() {
-            grader_policy::check(&self.inner.settings, self.url(), kind, info.as_ref())?;
+            grader_policy::check(&self.settings, self.url(), kind, info.as_ref())?;
         }
         for kind in kinds.keys() {
             self.until_ready(kind, &graders).await?;
@@ -62,7 +62,7 @@ impl RewardClient {
             self.limit_batch(info);
         }
         let named = !datasets::is_user_file(name) && self.has(dataset).await?;
-        self.inner.named.store(named, Ordering::Relaxed);
+        self.named.store(named, Ordering::Relaxed);
         for (kind, tasks) in &kinds {
             self.probe(kind, tasks).await?;
         }
@@ -72,14 +72,14 @@ impl RewardClient {
     }
 
     async fn info(&self) -> Result<Option<ServiceInfo>, RewardError> {
-        let client = &self.inner.client;
+        let client = &self.client;
         self.known(patiently(|| client.info()).await)
     }
 
     /// Lowers the size of a batch to what the verifier accepts.
     fn limit_batch(&self, info: &ServiceInfo) {
         let most = info.limits.items.min(info.limits.queue).max(1);
-        let batch = self.inner.batch.fetch_min(most, Ordering::Relaxed);
+        let batch = self.batch.fetch_min(most, Ordering::Relaxed);
         if batch > most {
             tracing::warn!(
                 "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
@@ -91,7 +91,7 @@ impl RewardClient {
     /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the digests of the two cannot be compared;
     /// then the verifier compares the digest of each task that it gets.
     async fn has(&self, dataset: &Dataset) -> Result<bool, RewardError> {
-        let (client, name) = (&self.inner.client, &dataset.name);
+        let (client, name) = (&self.client, &dataset.name);
         let sets = self.known(patiently(|| client.datasets()).await)?;
         let found = sets.iter().flatten().find(|set| set.name == *name);
         let whole = (dataset.train.len(), dataset.eval.len());
@@ -129,7 +129,7 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError`] if it does not answer, or refuses.
     pub async fn reach(&self) -> Result<Vec<GraderInfo>, RewardError> {
-        let client = &self.inner.client;
+        let client = &self.client;
         let mut ready = pin!(patiently(|| client.ready()));
         let answer = match timeout(SILENCE, &mut ready).await {
             Ok(answer) => answer,
@@ -166,7 +166,7 @@ impl RewardClient {
                 }) => {}
                 Some(_) | None => return Ok(()),
             }
-            if started.elapsed() > self.inner.patience {
+            if started.elapsed() > self.patience {
                 return Err(self.unusable(&format!(
                     "is still preparing its {kind} grader after {} s; raise `verifier.patience_s`, or see its log",
                     started.elapsed().as_secs()
@@ -206,7 +206,7 @@ impl RewardClient {
             return Ok(());
         };
         // If the patience has ended, others would take as long.
-        let patience = self.inner.patience;
+        let patience = self.patience;
         let time_left = patience.is_zero() || started.elapsed() < patience;
         let others = if time_left { others } else { &[] };
         let judged = self.judge(others).await?;

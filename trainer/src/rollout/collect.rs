@@ -1,14 +1,14 @@
-//! Collects the samples of a phase. Sampling and judging overlap.
+//! Collects the samples of a phase or an evaluation. Sampling and judging overlap.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use engine::GenerateRequest;
-use tokio::task::{JoinError, JoinSet};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 
 use super::{
-    PartialRollout, Rollout, RolloutError, RolloutProgress, RolloutRequest, Sample, SampledGroup,
-    SamplingParams,
+    PartialRollout, Rollout, RolloutError, RolloutProgress, Sample, SampledGroup, SamplingParams,
 };
 use crate::data::Prompt;
 use crate::interrupt::StopSignal;
@@ -18,217 +18,134 @@ use crate::reward::{RewardClient, RewardError};
 /// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// Samples the completions of all requests except those that `partial` already has, saves each in `partial`, and has all judged. `watch` is called after every
-/// change.
+/// Samples completions of each prompt, which has the epoch beside it, except those that `partial` already has, saves each in `partial`, and has all judged. `watch` is
+/// called after every change.
 ///
 /// # Errors
 /// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
 pub async fn collect(
-    policy: &Arc<dyn Policy>,
+    policy: &dyn Policy,
     rewards: &RewardClient,
-    requests: &[RolloutRequest],
+    prompts: &[(Arc<Prompt>, usize)],
     params: &SamplingParams,
     partial: &mut PartialRollout,
     stop: &StopSignal,
     watch: &mut (dyn FnMut(&RolloutProgress) + Send),
 ) -> Result<Rollout, RolloutError> {
-    let mut collector = Collector::new(requests, rewards);
-    let missing = collector.resume(requests, partial);
-    let before = collector.progress.elapsed;
-    let started = Instant::now();
+    let wanted = prompts.len() * params.samples;
+    let mut progress = RolloutProgress {
+        wanted,
+        ..RolloutProgress::default()
+    };
+    // A sample has a place among all, by prompt and seed. Those that an earlier process sampled are judged again.
+    let mut unsent: Vec<(usize, Sample)> = Vec::new();
+    let (mut requests, mut missing) = (Vec::new(), Vec::new());
+    let (stop_tokens, mut places) = (policy.stop_tokens(), 0..);
+    for (prompt, epoch) in prompts {
+        let mut of_prompt = Vec::new();
+        for (seed, place) in params.seeds(prompt, *epoch).zip(&mut places) {
+            match partial.take(&prompt.task.id, seed) {
+                Some((after, sample)) => {
+                    progress.elapsed = progress.elapsed.max(after);
+                    progress.add_sampled(&sample);
+                    unsent.push((place, sample));
+                }
+                None => of_prompt.push((place, seed)),
+            }
+        }
+        if !of_prompt.is_empty() {
+            requests.push(GenerateRequest {
+                prompt: prompt.tokens.clone(),
+                seeds: of_prompt.iter().map(|(_, seed)| *seed).collect(),
+                sampling: params.sampling,
+                min_tokens: params.min_tokens,
+                max_tokens: params.max_tokens,
+                stop_tokens: stop_tokens.clone(),
+                stop_strings: params.stop_strings.clone(),
+            });
+            missing.push(of_prompt);
+        }
+    }
+    let prompt_of = |place: usize| &*prompts[place / params.samples].0;
+    let judge = async |mut batch: Vec<(usize, Sample)>| {
+        let texts = batch
+            .iter()
+            .map(|(place, sample)| (prompt_of(*place), &*sample.text));
+        let judged = rewards.judge(&texts.collect::<Vec<_>>()).await?;
+        for ((_, sample), judged) in batch.iter_mut().zip(judged) {
+            sample.judged = judged;
+        }
+        Ok::<_, RewardError>(batch)
+    };
+    let mut samples: Vec<Option<Sample>> = vec![None; wanted];
+    let mut judging = FuturesUnordered::new();
+    let (before, started) = (progress.elapsed, Instant::now());
     let elapsed = || before + started.elapsed();
-    let stop_tokens = policy.stop_tokens();
-    let generate = missing.iter().map(|missing| GenerateRequest {
-        prompt: missing[0].prompt.tokens.clone(),
-        seeds: missing.iter().map(|it| it.seed).collect(),
-        sampling: params.sampling,
-        min_tokens: params.min_tokens,
-        max_tokens: params.max_tokens,
-        stop_tokens: stop_tokens.clone(),
-        stop_strings: params.stop_strings.clone(),
-    });
-    // Dropping the receiver cancels the rest.
-    let mut completions = (!missing.is_empty()).then(|| policy.generate(generate.collect()));
+    // When an unsent completion has waited long enough.
+    let mut linger = Instant::now() + LINGER;
     let mut inference = before;
-    watch(&collector.progress);
-    while completions.is_some() || collector.is_judging() {
-        let linger = collector.flush_at();
+    // Dropping the receiver cancels the rest.
+    let mut completions = (!requests.is_empty()).then(|| policy.generate(requests));
+    loop {
+        watch(&progress);
+        let is_due = completions.is_none() || linger <= Instant::now();
+        while unsent.len() >= rewards.batch() || (is_due && !unsent.is_empty()) {
+            let size = unsent.len().min(rewards.batch());
+            judging.push(judge(unsent.drain(..size).collect()));
+        }
+        if completions.is_none() && judging.is_empty() {
+            break;
+        }
         tokio::select! {
             () = stop.wait() => return Err(RolloutError::Stopped),
             completion = async { completions.as_mut()?.recv().await }, if completions.is_some() => match completion {
                 Some(completion) => {
                     let completion = completion?;
-                    let Missing { prompt, seed, place } = missing[completion.request][completion.sample];
+                    let (place, seed) = missing[completion.request][completion.sample];
                     let sample = Sample::unjudged(completion);
-                    partial.add(&prompt.task.id, seed, elapsed(), &sample)?;
-                    collector.add(place, prompt, sample);
+                    partial.add(&prompt_of(place).task.id, seed, elapsed(), &sample)?;
+                    progress.add_sampled(&sample);
+                    if unsent.is_empty() {
+                        linger = Instant::now() + LINGER;
+                    }
+                    unsent.push((place, sample));
                 }
                 None => {
                     completions = None;
                     inference = elapsed();
-                    collector.send();
                 }
             },
-            () = tokio::time::sleep_until(linger.into()), if collector.has_unsent() => collector.send(),
-            Some(judged) = collector.judging.join_next(), if !collector.judging.is_empty() => collector.add_judged(judged)?,
+            () = tokio::time::sleep_until(linger.into()), if !unsent.is_empty() => {}
+            Some(judged) = judging.next(), if !judging.is_empty() => {
+                for (place, sample) in judged? {
+                    progress.judged += 1;
+                    match sample.judged.reward {
+                        Some(reward) => progress.reward += reward,
+                        None => progress.masked += 1,
+                    }
+                    samples[place] = Some(sample);
+                }
+            }
         }
-        collector.progress.elapsed = elapsed();
-        watch(&collector.progress);
+        progress.elapsed = elapsed();
     }
     let verify = elapsed().saturating_sub(inference);
+    let mut samples = samples.into_iter();
+    let groups = prompts.iter().map(|(prompt, _)| {
+        let own = samples.by_ref().take(params.samples);
+        Some(SampledGroup {
+            prompt: Arc::clone(prompt),
+            samples: own.collect::<Option<_>>()?,
+        })
+    });
+    let groups: Option<Vec<SampledGroup>> = groups.collect();
     Ok(Rollout {
-        groups: collector.finish(requests)?,
+        groups: groups.ok_or(RolloutError::Incomplete {
+            sampled: progress.sampled,
+            wanted,
+        })?,
         inference,
         verify,
+        ..Rollout::default()
     })
-}
-
-/// A completion that is still to be sampled.
-#[derive(Clone, Copy)]
-struct Missing<'a> {
-    prompt: &'a Arc<Prompt>,
-    seed: u64,
-    /// Its place among all samples of the phase.
-    place: usize,
-}
-
-/// The samples of one request to the verifier, with their places among all samples of the phase.
-type Batch = Vec<(usize, Arc<Prompt>, Sample)>;
-
-/// The state of a phase that is being collected.
-struct Collector<'a> {
-    rewards: &'a RewardClient,
-    /// Those that are judged, by request and seed.
-    samples: Vec<Option<Sample>>,
-    /// Sampled, and not yet sent to the verifier.
-    unsent: Batch,
-    /// When the oldest unsent completion finished.
-    oldest: Option<Instant>,
-    judging: JoinSet<Result<Batch, RewardError>>,
-    progress: RolloutProgress,
-}
-
-impl<'a> Collector<'a> {
-    fn new(requests: &[RolloutRequest], rewards: &'a RewardClient) -> Self {
-        let wanted = requests.iter().map(|request| request.seeds.len()).sum();
-        Self {
-            rewards,
-            samples: vec![None; wanted],
-            unsent: Vec::new(),
-            oldest: None,
-            judging: JoinSet::new(),
-            progress: RolloutProgress {
-                wanted,
-                ..RolloutProgress::default()
-            },
-        }
-    }
-
-    /// Adds the completions that an earlier process sampled, with the time that they took. Returns those that are missing, by request.
-    fn resume<'r>(
-        &mut self,
-        requests: &'r [RolloutRequest],
-        partial: &mut PartialRollout,
-    ) -> Vec<Vec<Missing<'r>>> {
-        let (mut missing, mut places) = (Vec::new(), 0..);
-        for RolloutRequest { prompt, seeds } in requests {
-            let mut of_request = Vec::new();
-            for (seed, place) in seeds.iter().copied().zip(&mut places) {
-                match partial.take(&prompt.task.id, seed) {
-                    Some((after, sample)) => {
-                        self.progress.elapsed = self.progress.elapsed.max(after);
-                        self.add(place, prompt, sample);
-                    }
-                    None => of_request.push(Missing {
-                        prompt,
-                        seed,
-                        place,
-                    }),
-                }
-            }
-            if !of_request.is_empty() {
-                missing.push(of_request);
-            }
-        }
-        missing
-    }
-
-    fn is_judging(&self) -> bool {
-        self.has_unsent() || !self.judging.is_empty()
-    }
-
-    fn has_unsent(&self) -> bool {
-        !self.unsent.is_empty()
-    }
-
-    fn flush_at(&self) -> Instant {
-        self.oldest.unwrap_or_else(Instant::now) + LINGER
-    }
-
-    fn add(&mut self, place: usize, prompt: &Arc<Prompt>, sample: Sample) {
-        self.progress.sampled += 1;
-        self.progress.tokens += sample.tokens.len();
-        self.unsent.push((place, Arc::clone(prompt), sample));
-        self.oldest.get_or_insert_with(Instant::now);
-        if self.unsent.len() >= self.rewards.batch() {
-            self.send();
-        }
-    }
-
-    fn send(&mut self) {
-        self.oldest = None;
-        if self.unsent.is_empty() {
-            return;
-        }
-        let mut batch = std::mem::take(&mut self.unsent);
-        let rewards = self.rewards.clone();
-        self.judging.spawn(async move {
-            let texts = batch
-                .iter()
-                .map(|(_, prompt, sample)| (&**prompt, &*sample.text));
-            let judged = rewards.judge(&texts.collect::<Vec<_>>()).await?;
-            for ((.., sample), judged) in batch.iter_mut().zip(judged) {
-                sample.judged = judged;
-            }
-            Ok(batch)
-        });
-    }
-
-    fn add_judged(
-        &mut self,
-        joined: Result<Result<Batch, RewardError>, JoinError>,
-    ) -> Result<(), RolloutError> {
-        let batch = match joined.map_err(JoinError::try_into_panic) {
-            Ok(batch) => batch?,
-            Err(Ok(panic)) => std::panic::resume_unwind(panic),
-            // Tasks are cancelled only when the runtime ends.
-            Err(Err(_)) => return Err(RolloutError::Stopped),
-        };
-        for (place, _, sample) in batch {
-            self.progress.judged += 1;
-            match sample.judged.reward {
-                Some(reward) => self.progress.reward += reward,
-                None => self.progress.masked += 1,
-            }
-            self.samples[place] = Some(sample);
-        }
-        Ok(())
-    }
-
-    fn finish(self, requests: &[RolloutRequest]) -> Result<Vec<SampledGroup>, RolloutError> {
-        let mut samples = self.samples.into_iter();
-        let groups = requests.iter().map(|request| {
-            let own = samples.by_ref().take(request.seeds.len());
-            Some(SampledGroup {
-                prompt: Arc::clone(&request.prompt),
-                samples: own.collect::<Option<_>>()?,
-            })
-        });
-        groups
-            .collect::<Option<_>>()
-            .ok_or(RolloutError::Incomplete {
-                sampled: self.progress.sampled,
-                wanted: self.progress.wanted,
-            })
-    }
 }

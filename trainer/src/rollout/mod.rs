@@ -3,8 +3,8 @@
 //! Training and evaluation both sample through [`collect()`].
 
 mod collect;
+mod mini_batch;
 mod partial;
-mod phase_samples;
 mod summed_padding;
 
 use std::io;
@@ -14,28 +14,25 @@ use std::time::Duration;
 
 use datasets::passk::Counts;
 use engine::{Completion, EngineError, Finish, Group, Sampling};
-use serde::{Deserialize, Serialize};
+use serde::{Deserialize, Serialize, Serializer};
 
 use crate::data::Prompt;
+use crate::policy::Policy;
 use crate::reward::{Judged, RewardError};
+use crate::seed;
 
 pub use collect::collect;
+pub use mini_batch::MiniBatch;
 pub use partial::PartialRollout;
-pub use phase_samples::{MiniBatch, PhaseSamples};
 pub use summed_padding::{Padding, end_token, pad};
-
-/// A prompt, and the seeds of the completions to sample from it.
-#[derive(Debug, Clone)]
-pub struct RolloutRequest {
-    /// The prompt.
-    pub prompt: Arc<Prompt>,
-    /// One completion per seed.
-    pub seeds: Vec<u64>,
-}
 
 /// How completions are sampled.
 #[derive(Debug, Clone, PartialEq)]
 pub struct SamplingParams {
+    /// Completions of each prompt.
+    pub samples: usize,
+    /// Determines the seed of each, together with the epoch, the task's id and the number of the sample.
+    pub seed: u64,
     /// Temperature and cut-offs.
     pub sampling: Sampling,
     /// Number of first tokens that are not one of the model's end-of-text tokens, which cannot be sampled there; 0 in training.
@@ -44,6 +41,14 @@ pub struct SamplingParams {
     pub max_tokens: usize,
     /// Texts that end a completion, in addition to the model's end-of-text tokens.
     pub stop_strings: Vec<String>,
+}
+
+impl SamplingParams {
+    /// The seeds of a prompt's completions in an epoch.
+    pub fn seeds(&self, prompt: &Prompt, epoch: usize) -> impl Iterator<Item = u64> {
+        (0..self.samples)
+            .map(move |sample| seed::of_sample(self.seed, epoch, &prompt.task.id, sample))
+    }
 }
 
 /// A completion, and its verdict once it is judged.
@@ -85,10 +90,7 @@ impl Sample {
 
     /// Numbers of judged and of correct samples.
     pub fn counts<'a>(samples: impl Iterator<Item = &'a Sample>) -> Counts {
-        let mut counts = Counts {
-            judged: 0,
-            correct: 0,
-        };
+        let mut counts = Counts::default();
         for reward in samples.filter_map(|sample| sample.judged.reward) {
             counts.judged += 1;
             counts.correct += usize::from(reward >= 1.0);
@@ -108,12 +110,17 @@ impl Sample {
 }
 
 /// The completions of one prompt, in the order of their seeds.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct SampledGroup {
-    /// The prompt.
+    /// The prompt; in files, its task's id.
+    #[serde(rename = "task", serialize_with = "task_id")]
     pub prompt: Arc<Prompt>,
     /// One per seed.
     pub samples: Vec<Sample>,
+}
+
+fn task_id<S: Serializer>(prompt: &Prompt, serializer: S) -> Result<S::Ok, S::Error> {
+    serializer.serialize_str(&prompt.task.id)
 }
 
 impl SampledGroup {
@@ -140,15 +147,38 @@ impl SampledGroup {
     }
 }
 
-/// The samples of a phase, in the order of its requests.
-#[derive(Debug, Clone, PartialEq)]
+/// The samples of a phase or of an evaluation.
+#[derive(Debug, Clone, PartialEq, Default)]
 pub struct Rollout {
-    /// One per request.
+    /// One per prompt; of a phase, in the order of its updates.
     pub groups: Vec<SampledGroup>,
+    /// Groups that were sampled and discarded by dynamic sampling, since they had no signal.
+    pub discarded: usize,
+    /// As in [`StepRecord::sampled_reward`](crate::record::StepRecord::sampled_reward).
+    pub sampled_reward: Option<f64>,
     /// Time until the last completion was sampled, including the time that resumed ones took.
     pub inference: Duration,
     /// Time from then until the last verdict: the cost of judging beyond sampling.
     pub verify: Duration,
+}
+
+/// Computes log-probabilities of the groups' trained tokens under `policy`, and passes those of each sample to `set`. Blocks.
+///
+/// # Errors
+/// [`EngineError`].
+pub fn score(
+    policy: &dyn Policy,
+    groups: &mut [SampledGroup],
+    temperature: f32,
+    set: impl Fn(&mut Sample, Vec<f32>),
+) -> Result<(), EngineError> {
+    let tokens = groups.iter().map(SampledGroup::trained_group).collect();
+    let scores = tokio::task::block_in_place(|| policy.score(tokens, temperature))?;
+    let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
+    for (sample, score) in samples.zip(scores) {
+        set(sample, score.logp);
+    }
+    Ok(())
 }
 
 /// How far a phase has come.
@@ -175,6 +205,11 @@ impl RolloutProgress {
     #[must_use]
     pub fn is_sampling(&self) -> bool {
         self.sampled < self.wanted
+    }
+
+    fn add_sampled(&mut self, sample: &Sample) {
+        self.sampled += 1;
+        self.tokens += sample.tokens.len();
     }
 }
 

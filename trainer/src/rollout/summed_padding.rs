@@ -6,7 +6,7 @@
 use engine::EngineError;
 use serde::{Deserialize, Serialize};
 
-use super::SampledGroup;
+use super::{SampledGroup, score};
 use crate::policy::Policy;
 
 /// End tokens appended to a completion.
@@ -50,17 +50,9 @@ pub fn pad(
             logp: vec![0.0; places],
         });
     }
-    let scores = policy.score(
-        groups.iter().map(SampledGroup::trained_group).collect(),
-        temperature,
-    )?;
-    let samples = groups.iter_mut().flat_map(|group| &mut group.samples);
-    for (sample, score) in samples.zip(scores) {
+    score(policy, groups, temperature, |sample, logp| {
         if let Some(padding) = &mut sample.padding {
-            padding
-                .logp
-                .copy_from_slice(&score.logp[sample.tokens.len()..]);
+            padding.logp.copy_from_slice(&logp[sample.tokens.len()..]);
         }
-    }
-    Ok(())
+    })
 }

@@ -1,15 +1,17 @@
 use std::path::Path;
 use std::sync::Mutex;
 
+use serde_json::json;
+
 use super::*;
-use crate::fakes::{Answer, FakePolicy, FakeVerifier, dataset, prompt, verifier_settings};
+use crate::fakes::{FakePolicy, FakeVerifier, dataset, prompt, verifier_settings};
 use crate::interrupt::StopSignal;
-use crate::policy::Policy;
 use crate::reward::RewardClient;
-use crate::seed;
 
 fn params() -> SamplingParams {
     SamplingParams {
+        samples: 8,
+        seed: 1,
         sampling: Sampling {
             temperature: 1.0,
             ..Sampling::default()
@@ -20,21 +22,13 @@ fn params() -> SamplingParams {
     }
 }
 
-fn requests(policy: &dyn Policy, prompts: usize, samples: usize) -> Vec<RolloutRequest> {
-    dataset(prompts, 0)
-        .train
+/// The prompts of so many tasks, in the first epoch.
+fn prompts(tasks: usize) -> Vec<(Arc<Prompt>, usize)> {
+    let tasks = dataset(tasks, 0).train;
+    let prompts = tasks
         .iter()
-        .map(|task| RolloutRequest {
-            prompt: prompt(policy, task),
-            seeds: (0..samples)
-                .map(|sample| seed::of_sample(1, 0, &task.id, sample))
-                .collect(),
-        })
-        .collect()
-}
-
-fn policy() -> Arc<dyn Policy> {
-    Arc::new(FakePolicy::default())
+        .map(|task| prompt(&FakePolicy::default(), task));
+    prompts.map(|prompt| (prompt, 0)).collect()
 }
 
 /// A verifier that accepts `b`, and its client.
@@ -44,11 +38,11 @@ async fn verifier() -> (FakeVerifier, RewardClient) {
     (server, rewards)
 }
 
-/// Samples the requests that are not in the file yet, if there is one, until the watcher stops it.
+/// Samples the completions that are not in the file yet, if there is one, until the watcher stops it.
 async fn collected(
-    policy: &Arc<dyn Policy>,
+    policy: &FakePolicy,
     rewards: &RewardClient,
-    requests: &[RolloutRequest],
+    prompts: &[(Arc<Prompt>, usize)],
     file: Option<&Path>,
     mut watch: impl FnMut(&RolloutProgress, &StopSignal) + Send,
 ) -> Result<Rollout, RolloutError> {
@@ -60,7 +54,7 @@ async fn collected(
     collect(
         policy,
         rewards,
-        requests,
+        prompts,
         &params,
         &mut partial,
         &stop,
@@ -71,24 +65,24 @@ async fn collected(
 
 #[tokio::test(flavor = "multi_thread")]
 async fn every_sample_is_judged_while_others_are_sampled_and_returned_in_its_place() {
-    let (policy, (_server, rewards)) = (policy(), verifier().await);
-    let requests = requests(policy.as_ref(), 40, 8);
+    let (policy, (_server, rewards)) = (FakePolicy::default(), verifier().await);
+    let prompts = prompts(40);
     let (mut early, mut last) = (false, RolloutProgress::default());
     let watch = |progress: &RolloutProgress, _: &StopSignal| {
         early |= progress.judged > 0 && progress.sampled < progress.wanted;
         last = *progress;
     };
-    let rollout = collected(&policy, &rewards, &requests, None, watch).await;
+    let rollout = collected(&policy, &rewards, &prompts, None, watch).await;
     let rollout = rollout.unwrap();
     assert!(early);
-    let again = collected(&policy, &rewards, &requests, None, |_, _| {}).await;
+    let again = collected(&policy, &rewards, &prompts, None, |_, _| {}).await;
     let again = again.unwrap();
     assert_eq!(
         rollout.groups, again.groups,
         "samples are a function of their seeds"
     );
-    for (request, group) in requests.iter().zip(&rollout.groups) {
-        assert_eq!(group.prompt.task.id, request.prompt.task.id);
+    for ((prompt, _), group) in prompts.iter().zip(&rollout.groups) {
+        assert_eq!(group.prompt.task.id, prompt.task.id);
         assert_eq!(group.samples.len(), 8);
     }
     let right = assert_judged(&rollout);
@@ -113,7 +107,7 @@ fn assert_judged(rollout: &Rollout) -> usize {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward() {
-    let policy = policy();
+    let policy = FakePolicy::default();
     let server = Arc::new(Mutex::new(Some(FakeVerifier::accepting_b().await)));
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();
     let rewards = RewardClient::new(&verifier_settings(&url, 60)).unwrap();
@@ -126,17 +120,14 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
             let address = address.clone();
             tokio::spawn(async move {
                 tokio::time::sleep(Duration::from_millis(700)).await;
-                let again = FakeVerifier::serve_at(&address, "ready", |_, items| {
-                    Answer::accepting_b(&items)
-                })
-                .await;
+                let again = FakeVerifier::serve_at(&address, "ready", json!([])).await;
                 tokio::time::sleep(Duration::from_secs(60)).await;
                 drop(again);
             });
         }
     };
-    let requests = requests(policy.as_ref(), 30, 8);
-    let rollout = collected(&policy, &rewards, &requests, None, watch).await;
+    let prompts = prompts(30);
+    let rollout = collected(&policy, &rewards, &prompts, None, watch).await;
     assert!(
         server.lock().unwrap().is_none(),
         "the verifier was not killed"
@@ -148,10 +139,9 @@ async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_it
 async fn an_interrupted_phase_does_not_sample_its_completions_again() {
     let (home, (_server, rewards)) = (tempfile::tempdir().unwrap(), verifier().await);
     let path = home.path().join("partial.jsonl");
-    let toy = Arc::new(FakePolicy::default());
-    let policy: Arc<dyn Policy> = toy.clone();
-    let requests = requests(toy.as_ref(), 10, 8);
-    let whole = collected(&policy, &rewards, &requests, None, |_, _| {}).await;
+    let policy = FakePolicy::default();
+    let prompts = prompts(10);
+    let whole = collected(&policy, &rewards, &prompts, None, |_, _| {}).await;
     let whole = whole.unwrap();
 
     let stop_at_21 = |progress: &RolloutProgress, stop: &StopSignal| {
@@ -159,23 +149,22 @@ async fn an_interrupted_phase_does_not_sample_its_completions_again() {
             stop.request();
         }
     };
-    let interrupted = collected(&policy, &rewards, &requests, Some(&path), stop_at_21).await;
+    let interrupted = collected(&policy, &rewards, &prompts, Some(&path), stop_at_21).await;
     assert!(matches!(interrupted, Err(RolloutError::Stopped)));
     let text = std::fs::read_to_string(&path).unwrap();
     let saved = text.lines().count();
     assert!((21..80).contains(&saved), "{saved}");
 
     for missing in [80 - saved, 0] {
-        let toy = Arc::new(FakePolicy::default());
-        let policy: Arc<dyn Policy> = toy.clone();
+        let policy = FakePolicy::default();
         let mut first = None;
         let watch = |progress: &RolloutProgress, _: &StopSignal| {
             first.get_or_insert((progress.sampled, progress.elapsed));
         };
-        let rollout = collected(&policy, &rewards, &requests, Some(&path), watch).await;
+        let rollout = collected(&policy, &rewards, &prompts, Some(&path), watch).await;
         let rollout = rollout.unwrap();
         assert_eq!(rollout.groups, whole.groups);
-        assert_eq!(toy.sampled(), missing);
+        assert_eq!(policy.sampled(), missing);
         let (sampled, before) = first.unwrap();
         assert_eq!(sampled, 80 - missing);
         assert!(Duration::ZERO < before && before <= rollout.inference);

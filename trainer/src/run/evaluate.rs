@@ -1,7 +1,5 @@
 //! Evaluation on the held-out tasks during a run, and the best checkpoint.
 
-use std::collections::BTreeMap;
-
 use super::TrainError;
 use super::folder::{Log, checkpoint, rollouts};
 use super::train_loop::Run;
@@ -17,7 +15,7 @@ impl Run {
             return Ok(());
         }
         self.job.clock.enter(Activity::Evaluation);
-        let mut partial = rollouts::partial(&self.job.folder.partial_eval(self.step))?;
+        let mut partial = rollouts::partial(&self.job.folder, &format!("eval-{}", self.step))?;
         let done: Vec<EvalRecord> = self.job.folder.read(Log::Eval)?;
         if !done.iter().any(|record| record.step == self.step) {
             let (folder, clock) = (&self.job.folder, &self.job.clock);
@@ -27,7 +25,7 @@ impl Run {
                 clock.save_if_due(folder, self.step);
             };
             let evaluation = eval::evaluate(
-                &self.job.policy,
+                self.job.policy.as_ref(),
                 &self.job.rewards,
                 &self.job.prompts.eval,
                 &self.evaluation,
@@ -52,10 +50,12 @@ impl Run {
         let part = format!("the evaluation after {} updates", self.step);
         // Nothing is logged yet, so a resumed run requests these verdicts again.
         unjudged.check(self.job.config.verifier.max_masked, &part)?;
-        let record = eval_record(self.step, evaluation, &self.evaluation);
+        let (step, records) = (self.step, &evaluation.records);
+        let (samples, k) = (self.evaluation.samples, &self.job.config.eval.k);
+        let record = eval::record(step, samples, records, k);
         self.job
             .journal
-            .evaluated(&self.job.folder, &record, &evaluation.records)?;
+            .evaluated(&self.job.folder, &record, records)?;
         let is_better = |now: f64| self.best.is_none_or(|(_, before)| now > before);
         if let Some((step, pass_at_1)) = best([&record]).filter(|(_, now)| is_better(*now)) {
             self.best = Some((step, pass_at_1));
@@ -63,31 +63,5 @@ impl Run {
             checkpoint::point(&self.job.folder, "best", step)?;
         }
         Ok(())
-    }
-}
-
-fn eval_record(
-    step: usize,
-    evaluation: &eval::Evaluation,
-    settings: &eval::Settings,
-) -> EvalRecord {
-    // Checkpoints are ranked and alarms are raised by Pass@1, whichever k the recipe has.
-    let others = settings.k.iter().copied().filter(|k| *k != 1);
-    let k: Vec<usize> = std::iter::once(1).chain(others).collect();
-    let summary = eval::summary(&evaluation.records, &k);
-    EvalRecord {
-        step,
-        samples: settings.samples,
-        pass_at: summary
-            .pass
-            .iter()
-            .map(|pass| (pass.k, pass.estimate))
-            .collect::<BTreeMap<_, _>>(),
-        tasks: eval::counts(&evaluation.records, |record| record.reward)
-            .into_iter()
-            .collect(),
-        masked: summary.masked,
-        length_mean: summary.mean_tokens,
-        truncated: summary.truncated,
     }
 }

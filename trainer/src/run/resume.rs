@@ -106,6 +106,8 @@ impl Run {
         }
         let renderer = PromptRenderer::new(&job.config.data)?;
         let sampling = SamplingParams {
+            samples: job.config.algorithm.group_size,
+            seed: job.config.run.seed,
             sampling: engine::Sampling {
                 temperature: job.config.sampling.temperature as f32,
                 ..engine::Sampling::default()
@@ -116,7 +118,7 @@ impl Run {
         };
         Ok(Self {
             settings: UpdateSettings::of(&job.config),
-            evaluation: eval::Settings::of(&job.config, renderer.stop_strings()),
+            evaluation: eval::sampling(&job.config, renderer.stop_strings()),
             renderer,
             best,
             started: Instant::now(),

@@ -17,10 +17,8 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::folder::checkpoint;
 use super::*;
 use crate::config::{self, Config, Preset};
-use crate::data::{Prompt, Prompts};
-use crate::fakes::{
-    self, Answer, FakePolicy, FakeVerifier, dataset, judgement, prompt, verifier_settings,
-};
+use crate::data::Prompts;
+use crate::fakes::{self, Answer, FakePolicy, FakeVerifier, dataset, judgement, verifier_settings};
 use crate::interrupt::StopSignal;
 use crate::plan::{MemoryBudget, MemoryEstimate, RunPlan};
 use crate::policy::Policy;
@@ -59,19 +57,10 @@ fn config(url: &str, sets: &[&str]) -> Config {
     config::parse("test", RECIPE, &sets).unwrap()
 }
 
-fn prompts(policy: &dyn Policy) -> Prompts {
-    let dataset = dataset(11, 5);
-    let all = |tasks: &[datasets::Task]| -> Vec<Arc<Prompt>> {
-        tasks.iter().map(|task| prompt(policy, task)).collect()
-    };
-    Prompts {
-        train: all(&dataset.train),
-        eval: all(&dataset.eval),
-        left_out: 0,
-        eval_left_out: 0,
-        context: policy.context(),
-        overlap: Vec::new(),
-    }
+/// The configuration of a run that is resumed with `--set`.
+fn resumed_config(root: &Path, sets: &[&str]) -> Result<Config, TrainError> {
+    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
+    resume_config(root, &sets)
 }
 
 /// A job as `rapid train` makes it, with the reference and the demonstrations that the recipe needs.
@@ -83,7 +72,7 @@ fn job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, Tra
         folder.save_config(&config.to_toml())?;
         folder
     };
-    let prompts = prompts(policy.as_ref());
+    let prompts = Prompts::new(config, dataset(11, 5), policy.as_ref())?;
     let demonstrations = prompts.train.iter();
     let demonstrations =
         demonstrations.map(|prompt| sft::demonstration(prompt, "b".into(), vec![1, 0]));
@@ -390,10 +379,7 @@ fn settings_that_change_the_numbers_of_a_run_cannot_change_when_it_is_resumed() 
     let home = fakes::folder();
     let mut config = config("http://127.0.0.1:1", &[]);
     std::fs::write(home.path().join("config.toml"), config.to_toml()).unwrap();
-    let resumed = |sets: &[&str]| {
-        let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-        resume_config(home.path(), &sets)
-    };
+    let resumed = |sets: &[&str]| resumed_config(home.path(), sets);
     let changed = resumed(&["verifier.url=http://127.0.0.1:2", "run.keep=3"]).unwrap();
     (config.verifier.url, config.run.keep) = (Some("http://127.0.0.1:2".into()), 3);
     assert_eq!(changed, config);

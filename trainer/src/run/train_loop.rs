@@ -2,18 +2,14 @@
 
 use std::time::Instant;
 
-use engine::StepReport;
-
 use super::folder::{Log, checkpoint, rollouts};
 use super::freeze_config::absolute;
-use super::learning_rate::learning_rate;
-use super::update::{Place, UpdateSettings, update};
+use super::update::UpdateSettings;
 use super::{Job, RunOutcome, Summary, TrainError};
 use crate::checkpoint_settings::settings_file;
-use crate::data::{Phase, PhaseSize, PromptRenderer, PromptSchedule};
-use crate::eval;
-use crate::record::{Activity, EvalRecord, StepRecord, StepTimings, TokenWeights};
-use crate::rollout::{PhaseSamples, RolloutError, SampledGroup, SamplingParams};
+use crate::data::{PhaseSize, PromptRenderer, PromptSchedule};
+use crate::record::{Activity, EvalRecord};
+use crate::rollout::{RolloutError, SamplingParams};
 
 /// A run in progress.
 pub(super) struct Run {
@@ -22,7 +18,7 @@ pub(super) struct Run {
     pub(super) settings: UpdateSettings,
     pub(super) renderer: PromptRenderer,
     pub(super) sampling: SamplingParams,
-    pub(super) evaluation: eval::Settings,
+    pub(super) evaluation: SamplingParams,
     /// Updates made.
     pub(super) step: usize,
     /// Updates with a line in the metrics.
@@ -108,99 +104,6 @@ impl Run {
         Ok(())
     }
 
-    /// Makes one update and logs it.
-    fn update(&mut self, phase: &Phase, samples: &PhaseSamples) -> Result<(), TrainError> {
-        let number = self.step - phase.first_update;
-        let config = &self.job.config;
-        let batch = if config.algorithm.mix_groups {
-            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
-        } else {
-            samples.of_update(phase, number)
-        };
-        let place = Place {
-            phase,
-            samples,
-            number,
-        };
-        self.job.journal.progress.updating(phase, number);
-        let optimiser = &self.job.config.optimiser;
-        let lr = learning_rate(optimiser, self.step + 1, self.schedule.updates());
-        self.settings.adamw.lr = lr as f32;
-        let (policy, settings) = (self.job.policy.as_ref(), self.settings);
-        let clock = &self.job.clock;
-        let updated =
-            tokio::task::block_in_place(|| update(policy, settings, &batch, place, clock));
-        clock.enter(Activity::Other);
-        let (mut record, report) = updated?;
-        record.auto_h = self.phase_size.take();
-        // The weights have changed, so no checkpoint of the step before can be saved any more.
-        self.step += 1;
-        let timings = self.timings(&record, &report, &batch.groups, samples);
-        if number > 0 && number + 1 == phase.updates.len() {
-            let at = (record.step, record.phase, record.update);
-            if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
-                self.job.folder.append(Log::Weights, &weights)?;
-            }
-        }
-        self.log_update(&record, timings)
-    }
-
-    /// The times of an update. The first on new samples has those of sampling them too.
-    fn timings(
-        &self,
-        record: &StepRecord,
-        report: &StepReport,
-        groups: &[SampledGroup],
-        samples: &PhaseSamples,
-    ) -> StepTimings {
-        let mut stats = report.stats.iter();
-        let trained_tokens = |group: &SampledGroup| {
-            let own = stats.by_ref().take(group.samples.len());
-            let own: usize = own.map(|stats| stats.logp.len()).sum();
-            own + group.prompt.tokens.len() * usize::from(own > 0)
-        };
-        let mut timings = StepTimings {
-            step: record.step,
-            forward: report.forward.as_secs_f64(),
-            backward: report.backward.as_secs_f64(),
-            optimiser: report.optimiser.as_secs_f64(),
-            exchange: report.exchange.as_secs_f64(),
-            trained_tokens: groups.iter().map(trained_tokens).sum(),
-            elapsed: self.started.elapsed().as_secs_f64(),
-            ..StepTimings::default()
-        };
-        if record.update == 0 {
-            timings.inference = samples.inference.as_secs_f64();
-            timings.verify = samples.verify.as_secs_f64();
-            timings.sampled_tokens = completion_tokens(&samples.groups);
-        }
-        timings
-    }
-
-    fn log_update(
-        &mut self,
-        record: &StepRecord,
-        mut timings: StepTimings,
-    ) -> Result<(), TrainError> {
-        let Job {
-            journal,
-            folder,
-            clock,
-            ..
-        } = &mut self.job;
-        let times = clock.save(folder, self.step)?;
-        timings.total = times.seconds;
-        timings.memory = times.memory;
-        timings.device_memory = times.device_memory;
-        journal.updated(folder, record, &mut timings)?;
-        self.logged = self.step;
-        if self.step == self.saved + 1 {
-            // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
-            self.prune_to(self.schedule.phase_of(self.step), 0)?;
-        }
-        Ok(())
-    }
-
     /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved, so that a resumed run makes it again.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         if self.step == self.saved || self.step != self.logged {
@@ -220,7 +123,7 @@ impl Run {
 
     /// Removes all checkpoints except the `run.keep` newest, `unproven` more, and the best, and the samples of phases before `phase` that no remaining checkpoint resumes
     /// from.
-    fn prune_to(&self, phase: usize, unproven: usize) -> Result<(), TrainError> {
+    pub(super) fn prune_to(&self, phase: usize, unproven: usize) -> Result<(), TrainError> {
         let (folder, run) = (&self.job.folder, &self.job.config.run);
         let best = self.best.map(|(step, _)| step);
         let outer = self.job.clock.enter(Activity::Checkpoint);
@@ -253,12 +156,4 @@ impl Run {
             remedy,
         }
     }
-}
-
-fn completion_tokens(groups: &[SampledGroup]) -> usize {
-    groups
-        .iter()
-        .flat_map(|group| &group.samples)
-        .map(|sample| sample.tokens.len())
-        .sum()
 }

@@ -5,15 +5,17 @@ use std::sync::mpsc;
 
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
-use super::TrainError;
 use super::clock::Clock;
+use super::folder::Log;
+use super::learning_rate::learning_rate;
+use super::train_loop::Run;
+use super::{Job, TrainError};
 use crate::algo::{self, Metrics};
 use crate::config::{Algorithm, Config, MetricsOf, Preset, Reward};
 use crate::data::Phase;
-use crate::policy::Policy;
-use crate::record::{Activity, GroupCounts, Repeats, StepRecord};
+use crate::record::{Activity, GroupCounts, Repeats, StepRecord, StepTimings, TokenWeights};
 use crate::reward::{self, Terms};
-use crate::rollout::{MiniBatch, PhaseSamples, Sample, SampledGroup};
+use crate::rollout::{MiniBatch, Rollout, Sample, SampledGroup};
 
 /// The settings of an update.
 #[derive(Debug, Clone, Copy)]
@@ -40,7 +42,7 @@ impl UpdateSettings {
     }
 
     fn reward_of(&self, sample: &Sample) -> Option<f64> {
-        Some(self.terms(sample)?.sum(&self.reward))
+        Some(self.terms(sample)?.sum())
     }
 
     /// Whether an update computes the log-probabilities of each completion of a mini-batch, in the order of its groups.
@@ -98,41 +100,157 @@ impl UpdateSettings {
     }
 }
 
-/// Which update of a run it is.
-#[derive(Debug, Clone, Copy)]
-pub(super) struct Place<'a> {
-    pub(super) phase: &'a Phase,
-    /// Those of the phase.
-    pub(super) samples: &'a PhaseSamples,
-    /// Its number in the phase, counted from 0. In the first update on its samples, the current policy is the behaviour policy.
-    pub(super) number: usize,
-}
+impl Run {
+    /// Makes one update on a mini-batch of the phase's samples, and logs it.
+    pub(super) fn update(&mut self, phase: &Phase, samples: &Rollout) -> Result<(), TrainError> {
+        let number = self.step - phase.first_update;
+        let config = &self.job.config;
+        let batch = if config.algorithm.mix_groups {
+            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
+        } else {
+            samples.of_update(phase, number)
+        };
+        self.job.journal.progress.updating(phase, number);
+        let updates = self.schedule.updates();
+        self.settings.adamw.lr = learning_rate(&config.optimiser, self.step + 1, updates) as f32;
+        let (settings, clock) = (self.settings, &self.job.clock);
+        clock.enter(Activity::Forward);
+        let computed = settings.computed(&batch);
+        let (send, metrics) = mpsc::channel();
+        let stepped = tokio::task::block_in_place(|| {
+            self.job.policy.step(
+                batch.trained_groups(&computed),
+                settings.temperature,
+                objective(settings, &batch, &computed, send, clock.clone()),
+                settings.adamw,
+            )
+        });
+        if let Ok(report) = &stepped {
+            clock.split(&[
+                (Activity::Optimiser, report.optimiser),
+                (Activity::Exchange, report.exchange),
+            ]);
+        }
+        clock.enter(Activity::Other);
+        let mut report = stepped?;
+        report.stats = of_all(report.stats, &computed);
+        let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Objective("the engine made an update without calling its objective; this is a fault of the program".into()))?;
+        let mut record = self.record(phase, samples, &batch, metrics, &report);
+        record.auto_h = self.phase_size.take();
+        // The weights have changed, so no checkpoint of the step before can be saved any more.
+        self.step += 1;
+        let mut timings = self.timings(&report, &batch, (number == 0).then_some(samples));
+        if number > 0 && number + 1 == phase.updates.len() {
+            let at = (record.step, record.phase, record.update);
+            if let Some(weights) = TokenWeights::of(at, &batch.groups, &report.stats) {
+                self.job.folder.append(Log::Weights, &weights)?;
+            }
+        }
+        let Job {
+            journal,
+            folder,
+            clock,
+            ..
+        } = &mut self.job;
+        let times = clock.save(folder, self.step)?;
+        timings.total = times.seconds;
+        timings.memory = times.memory;
+        timings.device_memory = times.device_memory;
+        journal.updated(folder, &record, &mut timings)?;
+        self.logged = self.step;
+        if self.step == self.saved + 1 {
+            // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
+            self.prune_to(self.schedule.phase_of(self.step), 0)?;
+        }
+        Ok(())
+    }
 
-/// Updates the policy on a mini-batch. Blocks. The clock is left in the last activity of the update.
-pub(super) fn update(
-    policy: &dyn Policy,
-    settings: UpdateSettings,
-    batch: &MiniBatch<'_>,
-    place: Place<'_>,
-    clock: &Clock,
-) -> Result<(StepRecord, StepReport), TrainError> {
-    clock.enter(Activity::Forward);
-    let (send, metrics) = mpsc::channel();
-    let computed = settings.computed(batch);
-    let mut report = policy.step(
-        batch.trained_groups(&computed),
-        settings.temperature,
-        timed(objective(settings, batch, &computed, send), clock),
-        settings.adamw,
-    )?;
-    report.stats = of_all(report.stats, &computed);
-    clock.split(&[
-        (Activity::Optimiser, report.optimiser),
-        (Activity::Exchange, report.exchange),
-    ]);
-    let metrics = metrics.try_recv().map_err(|_| engine::EngineError::Objective("the engine made an update without calling its objective; this is a fault of the program".into()))?;
-    let record = record(settings, batch, place, metrics, &report);
-    Ok((record, report))
+    /// The record of an update, without the choice of its phase's size.
+    fn record(
+        &self,
+        phase: &Phase,
+        samples: &Rollout,
+        batch: &MiniBatch<'_>,
+        metrics: Metrics,
+        report: &StepReport,
+    ) -> StepRecord {
+        let number = self.step - phase.first_update;
+        let completions = || batch.samples();
+        let judged = |sample: &Sample| sample.judged.reward.is_some();
+        let entropies = || {
+            completions()
+                .zip(&report.stats)
+                .filter(|(sample, _)| judged(sample))
+                .flat_map(|(sample, stats)| entropies(sample, stats))
+        };
+        let all = completions().count().max(1) as f64;
+        StepRecord {
+            step: self.step + 1,
+            phase: phase.index,
+            update: number,
+            phase_updates: phase.updates.len(),
+            auto_h: None,
+            epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
+            prompts: batch.groups.len(),
+            groups: GroupCounts::of(batch.compared_counts()),
+            discarded: if number == 0 { samples.discarded } else { 0 },
+            sampled_reward: samples.sampled_reward.filter(|_| number == 0),
+            algo: metrics,
+            terms: reward::means(
+                &completions()
+                    .filter_map(|sample| self.settings.terms(sample))
+                    .collect::<Vec<_>>(),
+            ),
+            pass_at: pass_at(&batch.groups),
+            grad_norm: report.grad_norm,
+            grad_scale: Some(self.settings.adamw.grad_scale(report.grad_norm)),
+            entropy: entropies().sum::<f64>() / entropies().count().max(1) as f64,
+            length_mean: completions()
+                .map(|sample| sample.tokens.len())
+                .sum::<usize>() as f64
+                / all,
+            length_max: completions()
+                .map(|sample| sample.tokens.len())
+                .max()
+                .unwrap_or(0),
+            truncated: completions()
+                .filter(|sample| sample.finish == Finish::Length)
+                .count() as f64
+                / all,
+            repeats: Repeats::of(&batch.groups),
+            lr: f64::from(self.settings.adamw.lr),
+        }
+    }
+
+    /// The times of an update. The first on new samples has those of sampling them too.
+    fn timings(
+        &self,
+        report: &StepReport,
+        batch: &MiniBatch<'_>,
+        new: Option<&Rollout>,
+    ) -> StepTimings {
+        let mut stats = report.stats.iter();
+        let trained_tokens = |group: &SampledGroup| {
+            let own = stats.by_ref().take(group.samples.len());
+            let own: usize = own.map(|stats| stats.logp.len()).sum();
+            own + group.prompt.tokens.len() * usize::from(own > 0)
+        };
+        let sampled = new.into_iter().flat_map(|new| &new.groups);
+        let sampled = sampled.flat_map(|group| &group.samples);
+        StepTimings {
+            step: self.step,
+            inference: new.map_or(0.0, |new| new.inference.as_secs_f64()),
+            verify: new.map_or(0.0, |new| new.verify.as_secs_f64()),
+            sampled_tokens: sampled.map(|sample| sample.tokens.len()).sum(),
+            forward: report.forward.as_secs_f64(),
+            backward: report.backward.as_secs_f64(),
+            optimiser: report.optimiser.as_secs_f64(),
+            exchange: report.exchange.as_secs_f64(),
+            trained_tokens: batch.groups.iter().map(trained_tokens).sum(),
+            elapsed: self.started.elapsed().as_secs_f64(),
+            ..StepTimings::default()
+        }
+    }
 }
 
 /// The statistics of all completions, from those of the computed ones; the others have none.
@@ -168,12 +286,14 @@ fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo
     }
 }
 
-/// The objective that the engine calls with the statistics of the computed completions: it returns their `dL/dlogp`, and sends its metrics to `metrics`.
+/// The objective that the engine calls between the forward and the backward passes, with the statistics of the computed completions: it returns their `dL/dlogp`, sends
+/// its metrics to `metrics`, and advances the clock.
 fn objective(
     settings: UpdateSettings,
     batch: &MiniBatch<'_>,
     computed: &[bool],
     metrics: mpsc::Sender<Metrics>,
+    clock: Clock,
 ) -> Objective {
     let data: Vec<(Sample, Option<f64>)> = batch
         .samples()
@@ -211,77 +331,11 @@ fn objective(
             dlogp[*place] = own;
         }
         let dlogp = dlogp.into_iter().zip(&computed);
-        Ok(dlogp
-            .filter(|(_, computed)| **computed)
-            .map(|it| it.0)
-            .collect())
-    })
-}
-
-/// The objective, which lies between the forward and the backward passes, with the clock advanced to the latter.
-fn timed(objective: Objective, clock: &Clock) -> Objective {
-    let clock = clock.clone();
-    Box::new(move |stats: &[TokenStats]| {
-        let gradient = objective(stats)?;
+        let dlogp = dlogp.filter(|(_, computed)| **computed);
+        let dlogp = dlogp.map(|it| it.0).collect();
         clock.enter(Activity::Backward);
-        Ok(gradient)
+        Ok(dlogp)
     })
-}
-
-fn record(
-    settings: UpdateSettings,
-    batch: &MiniBatch<'_>,
-    Place {
-        phase,
-        samples: sampled,
-        number,
-    }: Place<'_>,
-    metrics: Metrics,
-    report: &StepReport,
-) -> StepRecord {
-    let samples = || batch.samples();
-    let judged = |sample: &Sample| sample.judged.reward.is_some();
-    let entropies = || {
-        samples()
-            .zip(&report.stats)
-            .filter(|(sample, _)| judged(sample))
-            .flat_map(|(sample, stats)| entropies(sample, stats))
-    };
-    let all = samples().count().max(1) as f64;
-    StepRecord {
-        step: phase.first_update + number + 1,
-        phase: phase.index,
-        update: number,
-        phase_updates: phase.updates.len(),
-        auto_h: None,
-        epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
-        prompts: batch.groups.len(),
-        groups: GroupCounts::of(batch.compared_counts()),
-        discarded: if number == 0 { sampled.discarded } else { 0 },
-        sampled_reward: sampled.sampled_reward.filter(|_| number == 0),
-        algo: metrics,
-        terms: reward::means(
-            &samples()
-                .filter_map(|sample| settings.terms(sample))
-                .collect::<Vec<_>>(),
-            &settings.reward,
-        ),
-        pass_at: pass_at(&batch.groups),
-        grad_norm: report.grad_norm,
-        grad_scale: Some(settings.adamw.grad_scale(report.grad_norm)),
-        entropy: entropies().sum::<f64>() / entropies().count().max(1) as f64,
-        length_mean: samples().map(|sample| sample.tokens.len()).sum::<usize>() as f64 / all,
-        length_max: samples()
-            .map(|sample| sample.tokens.len())
-            .max()
-            .unwrap_or(0),
-        truncated: samples()
-            .filter(|sample| sample.finish == Finish::Length)
-            .count() as f64
-            / all,
-        repeats: Repeats::of(&batch.groups),
-        lr: f64::from(settings.adamw.lr),
-    }
 }
 
 /// The entropy of the next token at each token of a completion. That of a completion that was not computed is estimated by −log μ of its tokens, whose mean over all samples

@@ -10,7 +10,7 @@
 use std::slice;
 use std::sync::Arc;
 
-use engine::{CountSketch, EngineError};
+use engine::{CountSketch, EngineError, Sampling};
 use serde::Serialize;
 
 use super::estimators::{on_a_model, plain};
@@ -19,7 +19,7 @@ use crate::algo::{self, AlgoError, MAX_LOG_WEIGHT, gradient, log_weight};
 use crate::config::{Algorithm, Baseline, Factor};
 use crate::data::Prompt;
 use crate::policy::Policy;
-use crate::rollout::{RolloutRequest, SampledGroup};
+use crate::rollout::{SampledGroup, SamplingParams};
 use crate::seed;
 
 /// Groups per prompt and model, if there are as many.
@@ -51,16 +51,20 @@ impl StudyPlan {
         selected.map(|index| all[index].clone()).collect()
     }
 
-    /// The requests for a model: all groups of a prompt in one. Each stream has its own random numbers, so a model that is sampled twice gives independent samples.
+    /// How a model samples all groups of each of so many prompts.
     #[must_use]
-    pub fn requests(&self, prompts: &[Arc<Prompt>], stream: usize) -> Vec<RolloutRequest> {
-        let samples = (self.groups / prompts.len().max(1)).max(1) * self.group_size;
-        let seed = |task: &str, sample| seed::of_sample(self.seed, stream, task, sample);
-        let request = |prompt: &Arc<Prompt>| RolloutRequest {
-            prompt: prompt.clone(),
-            seeds: (0..samples).map(|it| seed(&prompt.task.id, it)).collect(),
-        };
-        prompts.iter().map(request).collect()
+    pub fn sampling(&self, prompts: usize, stop_strings: &[String]) -> SamplingParams {
+        SamplingParams {
+            samples: (self.groups / prompts.max(1)).max(1) * self.group_size,
+            seed: self.seed,
+            sampling: Sampling {
+                temperature: self.temperature,
+                ..Sampling::default()
+            },
+            min_tokens: 0,
+            max_tokens: self.max_tokens,
+            stop_strings: stop_strings.to_vec(),
+        }
     }
 }
 
@@ -88,7 +92,7 @@ pub struct Behaviour {
     pub name: String,
     /// Number of updates behind; if that is unknown, its position in the list.
     pub staleness: usize,
-    /// Its completions of [`StudyPlan::requests`].
+    /// Its completions of [`StudyPlan::prompts`].
     pub groups: Vec<SampledGroup>,
 }
 

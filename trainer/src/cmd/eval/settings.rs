@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::json;
 use trainer::config;
 use trainer::data::{Prompt, PromptRenderer};
-use trainer::eval::{Origin, Settings};
+use trainer::eval::Origin;
 use trainer::rollout::SamplingParams;
 use trainer::run::{device_name, model_digest, tasks_digest};
 
@@ -16,10 +16,9 @@ use crate::cmd::{Usage, checkpoint_overrides};
 /// The command line's settings, else the checkpoint's, else the defaults. Minimum and maximum tokens that do not go together are an error.
 pub(super) fn resolve(
     args: &Args,
-    k: Vec<usize>,
     checkpoint: &checkpoint_overrides::Settings,
     renderer: &PromptRenderer,
-) -> Result<Settings, Usage> {
+) -> Result<SamplingParams, Usage> {
     let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
     let min_tokens = args.min_tokens.unwrap_or(eval.min_tokens);
@@ -29,16 +28,13 @@ pub(super) fn resolve(
         )));
     }
     let temperature = args.temperature.unwrap_or(eval.temperature as f32);
-    Ok(Settings {
+    Ok(SamplingParams {
         samples: args.samples,
-        k,
         seed: args.seed,
-        sampling: SamplingParams {
-            sampling: args.cutoffs.sampling(temperature, &eval),
-            min_tokens,
-            max_tokens,
-            stop_strings: renderer.stop_strings().to_vec(),
-        },
+        sampling: args.cutoffs.sampling(temperature, &eval),
+        min_tokens,
+        max_tokens,
+        stop_strings: renderer.stop_strings().to_vec(),
     })
 }
 
@@ -46,7 +42,7 @@ pub(super) fn resolve(
 pub(super) fn origin(
     model: &Path,
     prompts: &[Arc<Prompt>],
-    settings: &Settings,
+    params: &SamplingParams,
     engine: &config::Engine,
     device: &str,
 ) -> anyhow::Result<Origin> {
@@ -60,14 +56,16 @@ pub(super) fn origin(
         }
     }
     let SamplingParams {
+        samples,
+        seed,
         sampling,
         min_tokens,
         max_tokens,
         stop_strings,
-    } = &settings.sampling;
+    } = params;
     let settings = [
-        ("-n", json!(settings.samples)),
-        ("--seed", json!(settings.seed)),
+        ("-n", json!(samples)),
+        ("--seed", json!(seed)),
         ("--temperature", json!(sampling.temperature)),
         ("--top-p", json!(sampling.top_p)),
         ("--top-k", json!(sampling.top_k)),
@@ -93,20 +91,21 @@ pub(super) fn origin(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use trainer::eval;
 
     #[test]
     fn an_evaluation_continues_with_another_number_of_threads_but_not_with_another_arithmetic() {
         let home = tempfile::tempdir().unwrap();
         let model = home.path().join("m.gguf");
         std::fs::write(&model, "weights").unwrap();
-        let settings = Settings::of(&config::load("quickstart", &[]).unwrap(), &[]);
+        let params = eval::sampling(&config::load("quickstart", &[]).unwrap(), &[]);
         let on = |device: &str, kernel: &str| {
             let engine = config::Engine {
                 dtype: "bf16".into(),
                 kernel: kernel.into(),
                 ..config::Engine::default()
             };
-            origin(&model, &[], &settings, &engine, device).unwrap()
+            origin(&model, &[], &params, &engine, device).unwrap()
         };
         let origin = on("cpu (2 threads, avx512, bf16)", "fma");
         assert_eq!(on("cpu (8 threads, avx512, bf16)", "fma"), origin);

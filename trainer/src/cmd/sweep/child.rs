@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use tokio::process::Command;
+use trainer::resident_memory;
 use trainer::sweep::manifest::Machine;
 use trainer::sweep::{Event, ManifestLine, PlannedRun};
 
@@ -36,8 +37,8 @@ pub(super) async fn make(
     folder.record(&line(begins))?;
     let began = Instant::now();
     let mut peak = None;
-    let look = |process| {
-        peak = peak.max(peak_memory(process));
+    let look = |process: Option<u32>| {
+        peak = peak.max(process.and_then(resident_memory::peak_of));
         show(updates_done(&folder.run(&run.name)));
     };
     let status = process(sweep, run, log, begins, look).await;
@@ -127,14 +128,4 @@ fn last_line(log: &Path) -> Option<String> {
     let text = std::fs::read_to_string(log).ok()?;
     let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(line.trim_start_matches("error: ").to_owned())
-}
-
-/// The largest resident memory of a process so far, in bytes; `None` where the system does not tell.
-fn peak_memory(process: Option<u32>) -> Option<u64> {
-    let status = std::fs::read_to_string(format!("/proc/{}/status", process?)).ok()?;
-    let line = status
-        .lines()
-        .find_map(|line| line.strip_prefix("VmHWM:"))?;
-    let kib: u64 = line.trim().strip_suffix("kB")?.trim().parse().ok()?;
-    Some(kib * 1024)
 }

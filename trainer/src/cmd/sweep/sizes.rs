@@ -60,7 +60,7 @@ impl Sizes {
             let (_, inputs) = &inputs[known.unwrap_or(inputs.len() - 1)];
             let size = Size {
                 plan: inputs.plan(config, 1).with_context(in_run)?,
-                graders: inputs.graders().clone(),
+                graders: inputs.graders.clone(),
             };
             sizes.insert(key(run), size);
         }

@@ -18,7 +18,7 @@ async fn text_of_a_verifier_is_shown_in_one_line_of_the_log() {
         let fields = debug_fn(crate::stderr::log_field);
         let logging = subscriber.fmt_fields(fields).set_default();
         let server = FakeVerifier::serve(move |number, items| match number {
-            0 => Answer::Problem(status, DETAIL),
+            0 => Answer::Problem(status, json!({"status": status, "detail": DETAIL})),
             _ => Answer::accepting_b(&items),
         })
         .await;

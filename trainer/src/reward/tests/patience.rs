@@ -7,7 +7,7 @@ async fn an_outage_is_said_once_for_all_requests_and_so_is_that_samples_are_mask
     let client = RewardClient::new(&verifier_settings("http://127.0.0.1:9", 5)).unwrap();
     let said = |masks: bool| (0..16).filter(|_| client.is_news(masks)).count();
     assert_eq!([false, true, false, true].map(said), [1, 1, 0, 0]);
-    client.inner.said.lock().unwrap()[0] = Instant::now().checked_sub(QUIET);
+    client.said.lock().unwrap()[0] = Instant::now().checked_sub(QUIET);
     assert_eq!([false, true].map(said), [1, 0]);
 }
 

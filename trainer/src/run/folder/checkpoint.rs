@@ -49,16 +49,25 @@ pub(in crate::run) fn save(
     if !folder.join(MARK).is_file() {
         let aside = aside_of(run, step);
         clear_partial(run)?;
-        let written = write(&aside, policy, settings, step)
-            .and_then(|()| run.sync())
+        let write = || {
+            policy.save_model(aside.clone())?;
+            let settings = settings.as_bytes();
+            write_whole(&aside.join(checkpoint_settings::NAME), settings)?;
+            policy.save_state(aside.join(STATE))?;
+            let mark = serde_json::to_vec(&Mark { version: 1, step })
+                .map_err(|error| TrainError::io(&aside, error.into()))?;
+            write_whole(&aside.join(MARK), &mark)?;
+            // The names in the folder must be on the disk before the folder gets its final name.
+            sync(&aside)?;
+            run.sync()?;
             // The names of stored samples, and those of the logs.
-            .and_then(|()| sync(&run.rollouts()))
-            .and_then(|()| sync(run.root()))
+            sync(&run.rollouts())?;
+            sync(run.root())?;
             // A folder of this name without the mark is not a checkpoint.
-            .and_then(|()| clear(&folder))
-            .and_then(|()| {
-                std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
-            });
+            clear(&folder)?;
+            std::fs::rename(&aside, &folder).map_err(|source| TrainError::io(&folder, source))
+        };
+        let written: Result<(), TrainError> = write();
         if written.is_err() {
             // A partial checkpoint is useless, and the disk may be full.
             let _ = clear(&aside);
@@ -67,17 +76,6 @@ pub(in crate::run) fn save(
         sync(&run.checkpoints())?;
     }
     point(run, "last", step)
-}
-
-fn write(aside: &Path, policy: &dyn Policy, settings: &str, step: usize) -> Result<(), TrainError> {
-    policy.save_model(aside.to_owned())?;
-    write_whole(&aside.join(checkpoint_settings::NAME), settings.as_bytes())?;
-    policy.save_state(aside.join(STATE))?;
-    let mark = serde_json::to_vec(&Mark { version: 1, step })
-        .map_err(|error| TrainError::io(aside, error.into()))?;
-    write_whole(&aside.join(MARK), &mark)?;
-    // The names in the folder must be on the disk before the folder gets its final name.
-    sync(aside)
 }
 
 /// Makes sure that the names in a folder survive a loss of power.

@@ -63,33 +63,6 @@ impl RunFolder {
         self.root.join("rollouts")
     }
 
-    /// `samples/phase-N.jsonl`
-    pub(in crate::run) fn phase_samples(&self, phase: usize) -> PathBuf {
-        self.samples().join(format!("phase-{phase}.jsonl"))
-    }
-
-    /// `rollouts/phase-N.json`: the same samples, as the updates need them.
-    pub(in crate::run) fn phase_rollout(&self, phase: usize) -> PathBuf {
-        self.rollouts().join(format!("phase-{phase}.json"))
-    }
-
-    /// `rollouts/phase-N.drawn.jsonl`: the phase's completions while they are being sampled.
-    pub(in crate::run) fn partial_phase(&self, phase: usize) -> PathBuf {
-        self.rollouts()
-            .join(format!("phase-{phase}{PARTIAL_ROLLOUT}"))
-    }
-
-    /// `rollouts/eval-N.drawn.jsonl`: the completions of the evaluation after N updates while they are being sampled.
-    pub(in crate::run) fn partial_eval(&self, step: usize) -> PathBuf {
-        self.rollouts()
-            .join(format!("eval-{step}{PARTIAL_ROLLOUT}"))
-    }
-
-    /// `samples/eval-N.jsonl`: the samples of the evaluation after N updates.
-    pub(in crate::run) fn eval_samples(&self, step: usize) -> PathBuf {
-        self.samples().join(format!("eval-{step}.jsonl"))
-    }
-
     /// `tensorboard/`
     pub(in crate::run) fn tensorboard(&self) -> PathBuf {
         self.root.join("tensorboard")

@@ -1,7 +1,7 @@
 //! Stores the samples of the current phase, so that a killed run resumes with them, and writes samples for people to read.
 
 use std::collections::HashMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,13 +11,13 @@ use super::{PARTIAL_ROLLOUT, RunFolder, lines, write_whole};
 use crate::atomic_file;
 use crate::data::{Phase, Prompt, PromptSchedule};
 use crate::record::SampleRecord;
-use crate::rollout::{PartialRollout, PhaseSamples, Sample, SampledGroup};
+use crate::rollout::{PartialRollout, Rollout, Sample, SampledGroup};
 use crate::run::TrainError;
 use crate::transcript;
 
 /// A phase's samples as the updates need them: tokens, log-probabilities, verdicts.
 #[derive(Debug, Serialize, Deserialize)]
-struct StoredPhase {
+struct StoredPhase<G> {
     phase: usize,
     #[serde(default, rename = "dropped")]
     discarded: usize,
@@ -25,41 +25,45 @@ struct StoredPhase {
     sampled_reward: Option<f64>,
     inference_s: f64,
     verify_s: f64,
-    groups: Vec<StoredGroup>,
+    groups: Vec<G>,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// A [`SampledGroup`] as it is read.
+#[derive(Debug, Deserialize)]
 struct StoredGroup {
     task: String,
     samples: Vec<Sample>,
+}
+
+/// `rollouts/phase-N.json`: the samples of a phase, as the updates need them.
+fn stored(run: &RunFolder, phase: &Phase) -> PathBuf {
+    run.rollouts().join(format!("phase-{}.json", phase.index))
 }
 
 /// Stores the samples of a phase, atomically.
 pub(in crate::run) fn save(
     run: &RunFolder,
     phase: &Phase,
-    samples: &PhaseSamples,
+    samples: &Rollout,
 ) -> Result<(), TrainError> {
-    let path = run.phase_rollout(phase.index);
-    let groups = samples.groups.iter().map(|group| StoredGroup {
-        task: group.prompt.task.id.clone(),
-        samples: group.samples.clone(),
-    });
-    let stored = StoredPhase {
+    let path = stored(run, phase);
+    let content = StoredPhase {
         phase: phase.index,
         discarded: samples.discarded,
         sampled_reward: samples.sampled_reward,
         inference_s: samples.inference.as_secs_f64(),
         verify_s: samples.verify.as_secs_f64(),
-        groups: groups.collect(),
+        groups: samples.groups.iter().collect(),
     };
-    let text = serde_json::to_vec(&stored).map_err(|error| TrainError::io(&path, error.into()))?;
+    let text = serde_json::to_vec(&content).map_err(|error| TrainError::io(&path, error.into()))?;
     write_whole(&path, &text)
 }
 
-/// Opens the file of an unfinished phase or evaluation. An earlier process sampled its completions from the same weights, for the reason given at [`load`].
-pub(in crate::run) fn partial(path: &Path) -> Result<PartialRollout, TrainError> {
-    PartialRollout::open(path).map_err(|source| TrainError::io(path, source))
+/// Opens the file of an unfinished phase or evaluation, `rollouts/NAME.drawn.jsonl`. An earlier process sampled its completions from the same weights, for the reason
+/// given at [`load`].
+pub(in crate::run) fn partial(run: &RunFolder, name: &str) -> Result<PartialRollout, TrainError> {
+    let path = run.rollouts().join(format!("{name}{PARTIAL_ROLLOUT}"));
+    PartialRollout::open(&path).map_err(|source| TrainError::io(&path, source))
 }
 
 /// The stored samples of a phase. Weights, moments and data order are the same however often a run is resumed, so the stored samples equal those that would be sampled
@@ -68,9 +72,9 @@ pub(in crate::run) fn load(
     run: &RunFolder,
     phase: &Phase,
     prompts: &[Arc<Prompt>],
-) -> Option<PhaseSamples> {
-    let text = std::fs::read(run.phase_rollout(phase.index)).ok()?;
-    let stored: StoredPhase = serde_json::from_slice(&text).ok()?;
+) -> Option<Rollout> {
+    let text = std::fs::read(stored(run, phase)).ok()?;
+    let stored: StoredPhase<StoredGroup> = serde_json::from_slice(&text).ok()?;
     let prompts: HashMap<&str, &Arc<Prompt>> = prompts
         .iter()
         .map(|prompt| (prompt.task.id.as_str(), prompt))
@@ -86,7 +90,7 @@ pub(in crate::run) fn load(
         })
         .collect::<Option<Vec<_>>>()?;
     let whole = stored.phase == phase.index && groups.len() == phase.slots().count();
-    whole.then(|| PhaseSamples {
+    whole.then(|| Rollout {
         groups,
         discarded: stored.discarded,
         sampled_reward: stored.sampled_reward,
@@ -151,39 +155,21 @@ pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
     TrainError::Refused(format!(
         "{} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer \
          exists. Restore it, or delete the newest checkpoint to continue from the one before it",
-        run.phase_rollout(phase.index).display()
+        stored(run, phase).display()
     ))
 }
 
-/// Writes the completions of a phase as `samples/phase-N.jsonl`, and a page for people as `.md` beside it.
-pub(in crate::run) fn dump_phase(
+/// Writes the completions of a phase or an evaluation as `samples/NAME.jsonl`, and a page for people as `.md` beside it.
+pub(in crate::run) fn dump(
     run: &RunFolder,
-    phase: &Phase,
+    name: &str,
+    title: &str,
     records: &[SampleRecord],
 ) -> Result<(), TrainError> {
-    let path = run.phase_samples(phase.index);
+    let path = run.samples().join(format!("{name}.jsonl"));
     write_whole(&path, &lines(&path, records)?)?;
-    let title = format!(
-        "Phase {}: training samples after {} updates",
-        phase.index, phase.first_update
-    );
-    write_page(&path, &transcript::page(&title, records))
-}
-
-/// Writes the completions of the evaluation after N updates as `samples/eval-N.jsonl`, and a page for people as `.md` beside it.
-pub(in crate::run) fn dump_evaluation(
-    run: &RunFolder,
-    step: usize,
-    records: &[SampleRecord],
-) -> Result<(), TrainError> {
-    let path = run.eval_samples(step);
-    write_whole(&path, &lines(&path, records)?)?;
-    let title = format!("Evaluation after {step} updates");
-    write_page(&path, &transcript::page(&title, records))
-}
-
-fn write_page(samples: &Path, page: &str) -> Result<(), TrainError> {
-    write_whole(&samples.with_extension("md"), page.as_bytes())
+    let page = transcript::page(title, records);
+    write_whole(&path.with_extension("md"), page.as_bytes())
 }
 
 /// Removes the dumps of phases from `first_phase` on and of evaluations after `step` updates, since they will be written again.

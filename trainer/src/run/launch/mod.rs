@@ -103,7 +103,9 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
-    let engine = open::open_policy(&config, &model, launch.ranks.as_ref(), progress)?;
+    let ranks = launch.ranks.as_ref();
+    let engine = open::open(&config, &model, ranks)?;
+    progress.say(&open::describe(&model, &engine));
     let digest = tokio::task::block_in_place(|| model_digest::digest(&model))?;
     let provenance = provenance.with(digest, &engine.info().device, &graders);
     if let Some(previous) = &previous {
@@ -112,34 +114,27 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
             progress.say(&format!("warning: {warning}"));
         }
     }
-    let reference =
-        open::open_reference(&config, &model, &engine, launch.ranks.as_ref(), progress)?;
+    let reference = open::open_reference(&config, &model, &engine, ranks, progress)?;
     let policy: Arc<dyn Policy> = Arc::new(engine);
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;
-    let ranks = launch.ranks.as_ref().map_or(1, Leader::size);
-    let place = (ranks, launch.target.new_folder());
+    let place = (ranks.map_or(1, Leader::size), launch.target.new_folder());
     preflight::check(&config, &sizes, policy.as_ref(), &prompts, place, progress)?;
-    let sft_data = match teacher {
-        Some(teacher) => Some(
-            teacher
-                .judge(&config, policy.as_ref(), &rewards, &prompts.train, progress)
-                .await?,
-        ),
-        None => None,
+    let (demonstrations, teacher_file) = match teacher {
+        Some(teacher) => {
+            let (policy, prompts) = (policy.as_ref(), &prompts.train);
+            let judging = teacher.judge(&config, policy, &rewards, prompts, progress);
+            let (demonstrations, file) = judging.await?;
+            (Some(demonstrations), file)
+        }
+        None => (None, None),
     };
     // Nothing is written before everything is checked.
     let folder = open_folder(&launch.target, &config, &provenance)?;
     progress.say(&format!("run folder: {}", folder.root().display()));
-    let demonstrations = match sft_data {
-        Some((demonstrations, file)) => {
-            if let Some(file) = file {
-                write_whole(&folder.root().join(sft::FILE), &file)?;
-            }
-            Some(demonstrations)
-        }
-        None => None,
-    };
+    if let Some(file) = teacher_file {
+        write_whole(&folder.root().join(sft::FILE), &file)?;
+    }
     train(Job {
         config,
         policy,

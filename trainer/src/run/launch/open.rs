@@ -55,20 +55,22 @@ fn weights(folder: &Path) -> PathBuf {
         .unwrap_or_else(|| folder.to_owned())
 }
 
-/// Opens the model to train.
+/// Opens a model with the recipe's options.
 ///
 /// # Errors
 /// [`TrainError`].
-pub(super) fn open_policy(
+pub(super) fn open(
     config: &Config,
     model: &Path,
     ranks: Option<&Leader>,
-    progress: &Progress,
 ) -> Result<Engine, TrainError> {
-    let options = options(config, ranks);
-    let engine = tokio::task::block_in_place(|| Engine::open(model, options))?;
-    progress.say(&describe(model, &engine));
-    Ok(engine)
+    let options = EngineOptions {
+        ranks: ranks.cloned(),
+        ..config.engine_options()
+    };
+    Ok(tokio::task::block_in_place(|| {
+        Engine::open(model, options)
+    })?)
 }
 
 /// The frozen reference model, if the loss has a KL term: the base of the adapters, or a second copy of the weights.
@@ -91,19 +93,11 @@ pub(super) fn open_reference(
     }
     progress
         .say("the loss has a KL term, whose reference is a second copy of this model's weights");
-    let options = options(config, ranks);
-    let copy = tokio::task::block_in_place(|| Engine::open(model, options))?;
-    Ok(Some(Arc::new(copy)))
+    Ok(Some(Arc::new(open(config, model, ranks)?)))
 }
 
-fn options(config: &Config, ranks: Option<&Leader>) -> EngineOptions {
-    EngineOptions {
-        ranks: ranks.cloned(),
-        ..config.engine_options()
-    }
-}
-
-fn describe(model: &Path, engine: &Engine) -> String {
+/// The model and its device, in a line.
+pub(super) fn describe(model: &Path, engine: &Engine) -> String {
     let info = engine.info();
     let adapters = info.adapters.map_or_else(String::new, |weights| {
         format!(" and {:.1} M in adapters", weights as f64 / 1e6)

@@ -6,7 +6,7 @@ use engine::config::ModelConfig;
 
 use crate::config::Config;
 use crate::data::{DataError, Prompts};
-use crate::plan::{MemoryEstimate, TaskCounts, warnings};
+use crate::plan::{MemoryEstimate, warnings};
 use crate::policy::Policy;
 use crate::rollout;
 use crate::run::TrainError;
@@ -35,7 +35,7 @@ pub(super) fn check(
     for misfit in estimate.check(config, device, new)? {
         progress.say(&format!("warning: {misfit}"));
     }
-    for warning in warnings(config, &TaskCounts::of_prompts(prompts)) {
+    for warning in warnings(config, &prompts.counts) {
         progress.say(&format!("warning: {warning}"));
     }
     Ok(())

@@ -19,7 +19,7 @@ use crate::eval;
 use crate::record::{
     AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord, StepTimings, timestamp,
 };
-use crate::rollout::PhaseSamples;
+use crate::rollout::Rollout;
 use crate::run::TrainError;
 use crate::run::folder::{Log, RunFolder, rollouts};
 
@@ -79,7 +79,7 @@ impl Journal {
         &self,
         folder: &RunFolder,
         phase: &Phase,
-        samples: &PhaseSamples,
+        samples: &Rollout,
     ) -> Result<(), TrainError> {
         let groups = samples.groups.iter();
         let records: Vec<SampleRecord> = groups.flat_map(SampleRecord::of_group).collect();
@@ -93,7 +93,9 @@ impl Journal {
                 self.progress.say("warning: all completions of the first phase reach the limit of tokens, without an end token or a stop string. `rapid doctor --model MODEL` lists the model's end tokens. If one is missing, add its id to `eos_token_id` in generation_config.json; otherwise raise `sampling.max_tokens`, or set `data.stop`");
             }
         }
-        rollouts::dump_phase(folder, phase, &records)
+        let (index, updates) = (phase.index, phase.first_update);
+        let title = format!("Phase {index}: training samples after {updates} updates");
+        rollouts::dump(folder, &format!("phase-{index}"), &title, &records)
     }
 
     /// An update is done. Its lines are in the logs when this returns.
@@ -121,7 +123,9 @@ impl Journal {
         record: &EvalRecord,
         samples: &[SampleRecord],
     ) -> Result<(), TrainError> {
-        rollouts::dump_evaluation(folder, record.step, samples)?;
+        let step = record.step;
+        let title = format!("Evaluation after {step} updates");
+        rollouts::dump(folder, &format!("eval-{step}"), &title, samples)?;
         folder.append(Log::Eval, record)?;
         if let Some(tensorboard) = &mut self.tensorboard {
             tensorboard.evaluation(record)?;

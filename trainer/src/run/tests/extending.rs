@@ -3,12 +3,6 @@
 use super::*;
 use crate::record::ExtensionRecord;
 
-/// The configuration of a run that is resumed with `--set`.
-fn resumed_config(root: &Path, sets: &[&str]) -> Result<Config, TrainError> {
-    let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
-    resume_config(root, &sets)
-}
-
 /// The records of the run's extensions.
 fn extension_records(root: &Path) -> Vec<ExtensionRecord> {
     read_log(root, Log::Extensions).unwrap()

@@ -1,28 +1,23 @@
-use engine::Sampling;
-
 use super::*;
 use crate::fakes::{FakePolicy, dataset, prompt};
 use crate::rollout::Sample;
 
-/// A policy's groups of four, with the rewards of `judge`.
+/// A policy's groups of four in a stream of random numbers, with the rewards of `judge`.
 fn groups(
     policy: &FakePolicy,
-    requests: &[RolloutRequest],
+    prompts: &[Arc<Prompt>],
+    stream: usize,
     plan: &StudyPlan,
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Vec<SampledGroup> {
-    let group = |request: &RolloutRequest| {
+    let params = plan.sampling(prompts.len(), &[]);
+    let group = |prompt: &Arc<Prompt>| {
         let generate = engine::GenerateRequest {
-            prompt: request.prompt.tokens.clone(),
-            seeds: request.seeds.clone(),
-            sampling: Sampling {
-                temperature: plan.temperature,
-                ..Sampling::default()
-            },
-            min_tokens: 0,
-            max_tokens: plan.max_tokens,
-            stop_tokens: policy.stop_tokens(),
-            stop_strings: Vec::new(),
+            prompt: prompt.tokens.clone(),
+            seeds: params.seeds(prompt, stream).collect(),
+            sampling: params.sampling,
+            max_tokens: params.max_tokens,
+            ..engine::GenerateRequest::default()
         };
         let mut receiver = policy.generate(vec![generate]);
         let completions = std::iter::from_fn(|| receiver.blocking_recv());
@@ -34,11 +29,11 @@ fn groups(
             sample
         });
         SampledGroup {
-            prompt: request.prompt.clone(),
+            prompt: prompt.clone(),
             samples: samples.collect(),
         }
     };
-    requests.iter().map(group).collect()
+    prompts.iter().map(group).collect()
 }
 
 fn rewards(text: &str) -> Option<f64> {
@@ -66,13 +61,19 @@ fn study(
     let mut seeds = std::collections::HashSet::new();
     let models = [0.0].iter().chain(distances).enumerate();
     let models = models.map(|(stream, distance): (usize, &f32)| {
-        let requests = plan.requests(&prompts, stream);
-        let mut of_model = requests.iter().flat_map(|request| &request.seeds);
-        assert!(of_model.all(|seed| seeds.insert(*seed)));
+        let params = plan.sampling(prompts.len(), &[]);
+        let mut of_model = prompts.iter().flat_map(|it| params.seeds(it, stream));
+        assert!(of_model.all(|seed| seeds.insert(seed)));
         Behaviour {
             name: format!("{distance}"),
             staleness: stream,
-            groups: groups(&FakePolicy::moved(*distance), &requests, &plan, judge),
+            groups: groups(
+                &FakePolicy::moved(*distance),
+                &prompts,
+                stream,
+                &plan,
+                judge,
+            ),
         }
     });
     let models: Vec<Behaviour> = models.collect();

@@ -1,31 +1,15 @@
-//! The samples that the updates of a phase train on.
+//! The samples of a phase, divided into the mini-batches of its updates.
 
 use std::borrow::Cow;
-use std::time::Duration;
 
 use datasets::passk::Counts;
 use engine::Group;
 
-use super::{Sample, SampledGroup};
+use super::{Rollout, Sample, SampledGroup};
 use crate::data::Phase;
 use crate::seed;
 
-/// The samples for a phase's updates.
-#[derive(Debug, Clone, PartialEq, Default)]
-pub struct PhaseSamples {
-    /// Whole groups, in the order of the updates.
-    pub groups: Vec<SampledGroup>,
-    /// Groups that were sampled and discarded by dynamic sampling, since they had no signal.
-    pub discarded: usize,
-    /// As in [`StepRecord::sampled_reward`](crate::record::StepRecord::sampled_reward).
-    pub sampled_reward: Option<f64>,
-    /// Time spent sampling.
-    pub inference: Duration,
-    /// Time spent judging beyond sampling.
-    pub verify: Duration,
-}
-
-impl PhaseSamples {
+impl Rollout {
     /// The groups of the phase's update `number`.
     #[must_use]
     pub fn of_update(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
@@ -33,7 +17,7 @@ impl PhaseSamples {
         MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
     }
 
-    /// As [`PhaseSamples::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
+    /// As [`Rollout::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
     /// `of_update` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
     #[must_use]
     pub fn mixed(

@@ -5,7 +5,7 @@ use crate::fakes::{self, FakePolicy};
 const GROUP_SIZE: usize = 4;
 
 /// A phase of three updates on two prompts each. The text of a completion is its number in the phase.
-fn phase() -> (Phase, PhaseSamples) {
+fn phase() -> (Phase, Rollout) {
     let policy = FakePolicy::default();
     let tasks = fakes::dataset(6, 0).train;
     let groups = tasks.iter().enumerate().map(|(number, task)| SampledGroup {
@@ -14,12 +14,9 @@ fn phase() -> (Phase, PhaseSamples) {
             .map(|i| fakes::sample(&(number * GROUP_SIZE + i).to_string(), 0.0))
             .collect(),
     });
-    let samples = PhaseSamples {
+    let samples = Rollout {
         groups: groups.collect(),
-        discarded: 0,
-        sampled_reward: None,
-        inference: Duration::ZERO,
-        verify: Duration::ZERO,
+        ..Rollout::default()
     };
     let uses = |update: usize| {
         (0..2)
