@@ -36,7 +36,7 @@ pub use merge::{KEYS, load, load_as_written, parse, parse_set, set_default_verif
 pub use models::{NamedModel, named_model};
 pub use optimiser::{Lora, LrSchedule, Optimiser};
 pub use recipes::names as built_in;
-pub use reward::Reward;
+pub use reward::{Reward, RewardTerm};
 pub(crate) use run::DEFAULT_EPOCHS;
 pub use run::{MetricsOf, Run};
 pub use sampling::{BehaviourLogprob, Sampling};

@@ -6,7 +6,7 @@ mod grader_policy;
 mod terms;
 mod verifier_preflight;
 
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::hash::{BuildHasher as _, Hasher as _};
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError};
@@ -16,7 +16,7 @@ use datasets::Task;
 use datasets::digest::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use verifier_api::{Client, ClientError, Item, TaskRef, Verdict};
+use verifier_api::{Client, ClientError, Item, Judgement, TaskRef, Verdict};
 
 use crate::config;
 use crate::data::Prompt;
@@ -34,7 +34,7 @@ const QUIET: Duration = Duration::from_secs(60);
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The verifier's reward: 1 if the completion is correct, else 0. `None` masks the sample, about which nothing is known.
+    /// The verifier's reward: 1 if the completion is correct, else 0, or from a grader of the operator's own something between. `None` masks the sample, about which nothing is known.
     pub reward: Option<f64>,
     /// The verifier's verdict; [`Verdict::Unavailable`] if there is none.
     pub verdict: Verdict,
@@ -46,6 +46,9 @@ pub struct Judged {
     /// Tests in all, for code only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub total: Option<u32>,
+    /// Parts of the reward by name, from a grader of the operator's own.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub terms: BTreeMap<String, f64>,
 }
 
 impl Judged {
@@ -63,6 +66,7 @@ impl Default for Judged {
             detail: serde_json::Value::Null,
             passed: None,
             total: None,
+            terms: BTreeMap::new(),
         }
     }
 }
@@ -97,6 +101,8 @@ pub struct RewardClient {
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
+    /// The terms that every verdict has to have.
+    terms: Vec<String>,
     in_flight: Semaphore,
     /// Whether tasks are sent by id, else inline.
     named: AtomicBool,
@@ -113,14 +119,18 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError::NoUrl`]; [`RewardError::Client`] for an address that is not valid.
     pub fn new(settings: &config::Verifier) -> Result<Self, RewardError> {
-        Self::with_tests(settings, false)
+        Self::with_reward(settings, &config::Reward::default())
     }
 
-    /// As [`RewardClient::new`]. With `all_tests`, all tests of a program run, also after the first that fails, which takes longer.
+    /// As [`RewardClient::new`], for a training with this reward. If the share of passed tests counts, all tests of a program run, also after the first that fails, which takes
+    /// longer. A verdict without a term that the reward weighs is an error.
     ///
     /// # Errors
     /// As [`RewardClient::new`].
-    pub fn with_tests(settings: &config::Verifier, all_tests: bool) -> Result<Self, RewardError> {
+    pub fn with_reward(
+        settings: &config::Verifier,
+        reward: &config::Reward,
+    ) -> Result<Self, RewardError> {
         let url = settings.url.as_ref().ok_or(RewardError::NoUrl)?;
         let token = settings.token();
         let patience = Duration::from_secs(settings.patience_s);
@@ -130,7 +140,8 @@ impl RewardClient {
             client: Client::new(url, token)?.with_timeout(patience.max(MIN_WAIT)),
             batch: AtomicUsize::new(settings.batch.max(1)),
             patience,
-            all_tests,
+            all_tests: reward.share != 0.0 || reward.terms.contains_key("share"),
+            terms: reward.of_graders().map(str::to_owned).collect(),
             in_flight: Semaphore::new(settings.in_flight.max(1)),
             named: AtomicBool::new(true),
             digests: Mutex::default(),
@@ -198,6 +209,7 @@ impl RewardClient {
                         }
                         if is_verdict {
                             trouble = Trouble::default();
+                            self.check_terms(&answer)?;
                         }
                         judged[*i] = Some(Judged {
                             reward: answer.reward,
@@ -205,6 +217,7 @@ impl RewardClient {
                             detail: answer.detail,
                             passed: answer.passed,
                             total: answer.total,
+                            terms: answer.terms,
                         });
                     }
                     if open.iter().any(|i| judged[*i].is_none()) {
@@ -255,6 +268,22 @@ impl RewardClient {
             completion: text.to_owned(),
             all_tests: self.all_tests,
         }
+    }
+
+    /// Refuses a verdict without a term that the reward weighs.
+    fn check_terms(&self, answer: &Judgement) -> Result<(), RewardError> {
+        let missing = self.terms.iter().find(|name| !answer.terms.contains_key(*name));
+        missing.map_or(Ok(()), |name| {
+            let given: Vec<&str> = answer.terms.keys().map(String::as_str).collect();
+            let given = if given.is_empty() {
+                "none".to_owned()
+            } else {
+                format!("only {}", given.join(", "))
+            };
+            Err(self.unusable(&format!(
+                "gives no term `{name}`, which the recipe weighs as [reward.terms.{name}]; it gives {given}. Have the grader give it with every reward"
+            )))
+        })
     }
 
     /// The digest of the content that decides a task's verdicts; computed once for each task.

@@ -1,6 +1,9 @@
 //! `[reward]`: the reward of a completion in training.
 
-use datasets::settings::{Limit, above, between, settings};
+use std::collections::BTreeMap;
+
+use datasets::is_grader_name;
+use datasets::settings::{Limit, SettingError, above, between, settings};
 
 use super::limits::MAX_NUMBER;
 
@@ -8,9 +11,8 @@ const WEIGHT: Limit = between(-MAX_NUMBER, MAX_NUMBER);
 
 settings! {
     /// `[reward]`: the weights of the terms of a completion's reward in training. Evaluation counts only correct completions.
-    #[derive(Copy)]
     pub struct Reward {
-        /// Weight of 1 if the completion is correct, else 0.
+        /// Weight of 1 if the completion is correct, else 0. A grader of your own may give something between.
         pub correct: f64 = 1.0 => WEIGHT,
         /// Weight of the fraction of its tests that a program passes; for other tasks, the same as correct.
         pub share: f64 => WEIGHT,
@@ -22,5 +24,57 @@ settings! {
         pub overlong: f64 => WEIGHT,
         /// The number of those last tokens, as a fraction of sampling.max_tokens.
         pub overlong_margin: f64 = 0.2 => above(0.0, 1.0),
+        /// A further term: one that a grader of your own gives (docs/rewards.md), or one of those above with a condition.
+        pub terms: BTreeMap<String, RewardTerm>,
+    }
+}
+
+settings! {
+    /// A further term of the reward.
+    pub struct RewardTerm {
+        /// Its weight.
+        pub weight: f64 = 1.0 => WEIGHT,
+        /// Whether it counts only for a correct completion.
+        pub if_correct: bool,
+    }
+}
+
+impl Reward {
+    /// The terms of every completion.
+    pub const TERMS: [&'static str; 5] = ["correct", "share", "format", "length", "overlong"];
+
+    /// The terms that a grader has to give.
+    pub fn of_graders(&self) -> impl Iterator<Item = &str> {
+        let names = self.terms.keys().map(String::as_str);
+        names.filter(|name| !Self::TERMS.contains(name))
+    }
+
+    /// Refuses a further term that has a weight twice, or whose name no grader's term can have.
+    ///
+    /// # Errors
+    /// [`SettingError`].
+    pub(super) fn check(&self) -> Result<(), SettingError> {
+        let weights = [
+            self.correct,
+            self.share,
+            self.format,
+            self.length,
+            self.overlong,
+        ];
+        for name in self.terms.keys() {
+            let place = Self::TERMS.iter().position(|known| known == name);
+            let reason = match place {
+                Some(place) if weights[place] != 0.0 => {
+                    format!("the term has a weight as `reward.{name}` already; set that to 0")
+                }
+                None if !is_grader_name(name) => {
+                    "a term's name is lower-case letters, digits and underscores, a letter first".to_owned()
+                }
+                _ => continue,
+            };
+            let path = format!("reward.terms.{name}");
+            return Err(SettingError::value(&path, reason));
+        }
+        Ok(())
     }
 }

@@ -10,6 +10,7 @@ pub(super) fn check(config: &Config) -> Result<(), SettingError> {
     model_and_data(config)?;
     supervised(config)?;
     algorithm(config)?;
+    config.reward.check()?;
     reward_and_eval(config)?;
     refuse_if(
         !config.run.slices.is_power_of_two(),

@@ -8,17 +8,17 @@ use super::Judged;
 use crate::config;
 
 /// The terms of one completion's reward: the name in a recipe, the value and the weight of each.
-#[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Terms([(&'static str, f64, f64); 5]);
+#[derive(Debug, Clone, PartialEq)]
+pub struct Terms<'a>(Vec<(&'a str, f64, f64)>);
 
-impl Terms {
+impl<'a> Terms<'a> {
     /// The terms of a completion of `tokens` tokens, of at most `max_tokens`; `None` if it has no verdict.
     #[must_use]
     pub fn of(
         judged: &Judged,
         tokens: usize,
         max_tokens: usize,
-        weights: &config::Reward,
+        weights: &'a config::Reward,
     ) -> Option<Self> {
         let correct = judged.reward?;
         // It is 1 only for a correct program.
@@ -34,17 +34,27 @@ impl Terms {
         let length = tokens as f64 / max_tokens.max(1) as f64;
         // DAPO, Yu et al. 2025, Eq. 13.
         let overlong = ((1.0 - length) / weights.overlong_margin - 1.0).clamp(-1.0, 0.0);
-        Some(Self([
+        let mut terms = vec![
             ("correct", correct, weights.correct),
             ("share", share, weights.share),
             ("format", format, weights.format),
             ("length", length, weights.length),
             ("overlong", overlong, weights.overlong),
-        ]))
+        ];
+        for (name, term) in &weights.terms {
+            let own = terms.iter().find(|(own, ..)| own == name);
+            let own = own.map(|(_, value, _)| *value);
+            let counts = !term.if_correct || judged.verdict == Verdict::Correct;
+            // The client has refused a verdict without the term.
+            let value = own.or_else(|| judged.terms.get(name).copied());
+            let value = value.filter(|_| counts).unwrap_or(0.0);
+            terms.push((name, value, term.weight));
+        }
+        Some(Self(terms))
     }
 
     /// Those that have a weight. A term of weight 0 does not count, whatever its value.
-    fn weighted(&self) -> impl Iterator<Item = &(&'static str, f64, f64)> {
+    fn weighted(&self) -> impl Iterator<Item = &(&'a str, f64, f64)> {
         self.0.iter().filter(|(_, _, weight)| *weight != 0.0)
     }
 
@@ -59,7 +69,7 @@ impl Terms {
 
 /// The mean of each term that has a weight. Empty if the reward is only the verifier's.
 #[must_use]
-pub fn means(terms: &[Terms]) -> BTreeMap<String, f64> {
+pub fn means(terms: &[Terms<'_>]) -> BTreeMap<String, f64> {
     let mut means = BTreeMap::new();
     for (name, value, _) in terms.iter().flat_map(Terms::weighted) {
         *means.entry((*name).to_owned()).or_default() += value / terms.len() as f64;
@@ -81,7 +91,7 @@ mod tests {
         (verdict, tests): (Verdict, Option<(u32, u32)>),
         tokens: usize,
         weights: &config::Reward,
-    ) -> Option<Terms> {
+    ) -> Option<Terms<'_>> {
         let judged = Judged {
             reward: match verdict {
                 Verdict::Unavailable => None,
@@ -91,6 +101,7 @@ mod tests {
             verdict,
             passed: tests.map(|(passed, _)| passed),
             total: tests.map(|(_, total)| total),
+            terms: [("style".to_owned(), 0.5)].into(),
             ..Judged::default()
         };
         Terms::of(&judged, tokens, 100, weights)
@@ -98,16 +109,21 @@ mod tests {
 
     #[test]
     fn the_reward_is_the_weighted_sum_of_its_terms() {
-        let default = config::Reward::default();
-        let share = config::Reward {
+        let default = &config::Reward::default();
+        let share = &config::Reward {
             correct: 0.0,
             share: 1.0,
-            ..default
+            ..default.clone()
         };
-        let overlong = config::Reward {
+        let overlong = &config::Reward {
             overlong: 1.0,
-            ..default
+            ..default.clone()
         };
+        let further = |name: &str, weight: f64, if_correct: bool| config::Reward {
+            terms: [(name.to_owned(), config::RewardTerm { weight, if_correct })].into(),
+            ..default.clone()
+        };
+        let (style, brief) = (&further("style", 2.0, false), &further("length", -0.5, true));
         let wrong = Verdict::Incorrect;
         for (settings, judged, tokens, reward) in [
             // The verifier's, by default.
@@ -129,14 +145,19 @@ mod tests {
             (overlong, RIGHT, 90, 0.5),
             (overlong, RIGHT, 95, 0.25),
             (overlong, RIGHT, 100, 0.0),
+            // A term of the grader's own, and one that counts only for correct completions.
+            (style, RIGHT, 1, 2.0),
+            (style, (wrong, None), 1, 1.0),
+            (brief, RIGHT, 50, 0.75),
+            (brief, (wrong, None), 50, 0.0),
         ] {
-            let terms = terms(judged, tokens, &settings).unwrap();
+            let terms = terms(judged, tokens, settings).unwrap();
             let sum = terms.sum();
             assert!((sum - reward).abs() < 1e-12, "{judged:?} {tokens}: {sum}");
             let logs_terms = !means(&[terms]).is_empty();
             assert_eq!(logs_terms, settings != default);
         }
-        assert_eq!(terms((Verdict::Unavailable, None), 7, &default), None);
+        assert_eq!(terms((Verdict::Unavailable, None), 7, default), None);
     }
 
     #[test]

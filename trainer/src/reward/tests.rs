@@ -354,7 +354,12 @@ async fn only_a_counting_client_requests_all_tests() {
     .await;
     let settings = verifier_settings(&server.url, 5);
     for (all_tests, total) in [(false, 4), (true, 5)] {
-        let client = RewardClient::with_tests(&settings, all_tests).unwrap();
+        let share = f64::from(u8::from(all_tests));
+        let reward = config::Reward {
+            share,
+            ..config::Reward::default()
+        };
+        let client = RewardClient::with_reward(&settings, &reward).unwrap();
         let judged = judged(&client, &["c"]).await.unwrap();
         assert_eq!((judged[0].passed, judged[0].total), (Some(3), Some(total)));
     }

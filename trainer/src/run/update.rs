@@ -18,7 +18,7 @@ use crate::reward::{self, Terms};
 use crate::rollout::{MiniBatch, Rollout, Sample, SampledGroup};
 
 /// The settings of an update.
-#[derive(Debug, Clone, Copy)]
+#[derive(Debug, Clone)]
 pub(super) struct UpdateSettings {
     pub(super) algorithm: Algorithm,
     pub(super) reward: Reward,
@@ -61,7 +61,7 @@ impl UpdateSettings {
         computed
     }
 
-    fn terms(&self, sample: &Sample) -> Option<Terms> {
+    fn terms(&self, sample: &Sample) -> Option<Terms<'_>> {
         Terms::of(
             &sample.judged,
             sample.tokens.len(),
@@ -74,7 +74,7 @@ impl UpdateSettings {
         let (algorithm, optimiser) = (&config.algorithm, &config.optimiser);
         Self {
             algorithm: *algorithm,
-            reward: config.reward,
+            reward: config.reward.clone(),
             max_tokens: config.sampling.max_tokens,
             temperature: match algorithm.preset {
                 Preset::Sft => 1.0,
@@ -113,7 +113,7 @@ impl Run {
         self.job.journal.progress.updating(phase, number);
         let updates = self.schedule.updates();
         self.settings.adamw.lr = learning_rate(&config.optimiser, self.step + 1, updates) as f32;
-        let (settings, clock) = (self.settings, &self.job.clock);
+        let (settings, clock) = (&self.settings, &self.job.clock);
         clock.enter(Activity::Forward);
         let computed = settings.computed(&batch);
         let (send, metrics) = mpsc::channel();
@@ -121,7 +121,7 @@ impl Run {
             self.job.policy.step(
                 batch.trained_groups(&computed),
                 settings.temperature,
-                objective(settings, &batch, &computed, send, clock.clone()),
+                objective(settings.clone(), &batch, &computed, send, clock.clone()),
                 settings.adamw,
             )
         });

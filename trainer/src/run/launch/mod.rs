@@ -99,7 +99,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         provenance.check(previous, &config.data.dataset)?;
     }
     let model = locate_model(&config.model)?;
-    let rewards = RewardClient::with_tests(&config.verifier, config.reward.share != 0.0)?;
+    let rewards = RewardClient::with_reward(&config.verifier, &config.reward)?;
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
