@@ -229,8 +229,7 @@ fn gradients_in_any_number_of_parts_are_the_same_up_to_rounding() {
                 let mut model = Model::new(c.config.clone(), c.weights.clone(), backend).unwrap();
                 update(&mut model, &c);
                 let gradient = gather(&mut model, TensorKind::Gradient);
-                let values = gradient.into_iter().flat_map(|(_, values)| values);
-                values.collect::<Vec<f32>>()
+                gradient.into_values().flatten().collect::<Vec<f32>>()
             });
             for parts in &gradients[1..] {
                 let distance = distance(parts, &gradients[0]);
