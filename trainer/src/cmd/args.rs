@@ -81,21 +81,25 @@ impl DeviceArgs {
 /// The verifier that judges.
 #[derive(Debug, Clone, Args)]
 pub(crate) struct VerifierArgs {
-    /// The verifier's address, as `rapid-verifier serve` prints it
+    /// The verifier's address, as `rapid-verifier serve` prints it [default: a verifier of its own is started, and ends with the command]
     #[arg(
         long,
         value_name = "URL",
         env = "RAPID_VERIFIER",
         hide_env_values = true
     )]
-    pub(crate) verifier: String,
+    pub(crate) verifier: Option<String>,
+    /// The configuration file of a verifier that is started
+    #[arg(long, value_name = "FILE", conflicts_with = "verifier")]
+    pub(crate) verifier_config: Option<PathBuf>,
 }
 
 impl VerifierArgs {
     /// A client's settings; the token comes from the environment.
     pub(crate) fn settings(&self) -> config::Verifier {
         config::Verifier {
-            url: Some(self.verifier.clone()),
+            url: self.verifier.clone(),
+            config: self.verifier_config.clone(),
             ..config::Verifier::default()
         }
     }

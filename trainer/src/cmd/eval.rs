@@ -32,6 +32,8 @@ use super::args::{
     from_zero, model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
 use super::bar::bar;
+use super::train::kinds;
+use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
 
 /// Fields of every line of the file of `--out`.
@@ -147,7 +149,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     if !args.any_verifier {
         verifier = checkpoint.verifier(verifier);
     }
-    let rewards = RewardClient::new(&verifier)?;
+    // A wrong address is reported before all the work.
+    verifier.url.as_deref().map_or(Ok(()), verifier_api::check_address)?;
     // A file that cannot be written is reported before all the work.
     let out = args.out.as_deref();
     out.map(create).transpose()?;
@@ -157,6 +160,11 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         renderer.day = day;
     }
     let evaluation = super::block_on(async {
+        let (kinds, data_dir) = (kinds(&dataset), args.data_dir.as_deref());
+        let own = VerifierProcess::unless_named(&verifier, &kinds, data_dir).await?;
+        let url = own.as_ref().map(|own| own.url().to_owned());
+        verifier.url = url.or_else(|| verifier.url.clone());
+        let rewards = RewardClient::new(&verifier)?;
         let started = rewards.start(&args.dataset, &dataset).await;
         let differs = matches!(started, Err(RewardError::Policy(_)));
         match checkpoint.source().filter(|_| differs) {

@@ -11,11 +11,10 @@ use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target};
 use trainer::stderr::say;
 
 use super::args::{device, free_folder, from_zero, positive};
-use super::verifier_process::VerifierProcess;
+use super::verifier_process::{SANDBOX, VerifierProcess};
 use super::{Interrupted, count, shell};
 
 const RECIPE: &str = "quickstart";
-const SANDBOX: &str = "python-wasi";
 
 /// Fetch a small model, start a verifier, train, evaluate before and after, and report
 ///
@@ -56,7 +55,7 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     let stop = StopSignal::on_ctrl_c();
     // Errors of the command line are reported before anything is fetched.
     let program = VerifierProcess::program()?;
-    let mut config = resolve(args)?;
+    let config = resolve(args)?;
     if let Some(config::Device(device)) = args.device {
         device.available()?;
     }
@@ -79,14 +78,14 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
     std::fs::create_dir_all(&folder)
         .with_context(|| format!("{} cannot be created", folder.display()))?;
     let log = folder.join("verifier.log");
-    let verifier = VerifierProcess::start(&program, &log, &config.verifier).await?;
+    let verifier = VerifierProcess::start(&program, &log, &config.verifier, false, None).await?;
     say(&format!("the verifier listens on {}", verifier.url()));
-    config.verifier.url = Some(verifier.url().to_owned());
 
     let launched = run::launch(Launch {
         config,
         data_dir: None,
         target,
+        verifier: Some(verifier.url().to_owned()),
         stop,
         progress: Progress::on_stderr(),
         ranks: None,

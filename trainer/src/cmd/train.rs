@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use clap::ArgGroup;
+use datasets::Dataset;
 use engine::config::ModelConfig;
 use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
@@ -15,6 +16,7 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
+use super::verifier_process::VerifierProcess;
 use super::args::{check_data_dir, device, free_folder, positive, up_to};
 use super::{count, shell};
 
@@ -110,7 +112,7 @@ pub(crate) fn run(args: Args) -> anyhow::Result<()> {
         let runtime = tokio::runtime::Runtime::new()?;
         runtime.block_on(train(
             config,
-            args.data_dir,
+            args.data_dir()?,
             target,
             args.until_stdin_ends,
             ranks.cloned(),
@@ -130,15 +132,24 @@ async fn train(
     if until_stdin_ends {
         stop.when_stdin_ends();
     }
+    if let Some(folder) = target.new_folder() {
+        RunFolder::check_free(folder)?;
+    }
+    let dataset = data::open(&config, data_dir.as_deref())?;
+    let verifier =
+        VerifierProcess::unless_named(&config.verifier, &kinds(&dataset), data_dir.as_deref())
+            .await?;
     let launch = Launch {
         config,
         data_dir,
         target,
+        verifier: verifier.as_ref().map(|own| own.url().to_owned()),
         stop,
         progress: Progress::on_stderr(),
         ranks,
     };
     let result = run::launch(launch).await;
+    drop(verifier);
     let (program, typed) = (shell::program(), shell::path(&folder));
     let resume = format!("{program} train --resume {typed}");
     match result {
@@ -172,6 +183,12 @@ async fn train(
         }
         Err(error) => Err(error.into()),
     }
+}
+
+/// The kinds of the tasks of a data set.
+pub(super) fn kinds(dataset: &Dataset) -> BTreeSet<String> {
+    let all = dataset.train.iter().chain(&dataset.eval);
+    all.map(|task| task.spec.kind().to_owned()).collect()
 }
 
 fn plan(
@@ -230,8 +247,7 @@ impl PlanInputs {
             None => dataset.train.len(),
         };
         let tasks = TaskCounts::of_dataset(&dataset);
-        let all = dataset.train.iter().chain(&dataset.eval);
-        let graders = all.map(|task| task.spec.kind().to_owned()).collect();
+        let graders = kinds(&dataset);
         let model = match run::locate_model(&config.model) {
             Err(TrainError::NoModel(_)) => None,
             Err(error) => return Err(error.into()),

@@ -1,16 +1,23 @@
 //! A `rapid-verifier` process that ends with its owner.
 
+use std::collections::BTreeSet;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::Stdio;
 use std::time::Duration;
 
 use anyhow::{Context as _, bail};
+use datasets::fetch::{self, ArtifactKind};
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use trainer::config;
+use trainer::reward::RewardError;
+use trainer::stderr::say;
 
 const NAME: &str = "rapid-verifier";
+/// The interpreter of programs.
+pub(crate) const SANDBOX: &str = "python-wasi";
 /// The environment variable from which the verifier takes the token that its clients must send.
 const TOKEN: &str = "RAPID_VERIFIER_TOKEN";
 /// Time limit until it listens. It listens before it prepares its graders, so this is generous.
@@ -39,25 +46,57 @@ impl VerifierProcess {
             .with_context(|| format!("{NAME} is neither beside rapid nor on the PATH; build it with cargo build --release -p verifier"))
     }
 
-    /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe, and only mathematics: preparing the sandbox for
-    /// programs would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they send one.
+    /// Starts one for tasks of these `kinds`, unless the recipe names a verifier. Without the interpreter of programs, it is fetched.
+    pub(crate) async fn unless_named(
+        recipe: &config::Verifier,
+        kinds: &BTreeSet<String>,
+        data_dir: Option<&Path>,
+    ) -> anyhow::Result<Option<Self>> {
+        if recipe.url.is_some() {
+            return Ok(None);
+        }
+        let program = Self::program().context(RewardError::NoUrl)?;
+        let runs_code = kinds.contains("code");
+        if runs_code && fetch::locate(ArtifactKind::Sandbox, SANDBOX).is_none() {
+            fetch::fetch(ArtifactKind::Sandbox, SANDBOX).await?;
+        }
+        let name = format!("{NAME}-{}.log", std::process::id());
+        let log = std::env::temp_dir().join(name);
+        let process = Self::start(&program, &log, recipe, runs_code, data_dir).await?;
+        say(&format!(
+            "the verifier listens on {}, and logs to {}",
+            process.url,
+            log.display()
+        ));
+        Ok(Some(process))
+    }
+
+    /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe. If it is not to run programs, it does not prepare their
+    /// sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they send one.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,
         recipe: &config::Verifier,
+        runs_code: bool,
+        data_dir: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let errors =
             File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
         let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
-            .args(["--set", "code.sandbox=none"])
-            .args(option("--math-policy", recipe.math_policy.as_ref()))
-            .args(option("--math-extraction", recipe.math_extraction.as_ref()))
+            .args(option("--config", recipe.config.as_deref()))
+            .args(option("--data-dir", data_dir))
+            .args(option("--math-policy", recipe.math_policy.as_deref()))
+            .args(option("--math-extraction", recipe.math_extraction.as_deref()))
+            .args(option("--code-extraction", recipe.code_extraction.as_deref()))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
             .kill_on_drop(true);
+        if !runs_code {
+            command.args(["--set", "code.sandbox=none"]);
+        }
         match recipe.token() {
             Some(token) => command.env(TOKEN, token),
             // The environment may have one for another verifier.
@@ -101,10 +140,13 @@ impl VerifierProcess {
 }
 
 /// The option with its value, or nothing if the recipe does not set the value.
-fn option<'a>(flag: &'a str, value: Option<&'a String>) -> impl Iterator<Item = &'a str> {
+fn option<'a, T: AsRef<OsStr> + ?Sized>(
+    flag: &'a str,
+    value: Option<&'a T>,
+) -> impl Iterator<Item = &'a OsStr> {
     value
         .into_iter()
-        .flat_map(move |value| [flag, value.as_str()])
+        .flat_map(move |value| [flag.as_ref(), value.as_ref()])
 }
 
 /// The last line of a log, for an error.
@@ -133,7 +175,7 @@ mod tests {
         let text = text.replace("FILE", file.to_str().unwrap());
         std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
-        let process = VerifierProcess::start(&program, &log, recipe).await;
+        let process = VerifierProcess::start(&program, &log, recipe, false, None).await;
         (process, folder, file)
     }
 
@@ -154,7 +196,7 @@ mod tests {
             let (process, _folder, file) = started(&text, &recipe).await;
             assert_eq!(process.unwrap().url(), "http://127.0.0.1:4711");
             let given = std::fs::read_to_string(file).unwrap();
-            let policies = " --math-policy standard --math-extraction boxed\n";
+            let policies = " --math-policy standard --math-extraction boxed --set code.sandbox=none\n";
             assert!(given.starts_with(&format!("{token} serve")) && given.ends_with(policies));
         }
     }

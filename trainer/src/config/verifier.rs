@@ -1,5 +1,7 @@
 //! `[verifier]`: the verifier, and the settings that it must have.
 
+use std::path::PathBuf;
+
 use datasets::settings::{between, one_of, settings, whole};
 
 /// Seconds in a year.
@@ -8,8 +10,11 @@ const YEAR: u64 = 365 * 24 * 60 * 60;
 settings! {
     /// `[verifier]`.
     pub struct Verifier {
-        /// Its address, such as http://127.0.0.1:8700. A run needs one; `--verifier` sets it too, and RAPID_VERIFIER if nothing else does.
+        /// Its address, such as http://127.0.0.1:8700; `--verifier` sets it too, and RAPID_VERIFIER if nothing else does. Without one, a run starts a verifier of its own,
+        /// which ends with it.
         pub url: Option<String>,
+        /// The configuration file of a verifier that a run starts, with graders of your own (docs/rewards.md).
+        pub config: Option<PathBuf>,
         /// The environment variable with the bearer token, for a verifier that requires one.
         pub token_env: String = "RAPID_VERIFIER_TOKEN".into(),
         /// Maximum completions in one request.

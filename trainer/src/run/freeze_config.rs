@@ -32,6 +32,7 @@ fn resolved(path: &Path) -> PathBuf {
 pub(crate) fn pin(mut config: Config) -> Config {
     config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
+    config.verifier.config = config.verifier.config.map(|path| absolute(&path));
     if datasets::is_user_file(&config.data.dataset) {
         config.data.dataset = text(Path::new(&config.data.dataset));
     }

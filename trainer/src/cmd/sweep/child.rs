@@ -80,7 +80,7 @@ async fn process(
         None => {
             let log = sweep.folder.verifier_log(&run.name);
             let program = VerifierProcess::program()?;
-            Some(VerifierProcess::start(&program, &log, &run.config.verifier).await?)
+            Some(VerifierProcess::start(&program, &log, &run.config.verifier, false, None).await?)
         }
     };
     let url = started.as_ref().map(VerifierProcess::url);

@@ -17,7 +17,7 @@ use super::observers::{Journal, Progress};
 use super::sft::{self, TeacherFile};
 use super::train_loop::train;
 use super::{Job, Summary, TrainError};
-use crate::config::Config;
+use crate::config::{self, Config};
 use crate::data::{self, Prompts};
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
@@ -43,6 +43,8 @@ pub struct Launch {
     pub data_dir: Option<PathBuf>,
     /// Where the run is written.
     pub target: Target,
+    /// The address of a verifier that ends with this process, if the configuration names none. It is not saved.
+    pub verifier: Option<String>,
     /// A request to stop.
     pub stop: StopSignal,
     /// Where progress is reported.
@@ -99,7 +101,11 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         provenance.check(previous, &config.data.dataset)?;
     }
     let model = locate_model(&config.model)?;
-    let rewards = RewardClient::with_reward(&config.verifier, &config.reward)?;
+    let verifier = config::Verifier {
+        url: launch.verifier.or_else(|| config.verifier.url.clone()),
+        ..config.verifier.clone()
+    };
+    let rewards = RewardClient::with_reward(&verifier, &config.reward)?;
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
     progress.say(config.to_toml().trim_end());
@@ -171,7 +177,6 @@ fn open_folder(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config;
     use crate::fakes::dataset;
 
     #[test]
