@@ -20,19 +20,25 @@ impl Shown {
     }
 }
 
-/// The text files of a page: its JSON blocks whose introduction names a file in a code span.
+/// The text files of a page: its blocks whose introduction names a file of their language in a code span.
 pub fn files(page: &str) -> Vec<(String, String)> {
     let (mut files, mut prose) = (Vec::new(), String::new());
     for part in parts(page) {
         match part {
             Part::Prose(text) => prose = text,
             Part::Block(language, text) => {
+                let end = match language.as_str() {
+                    "json" => ".jsonl",
+                    "python" => ".py",
+                    "toml" => ".toml",
+                    _ => continue,
+                };
                 let name = prose
                     .split('`')
                     .skip(1)
                     .step_by(2)
-                    .find(|span| span.ends_with(".jsonl") && !span.contains('/'));
-                if let (Some(name), "json") = (name, language.as_str()) {
+                    .find(|span| span.ends_with(end) && !span.contains('/'));
+                if let Some(name) = name {
                     files.push((name.to_owned(), text));
                 }
             }

@@ -272,7 +272,10 @@ impl RewardClient {
 
     /// Refuses a verdict without a term that the reward weighs.
     fn check_terms(&self, answer: &Judgement) -> Result<(), RewardError> {
-        let missing = self.terms.iter().find(|name| !answer.terms.contains_key(*name));
+        let missing = self
+            .terms
+            .iter()
+            .find(|name| !answer.terms.contains_key(*name));
         missing.map_or(Ok(()), |name| {
             let given: Vec<&str> = answer.terms.keys().map(String::as_str).collect();
             let given = if given.is_empty() {

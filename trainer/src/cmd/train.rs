@@ -16,8 +16,8 @@ use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
 use trainer::stderr::say;
 
-use super::verifier_process::VerifierProcess;
 use super::args::{check_data_dir, device, free_folder, positive, up_to};
+use super::verifier_process::VerifierProcess;
 use super::{count, shell};
 
 /// Train a model by reinforcement learning on a verifier's rewards

@@ -88,8 +88,14 @@ impl VerifierProcess {
             .args(option("--config", recipe.config.as_deref()))
             .args(option("--data-dir", data_dir))
             .args(option("--math-policy", recipe.math_policy.as_deref()))
-            .args(option("--math-extraction", recipe.math_extraction.as_deref()))
-            .args(option("--code-extraction", recipe.code_extraction.as_deref()))
+            .args(option(
+                "--math-extraction",
+                recipe.math_extraction.as_deref(),
+            ))
+            .args(option(
+                "--code-extraction",
+                recipe.code_extraction.as_deref(),
+            ))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
             .stderr(errors)
@@ -196,7 +202,8 @@ mod tests {
             let (process, _folder, file) = started(&text, &recipe).await;
             assert_eq!(process.unwrap().url(), "http://127.0.0.1:4711");
             let given = std::fs::read_to_string(file).unwrap();
-            let policies = " --math-policy standard --math-extraction boxed --set code.sandbox=none\n";
+            let policies =
+                " --math-policy standard --math-extraction boxed --set code.sandbox=none\n";
             assert!(given.starts_with(&format!("{token} serve")) && given.ends_with(policies));
         }
     }

@@ -68,7 +68,8 @@ impl Reward {
                     format!("the term has a weight as `reward.{name}` already; set that to 0")
                 }
                 None if !is_grader_name(name) => {
-                    "a term's name is lower-case letters, digits and underscores, a letter first".to_owned()
+                    "a term's name is lower-case letters, digits and underscores, a letter first"
+                        .to_owned()
                 }
                 _ => continue,
             };

@@ -123,7 +123,10 @@ mod tests {
             terms: [(name.to_owned(), config::RewardTerm { weight, if_correct })].into(),
             ..default.clone()
         };
-        let (style, brief) = (&further("style", 2.0, false), &further("length", -0.5, true));
+        let (style, brief) = (
+            &further("style", 2.0, false),
+            &further("length", -0.5, true),
+        );
         let wrong = Verdict::Incorrect;
         for (settings, judged, tokens, reward) in [
             // The verifier's, by default.

@@ -165,7 +165,9 @@ impl Judge {
     pub(super) fn reserve(&self, client: ClientId, items: usize) -> Result<Place, Full> {
         let reserved = self.places.reserve(client, items);
         reserved.map_err(|missing| {
-            let waiting = self.pools().map(|pool| (pool.load().0, pool.jobs_per_second()));
+            let waiting = self
+                .pools()
+                .map(|pool| (pool.load().0, pool.jobs_per_second()));
             let mut waiting: Vec<(usize, f64)> = waiting.collect();
             // For the long pool, as far as is known.
             waiting[1].0 += self.parked();
