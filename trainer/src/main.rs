@@ -62,7 +62,7 @@ fn main() -> ExitCode {
     let result = alone.and_then(|()| match cli.command {
         Command::Quickstart(args) => cmd::quickstart::run(&args),
         Command::Fetch(args) => cmd::fetch::run(&args),
-        Command::Train(args) => cmd::train::run(args),
+        Command::Train(args) => cmd::train::run(&args),
         Command::Eval(args) => cmd::eval::run(&args),
         Command::Generate(args) => cmd::generate::run(&args),
         Command::Report(args) => cmd::report::run(&args),

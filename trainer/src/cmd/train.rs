@@ -89,7 +89,7 @@ pub(crate) struct Args {
     until_stdin_ends: bool,
 }
 
-pub(crate) fn run(args: Args) -> anyhow::Result<()> {
+pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.dry_run {
         super::check_alone()?;
         check_data_dir(args.data_dir.as_deref())?;

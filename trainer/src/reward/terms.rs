@@ -170,7 +170,7 @@ mod tests {
             length: -0.5,
             ..config::Reward::default()
         };
-        let terms: Vec<Terms> = [
+        let terms: Vec<Terms<'_>> = [
             (Verdict::Correct, 25),
             (Verdict::Malformed, 100),
             (Verdict::Incorrect, 25),

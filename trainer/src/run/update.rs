@@ -121,7 +121,7 @@ impl Run {
             self.job.policy.step(
                 batch.trained_groups(&computed),
                 settings.temperature,
-                objective(settings.clone(), &batch, &computed, send, clock.clone()),
+                objective(settings, &batch, &computed, send, clock.clone()),
                 settings.adamw,
             )
         });
@@ -289,7 +289,7 @@ fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo
 /// The objective that the engine calls between the forward and the backward passes, with the statistics of the computed completions: it returns their `dL/dlogp`, sends
 /// its metrics to `metrics`, and advances the clock.
 fn objective(
-    settings: UpdateSettings,
+    settings: &UpdateSettings,
     batch: &MiniBatch<'_>,
     computed: &[bool],
     metrics: mpsc::Sender<Metrics>,
@@ -299,6 +299,7 @@ fn objective(
         .samples()
         .map(|sample| (sample.clone(), settings.reward_of(sample)))
         .collect();
+    let (algorithm, max_tokens) = (settings.algorithm, settings.max_tokens);
     let compared = batch.compared.clone();
     let computed = computed.to_vec();
     Box::new(move |stats: &[TokenStats]| {
@@ -320,8 +321,8 @@ fn objective(
                 group.iter().map(number).collect()
             })
             .collect();
-        let gradient = algo::gradient(&settings.algorithm, &groups, settings.max_tokens)
-            .map_err(|error| error.to_string())?;
+        let gradient =
+            algo::gradient(&algorithm, &groups, max_tokens).map_err(|error| error.to_string())?;
         // The receiver lives until the step returns.
         let _ = metrics.send(gradient.metrics);
         let mut dlogp = vec![Vec::new(); stats.len()];

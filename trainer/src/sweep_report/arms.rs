@@ -151,7 +151,7 @@ pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r
         rungs.sort_by_key(|rung| rung.h());
         rungs.dedup_by_key(|rung| rung.h());
         let is_below = |reference: &&ArmRuns<'a>| {
-            let algorithm = reference.config.algorithm.clone();
+            let algorithm = reference.config.algorithm;
             let alike = Config {
                 algorithm,
                 ..settings

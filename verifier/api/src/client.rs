@@ -176,7 +176,6 @@ struct Batch<'a> {
 }
 
 /// A client of HTTP that follows a redirect only to the same server, and gives up soon if nobody answers there.
-#[must_use]
 pub fn http_client() -> reqwest::ClientBuilder {
     install_crypto();
     reqwest::Client::builder()

@@ -13,9 +13,12 @@ use crate::item::JudgeItem;
 use crate::pool::{ClientId, Full, Lane};
 use crate::registry::RegisteredTask;
 
-/// Items, each with its task: with its judgement if it needs no judging, else with its key.
+/// An item's judgement if it needs no judging, else the item with its key.
+type Prepared = Result<Judgement, (JudgeItem, Key)>;
+
+/// Items, each with its task.
 pub struct Batch {
-    items: Vec<(Arc<RegisteredTask>, Result<Judgement, (JudgeItem, Key)>)>,
+    items: Vec<(Arc<RegisteredTask>, Prepared)>,
     started: Instant,
 }
 

@@ -43,7 +43,7 @@ impl Sizes {
             let config = &run.config;
             let has_same_prompts = |(other, _): &(&Config, PlanInputs)| {
                 let alike = Config {
-                    algorithm: other.algorithm.clone(),
+                    algorithm: other.algorithm,
                     optimiser: other.optimiser.clone(),
                     lora: other.lora.clone(),
                     run: other.run.clone(),

@@ -29,7 +29,7 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32
         .filter(|it| *it.1)
         .map(|it| it.0)
         .collect();
-    let objective = objective(settings, &batch, &computed, send, Clock::start());
+    let objective = objective(&settings, &batch, &computed, send, Clock::start());
     let dlogp = objective(&stats).unwrap();
     let mut dlogp = dlogp.into_iter();
     let of_all = computed

@@ -28,7 +28,7 @@ pub(super) enum KernelRunner {
     /// In this process. For tests: only the kernel's own budget limits a proof.
     InProcess(Box<Libraries>),
     /// In separate processes.
-    Subprocess(Kernels),
+    Subprocess(Box<Kernels>),
 }
 
 impl KernelRunner {

@@ -172,7 +172,7 @@ impl LeanGrader {
         };
         let kernel_runner = match &settings.kernel {
             None => KernelRunner::in_process(folders),
-            Some(kernel) => KernelRunner::Subprocess(Kernels::new(
+            Some(kernel) => KernelRunner::Subprocess(Box::new(Kernels::new(
                 kernel,
                 folders,
                 jail,
@@ -180,7 +180,7 @@ impl LeanGrader {
                 settings.memory_mib,
                 settings.start_seconds,
                 processes,
-            )),
+            ))),
         };
         let lean = Arc::new(Compiler::new(program, bounds, processes));
         Ok(LeanGrader {
