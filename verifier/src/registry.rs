@@ -6,12 +6,12 @@ use std::sync::Arc;
 
 use datasets::did_you_mean::nearest;
 use datasets::digest::of_tasks;
+use datasets::excerpt::excerpt;
 use datasets::fields::FieldError;
 use datasets::{Dataset, LeanTask, Task, TaskSpec, unknown_kind};
 use verifier_api::DatasetInfo;
 
 use crate::cache::{Key, KeyWriter};
-use crate::grade::excerpt;
 
 /// A task with the digest of its content.
 #[derive(Debug, Clone, PartialEq)]

@@ -220,7 +220,11 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
     let math = dataset(1, 1);
     let mut programs = math.clone();
     for task in programs.train.iter_mut().chain(&mut programs.eval) {
-        task.spec = TaskSpec::Code(CodeTask::default());
+        task.spec = TaskSpec::Code(CodeTask {
+            entry_point: "f".to_owned(),
+            asserts: vec!["assert f() == 1".to_owned()],
+            ..CodeTask::default()
+        });
     }
     let policy = ("math_policy", "standard");
     let extraction = ("math_extraction", "boxed");

@@ -1,12 +1,13 @@
 //! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module turns its result into a verdict.
 
 use clap::ValueEnum;
+use datasets::excerpt::excerpt;
 use datasets::settings::{choice, settings};
 use math_answer::{Comparison, Graded};
 use serde_json::json;
 use verifier_api::Verdict;
 
-use super::{Grading, excerpt};
+use super::Grading;
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "math-15";

@@ -6,4 +6,3 @@ pub mod math;
 pub mod own;
 
 pub use crate::grading::Grading;
-pub(crate) use datasets::excerpt::excerpt;

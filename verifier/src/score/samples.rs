@@ -6,6 +6,7 @@ use std::io::{self, Read};
 use std::path::{Path, PathBuf};
 
 use datasets::did_you_mean::nearest;
+use datasets::excerpt::excerpt;
 use datasets::fields::json_kind as kind;
 use datasets::jsonl::{Line, LineError, Lines, read_text};
 use datasets::{Dataset, TaskSpec, loose_json};
@@ -13,7 +14,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::task_lookup::TaskLookup;
-use crate::grade::excerpt;
 
 /// One completion of one task, or one program for it.
 #[derive(Debug, Clone, PartialEq, Eq)]

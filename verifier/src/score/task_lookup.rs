@@ -2,9 +2,8 @@
 
 use std::collections::HashMap;
 
+use datasets::excerpt::excerpt;
 use datasets::{Dataset, TaskSpec};
-
-use crate::grade::excerpt;
 
 /// Prefixes of task ids in other projects' samples, with the data set that each means.
 const FOREIGN_PREFIXES: [(&str, &str); 2] = [("Mbpp", "mbppplus"), ("HumanEval", "humaneval")];

@@ -7,10 +7,10 @@ use std::time::Duration;
 
 use axum::http::{HeaderValue, StatusCode, header};
 use axum::response::{IntoResponse, Response};
+use datasets::excerpt::excerpt;
 use datasets::loose_json;
 use verifier_api::Problem;
 
-use crate::grade::excerpt;
 use crate::pool::Full;
 
 /// A kind of problem: the status, the name in its URI reference, and the title.

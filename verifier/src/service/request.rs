@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use datasets::excerpt::excerpt;
 use datasets::fields::{FieldError, Fields, of_kind, wrong_kind};
 use datasets::{TaskSpec, loose_json, python_name};
 use serde_json::value::RawValue;
@@ -10,7 +11,6 @@ use verifier_api::{Id, RequestLimits};
 
 use super::ProblemResponse;
 use crate::grade::code::{Known, TestMode};
-use crate::grade::excerpt;
 use crate::item::JudgeItem;
 use crate::registry::{RegisteredTask, Registry};
 

@@ -42,7 +42,9 @@ async fn a_reward_that_does_not_follow_from_the_verdict_is_refused() {
         (true, "correct", -1.0),
         (true, "correct", 1e300),
         (true, "incorrect", 1.0),
-        (true, "incorrect", 1e-300),
+        (false, "incorrect", 0.5),
+        (true, "incorrect", -1e-300),
+        (true, "malformed", 0.5),
         (true, "malformed", -7.5),
         (true, "unavailable", 0.0),
     ] {

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datasets::CodeTask;
+use datasets::excerpt::excerpt;
 use sandboxes::{
     Call, Deferred, End, Limits, Program, Request, Run, Sandbox as _, SandboxError, Work,
 };
@@ -13,7 +14,7 @@ use super::grader::{CodeGrader, VERSION};
 use super::program::{callable, calls_of};
 use super::run_tests::TestMode;
 use crate::cache::{Key, KeyWriter};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Fuel for a canonical solution of a data set's task: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;

@@ -4,13 +4,14 @@ use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
 
+use datasets::excerpt::excerpt;
 use datasets::{CodeTask, Compare, Value};
 use serde::{Deserialize, Serialize};
 
 use super::not_run::bad_task;
 use super::value_mismatch::without_encoding;
 use crate::cache::{Bounded, Claim, ExpectedValueStore, Key};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Poll interval while another thread or process runs the canonical solution.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);

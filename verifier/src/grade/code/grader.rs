@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::sync::Arc;
 
+use datasets::excerpt::excerpt;
 use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, ProgramTask};
 use sandboxes::outline::Stopped;
@@ -25,7 +26,7 @@ use super::run_tests::{TestMode, TestResults, ValueCheck};
 use super::suite::{Suite, Suites};
 use super::value_mismatch::value_mismatch;
 use crate::cache::{ExpectedValueStore, Key};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 use crate::memory_pool::MemoryPool;
 
 /// Changes whenever the same completion may get another verdict.

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use datasets::excerpt::excerpt;
 use sandboxes::outline::Fault;
 use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::fuel::with_fuel;
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Maximum number of runs after the first. If a program runs out of fuel or memory or exits in a test, a fresh instance continues with the next test, so that the later
 /// tests count too. The verdict is decided by then.

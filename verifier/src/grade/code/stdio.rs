@@ -5,6 +5,7 @@
 mod compare;
 
 use datasets::ProgramTask;
+use datasets::excerpt::excerpt;
 use sandboxes::{
     Deferred, End, Limits, MAX_STREAM_BYTES, Request, Run, Sandbox, SandboxError, Work,
 };
@@ -17,7 +18,7 @@ use super::grader::CodeGrader;
 use super::not_run::bad_task;
 use super::program::Wanted;
 use super::run_tests::{TestMode, TestResults};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Changes whenever the same program may get another verdict.
 pub const VERSION: &str = "stdio-1";

@@ -9,13 +9,13 @@ use std::fmt::Write as _;
 use std::sync::Arc;
 
 use datasets::CodeTask;
+use datasets::excerpt::excerpt;
 use sandboxes::protocol::EVENT_LOOP;
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
 use super::test_dependency;
 use crate::cache::{Bounded, Key, KeyWriter};
-use crate::grade::excerpt;
 
 const FIND_TESTS: &str = concat!(
     include_str!("find_tests.py"),

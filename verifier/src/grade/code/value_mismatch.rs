@@ -1,11 +1,11 @@
 //! Compares encoded values: of a call's result with the expected one.
 
+use datasets::excerpt::excerpt;
 use datasets::{Compare, Value};
 use sandboxes::is_same_encoding;
 use serde_json::{Value as Json, json};
 
 use super::compare::Rule;
-use crate::grade::excerpt;
 
 /// Describes how `got`, the result of `call`, differs from the expected value; `None` if it passes.
 pub(super) fn value_mismatch(call: &str, expected: &str, got: &str, rule: Rule) -> Option<Json> {

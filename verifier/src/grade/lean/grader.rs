@@ -3,6 +3,7 @@
 use std::sync::Arc;
 
 use datasets::LeanTask;
+use datasets::excerpt::excerpt;
 use kernel::Axioms;
 use sandboxes::lean::{
     Compiled, Lean, LeanError, Message, Messages, SecondChecker, Severity, with_retry,
@@ -15,7 +16,7 @@ use super::kernel_runner::{self, CheckFailure, KernelExit, KernelRunner};
 use super::proof;
 use super::scan::{self, Refused};
 use super::statement::{StatementModule, Statements};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Changes whenever the same completion may get another verdict.
 pub const VERSION: &str = "lean-7";

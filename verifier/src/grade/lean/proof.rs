@@ -3,13 +3,14 @@
 //! Nothing follows the proof in its file: the process that runs the proof does not decide whether it proves the requested statement. A kernel decides that, from the
 //! compiled modules of both files.
 
+use datasets::excerpt::excerpt;
 use serde_json::json;
 use verifier_api::Verdict;
 
 use super::extract::{ends_in_thought, indented, proof_in, without_header, without_queries};
 use super::gradings::{MAX_TEXT_BYTES, bad_task, incorrect};
 use super::scan::{self, Refused};
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// The texts that Lean compiles after the header.
 #[derive(Debug, Clone, PartialEq, Eq)]

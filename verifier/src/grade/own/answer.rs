@@ -2,12 +2,13 @@
 
 use std::collections::BTreeMap;
 
+use datasets::excerpt::excerpt;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;
 
 use super::Failure;
-use crate::grade::{Grading, excerpt};
+use crate::grade::Grading;
 
 /// Maximum number of named terms of a reward.
 pub(super) const MAX_TERMS: usize = 16;

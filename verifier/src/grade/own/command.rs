@@ -8,12 +8,12 @@ use std::path::PathBuf;
 use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
+use datasets::excerpt::excerpt;
 use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
 use serde_json::json;
 
 use super::files::Content;
 use super::{Answer, Failure, OwnSettings, Question};
-use crate::grade::excerpt;
 use crate::grade::lean::JailChoice;
 
 /// Maximum length of an answer, in bytes.

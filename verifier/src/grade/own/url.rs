@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use datasets::excerpt::excerpt;
 use futures::StreamExt as _;
 use reqwest::{StatusCode, Url};
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{Answer, Failure, OwnSettings, Question, RequestForm};
-use crate::grade::excerpt;
 
 /// Maximum length of a response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;

@@ -11,12 +11,12 @@ use std::time::Duration;
 use axum::Json;
 use axum::body::Body;
 use axum::extract::State;
+use datasets::excerpt::excerpt;
 use datasets::fields::{FieldError, Fields};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::client::{self, Client, Rewarded};
-use crate::grade::excerpt;
 use crate::item::JudgeItem;
 use crate::registry::RegisteredTask;
 use crate::service::request::{check_count, id_of, read_object};

@@ -4,11 +4,11 @@
 
 use std::sync::Arc;
 
+use datasets::excerpt::excerpt;
 use datasets::fields::{FieldError, Fields, of_kind};
 use datasets::{TaskSpec, decimal, is_worked_solution, loose_json, right_answer};
 use serde_json::value::RawValue;
 
-use crate::grade::excerpt;
 use crate::registry::{RegisteredTask, Registry};
 
 /// Letters of the shortest name that counts as a data set's if the service has none of this name.

@@ -3,9 +3,8 @@
 //! Both texts are read as lines. Blanks at the end of a line do not count, nor do blank lines at the end of the text. Then both must have the same lines. In a line, a
 //! number that is expected with a point or an exponent may be written in another way, and differ a little; everything else is compared as text.
 
+use datasets::excerpt::excerpt;
 use serde_json::{Value as Json, json};
-
-use crate::grade::excerpt;
 
 /// The most by which a number may differ, absolutely, or relative to the expected number if that is beyond ±1.
 const TOLERANCE: f64 = 1e-6;
