@@ -167,14 +167,16 @@ fn walk(
         let (Some(key), Value::Table(inner)) = (key, value) else {
             continue;
         };
-        if !key.is_named() {
-            walk(&format!("{path}."), key.keys(), inner, visit)?;
-            continue;
-        }
-        for (name, value) in inner {
-            if let Value::Table(section) = value {
-                walk(&format!("{path}.{name}."), key.keys(), section, visit)?;
+        match key.kind {
+            ValueKind::Section(keys) => walk(&format!("{path}."), keys, inner, visit)?,
+            ValueKind::Sections(keys, _) => {
+                for (name, value) in inner {
+                    if let Value::Table(section) = value {
+                        walk(&format!("{path}.{name}."), keys, section, visit)?;
+                    }
+                }
             }
+            _ => {}
         }
     }
     Ok(())

@@ -123,9 +123,12 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
 
 fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
     let (r, eval) = (&config.reward, &config.eval);
-    let weights = [r.correct, r.share, r.format, r.length, r.overlong];
+    let further = r.terms.values().map(|term| term.weight);
+    let mut weights = [r.correct, r.share, r.format, r.length, r.overlong]
+        .into_iter()
+        .chain(further);
     refuse_if(
-        weights.iter().all(|weight| *weight == 0.0),
+        weights.all(|weight| weight == 0.0),
         "reward",
         "all of its weights are 0, so every completion would have the reward 0; leave `reward.correct` at 1",
     )?;
