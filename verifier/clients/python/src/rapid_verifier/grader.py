@@ -55,7 +55,7 @@ def serve(function: Reward) -> None:
 
 
 def _streams() -> tuple[TextIO, TextIO]:
-    """Standard input and output, which the function can reach no more: it prints to standard error."""
+    """Standard input and output, which the function cannot reach: it prints to standard error."""
     items = os.fdopen(os.dup(0), encoding="utf-8")
     answers = os.fdopen(os.dup(1), "w", encoding="utf-8")
     nothing = os.open(os.devnull, os.O_RDONLY)
