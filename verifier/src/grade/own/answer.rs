@@ -1,19 +1,49 @@
-//! The answer of an operator's program or server about one item, as JSON.
+//! What an operator's program or server is asked about one item, and its answer, as JSON.
 
 use std::collections::BTreeMap;
 
 use datasets::excerpt::excerpt;
 use serde::Deserialize;
-use serde_json::{Value as Json, json};
+use serde_json::{Map, Value as Json, json};
 use verifier_api::Verdict;
 
-use super::Failure;
 use crate::grade::Grading;
 
 /// Maximum number of named terms of a reward.
 pub(super) const MAX_TERMS: usize = 16;
 /// Maximum size of a `detail` as JSON, in bytes.
 const MAX_DETAIL: usize = 2_000;
+
+/// What a grader's own program or server is asked.
+pub(super) struct Question<'a> {
+    /// The task's fields, with its `kind`.
+    pub(super) task: &'a Map<String, Json>,
+    pub(super) prompt: &'a str,
+    pub(super) completion: &'a str,
+}
+
+/// Why an item has no reward, and whether another try may give it one.
+pub(super) struct Failure {
+    pub(super) reason: String,
+    pub(super) retryable: bool,
+}
+
+impl Failure {
+    pub(super) fn new(reason: impl Into<String>) -> Self {
+        let reason = reason.into();
+        Self {
+            reason,
+            retryable: false,
+        }
+    }
+
+    pub(super) fn passing(reason: impl Into<String>) -> Self {
+        Self {
+            retryable: true,
+            ..Self::new(reason)
+        }
+    }
+}
 
 /// A reward with its terms and what explains it.
 #[derive(Debug, Default, Deserialize)]

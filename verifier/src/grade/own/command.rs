@@ -12,8 +12,9 @@ use datasets::excerpt::excerpt;
 use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
 use serde_json::json;
 
+use super::answer::{Answer, Failure, Question};
 use super::files::Content;
-use super::{Answer, Failure, OwnSettings, Question};
+use super::settings::OwnSettings;
 use crate::grade::lean::JailChoice;
 
 /// Maximum length of an answer, in bytes.

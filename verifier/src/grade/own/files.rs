@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::OwnSettings;
+use super::settings::OwnSettings;
 use crate::cache::KeyWriter;
 
 /// The files of a grader. They are read again only when one of them has changed by its metadata, since the digest is part of every verdict's key.

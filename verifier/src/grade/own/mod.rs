@@ -13,42 +13,11 @@ use std::path::PathBuf;
 use serde_json::{Map, Value as Json};
 
 use super::Grading;
-use answer::Answer;
+use answer::{Failure, Question};
 use command::Processes;
 use files::Files;
 pub use settings::{OwnSettings, RequestForm};
 use url::Server;
-
-/// What a grader's own program or server is asked.
-struct Question<'a> {
-    /// The task's fields, with its `kind`.
-    task: &'a Map<String, Json>,
-    prompt: &'a str,
-    completion: &'a str,
-}
-
-/// Why an item has no reward, and whether another try may give it one.
-struct Failure {
-    reason: String,
-    retryable: bool,
-}
-
-impl Failure {
-    fn new(reason: impl Into<String>) -> Self {
-        let reason = reason.into();
-        Self {
-            reason,
-            retryable: false,
-        }
-    }
-
-    fn passing(reason: impl Into<String>) -> Self {
-        Self {
-            retryable: true,
-            ..Self::new(reason)
-        }
-    }
-}
 
 /// A grader of the operator's own.
 pub struct OwnGrader {

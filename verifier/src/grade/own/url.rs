@@ -8,7 +8,8 @@ use reqwest::{StatusCode, Url};
 use serde_json::{Map, Value as Json, json};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{Answer, Failure, OwnSettings, Question, RequestForm};
+use super::answer::{Answer, Failure, Question};
+use super::settings::{OwnSettings, RequestForm};
 
 /// Maximum length of a response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
