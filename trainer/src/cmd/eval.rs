@@ -163,10 +163,16 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         renderer.day = day;
     }
     let evaluation = super::block_on(async {
-        let (kinds, data_dir) = (kinds(&dataset), args.data_dir.as_deref());
-        let own = VerifierProcess::unless_named(&verifier, &kinds, data_dir).await?;
-        let url = own.as_ref().map(|own| own.url().to_owned());
-        verifier.url = url.or_else(|| verifier.url.clone());
+        let own = match verifier.url {
+            Some(_) => None,
+            None => {
+                let (kinds, data_dir) = (kinds(&dataset), args.data_dir.as_deref());
+                Some(VerifierProcess::of_command(&verifier, &kinds, data_dir).await?)
+            }
+        };
+        if let Some(own) = &own {
+            verifier.url = Some(own.url().to_owned());
+        }
         let rewards = RewardClient::new(&verifier)?;
         let started = rewards.start(&args.dataset, &dataset).await;
         let differs = matches!(started, Err(RewardError::Policy(_)));

@@ -135,10 +135,14 @@ async fn train(
     if let Some(folder) = target.new_folder() {
         RunFolder::check_free(folder)?;
     }
-    let dataset = data::open(&config, data_dir.as_deref())?;
-    let verifier =
-        VerifierProcess::unless_named(&config.verifier, &kinds(&dataset), data_dir.as_deref())
-            .await?;
+    let verifier = match config.verifier.url {
+        Some(_) => None,
+        None => {
+            let kinds = kinds(&data::open(&config, data_dir.as_deref())?);
+            let own = VerifierProcess::of_command(&config.verifier, &kinds, data_dir.as_deref());
+            Some(own.await?)
+        }
+    };
     let launch = Launch {
         config,
         data_dir,

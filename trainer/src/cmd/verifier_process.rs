@@ -46,15 +46,12 @@ impl VerifierProcess {
             .with_context(|| format!("{NAME} is neither beside rapid nor on the PATH; build it with cargo build --release -p verifier"))
     }
 
-    /// Starts one for tasks of these `kinds`, unless the recipe names a verifier. Without the interpreter of programs, it is fetched.
-    pub(crate) async fn unless_named(
+    /// Starts one for a command that was given no verifier, to judge tasks of these `kinds`. The interpreter of programs is fetched if it is needed and missing.
+    pub(crate) async fn of_command(
         recipe: &config::Verifier,
         kinds: &BTreeSet<String>,
         data_dir: Option<&Path>,
-    ) -> anyhow::Result<Option<Self>> {
-        if recipe.url.is_some() {
-            return Ok(None);
-        }
+    ) -> anyhow::Result<Self> {
         let program = Self::program().context(RewardError::NoUrl)?;
         let runs_code = kinds.contains("code");
         if runs_code && fetch::locate(ArtifactKind::Sandbox, SANDBOX).is_none() {
@@ -68,7 +65,7 @@ impl VerifierProcess {
             process.url,
             log.display()
         ));
-        Ok(Some(process))
+        Ok(process)
     }
 
     /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe. If it is not to run programs, it does not prepare their

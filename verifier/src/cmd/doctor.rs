@@ -7,6 +7,7 @@ use std::time::Instant;
 
 use serde::Serialize;
 use verifier::config::SandboxKind;
+use verifier::graders;
 use verifier::judging::DiskStores;
 use verifier::registry::Registry;
 use verifier::setup;
@@ -148,10 +149,13 @@ fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
             Check::new(
                 State::Ok,
                 &what,
-                format!(
-                    "{} judged a right and a wrong sample as it should{interpreter}",
-                    grader.version
-                ),
+                match graders::NAMES.contains(&grader.name.as_str()) {
+                    true => format!(
+                        "{} judged a right and a wrong sample as it should{interpreter}",
+                        grader.version
+                    ),
+                    false => "it can be started; it is first asked for the first item".to_owned(),
+                },
             )
         }
         GraderState::Preparing | GraderState::Unavailable => {

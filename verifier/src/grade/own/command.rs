@@ -83,6 +83,16 @@ impl Processes {
         })
     }
 
+    /// Starts a process, which then waits for an item.
+    ///
+    /// # Errors
+    /// If its program cannot be started.
+    pub(super) fn warm_up(&self, content: &Content) -> Result<(), String> {
+        let process = self.start(content).map_err(|failure| failure.reason)?;
+        self.idle().push(process);
+        Ok(())
+    }
+
     /// The answer of a process that has read this content of the files.
     pub(super) fn ask(
         &self,
@@ -102,9 +112,13 @@ impl Processes {
                     self.idle().push(process);
                     return checked;
                 }
-                // It may have ended since its last answer, which says nothing about the item.
-                Err(Wrong::Ended) if was_idle => {}
-                Err(wrong) => return Err(self.failure(process, wrong)),
+                Err(wrong) => {
+                    let failure = self.failure(process, wrong);
+                    // It may have ended since its last answer, which says nothing about the item.
+                    if !(was_idle && failure.retryable) {
+                        return Err(failure);
+                    }
+                }
             }
         }
     }

@@ -33,7 +33,7 @@ enum Source {
 }
 
 impl OwnGrader {
-    /// Creates the grader `name`. Nothing is started or sent. A jail hides `secrets` from its program.
+    /// Creates the grader `name`, and starts its program. A jail hides `secrets` from it.
     ///
     /// # Errors
     /// Why it cannot judge, and what to do.
@@ -43,12 +43,17 @@ impl OwnGrader {
         secrets: Vec<PathBuf>,
     ) -> Result<OwnGrader, String> {
         let files = Files::new(settings);
-        files.content()?;
+        let content = files.content()?;
+        let source = match &settings.url {
+            None => {
+                let processes = Processes::open(name, settings, files.paths(), secrets)?;
+                processes.warm_up(&content)?;
+                Source::Command(processes)
+            }
+            Some(url) => Source::Url(Server::open(url, settings)?),
+        };
         Ok(OwnGrader {
-            source: match &settings.url {
-                None => Source::Command(Processes::open(name, settings, files.paths(), secrets)?),
-                Some(url) => Source::Url(Server::open(url, settings)?),
-            },
+            source,
             name: name.to_owned(),
             settings: settings.clone(),
             files,

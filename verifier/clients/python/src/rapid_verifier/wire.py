@@ -106,7 +106,8 @@ class Judgement:
     """The service's decision on one item."""
 
     reward: float | None
-    """1 or 0; `None` exactly if the verdict is `unavailable`."""
+    """1 or 0, or from an operator's own grader a number between them; `None` exactly if the verdict is
+    `unavailable`."""
     verdict: Verdict
     detail: Mapping[str, Any] = field(default_factory=dict)
     """The reason: the first failing test, the extracted answer, Lean's messages, …"""
@@ -114,6 +115,8 @@ class Judgement:
     """Number of tests that passed, for code only."""
     total: int | None = None
     """Number of all tests, for code only."""
+    terms: Mapping[str, float] = field(default_factory=dict)
+    """Parts of the reward by name, from an operator's own grader."""
     retryable: bool = False
     """With `unavailable`: whether the same request may succeed later."""
     key: str = ""
@@ -256,12 +259,12 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement | R
     # A verdict without a reward is none.
     if reward is None:
         verdict = "unavailable"
-    elif verdict == "unavailable" or reward != (1 if verdict == "correct" else 0):
+    elif not _fits(reward, verdict):
         raise InvalidAnswer(
             url,
             f"the reward of the judgement {place} is {reward!r} with the verdict `{verdict}`; it "
-            "has to be 1 if the verdict is `correct`, null if it is `unavailable`, and 0 for any "
-            "other",
+            "has to be 1 if the verdict is `correct`, at least 0 and below 1 if it is `incorrect`, "
+            "null if it is `unavailable`, and 0 for any other",
         )
     return Judgement(
         reward=None if reward is None else float(reward),
@@ -269,6 +272,7 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement | R
         detail=detail,
         passed=_whole(result.get("passed")),
         total=_whole(result.get("total")),
+        terms=_terms(result.get("terms")),
         retryable=result.get("retryable") is True,
         key=str(result.get("key", "")),
         cached=result.get("cached") is True,
@@ -276,6 +280,20 @@ def _judgement(url: str, base: str, place: int, result: object) -> Judgement | R
         elapsed_ms=float(result.get("elapsed_ms") or 0.0),
         url=base,
     )
+
+
+def _fits(reward: float, verdict: object) -> bool:
+    """Whether a verdict can have this reward."""
+    if verdict == "correct":
+        return reward == 1
+    if verdict == "incorrect":
+        return 0 <= reward < 1
+    return verdict != "unavailable" and reward == 0
+
+
+def _terms(value: object) -> dict[str, float]:
+    terms = value if isinstance(value, dict) else {}
+    return {str(k): float(v) for k, v in terms.items() if isinstance(v, (int, float))}
 
 
 def _whole(value: object) -> int | None:
@@ -287,7 +305,7 @@ class Grader:
     """A grader of the service."""
 
     name: str
-    """`math`, `code` or `lean`."""
+    """`math`, `code`, `lean`, or the operator's own."""
     version: str
     """Changes whenever the same item may get another verdict."""
     state: str
