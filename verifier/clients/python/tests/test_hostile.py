@@ -64,6 +64,8 @@ def test_a_reward_that_does_not_follow_from_its_verdict_is_refused() -> None:
                 stub.verify(results(ITEMS, verdict=verdict, reward=reward))
             assert f"is {reward!r} with the verdict `{verdict}`" in str(error.value)
             assert stub.url in str(error.value)
+        partial = results(ITEMS, verdict="incorrect", reward=0.5, terms={"style": 0.25})
+        assert stub.verify(partial) == [0.5, 0.5]
 
 
 def test_a_redirect_is_followed_only_within_scheme_host_and_port() -> None:

@@ -106,8 +106,8 @@ class Judgement:
     """The service's decision on one item."""
 
     reward: float | None
-    """1 or 0, or from an operator's own grader a number between them; `None` exactly if the verdict is
-    `unavailable`."""
+    """1 or 0, or from an operator's own grader a number between them; `None` exactly if the verdict
+    is `unavailable`."""
     verdict: Verdict
     detail: Mapping[str, Any] = field(default_factory=dict)
     """The reason: the first failing test, the extracted answer, Lean's messages, …"""
