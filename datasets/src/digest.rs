@@ -70,7 +70,7 @@ impl TaskSpec {
     pub fn digest(&self) -> Digest {
         let form = match self {
             TaskSpec::Program(_) => "program",
-            TaskSpec::Own(_) => "own",
+            TaskSpec::Custom(_) => "own",
             TaskSpec::Math(_) | TaskSpec::Code(_) | TaskSpec::Lean(_) => self.kind(),
         };
         let writer = DigestWriter::new().field(form);
@@ -78,7 +78,7 @@ impl TaskSpec {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
             // Sorted by name. One of them is the grader's.
-            TaskSpec::Own(task) => writer.fields(
+            TaskSpec::Custom(task) => writer.fields(
                 task.fields
                     .iter()
                     .map(|(name, value)| format!("{name}: {value}"))
@@ -110,7 +110,7 @@ impl TaskSpec {
         let limit = match self {
             TaskSpec::Code(task) => task.time_limit,
             TaskSpec::Program(task) => task.time_limit,
-            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Custom(_) => None,
         };
         let limit = limit.map(|limit| limit.as_nanos().to_le_bytes());
         limit.into_iter().fold(writer, DigestWriter::field).finish()

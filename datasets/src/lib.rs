@@ -45,10 +45,10 @@ pub mod value;
 
 pub use answer::{AnswerError, is_worked_solution, right_answer};
 pub use error::DatasetError;
-pub use load::{NAMES, is_user_file, open};
+pub use load::{NAMES, Source, is_user_file, open};
 pub use overlap::overlap;
 pub use task::{
-    CodeTask, CodeTest, Compare, Dataset, LeanTask, MathTask, OwnTask, ProgramTask, ProgramTest,
+    CodeTask, CodeTest, Compare, CustomTask, Dataset, LeanTask, MathTask, ProgramTask, ProgramTest,
     Split, Task, TaskSpec, is_grader_name, unknown_kind,
 };
 pub use template::Template;

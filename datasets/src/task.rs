@@ -74,7 +74,7 @@ pub enum TaskSpec {
     Lean(LeanTask),
     /// A task for a grader of the operator's own.
     #[serde(untagged)]
-    Own(OwnTask),
+    Custom(CustomTask),
 }
 
 impl TaskSpec {
@@ -93,7 +93,7 @@ impl TaskSpec {
             TaskSpec::Math(_) => "math",
             TaskSpec::Code(_) | TaskSpec::Program(_) => "code",
             TaskSpec::Lean(_) => "lean",
-            TaskSpec::Own(task) => &task.grader,
+            TaskSpec::Custom(task) => &task.grader,
         }
     }
 }
@@ -241,9 +241,9 @@ pub struct LeanTask {
 #[cfg_attr(
     feature = "openapi",
     derive(utoipa::ToSchema),
-    schema(title = "OwnTask")
+    schema(title = "CustomTask")
 )]
-pub struct OwnTask {
+pub struct CustomTask {
     /// The name of the grader.
     #[serde(skip)]
     pub grader: String,

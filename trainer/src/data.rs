@@ -263,7 +263,7 @@ impl TaskCounts {
 /// # Errors
 /// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
 pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset, DataError> {
-    let mut dataset = datasets::open(&config.data.dataset, data_dir)?;
+    let mut dataset = config.data.source().open(data_dir)?;
     if let Some(limit) = config.data.train_limit {
         dataset.train.truncate(limit);
     }

@@ -13,7 +13,7 @@ use toml::Table;
 
 use crate::cache::DISK_BYTES;
 use crate::grade::code::Extraction;
-use crate::grade::own::OwnSettings;
+use crate::grade::custom::CustomSettings;
 use crate::grade::{lean, math};
 use crate::graders;
 use crate::pool::MAX_WORKERS;
@@ -56,7 +56,7 @@ settings! {
         /// Proofs. Without a project or a command, their verdict is `unavailable`. sandboxes/lean/README.md explains how a proof is judged.
         pub lean: lean::LeanSettings,
         /// A grader of the operator's own, under the name that tasks have as their `kind`.
-        pub graders: BTreeMap<String, OwnSettings>,
+        pub graders: BTreeMap<String, CustomSettings>,
         /// The routes of other projects' clients; docs/clients.md describes them.
         pub compat: CompatConfig,
     }

@@ -18,9 +18,9 @@ use crate::grade::code::{
     self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, Problem,
     TestMode, Wanted,
 };
+use crate::grade::custom::{CustomGrader, CustomSettings};
 use crate::grade::lean::{self, LeanGrader};
 use crate::grade::math;
-use crate::grade::own::{OwnGrader, OwnSettings};
 use crate::item::JudgeItem;
 use crate::registry::RegisteredTask;
 use grader_state::GraderCell;
@@ -38,7 +38,7 @@ pub struct GraderSettings {
     /// How proofs are judged.
     pub lean: lean::LeanSettings,
     /// The graders of the operator's own.
-    pub own: BTreeMap<String, OwnSettings>,
+    pub custom: BTreeMap<String, CustomSettings>,
     /// Files that a jail hides from programs: the service's token file, if it has one.
     pub secrets: Vec<PathBuf>,
     /// Number of threads for first passes, as many for proofs, and one more for what is long.
@@ -63,7 +63,7 @@ pub struct Graders {
     code: GraderCell<CodeGrader>,
     lean: GraderCell<LeanGrader>,
     math: GraderCell<()>,
-    own: BTreeMap<String, GraderCell<OwnGrader>>,
+    custom: BTreeMap<String, GraderCell<CustomGrader>>,
 }
 
 impl Graders {
@@ -73,9 +73,9 @@ impl Graders {
         settings: GraderSettings,
         expected_values: Option<Arc<ExpectedValueStore>>,
     ) -> Graders {
-        let own = settings.own.keys().cloned();
+        let custom = settings.custom.keys().cloned();
         Graders {
-            own: own
+            custom: custom
                 .map(|name| (name.clone(), GraderCell::new(name)))
                 .collect(),
             settings,
@@ -89,8 +89,8 @@ impl Graders {
     /// Opens the sandbox, and has every grader judge a correct and a wrong sample. Blocks; for a minute if the sandbox must be built first.
     pub fn prepare(&self, open: OpenSandbox) {
         self.math.set(self_test_math(self.settings.math));
-        for (name, cell) in &self.own {
-            cell.set(self.open_own(name));
+        for (name, cell) in &self.custom {
+            cell.set(self.open_custom(name));
         }
         std::thread::scope(|scope| {
             // Loading Mathlib takes as long as building a sandbox.
@@ -120,15 +120,15 @@ impl Graders {
         Ok(grader)
     }
 
-    fn open_own(&self, name: &str) -> Result<OwnGrader, String> {
-        let settings = self.settings.own.get(name).cloned().unwrap_or_default();
-        OwnGrader::open(name, &settings, self.settings.secrets.clone())
+    fn open_custom(&self, name: &str) -> Result<CustomGrader, String> {
+        let settings = self.settings.custom.get(name).cloned().unwrap_or_default();
+        CustomGrader::open(name, &settings, self.settings.secrets.clone())
             .inspect_err(|reason| tracing::warn!("the grader `{name}` cannot judge: {reason}"))
     }
 
     /// The operator's grader that a task names.
-    fn own(&self, name: &str) -> Result<Arc<OwnGrader>, Box<Grading>> {
-        match self.own.get(name) {
+    fn custom(&self, name: &str) -> Result<Arc<CustomGrader>, Box<Grading>> {
+        match self.custom.get(name) {
             Some(cell) => cell.grader(),
             None => {
                 let reason = format!(
@@ -173,8 +173,8 @@ impl Graders {
                 return Ok(math::grade(question, &spec.answer, completion, settings));
             }
             TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
-            TaskSpec::Own(spec) => {
-                return Ok(match self.own(&spec.grader) {
+            TaskSpec::Custom(spec) => {
+                return Ok(match self.custom(&spec.grader) {
                     Ok(grader) => grader.grade(&spec.fields, prompt, completion),
                     Err(unavailable) => *unavailable,
                 });
@@ -243,7 +243,7 @@ impl Graders {
         let wanted = match &task.spec {
             TaskSpec::Code(spec) => Wanted::from(spec),
             TaskSpec::Program(_) => Wanted::PROGRAM,
-            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => return Ok(None),
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Custom(_) => return Ok(None),
         };
         let grader = self
             .code_grader(task, first_pass, None)
@@ -288,7 +288,7 @@ impl Graders {
             TaskSpec::Math(_) => None,
             TaskSpec::Code(_) | TaskSpec::Program(_) => self.code.grader().err(),
             TaskSpec::Lean(_) => self.lean.grader().err(),
-            TaskSpec::Own(spec) => self.own(&spec.grader).err(),
+            TaskSpec::Custom(spec) => self.custom(&spec.grader).err(),
         };
         unavailable.map(|grading| *grading)
     }
@@ -329,8 +329,11 @@ impl Graders {
         let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
-            TaskSpec::Own(spec) => {
-                let version = self.own(&spec.grader).ok().map(|grader| grader.version());
+            TaskSpec::Custom(spec) => {
+                let version = self
+                    .custom(&spec.grader)
+                    .ok()
+                    .map(|grader| grader.version());
                 writer.fields(version.and_then(Result::ok).iter())
             }
             TaskSpec::Lean(spec) => {
@@ -406,14 +409,14 @@ impl Graders {
             .info(code, |grader| Some(grader.sandbox().identity()));
         let lean = blank("lean", lean::VERSION);
         let lean = self.lean.info(lean, |grader| Some(&grader.identity));
-        let own = self.own.iter().map(|(name, cell)| {
-            let version = |grader: &OwnGrader| grader.version().unwrap_or_default();
+        let custom = self.custom.iter().map(|(name, cell)| {
+            let version = |grader: &CustomGrader| grader.version().unwrap_or_default();
             let version = cell
                 .grader()
                 .map_or_else(|_| String::new(), |grader| version(&grader));
             cell.info(blank(name, &version), |_| None)
         });
-        [math, code, lean].into_iter().chain(own).collect()
+        [math, code, lean].into_iter().chain(custom).collect()
     }
 
     /// Whether no grader is still being prepared and every required one can judge.

@@ -113,7 +113,7 @@ impl RegisteredTask {
 #[derive(Debug, Default)]
 pub struct Registry {
     /// The names of the operator's own graders, which inline tasks may name as their `kind`.
-    pub own_graders: Vec<String>,
+    pub custom_graders: Vec<String>,
     tasks: HashMap<String, Arc<RegisteredTask>>,
     datasets: BTreeMap<String, DatasetInfo>,
 }
@@ -181,9 +181,9 @@ impl Registry {
     /// If there is no grader of that kind.
     pub fn inline(&self, path: &str, spec: TaskSpec) -> Result<Arc<RegisteredTask>, FieldError> {
         match &spec {
-            TaskSpec::Own(task) if !self.own_graders.contains(&task.grader) => Err((
+            TaskSpec::Custom(task) if !self.custom_graders.contains(&task.grader) => Err((
                 path.to_owned(),
-                unknown_kind(&task.grader, &self.own_graders),
+                unknown_kind(&task.grader, &self.custom_graders),
             )),
             _ => Ok(Arc::new(RegisteredTask::inline(spec))),
         }

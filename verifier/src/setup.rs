@@ -137,7 +137,7 @@ fn grader_settings(config: &Config) -> GraderSettings {
             secrets: config.token_file.iter().cloned().collect(),
             ..config.lean.clone()
         },
-        own: config.graders.clone(),
+        custom: config.graders.clone(),
         secrets: config.token_file.iter().cloned().collect(),
         workers: workers(config),
         limits: config.sandbox_limits(),

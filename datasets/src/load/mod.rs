@@ -39,6 +39,31 @@ pub fn is_user_file(name: &str) -> bool {
     name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
 }
 
+/// Where a data set comes from, and how its records are read.
+#[derive(Debug, Clone, Default, PartialEq, Eq)]
+pub struct Source {
+    /// One of [`NAMES`], or the path of a user's file.
+    pub dataset: String,
+}
+
+impl Source {
+    /// The data set with this name, or in this file.
+    #[must_use]
+    pub fn named(dataset: &str) -> Source {
+        Source {
+            dataset: dataset.to_owned(),
+        }
+    }
+
+    /// Reads the data set.
+    ///
+    /// # Errors
+    /// As [`open`].
+    pub fn open(&self, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
+        read(self, data_dir)
+    }
+}
+
 /// Reads a data set: one of [`NAMES`], or the path of a user's `.jsonl` or `.jsonl.gz` file (its form is described in `user_file.rs`).
 ///
 /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. The starter sets are
@@ -48,6 +73,11 @@ pub fn is_user_file(name: &str) -> bool {
 /// [`DatasetError`] for an unknown name, missing files, files of another version in the cache folder, and a file that cannot be
 /// read or has a wrong record.
 pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
+    Source::named(name).open(data_dir)
+}
+
+fn read(source: &Source, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
+    let name = source.dataset.as_str();
     let load: fn(&Folder<'_>) -> Result<Dataset, DatasetError> = match name {
         _ if is_user_file(name) => return user_file::open(Path::new(name)),
         "mbppplus" => mbppplus::open,

@@ -109,19 +109,19 @@ fn split(fields: &mut Fields<'_>) -> Result<Option<Split>, FieldError> {
 }
 
 fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, FieldError> {
-    let own = own_grader(fields);
-    if own.is_none() {
+    let custom = custom_grader(fields);
+    if custom.is_none() {
         refuse_misspelt(fields)?;
     }
     let id = match fields.has("id") {
         true => record::id(fields, "id")?,
         false => line.to_string(),
     };
-    let mut spec = match own {
+    let mut spec = match custom {
         Some(grader) => TaskSpec::of_kind(&grader, fields)?,
         None => spec(fields)?,
     };
-    if let TaskSpec::Own(task) = &mut spec {
+    if let TaskSpec::Custom(task) = &mut spec {
         task.fields.remove("split");
     }
     let mut question = None;
@@ -155,7 +155,7 @@ fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, Fie
 }
 
 /// The operator's own grader that a record names.
-fn own_grader(fields: &mut Fields<'_>) -> Option<String> {
+fn custom_grader(fields: &mut Fields<'_>) -> Option<String> {
     let kind: Option<String> = fields.get("kind").and_then(of_kind);
     kind.filter(|kind| is_grader_name(kind))
 }

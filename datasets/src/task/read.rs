@@ -6,7 +6,7 @@ use serde::{Deserialize, Deserializer, de::Error as _};
 use serde_json::value::RawValue;
 
 use super::{
-    CodeTask, CodeTest, Compare, LeanTask, OwnTask, ProgramTask, ProgramTest, TaskSpec,
+    CodeTask, CodeTest, Compare, CustomTask, LeanTask, ProgramTask, ProgramTest, TaskSpec,
     is_grader_name,
 };
 use crate::did_you_mean::{hint, nearest};
@@ -54,24 +54,24 @@ impl TaskSpec {
             }),
             "code" => TaskSpec::Code(code(fields)?),
             "program" => TaskSpec::Program(program(fields)?),
-            grader if is_grader_name(grader) => TaskSpec::Own(own(grader, fields)?),
+            grader if is_grader_name(grader) => TaskSpec::Custom(custom(grader, fields)?),
             other => return Err(fields.fault("kind", unknown_kind(other, &[]))),
         })
     }
 }
 
-/// The reason that a task of this kind cannot be judged, where the operator's graders are those of `own`.
+/// The reason that a task of this kind cannot be judged, where the operator's graders are those of `custom`.
 #[must_use]
-pub fn unknown_kind(kind: &str, own: &[String]) -> String {
+pub fn unknown_kind(kind: &str, custom: &[String]) -> String {
     let kinds = ["math", "code", "program", "lean"].into_iter();
-    let known: Vec<&str> = kinds.chain(own.iter().map(String::as_str)).collect();
+    let known: Vec<&str> = kinds.chain(custom.iter().map(String::as_str)).collect();
     let near = hint(nearest(kind, known.iter().copied()));
     let (kind, known) = (excerpt(kind), known.join("`, `"));
     format!("`{kind}` is not one of `{known}`{near}")
 }
 
 /// A task for the operator's grader, which gets all the fields.
-fn own(grader: &str, fields: &mut Fields<'_>) -> Result<OwnTask, FieldError> {
+fn custom(grader: &str, fields: &mut Fields<'_>) -> Result<CustomTask, FieldError> {
     let names: Vec<String> = fields.all().keys().cloned().collect();
     let mut all = serde_json::Map::new();
     for name in names {
@@ -80,7 +80,7 @@ fn own(grader: &str, fields: &mut Fields<'_>) -> Result<OwnTask, FieldError> {
         let read = read.map_err(|error| fields.fault(&name, excerpt(&error.to_string())))?;
         all.insert(name, read);
     }
-    Ok(OwnTask {
+    Ok(CustomTask {
         grader: grader.to_owned(),
         fields: all,
     })

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use datasets::Source;
 use datasets::settings::{settings, whole};
 use engine::text::Date;
 
@@ -47,6 +48,12 @@ settings! {
 }
 
 impl Data {
+    /// Where its tasks come from.
+    #[must_use]
+    pub fn source(&self) -> Source {
+        Source::named(&self.dataset)
+    }
+
     /// The parsed `chat_date`; `None` if it is not set or not a date.
     #[must_use]
     pub fn chat_day(&self) -> Option<Date> {

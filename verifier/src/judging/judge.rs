@@ -47,7 +47,7 @@ pub struct Judge {
     /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
     pub(crate) proofs: Pool,
     /// For each of the operator's own graders, with as many threads as it has processes.
-    pub(super) own: BTreeMap<String, Pool>,
+    pub(super) custom: BTreeMap<String, Pool>,
     /// For the items that wait in any pool, or for a canonical solution.
     pub(super) places: Arc<Places>,
     /// The verdicts that are being found.
@@ -71,8 +71,8 @@ impl Judge {
         stores: DiskStores,
     ) -> std::io::Result<Arc<Judge>> {
         let workers = graders.workers;
-        registry.own_graders = graders.own.keys().cloned().collect();
-        let own = graders.own.iter().map(|(name, settings)| {
+        registry.custom_graders = graders.custom.keys().cloned().collect();
+        let custom = graders.custom.iter().map(|(name, settings)| {
             let threads = match settings.workers {
                 0 => workers,
                 given => given,
@@ -80,7 +80,7 @@ impl Judge {
             Ok((name.clone(), Pool::new(name, threads, 0)?))
         });
         Ok(Arc::new(Judge {
-            own: own.collect::<std::io::Result<_>>()?,
+            custom: custom.collect::<std::io::Result<_>>()?,
             short: Pool::new("short", workers, 1)?,
             long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0)?,
             proofs: Pool::new("proof", workers, 0)?,
@@ -141,7 +141,7 @@ impl Judge {
     /// The short one, the long one, that for proofs, and those of the operator's graders.
     fn pools(&self) -> impl Iterator<Item = &Pool> {
         let shared = [&self.short, &self.long, &self.proofs];
-        shared.into_iter().chain(self.own.values())
+        shared.into_iter().chain(self.custom.values())
     }
 
     pub(crate) fn gauges(&self) -> Gauges {

@@ -41,7 +41,7 @@ pub(super) fn attempt(
     waiters: &Arc<Waiters<Judgement>>,
 ) -> Queued<Attempted> {
     let pool = match &item.task.spec {
-        TaskSpec::Own(task) => judge.own.get(&task.grader).unwrap_or(&judge.short),
+        TaskSpec::Custom(task) => judge.custom.get(&task.grader).unwrap_or(&judge.short),
         _ if first_pass => &judge.short,
         TaskSpec::Lean(_) => &judge.proofs,
         _ => &judge.long,
@@ -55,7 +55,7 @@ pub(super) fn attempt(
         let cached = stored.is_some();
         let graded = stored.map_or_else(|| on.graders.grade(&mut item, first_pass, &abandoned), Ok);
         // The files of an operator's grader may have changed since the key was made.
-        let is_own = matches!(item.task.spec, TaskSpec::Own(_));
+        let is_own = matches!(item.task.spec, TaskSpec::Custom(_));
         let graded = match graded {
             Ok(_) if is_own && on.graders.key(&item) != key => {
                 Ok(Grading::unavailable("the grader's files changed", true))

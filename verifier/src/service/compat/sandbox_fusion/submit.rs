@@ -47,7 +47,7 @@ pub(in crate::service::compat) async fn submit(
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
-            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Own(_) => None,
+            TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Custom(_) => None,
         })
     };
     // Both at once, so that the answer waits in the queue once.

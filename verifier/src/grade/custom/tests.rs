@@ -17,19 +17,19 @@ for line in sys.stdin:
     BODY
 ";
 
-fn settings(program: String) -> OwnSettings {
-    OwnSettings {
+fn settings(program: String) -> CustomSettings {
+    CustomSettings {
         command: vec!["python3".to_owned(), "-c".to_owned(), program],
         seconds: 10.0,
-        ..OwnSettings::default()
+        ..CustomSettings::default()
     }
 }
 
-fn grader(settings: &OwnSettings) -> OwnGrader {
-    OwnGrader::open("brevity", settings, Vec::new()).unwrap()
+fn grader(settings: &CustomSettings) -> CustomGrader {
+    CustomGrader::open("brevity", settings, Vec::new()).unwrap()
 }
 
-fn grade(grader: &OwnGrader, completion: &str) -> Grading {
+fn grade(grader: &CustomGrader, completion: &str) -> Grading {
     let task = json!({ "kind": "brevity", "most": 9 });
     grader.grade(task.as_object().unwrap(), "Say hello.", completion)
 }
@@ -126,7 +126,7 @@ fn an_item_that_takes_too_long_ends_all_that_its_process_started() {
     let file = folder.path().join("ticks");
     let ticks = format!("while :; do echo >> {}; sleep 0.05; done", file.display());
     let body = format!("subprocess.run(['sh', '-c', '{ticks}'])");
-    let hangs = OwnSettings {
+    let hangs = CustomSettings {
         seconds: 1.0,
         ..settings(PROGRAM.replace("BODY", &body))
     };
@@ -149,7 +149,7 @@ fn a_program_that_changes_is_started_again_and_has_another_version() {
         std::fs::write(path, PROGRAM.replace("BODY", &body)).unwrap();
     };
     write(&path, "1");
-    let grader = grader(&OwnSettings {
+    let grader = grader(&CustomSettings {
         command: vec!["python3".to_owned(), path.to_string_lossy().into_owned()],
         ..settings(String::new())
     });
@@ -165,7 +165,7 @@ fn a_program_that_changes_is_started_again_and_has_another_version() {
 #[test]
 fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
     let body = "say(reward=1, detail=sorted(os.environ))";
-    let asked = OwnSettings {
+    let asked = CustomSettings {
         env: vec!["HOME".to_owned()],
         ..settings(PROGRAM.replace("BODY", body))
     };
@@ -186,7 +186,7 @@ fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
     std::fs::write(&secret, "s").unwrap();
     let body = format!("say(reward=float(os.path.exists('{}')))", secret.display());
     for (jail, reward) in [(JailChoice::None, 1.0), (JailChoice::Bubblewrap, 0.0)] {
-        let jailed = OwnSettings {
+        let jailed = CustomSettings {
             jail,
             ..settings(PROGRAM.replace("BODY", &body))
         };

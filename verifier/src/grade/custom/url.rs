@@ -9,7 +9,7 @@ use serde_json::{Map, Value as Json, json};
 use tokio::runtime::{Builder, Runtime};
 
 use super::answer::{Answer, Failure, Question};
-use super::settings::{OwnSettings, RequestForm};
+use super::settings::{CustomSettings, RequestForm};
 
 /// Maximum length of a response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
@@ -32,12 +32,12 @@ pub(super) struct Server {
 }
 
 impl Server {
-    pub(super) fn open(url: &str, settings: &OwnSettings) -> Result<Self, String> {
+    pub(super) fn open(url: &str, settings: &CustomSettings) -> Result<Self, String> {
         let time = Duration::try_from_secs_f64(settings.seconds).unwrap_or(Duration::MAX);
         let client = verifier_api::http_client().timeout(time).build();
         let runtime = Builder::new_multi_thread()
             .worker_threads(1)
-            .thread_name("own-grader")
+            .thread_name("custom-grader")
             .enable_all()
             .build();
         Ok(Self {

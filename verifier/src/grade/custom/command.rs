@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::answer::{Answer, Failure, Question};
 use super::files::Content;
-use super::settings::OwnSettings;
+use super::settings::CustomSettings;
 use crate::grade::lean::JailChoice;
 
 /// Maximum length of an answer, in bytes.
@@ -41,7 +41,7 @@ struct Process {
 impl Processes {
     pub(super) fn open(
         name: &str,
-        settings: &OwnSettings,
+        settings: &CustomSettings,
         files: &[PathBuf],
         secrets: Vec<PathBuf>,
     ) -> Result<Self, String> {

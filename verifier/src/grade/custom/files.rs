@@ -4,7 +4,7 @@ use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
 
-use super::settings::OwnSettings;
+use super::settings::CustomSettings;
 use crate::cache::KeyWriter;
 
 /// The files of a grader. They are read again only when one of them has changed by its metadata, since the digest is part of every verdict's key.
@@ -34,7 +34,7 @@ pub(super) struct Content {
 type Stamp = (u64, u64, u64, (i64, i64), (i64, i64));
 
 impl Files {
-    pub(super) fn new(settings: &OwnSettings) -> Files {
+    pub(super) fn new(settings: &CustomSettings) -> Files {
         let named = settings.command.iter().map(PathBuf::from);
         let named = named.filter(|path| path.is_file());
         Files {

@@ -9,7 +9,7 @@ use datasets::is_grader_name;
 
 settings! {
     /// A grader of the operator's own.
-    pub struct OwnSettings {
+    pub struct CustomSettings {
         /// Program and arguments. It reads a line of JSON for each item from its standard input, and writes a line with the reward; docs/rewards.md describes both. It stays for
         /// the next items, and is started again if it ends.
         pub command: Vec<String>,
@@ -54,7 +54,7 @@ choice! {
     }
 }
 
-impl OwnSettings {
+impl CustomSettings {
     /// Checks the settings of the grader `name`.
     ///
     /// # Errors

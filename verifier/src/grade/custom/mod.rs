@@ -16,13 +16,13 @@ use super::Grading;
 use answer::{Failure, Question};
 use command::Processes;
 use files::Files;
-pub use settings::{OwnSettings, RequestForm};
+pub use settings::{CustomSettings, RequestForm};
 use url::Server;
 
 /// A grader of the operator's own.
-pub struct OwnGrader {
+pub struct CustomGrader {
     name: String,
-    settings: OwnSettings,
+    settings: CustomSettings,
     source: Source,
     files: Files,
 }
@@ -32,16 +32,16 @@ enum Source {
     Url(Server),
 }
 
-impl OwnGrader {
+impl CustomGrader {
     /// Creates the grader `name`, and starts its program. A jail hides `secrets` from it.
     ///
     /// # Errors
     /// Why it cannot judge, and what to do.
     pub fn open(
         name: &str,
-        settings: &OwnSettings,
+        settings: &CustomSettings,
         secrets: Vec<PathBuf>,
-    ) -> Result<OwnGrader, String> {
+    ) -> Result<CustomGrader, String> {
         let files = Files::new(settings);
         let content = files.content()?;
         let source = match &settings.url {
@@ -52,7 +52,7 @@ impl OwnGrader {
             }
             Some(url) => Source::Url(Server::open(url, settings)?),
         };
-        Ok(OwnGrader {
+        Ok(CustomGrader {
             source,
             name: name.to_owned(),
             settings: settings.clone(),
