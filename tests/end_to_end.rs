@@ -83,6 +83,97 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     );
 }
 
+/// Two graders: one gives half a reward for another number than the right one, the other a reward for brevity.
+const GRADERS: &str = r#"
+import json, sys
+for line in sys.stdin:
+    item = json.loads(line)
+    text = item["completion"]
+    if sys.argv[1] == "brief":
+        reward = 1 / (1 + len(text))
+    else:
+        reward = 1 if item["task"]["answer"] in text else 0.5 if "boxed" in text else 0
+    print(json.dumps({"id": item["id"], "reward": reward}), flush=True)
+"#;
+
+#[test]
+fn a_killed_run_with_graders_and_a_verifier_of_its_own_resumes_to_the_byte() {
+    let Some(_) = artifacts::model() else { return };
+    let folder = tempfile::tempdir().unwrap();
+    let home = folder.path();
+    let program = home.join("reward.py");
+    std::fs::write(&program, GRADERS).unwrap();
+    let grader = |name: &str| {
+        let program = program.display();
+        format!("[graders.{name}]\ncommand = [\"python3\", \"{program}\", \"{name}\"]\n")
+    };
+    let configuration = home.join("verifier.toml");
+    std::fs::write(&configuration, grader("number") + &grader("brief")).unwrap();
+    let mut sets = repeating(home);
+    let task =
+        |n: u32| format!("{{\"kind\": \"number\", \"question\": \"{n}\", \"answer\": \"{n}\"}}\n");
+    let tasks: String = (10..90).step_by(5).map(task).collect();
+    std::fs::write(home.join("repeat.jsonl"), tasks).unwrap();
+    let configuration = format!("verifier.config={}", configuration.display());
+    sets.extend(set(&[
+        &configuration,
+        "reward.terms.short.grader=brief",
+        "reward.terms.short.weight=0.5",
+        "algorithm.group_size=4",
+        "algorithm.n_step=8",
+        "algorithm.h=2",
+        "run.updates=4",
+        "run.checkpoint_every=2",
+        "lora.rank=4",
+        "optimiser.lr=1e-3",
+    ]));
+    let [undisturbed, killed] = ["undisturbed", "killed"].map(|name| {
+        let out = home.join(name);
+        let start = [
+            "train",
+            "--recipe",
+            "quickstart",
+            "--device",
+            "cpu",
+            "--out",
+        ];
+        let mut arguments = start.map(str::to_owned).to_vec();
+        arguments.push(out.display().to_string());
+        arguments.extend(sets.iter().cloned());
+        Job {
+            arguments,
+            folder: out,
+        }
+    });
+    let _ = undisturbed.start().finish().success();
+    let mut first = killed.start();
+    killed.reach(&mut first, 3);
+    assert_eq!(first.kill().code, None);
+    let _ = killed.resume().finish().success();
+    assert_eq!(killed.metrics(), undisturbed.metrics());
+    assert!(weights(&killed, 4) == weights(&undisturbed, 4));
+
+    let lines = undisturbed.lines();
+    let short = |line: &serde_json::Value| line["terms"]["short"].as_f64();
+    assert!(
+        lines
+            .iter()
+            .all(|line| short(line) > Some(0.0) && line["masked"] == 0),
+        "{lines:#?}"
+    );
+    let samples = undisturbed.samples();
+    let partial = samples.iter().filter(|sample| sample["reward"] == 0.5);
+    assert!(partial.clone().count() > 0, "{samples:#?}");
+    for sample in &samples {
+        let length = sample["completion"].as_str().unwrap().chars().count();
+        let short = sample["terms"]["short"].as_f64().unwrap();
+        assert!(
+            (short - 1.0 / (1.0 + length as f64)).abs() < 1e-12,
+            "{sample}"
+        );
+    }
+}
+
 /// A checkpoint's weights, as bytes.
 fn weights(job: &Job, step: usize) -> Vec<u8> {
     let file = format!("checkpoints/step-{step}/model.safetensors");

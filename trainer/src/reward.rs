@@ -16,7 +16,7 @@ use datasets::Task;
 use datasets::digest::Digest;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
-use verifier_api::{Client, ClientError, Item, Judgement, TaskRef, Verdict};
+use verifier_api::{Client, ClientError, Item, TaskRef, Verdict};
 
 use crate::config;
 use crate::data::Prompt;
@@ -101,8 +101,8 @@ pub struct RewardClient {
     patience: Duration,
     /// Whether tests are counted beyond the first that fails.
     all_tests: bool,
-    /// The terms that every verdict has to have.
-    terms: Vec<String>,
+    /// The terms that every verdict has to have, with the grader of each if it is not the task's.
+    terms: Vec<(String, Option<String>)>,
     in_flight: Semaphore,
     /// Whether tasks are sent by id, else inline.
     named: AtomicBool,
@@ -141,7 +141,10 @@ impl RewardClient {
             batch: AtomicUsize::new(settings.batch.max(1)),
             patience,
             all_tests: reward.share != 0.0 || reward.terms.contains_key("share"),
-            terms: reward.of_graders().map(str::to_owned).collect(),
+            terms: reward
+                .of_graders()
+                .map(|(name, grader)| (name.to_owned(), grader.map(str::to_owned)))
+                .collect(),
             in_flight: Semaphore::new(settings.in_flight.max(1)),
             named: AtomicBool::new(true),
             digests: Mutex::default(),
@@ -162,19 +165,55 @@ impl RewardClient {
     }
 
     /// Judges texts after prompts, and returns the verdicts in their order. A request holds at most [`RewardClient::batch`] completions. Those that the verifier cannot judge
-    /// now are sent again, with growing pauses, until the patience ends; then they are masked.
+    /// now are sent again, with growing pauses, until the patience ends; then they are masked. Graders of the reward's terms judge them too, and a completion that one of
+    /// these cannot judge is masked.
     ///
     /// # Errors
     /// [`RewardError`] if repeating the request cannot help.
     pub async fn judge(&self, completions: &[(&Prompt, &str)]) -> Result<Vec<Judged>, RewardError> {
+        let graders = self
+            .terms
+            .iter()
+            .filter_map(|(_, grader)| grader.as_deref());
+        let graders = std::iter::once(None).chain(graders.map(Some));
+        let by_grader = graders.map(|grader| self.judge_by(grader, completions));
+        let mut by_grader = futures::future::try_join_all(by_grader).await?.into_iter();
+        let mut judged = by_grader.next().unwrap_or_default();
+        let names = self.terms.iter().filter(|(_, grader)| grader.is_some());
+        for ((name, _), terms) in names.zip(by_grader) {
+            for (judged, term) in judged.iter_mut().zip(terms) {
+                match term.reward {
+                    // A completion without a verdict stays masked for the first reason.
+                    _ if judged.reward.is_none() => {}
+                    Some(reward) => drop(judged.terms.insert(name.clone(), reward)),
+                    None => *judged = term,
+                }
+            }
+        }
+        judged
+            .iter()
+            .try_for_each(|judged| self.check_terms(judged))?;
+        Ok(judged)
+    }
+
+    /// The verdicts of the task's grader, or of another.
+    async fn judge_by(
+        &self,
+        grader: Option<&str>,
+        completions: &[(&Prompt, &str)],
+    ) -> Result<Vec<Judged>, RewardError> {
         let batches = completions
             .chunks(self.batch())
-            .map(|batch| self.judge_batch(batch));
+            .map(|batch| self.judge_batch(grader, batch));
         let judged = futures::future::try_join_all(batches).await?;
         Ok(judged.into_iter().flatten().collect())
     }
 
-    async fn judge_batch(&self, batch: &[(&Prompt, &str)]) -> Result<Vec<Judged>, RewardError> {
+    async fn judge_batch(
+        &self,
+        grader: Option<&str>,
+        batch: &[(&Prompt, &str)],
+    ) -> Result<Vec<Judged>, RewardError> {
         let mut judged: Vec<Option<Judged>> = vec![None; batch.len()];
         let mut trouble = Trouble::default();
         // Halved if the verifier refuses a request as too large.
@@ -187,10 +226,10 @@ impl RewardClient {
             if open.is_empty() {
                 return Ok(judged.into_iter().flatten().collect());
             }
-            let named = self.named.load(Ordering::Relaxed);
+            let named = grader.is_none() && self.named.load(Ordering::Relaxed);
             let items: Vec<Item> = open
                 .iter()
-                .map(|i| self.item(*i, batch[*i], named))
+                .map(|i| self.item(*i, batch[*i], named, grader))
                 .collect();
             let queued = Instant::now();
             // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
@@ -209,7 +248,6 @@ impl RewardClient {
                         }
                         if is_verdict {
                             trouble = Trouble::default();
-                            self.check_terms(&answer)?;
                         }
                         judged[*i] = Some(Judged {
                             reward: answer.reward,
@@ -255,13 +293,21 @@ impl RewardClient {
     }
 
     /// The item of a prompt and the text after it; `id` is its place in the batch. If its task is `named` by its id, it has the digest of the content that decides its
-    /// verdicts, so that a verifier with another content refuses the item.
-    fn item(&self, id: usize, (prompt, text): (&Prompt, &str), named: bool) -> Item {
+    /// verdicts, so that a verifier with another content refuses the item. For another `grader` than the task's, the task has its name.
+    fn item(
+        &self,
+        id: usize,
+        (prompt, text): (&Prompt, &str),
+        named: bool,
+        grader: Option<&str>,
+    ) -> Item {
+        let spec = &prompt.task.spec;
         Item {
             id: id.to_string(),
-            task: match named {
-                true => TaskRef::Named(prompt.task.id.clone()),
-                false => TaskRef::Inline(prompt.task.spec.clone()),
+            task: match grader {
+                _ if named => TaskRef::Named(prompt.task.id.clone()),
+                None => TaskRef::Inline(spec.clone()),
+                Some(grader) => TaskRef::Inline(spec.for_grader(grader)),
             },
             task_digest: named.then(|| self.digest_of(&prompt.task).to_string()),
             prompt: prompt.text.to_string(),
@@ -271,13 +317,12 @@ impl RewardClient {
     }
 
     /// Refuses a verdict without a term that the reward weighs.
-    fn check_terms(&self, answer: &Judgement) -> Result<(), RewardError> {
-        let missing = self
-            .terms
-            .iter()
-            .find(|name| !answer.terms.contains_key(*name));
+    fn check_terms(&self, judged: &Judged) -> Result<(), RewardError> {
+        let mut names = self.terms.iter().map(|(name, _)| name);
+        let missing = names.find(|name| !judged.terms.contains_key(*name));
+        let missing = missing.filter(|_| judged.reward.is_some());
         missing.map_or(Ok(()), |name| {
-            let given: Vec<&str> = answer.terms.keys().map(String::as_str).collect();
+            let given: Vec<&str> = judged.terms.keys().map(String::as_str).collect();
             let given = if given.is_empty() {
                 "none".to_owned()
             } else {

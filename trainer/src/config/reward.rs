@@ -24,7 +24,7 @@ settings! {
         pub overlong: f64 => WEIGHT,
         /// The number of those last tokens, as a fraction of sampling.max_tokens.
         pub overlong_margin: f64 = 0.2 => above(0.0, 1.0),
-        /// A further term: one that a grader of your own gives (docs/rewards.md), or one of those above with a condition.
+        /// A further term: one that a grader of your own gives (docs/rewards.md), another grader's reward, or one of those above with a condition.
         pub terms: BTreeMap<String, RewardTerm>,
     }
 }
@@ -36,6 +36,8 @@ settings! {
         pub weight: f64 = 1.0 => WEIGHT,
         /// Whether it counts only for a correct completion.
         pub if_correct: bool,
+        /// A grader of your own that judges every completion beside the task's grader: the term is its reward. Unless set, the task's grader gives the term.
+        pub grader: Option<String>,
     }
 }
 
@@ -43,10 +45,11 @@ impl Reward {
     /// The terms of every completion.
     pub const TERMS: [&'static str; 5] = ["correct", "share", "format", "length", "overlong"];
 
-    /// The terms that a grader has to give.
-    pub fn of_graders(&self) -> impl Iterator<Item = &str> {
-        let names = self.terms.keys().map(String::as_str);
-        names.filter(|name| !Self::TERMS.contains(name))
+    /// The terms that a grader gives, and the grader of each if it is not the task's.
+    pub fn of_graders(&self) -> impl Iterator<Item = (&str, Option<&str>)> {
+        let terms = self.terms.iter();
+        let terms = terms.map(|(name, term)| (name.as_str(), term.grader.as_deref()));
+        terms.filter(|(name, _)| !Self::TERMS.contains(name))
     }
 
     /// Refuses a further term that has a weight twice, or whose name no grader's term can have.
@@ -61,15 +64,21 @@ impl Reward {
             self.length,
             self.overlong,
         ];
-        for name in self.terms.keys() {
+        for (name, term) in &self.terms {
             let place = Self::TERMS.iter().position(|known| known == name);
             let reason = match place {
                 Some(place) if weights[place] != 0.0 => {
                     format!("the term has a weight as `reward.{name}` already; set that to 0")
                 }
+                Some(_) if term.grader.is_some() => {
+                    "every completion has this term; give the grader's term another name".to_owned()
+                }
                 None if !is_grader_name(name) => {
                     "a term's name is lower-case letters, digits and underscores, a letter first"
                         .to_owned()
+                }
+                None if term.grader.as_deref().is_some_and(|it| !is_grader_name(it)) => {
+                    "`grader` is the name of a grader of your own, as in [graders.NAME] of the verifier".to_owned()
                 }
                 _ => continue,
             };

@@ -225,6 +225,9 @@ pub struct SampleRecord {
     pub verdict: Verdict,
     /// The verifier's details of the verdict.
     pub detail: serde_json::Value,
+    /// The terms that graders of the operator's own gave.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub terms: BTreeMap<String, f64>,
     /// Tokens, the end token included.
     pub tokens: usize,
     /// Sum of the tokens' log-probabilities under the behaviour policy.
@@ -251,6 +254,7 @@ impl SampleRecord {
                 reward: sample.judged.reward,
                 verdict: sample.judged.verdict,
                 detail: sample.judged.detail.clone(),
+                terms: sample.judged.terms.clone(),
                 tokens: sample.tokens.len(),
                 logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
                 finish: sample.finish,

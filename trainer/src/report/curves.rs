@@ -1,5 +1,7 @@
 //! The charts of a run's quantities, with their titles and notes.
 
+use std::collections::BTreeSet;
+
 use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
@@ -145,6 +147,14 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
     };
     let mut charts = vec![evaluations(titles, runs)];
     charts.extend(QUANTITIES.iter().map(chart));
+    let steps = runs.iter().flat_map(|run| &run.steps);
+    let names: BTreeSet<&String> = steps.flat_map(|step| step.terms.keys()).collect();
+    charts.extend(names.into_iter().map(|name| Chart {
+        title: format!("Reward term: {name}"),
+        note: "mean over the completions of the update, before its weight".into(),
+        series: series(titles, runs, |step| step.terms.get(name).copied()),
+        ..Chart::default()
+    }));
     charts.push(clipping(titles, runs));
     charts.iter().filter_map(Chart::figure).collect()
 }
@@ -153,7 +163,7 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
 fn series(
     titles: &[String],
     runs: &[RunData],
-    value: fn(&StepRecord) -> Option<f64>,
+    value: impl Fn(&StepRecord) -> Option<f64>,
 ) -> Vec<Series> {
     let line = |(run, title): (&RunData, &String)| {
         let points = run.steps.iter();

@@ -106,6 +106,18 @@ fn completion(out: &mut String, sample: &SampleRecord) {
         (_, Verdict::Malformed) => ("no", "no answer found"),
         _ => ("no", "incorrect"),
     };
+    let partial = sample
+        .reward
+        .filter(|reward| *reward > 0.0 && *reward < 1.0);
+    let reward = partial.map(|reward| ("reward", reward)).into_iter();
+    let terms = sample
+        .terms
+        .iter()
+        .map(|(name, value)| (name.as_str(), *value));
+    let numbers: String = reward
+        .chain(terms)
+        .map(|(name, value)| format!(", {} {value:.2}", html(name)))
+        .collect();
     let also = match sample.any_form {
         Some(1.0) if class == "no" => ", correct in another form",
         _ => "",
@@ -117,7 +129,7 @@ fn completion(out: &mut String, sample: &SampleRecord) {
     };
     let _ = write!(
         out,
-        "<div class=\"answer\">{body}<span class=\"chip {class}\">{words}{also}</span></div>"
+        "<div class=\"answer\">{body}<span class=\"chip {class}\">{words}{also}{numbers}</span></div>"
     );
 }
 

@@ -39,6 +39,7 @@ fn record(task: usize, sample: usize, correct: bool) -> SampleRecord {
         reward: Some(f64::from(u8::from(correct))),
         verdict: verdicts[usize::from(correct)],
         detail: json!({"extracted": null}),
+        terms: [("style".to_owned(), 0.25)].into(),
         tokens: 8,
         logp: -3.5,
         finish: Finish::Stop,

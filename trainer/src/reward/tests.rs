@@ -368,3 +368,41 @@ async fn only_a_counting_client_requests_all_tests() {
         assert_eq!((judged[0].passed, judged[0].total), (Some(3), Some(total)));
     }
 }
+
+#[tokio::test]
+async fn another_graders_reward_is_a_term_and_without_it_the_completion_is_masked() {
+    let server = FakeVerifier::serve(|_, items| {
+        let judged = items.iter().map(|item| match &item.task {
+            TaskRef::Inline(TaskSpec::Custom(task)) => {
+                assert_eq!(
+                    (&*task.grader, &task.fields["kind"]),
+                    ("style", &json!("style"))
+                );
+                assert!(task.fields.contains_key("answer"), "the task's own fields");
+                let mut judged = judgement(&item.id, false);
+                judged["reward"] = json!(0.25);
+                match item.completion.as_str() {
+                    "b2" => unavailable(&item.id, false),
+                    _ => judged,
+                }
+            }
+            _ => judgement(&item.id, item.completion.starts_with('b')),
+        });
+        Answer::Results(judged.collect())
+    })
+    .await;
+    let term = config::RewardTerm {
+        grader: Some("style".to_owned()),
+        ..config::RewardTerm::default()
+    };
+    let reward = config::Reward {
+        terms: [("form".to_owned(), term)].into(),
+        ..config::Reward::default()
+    };
+    let settings = verifier_settings(&server.url, 5);
+    let client = RewardClient::with_reward(&settings, &reward).unwrap();
+    let judged = judged(&client, &["b", "b2", "c"]).await.unwrap();
+    assert_eq!(rewards(&judged), [Some(1.0), None, Some(0.0)]);
+    let forms = [&judged[0], &judged[2]].map(|judged| judged.terms["form"]);
+    assert_eq!(forms, [0.25, 0.25]);
+}

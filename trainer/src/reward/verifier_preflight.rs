@@ -1,6 +1,6 @@
 //! Checks before training: whether the verifier answers, has the tasks, and can judge them.
 
-use std::collections::{BTreeMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ const PROBES: usize = 8;
 impl RewardClient {
     /// Prepares the client for a data set:
     ///
-    /// - makes sure that the graders that its tasks need judge as the recipe expects, and waits until they are ready;
+    /// - makes sure that the graders that its tasks and the reward's terms need judge as the recipe expects, and waits until they are ready;
     /// - lowers the size of a batch to what the verifier accepts;
     /// - decides whether tasks are sent by id. `name` is the data set as the recipe names it: the tasks of the user's own file are always sent inline;
     /// - has a task of each kind judged.
@@ -48,12 +48,17 @@ impl RewardClient {
                 kinds.entry(task.spec.kind()).or_default().push(task);
             }
         }
+        let further = self
+            .terms
+            .iter()
+            .filter_map(|(_, grader)| grader.as_deref());
+        let needed: BTreeSet<&str> = kinds.keys().copied().chain(further).collect();
         let graders = self.reach().await?;
         let info = self.info().await?;
-        for kind in kinds.keys() {
+        for kind in &needed {
             grader_policy::check(&self.settings, self.url(), kind, info.as_ref())?;
         }
-        for kind in kinds.keys() {
+        for kind in &needed {
             self.until_ready(kind, &graders).await?;
         }
         // A grader that was being prepared describes itself in more detail now.
@@ -67,7 +72,7 @@ impl RewardClient {
             self.probe(kind, tasks).await?;
         }
         let mut graders = info.map_or_else(Vec::new, |info| info.graders);
-        graders.retain(|grader| kinds.contains_key(grader.name.as_str()));
+        graders.retain(|grader| needed.contains(grader.name.as_str()));
         Ok(graders)
     }
 

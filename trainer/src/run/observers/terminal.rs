@@ -240,8 +240,12 @@ fn sampling_state(progress: &RolloutProgress) -> String {
 
 fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
     let algo = &record.algo;
+    let terms = record.terms.iter().filter(|(name, _)| *name != "correct");
+    let terms: String = terms
+        .map(|(name, mean)| format!(", {name} {mean:.3}"))
+        .collect();
     format!(
-        "update {}/{updates}: mean reward of its {} completions {:.3} (groups: {} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {}, mean length {:.1}{outlook}",
+        "update {}/{updates}: mean reward of its {} completions {:.3}{terms} (groups: {} right, {} mixed, {} wrong), grad norm {:.3}, entropy {:.3}, mean |log w| {}, mean length {:.1}{outlook}",
         record.step,
         algo.judged,
         algo.reward,

@@ -193,3 +193,143 @@ fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
         assert_eq!(grade(&grader(&jailed), "x").reward(), Some(reward));
     }
 }
+
+/// Answers requests to `/N` with what the N-th of these functions makes of the body.
+fn serve(answers: Vec<fn(Json) -> (u16, String)>) -> (tokio::runtime::Runtime, String) {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+    let listener = listener.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let answer = async move |uri: axum::http::Uri, axum::Json(body): axum::Json<Json>| {
+        let number: usize = uri.path()[1..].parse().unwrap();
+        let (status, text) = answers[number](body);
+        (axum::http::StatusCode::from_u16(status).unwrap(), text)
+    };
+    let router = axum::Router::new().fallback(answer);
+    runtime.spawn(axum::serve(listener, router).into_future());
+    (runtime, address)
+}
+
+#[test]
+fn a_server_is_asked_in_its_form_and_only_a_number_from_0_to_1_is_its_reward() {
+    use RequestForm::{NemoGym, OpenRlhf, Slime, Verify};
+    const FULL: &str =
+        r#"{"results": [{"reward": 0.5, "verdict": "incorrect", "terms": {"style": -3}}]}"#;
+    // The form; what the server makes of a request; the reward, or a part of the reason why there is none and whether another try may help.
+    type Case = (
+        RequestForm,
+        fn(Json) -> (u16, String),
+        Result<f64, (&'static str, bool)>,
+    );
+    let cases: [Case; 14] = [
+        (Verify, |_| (200, FULL.to_owned()), Ok(0.5)),
+        (
+            Verify,
+            |body| {
+                let item = &body["items"][0];
+                let same = item["task"]["answer"] == "A" && item["prompt"] == "Say hello.";
+                let reward = f64::from(u8::from(same && item["completion"] == "hello"));
+                (
+                    200,
+                    json!({ "results": [{ "reward": reward }] }).to_string(),
+                )
+            },
+            Ok(1.0),
+        ),
+        (
+            OpenRlhf,
+            |body| {
+                let same = body["query"][0] == "Say hello.hello" && body["labels"][0] == "A";
+                (
+                    200,
+                    json!({ "rewards": [f64::from(u8::from(same))] }).to_string(),
+                )
+            },
+            Ok(1.0),
+        ),
+        (
+            Slime,
+            |body| {
+                let same = body["response"] == "hello" && body["label"] == "A";
+                (200, f64::from(u8::from(same)).to_string())
+            },
+            Ok(1.0),
+        ),
+        (
+            NemoGym,
+            |body| {
+                let text = &body["response"]["output"][0]["content"][0]["text"];
+                let same = text == "hello" && body["expected_answer"] == "A";
+                (
+                    200,
+                    json!({ "reward": f64::from(u8::from(same)) }).to_string(),
+                )
+            },
+            Ok(1.0),
+        ),
+        (
+            Slime,
+            |_| (200, "1.5".to_owned()),
+            Err(("its reward is 1.5", false)),
+        ),
+        (
+            Slime,
+            |_| (200, "NaN".to_owned()),
+            Err(("answered no JSON", false)),
+        ),
+        (
+            OpenRlhf,
+            |_| (200, "{\"rewards\": []}".to_owned()),
+            Err(("answered no reward", false)),
+        ),
+        (
+            Verify,
+            |_| (200, "{\"results\": [{\"reward\": null}]}".to_owned()),
+            Err(("has no `reward`", false)),
+        ),
+        (
+            Verify,
+            |_| (422, "no such task".to_owned()),
+            Err(("422 Unprocessable Entity: no such task", false)),
+        ),
+        (Verify, |_| (429, String::new()), Err(("429", true))),
+        (Verify, |_| (500, String::new()), Err(("500", true))),
+        (
+            Slime,
+            |_| (200, "1".repeat(2 << 20)),
+            Err(("more than 1 MiB", false)),
+        ),
+        (
+            Slime,
+            |_| {
+                std::thread::sleep(std::time::Duration::from_secs(3));
+                (200, "1".to_owned())
+            },
+            Err(("did not answer in time", false)),
+        ),
+    ];
+    let (_runtime, address) = serve(cases.iter().map(|(_, answer, _)| *answer).collect());
+    let ask = |url: String, form: RequestForm| {
+        let settings = CustomSettings {
+            url: Some(url),
+            form,
+            version: Some("1".to_owned()),
+            seconds: 2.0,
+            ..CustomSettings::default()
+        };
+        let task = json!({ "kind": "brevity", "answer": "A" });
+        grader(&settings).grade(task.as_object().unwrap(), "Say hello.", "hello")
+    };
+    for (number, (form, _, expected)) in cases.into_iter().enumerate() {
+        let grading = ask(format!("{address}/{number}"), form);
+        match expected {
+            Ok(reward) => assert_eq!(grading.reward(), Some(reward), "{number}: {grading:?}"),
+            Err((says, retryable)) => {
+                assert!(reason(&grading).contains(says), "{number}: {grading:?}");
+                assert_eq!(grading.retryable, retryable, "{number}");
+            }
+        }
+    }
+    let nobody = ask("http://127.0.0.1:9/".to_owned(), Verify);
+    assert!(reason(&nobody).contains("cannot be reached") && nobody.retryable);
+}
