@@ -120,7 +120,15 @@ mod tests {
             ..default.clone()
         };
         let further = |name: &str, weight: f64, if_correct: bool| config::Reward {
-            terms: [(name.to_owned(), config::RewardTerm { weight, if_correct })].into(),
+            terms: [(
+                name.to_owned(),
+                config::RewardTerm {
+                    weight,
+                    if_correct,
+                    grader: None,
+                },
+            )]
+            .into(),
             ..default.clone()
         };
         let (style, brief) = (
