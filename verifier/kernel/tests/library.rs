@@ -1,7 +1,6 @@
 //! The kernel on Lean's own library: 140,000 declarations that Lean 4.28 compiled, of `Init`, `Std` and `Lean`.
 //!
-//! Its modules contain only the public part: most theorems have no proofs, and some
-//! definitions have no values, so that lemmas about their equations cannot be checked.
+//! Its modules contain only the public part: most theorems have no proofs, and some definitions have no values. So lemmas about their equations cannot be checked.
 
 use std::collections::BTreeMap;
 

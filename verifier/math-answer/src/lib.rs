@@ -57,8 +57,8 @@ pub struct Graded<'a> {
     pub comparison: Comparison,
 }
 
-/// Compares the final answer of `completion` with the `expected` one. Returns `None` if the completion has no answer. The `question` states what is counted and
-/// in which unit. It may be empty.
+/// Compares the final answer of `completion` with the `expected` one. Returns `None` if the completion has no answer. The `question` states what is counted and in
+/// which unit. It may be empty.
 #[must_use]
 pub fn grade<'a>(
     question: &str,

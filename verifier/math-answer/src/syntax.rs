@@ -48,7 +48,7 @@ pub(crate) enum Expr {
     Tuple(Bracket, Vec<Expr>, Bracket),
     /// Elements in braces.
     Set(Vec<Expr>),
-    /// Elements without brackets, whose order does not matter.
+    /// Elements without brackets, in any order.
     List(Vec<Expr>),
     /// Rows of a matrix, or of a determinant (`true`).
     Matrix(bool, Vec<Vec<Expr>>),
@@ -62,8 +62,8 @@ pub(crate) enum Expr {
     Words(String),
 }
 
-/// A number whose Debug form has all its digits. The library's own Debug form omits the middle of a long number, so that two numbers may share it. The Debug
-/// forms serve as keys that distinguish terms, and the meter is charged their length.
+/// A number with all its digits in its Debug form. The library's own Debug form omits the middle of a long number, so two numbers may share it. The Debug forms serve
+/// as keys of terms, and their length is charged to the meter.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Full<T>(pub(crate) T);
 

@@ -7,16 +7,14 @@ use quick_cache::{DefaultHashBuilder, OptionsBuilder, Weighter};
 /// Bytes that an entry is assumed to need in addition to its texts.
 const ENTRY: u64 = 256;
 
-/// Bytes of a usual entry. They determine how many evicted keys the library remembers, so that it recognises an evicted value that
-/// is stored again as one that is requested repeatedly.
+/// Bytes of a usual entry. The library remembers evicted keys, in a number that follows from this. So it recognises an evicted value that is stored again as one that
+/// is requested repeatedly.
 const USUAL: usize = 4096;
 
-/// The share of the bound for values that were requested again; the rest is for new values. A value heavier than this share is not
-/// stored.
+/// The share of the bound for values that were requested again; the rest is for new values. A value heavier than this share is not stored.
 ///
-/// A trainer requests the tasks of a phase many times within the phase, and then not for a long time. With a share of one half,
-/// misses are as rare as if the least recently used value were evicted. With the library's default of 0.97, they are up to three
-/// times as frequent, since there is little room for new values.
+/// A trainer requests the tasks of a phase many times within the phase, and then not for a long time. With a share of one half, misses are as rare as with eviction of
+/// the least recently used value. With the library's default of 0.97 they are up to three times as frequent, since there is little room for new values.
 const REQUESTED_AGAIN: f64 = 0.5;
 
 /// Values by key, with their weights in bytes.
@@ -55,8 +53,7 @@ impl<V: Clone> Bounded<V> {
         self.0.get(key).map(|(value, _)| value)
     }
 
-    /// Stores a value whose texts have `bytes` bytes, and evicts others to make room. A value of more than half the bound is not
-    /// stored.
+    /// Stores a value, and evicts others to make room. `bytes` is the size of its texts. A value of more than half the bound is not stored.
     pub(crate) fn put(&self, key: Key, value: V, bytes: usize) {
         let weight = ENTRY.saturating_add(bytes as u64);
         self.0.insert(key, (value, weight));

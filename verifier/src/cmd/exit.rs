@@ -1,5 +1,5 @@
-//! Exit codes of errors: 2 if the command line, the configuration or a path that it names has to be changed; 1 for any other error, for example if something has to be
-//! fetched or a file repaired.
+//! Exit codes of errors. 2: the command line, the configuration or a path in them has to be changed. 1: any other error, for example something has to be fetched or a
+//! file repaired.
 
 use std::error::Error;
 use std::io::ErrorKind;

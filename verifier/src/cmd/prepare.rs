@@ -1,5 +1,5 @@
-//! `rapid-verifier prepare`. If the sandbox is not built yet, every command that judges runs this in a subprocess: the compiler leaves 1.6 GB of freed memory behind, which a
-//! service would otherwise occupy for as long as it runs.
+//! `rapid-verifier prepare`. The compiler leaves 1.6 GB of freed memory behind, and a service would occupy it for as long as it runs. So every command that judges runs
+//! this in a subprocess if the sandbox is not built yet.
 
 use std::io::Write as _;
 use std::process::ExitCode;

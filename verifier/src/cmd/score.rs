@@ -72,7 +72,6 @@ fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     }
 }
 
-/// What judges the samples of a data set.
 fn judge_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Judge>> {
     let mut registry = Registry::default();
     registry.add(dataset);
@@ -158,7 +157,7 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Judges the samples that `results` does not have yet, and returns all judgements, including the `stored` ones.
+/// Judges the samples that `results` lacks. Returns all judgements, including the `stored` ones.
 fn judge(
     scorer: &SampleScorer<'_>,
     name: &str,
@@ -200,7 +199,7 @@ fn judge(
     Ok(judgements.into_iter().flatten().collect())
 }
 
-/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
+/// Notes repeated samples, such as those of a file that was concatenated twice. No figure shows them.
 fn note_repeated(samples: &[Sample]) {
     let texts = samples
         .iter()

@@ -102,8 +102,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     served
 }
 
-/// Listens on the first of the addresses that this machine has. An address that the machine has and that another program uses is an error: clients try the addresses in the
-/// same order, and would reach that program.
+/// Listens on the first of the addresses that this machine has. If another program uses that address, this fails: clients try the addresses in the same order, and
+/// would reach that program.
 async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
     let mut last_error = std::io::Error::from(ErrorKind::AddrNotAvailable);
     for address in addresses {
@@ -166,7 +166,7 @@ async fn next([interrupt, terminate]: &mut [Signal; 2]) {
     }
 }
 
-/// Returns when stdin ends, which happens however the process at its other end ends.
+/// Returns when stdin ends, however the process at its other end ends.
 async fn stdin_ended() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A separate thread: a read of stdin cannot be cancelled, and the runtime would wait for one of its own threads at the end.

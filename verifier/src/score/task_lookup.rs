@@ -23,7 +23,7 @@ impl<'a> TaskLookup<'a> {
         }
     }
 
-    /// The task that a sample means by `id`, with its id in the data set. The id of another data set's task is refused, whatever its number.
+    /// The task that a sample means by `id`, with its id in the data set. Ids of another data set's tasks are refused, whatever their number.
     ///
     /// # Errors
     /// What is wrong with `id`, and what to do.

@@ -59,7 +59,7 @@ pub(super) fn read(
     Ok(items.collect())
 }
 
-/// Parses a body that is an object, of which `parse` takes what it knows. For the routes of other projects' clients, whose bodies may have more fields.
+/// Parses a body that is an object. `parse` takes the fields that it knows; other projects' clients may send more.
 pub(super) fn read_object<T>(
     body: &[u8],
     parse: impl FnOnce(Fields<'_>) -> Result<T, FieldError>,
@@ -91,7 +91,7 @@ pub(super) fn check_count(
     Ok(())
 }
 
-/// The id of an item, or the reason why it is none.
+/// The id of an item, or why it is not an id.
 pub(super) fn id(json: &RawValue) -> Result<Id, String> {
     let length = json.get().len();
     if length > MAX_ID {

@@ -1,4 +1,4 @@
-//! Values that have names: x = 5 is 5, if the other answer has no name.
+//! Values with names: x = 5 is 5, if the other answer has no name.
 
 use std::borrow::Cow;
 

@@ -1,7 +1,8 @@
 //! The processes of an operator's program. Each judges one item at a time, and stays for the next.
 //!
-//! A process gets `{"id": …, "task": {…}, "prompt": "…", "completion": "…"}` on a line, and answers on a line with the same `id`: `reward`, and `terms` and `detail` if it
-//! likes, or `error`. A process that answers anything else, or too late, is ended with all that it started, so that no answer is taken for that of another item.
+//! A process gets `{"id": …, "task": {…}, "prompt": "…", "completion": "…"}` on a line. It answers on a line with the same `id` and a `reward`, optionally with `terms`
+//! and `detail`, or with an `error`. A process that answers anything else, or too late, is ended with all that it started. So no answer is taken for that of another
+//! item.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ struct Process {
     process: HelperProcess,
     /// The content of the files that it has read.
     content: Content,
-    /// Number of items that it has got.
+    /// Number of items that it has received.
     asked: u64,
     /// What it has written after its last answer.
     surplus: Vec<u8>,
@@ -114,7 +115,7 @@ impl Processes {
                 }
                 Err(wrong) => {
                     let failure = self.failure(process, wrong);
-                    // It may have ended since its last answer, which says nothing about the item.
+                    // The process may have ended since its last answer. That says nothing about the item.
                     if !(was_idle && failure.retryable) {
                         return Err(failure);
                     }
@@ -127,7 +128,7 @@ impl Processes {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle process that has read this content. Those of another are ended.
+    /// An idle process that has read this content. Ends those that have read another.
     fn take(&self, content: &Content) -> Option<Process> {
         let mut idle = self.idle();
         let old: Vec<Process> = idle

@@ -26,9 +26,9 @@ const END_TOKENS: [&str; 13] = [
     "<|finetune_right_pad_id|>",
 ];
 
-/// Bytes of the shortest end of a prompt that counts as a prompt whose beginning was cut off.
+/// A prompt that was too long may have lost its beginning. Its end must have at least this many bytes to count as the prompt.
 const MIN_CUT_PROMPT: usize = 32;
-/// Bytes of the longest prompt whose beginning may have been cut off.
+/// Maximum bytes of a prompt for which such an end is looked for.
 const MAX_CUT_PROMPT: usize = 1 << 20;
 
 /// `text` without the end tokens that it ends with.
