@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::engine::{Engine, VerifierContainer, engine_failed};
 use crate::SandboxError;
 
-/// A process of this machine, as a label: boot, process id namespace, process id, and the clock ticks from boot to its start, which distinguish it from a later
+/// A process of this machine, as a label: boot, process id namespace, process id, and the clock ticks from boot to its start. The ticks distinguish it from a later
 /// process with the same id.
 fn owner(process: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -40,8 +40,8 @@ pub(super) fn name() -> String {
     format!("rapid-{}-{number}", &owner[..16])
 }
 
-/// Whether the process `here` may remove a container. It may if the owner was a process in the same namespace as `here` and has ended. It also may if the owner
-/// cannot be seen from `here` and the container has stopped by itself, as a container does when its owner is gone.
+/// Whether the process `here` may remove a container. It may if the owner was in the same namespace as `here` and has ended. It also may if the owner cannot be seen
+/// from `here` and the container has stopped by itself. A container does this when its owner is gone.
 fn abandoned(
     container: &VerifierContainer,
     here: &str,

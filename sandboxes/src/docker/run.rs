@@ -95,7 +95,7 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Guests with their limits set. If a guest is lost before that, no program has run in it, and the guests are replaced.
+/// Guests with their limits set. A guest that is lost before that has run no program, so it is replaced.
 async fn prepared_guests<const N: usize>(
     pool: &Pool,
     limits: &Limits,
@@ -119,7 +119,7 @@ async fn prepared_guests<const N: usize>(
     }
 }
 
-/// Runs a program in one container. `results` turns the conversation and how it stopped into the results and the end of the run.
+/// Runs a program in one container. `results` turns the conversation and its end into the results and the end of the run.
 async fn run_program(
     pool: Arc<Pool>,
     mut candidate: Candidate,

@@ -1,4 +1,4 @@
-//! A process that stays and answers requests: it runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
+//! A process that stays and answers requests. It runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,13 +14,13 @@ use super::jail::View;
 use super::process::{self, TimeLimit};
 use super::process_tree::{self, process_tree};
 
-/// Bytes from the end of the error stream that are stored, since they state why a process ended.
+/// Bytes from the end of the error stream that are stored. They state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
 /// How often the time of an answer is checked.
 const TICK: Duration = Duration::from_millis(200);
 /// Wall-clock time for an answer, in multiples of the processor time, for a machine that does other things too.
 const CLOCK_FACTOR: u32 = 5;
-/// How long a process that has closed its streams, or whose input has ended, may take to end.
+/// A process that has closed its streams, or lost its input, may take this long to end.
 const LEAVING: Duration = Duration::from_secs(2);
 
 /// How a [`HelperProcess`] is started.
@@ -38,7 +38,7 @@ pub struct HelperCommand {
     pub env: Vec<(String, OsString)>,
     /// The folder in which it is started.
     pub dir: PathBuf,
-    /// The name under which the lines of its error stream are logged, if they are.
+    /// The name in the log for the lines of its error stream; `None` logs none.
     pub log: Option<String>,
 }
 
@@ -73,13 +73,13 @@ pub enum EndCause {
     Dismissed,
 }
 
-/// The end of a process that says nothing of it.
+/// The end of a process, without a reason in itself.
 const DISMISSED: End = End {
     cause: EndCause::Dismissed,
     stderr: String::new(),
 };
 
-/// A running process. It ends when this is dropped, and when this process ends, however it does.
+/// A running process. It ends when this is dropped, and when this process ends in any way.
 pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
@@ -98,7 +98,7 @@ impl HelperProcess {
         let (jail, log) = (launch.jail, launch.log.clone());
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
-        // A process that is to end with its parent ends with the thread that started it. So that thread stays as long as the process.
+        // A process set to end with its parent ends with the thread that started it. So that thread stays as long as the process.
         let keeper = std::thread::Builder::new()
             .name("lean-helper".to_owned())
             .spawn(move || keep(&mut command, jail, log, &started, &dues))?;
@@ -121,7 +121,7 @@ impl HelperProcess {
         }));
     }
 
-    /// From now on an answer is due within this time by the clock, whatever the process does meanwhile, such as waiting for another machine.
+    /// From now on an answer is due within this time by the clock, even if the process only waits, for example for another machine.
     pub fn allow_clock(&self, clock: Duration) {
         let work = Duration::MAX;
         self.set_limit(Some(TimeLimit { work, clock }));
@@ -254,7 +254,7 @@ fn keep(
 /// An answer that is due.
 struct Due {
     since: Instant,
-    /// Processor time that was used before the answer was due. It is read at the first tick, since few answers take that long.
+    /// Processor time before the answer was due. It is read at the first tick, since few answers take that long.
     used: Option<Duration>,
     limit: TimeLimit,
 }

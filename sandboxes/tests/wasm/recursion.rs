@@ -34,7 +34,7 @@ fn recursion_through_c_code_goes_as_deep_as_natively() {
     assert_eq!(shallow, [""; 0]);
 }
 
-/// Shapes whose levels take so much stack that fewer than 5,000 fit.
+/// Shapes with levels that take so much stack that fewer than 5,000 fit.
 const WIDE: &[&str] = &["sorted with a key"];
 
 #[test]
