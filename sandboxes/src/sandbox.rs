@@ -201,7 +201,7 @@ pub enum Call {
         /// The start of `str(exception)`.
         message: String,
     },
-    /// It returned a value that is nested too deeply to be encoded, or that refers to itself. Test code gets no digests, so for it this is also a value longer than
+    /// It returned a value that refers to itself, or is nested too deeply to be encoded. Test code gets no digests, so for it this is also a value longer than
     /// [`Limits::value`].
     TooDeepOrLarge,
 }

@@ -48,8 +48,8 @@ fn refused(reason: String) -> SetupError {
     }
 }
 
-/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try: it listens on the first that this machine has. Without a token, all of them
-/// are loopback addresses: a name is looked up once. `token` is the environment's; a token file takes precedence over it.
+/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try. It listens on the first address that this machine has. Without a
+/// token, all of them are loopback addresses, so a name is looked up only once. `token` is the environment's; a token file takes precedence over it.
 ///
 /// # Errors
 /// [`SetupError`].
@@ -156,7 +156,7 @@ pub fn workers(config: &Config) -> usize {
     }
 }
 
-/// Bytes for all the programs together that need more than the free allowance; `None` for containers, whose number limits that.
+/// Bytes shared by all programs that need more than the free allowance. `None` for containers, since their number limits the memory.
 fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;

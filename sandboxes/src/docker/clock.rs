@@ -16,7 +16,7 @@ use crate::{End, Limits};
 /// than one in wasm.
 pub const FUEL_PER_SECOND: u64 = 2_000_000_000;
 
-/// A program that has taken almost no processor time for this long is ended: it waits for something that will not happen.
+/// A program with almost no processor time for this long is ended: it waits for something that will not happen.
 const IDLE: Duration = Duration::from_secs(10);
 /// The share of the elapsed time up to which processor time counts as almost none.
 const IDLE_SHARE: f64 = 0.01;
@@ -25,7 +25,7 @@ const IDLE_SHARE: f64 = 0.01;
 const MAX_SLOWDOWN: u32 = 20;
 /// The minimum of this multiple, if the backstop is shorter than [`MAX_SLOWDOWN`] allows.
 const MIN_SLOWDOWN: u32 = 4;
-/// A check that is later than this shows that the machine stood still or was suspended. That time does not count.
+/// A later check than this shows that the machine stood still or was suspended. That time does not count.
 const LATE: Duration = Duration::from_secs(1);
 /// The shortest and the longest time between two checks.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
@@ -113,7 +113,7 @@ async fn measure(meters: &[Meter]) -> Result<Option<Duration>, Error> {
 /// The observed progress of a run.
 struct Progress {
     allowed: Duration,
-    /// The time since the start at which the program was last seen to work, and the processor time that it had taken then.
+    /// When the program was last seen to work, since the start, and its processor time then.
     last_active: (Duration, Duration),
 }
 

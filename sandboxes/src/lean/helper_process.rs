@@ -65,7 +65,7 @@ impl End {
 pub enum EndCause {
     /// It exited by itself, with this code.
     Exited(i32),
-    /// It was ended by a signal that it caused or that another process sent.
+    /// A signal ended it. It caused the signal, or another process sent it.
     Signal(i32),
     /// An answer was due, and its time was over.
     Late,

@@ -74,7 +74,7 @@ fn one_namespace() -> &'static [&'static str] {
     if supported { &WORDS } else { &[] }
 }
 
-/// The files that one process in a jail may see besides those that every such process sees, and the files that are hidden from it.
+/// The files that one process in a jail may see in addition to the files for every such process, and the files that are hidden from it.
 #[derive(Default)]
 pub(super) struct View<'a> {
     /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Missing ones are skipped.

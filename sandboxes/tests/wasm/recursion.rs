@@ -5,7 +5,7 @@ use sandboxes::{Call, End, Run};
 use super::support::sandbox;
 use crate::cases::{changed, run, run_within};
 
-/// Programs whose `f(n)` recurses to the depth `n` and returns it.
+/// Programs with an `f(n)` that recurses to the depth `n` and returns it.
 const SHAPES: &str = include_str!("recursive_shapes.py");
 /// Endless recursion in C code.
 const ENDLESS: &str = include_str!("recursive_endless.py");

@@ -109,7 +109,7 @@ const MAX_LEVEL_DEPTH: u32 = 1_000;
 /// Parts of a name.
 const MAX_NAME_DEPTH: u32 = 1_000;
 
-/// Links of a chain that can be followed in the time that it takes to build one part.
+/// Links of a chain that can be followed in the time of building one part.
 pub(crate) const LINKS: usize = 16;
 
 /// Cost of visiting a universe level, in parts. Levels have no cache.

@@ -8,7 +8,7 @@ use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Member};
 
 use crate::lean::{deep, library};
 
-/// Small enough that a check which takes long fails instead of making the test wait.
+/// So small that a slow check fails instead of making the test wait.
 const BUDGET: Budget = Budget {
     steps: 20_000_000,
     terms: 20_000_000,
@@ -115,7 +115,7 @@ fn a_value_of_another_type_is_rejected() {
     });
 }
 
-/// Checks that the recursors that the kernel derives are those that Lean generated.
+/// Checks that the kernel derives the same recursors as Lean.
 fn recursors(
     checker: &mut Checker<'_>,
     constant: &Constant,

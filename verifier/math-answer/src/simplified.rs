@@ -217,7 +217,7 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool 
     }
 }
 
-/// Whether the equation `answer` is solved for the same name as `expected`, or has the same standard form: the same sides, such as a sum of squares or of fractions and
+/// Whether the equation `answer` is solved for the same name as `expected`, or has the same standard form. Such a form is a sum of squares or of fractions that equals
 /// 1. The order of the sides is free.
 fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let (expected, answer) = (

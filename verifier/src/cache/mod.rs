@@ -14,8 +14,8 @@ pub use verdict_db::{BYTES as DISK_BYTES, VerdictDb};
 
 use crate::grading::Grading;
 
-/// Verdicts by key. An `unavailable` verdict is never cached. A verdict that is not deterministic is cached in memory only: requests of one training step agree, and no
-/// verdict that a clock decided once is stored for good.
+/// Verdicts by key. An `unavailable` verdict is never cached. A verdict that is not deterministic is cached in memory only. So requests of one training step agree, but
+/// the decision of a clock is not stored for good.
 pub struct VerdictCache {
     memory: Bounded<Grading>,
     disk: Option<Arc<VerdictDb>>,

@@ -1,4 +1,4 @@
-//! Exit codes of errors. 2: the command line, the configuration or a path in them has to be changed. 1: any other error, for example something has to be fetched or a
+//! Exit codes of errors. 2 says that the command line, the configuration or a path in them has to be changed. 1 is any other error: something has to be fetched or a
 //! file repaired.
 
 use std::error::Error;

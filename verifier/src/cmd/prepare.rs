@@ -27,7 +27,7 @@ takes three minutes of processor time for mbppplus, more than half of it for one
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Data sets whose canonical solutions run, separated by commas: names, or your own .jsonl files
+    /// Data sets with canonical solutions to run, separated by commas: names, or your own .jsonl files
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     dataset: Vec<String>,
 }

@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// File of samples, one JSON object per line, which may be compressed with gzip; `-` for standard input; or EvalPlus's folder of programs
     #[arg(long, value_name = "FILE", required_unless_present = "audit")]
     samples: Option<PathBuf>,
-    /// Judge the tasks instead of samples: report tasks whose tests are passed by programs that solve nothing
+    /// Judge the tasks instead of samples: report tasks with weak tests, which programs pass without solving anything
     #[arg(long, conflicts_with_all = ["samples", "k", "all_tests", "out"])]
     audit: bool,
     /// The k of Pass@k

@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Host and port to listen on; the host is an IP address or a name, and port 0 chooses a free port [default: 127.0.0.1:8700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
-    /// File whose first line is the token that clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
+    /// File with a token in its first line, which clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The token that clients must send, if there is no file

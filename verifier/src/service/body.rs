@@ -33,7 +33,7 @@ const CHUNK: usize = 64 << 10;
 /// Receives the body of a request from `sender`, and parses it.
 ///
 /// # Errors
-/// If the body is too large, too slow or incomplete; if its coding is unknown; if there is no memory for it while `hold` lasts; and the errors of `parse`.
+/// If the body is too large, too slow or incomplete, or its coding is unknown. If there is no memory for it while `hold` lasts. Also the errors of `parse`.
 pub(super) async fn read<T: Send + 'static>(
     sender: &Sender,
     body: Body,

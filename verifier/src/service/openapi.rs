@@ -111,7 +111,7 @@ fn schemas() -> Json {
     // Reading a task merges this field into the entry point.
     schemas["CodeTask"]["properties"]["class_name"] = json!({
         "type": ["string", "null"],
-        "description": "The class of which `entry_point` is a method, if that is only its name."
+        "description": "The class with the method `entry_point`, if that is only the method's name."
     });
     schemas
 }

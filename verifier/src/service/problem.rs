@@ -158,7 +158,7 @@ impl ProblemResponse {
         self.problem.status == QUEUE_FULL.0
     }
 
-    /// No reward, for a client whose protocol has no verdict `unavailable`.
+    /// No reward, for a client that knows no verdict `unavailable`.
     pub(super) fn unavailable(reason: &str) -> ProblemResponse {
         let mut answer = UNAVAILABLE.with(format!(
             "{reason}. This is no verdict on a completion, so there is no reward"

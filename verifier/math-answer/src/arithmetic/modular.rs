@@ -1,7 +1,7 @@
 //! Identities checked by chance: both sides are computed modulo primes of 61 bits at random points.
 //!
 //! Numbers, sums, products, quotients, integer powers of any size, and square roots of numbers are computed without rounding. π and e are random points, like
-//! variables: no answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their degree over 2⁶⁰
+//! variables. No answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their degree over 2⁶⁰
 //! (Schwartz 1980, Zippel 1979). The prime p is 3 modulo 4, and the values are a + bi. In that field of p² elements every integer has a square root.
 
 use std::collections::HashMap;

@@ -1,4 +1,4 @@
-//! The constant factor by which two expressions differ, if there is one that is real and not 0.
+//! The constant factor by which two expressions differ, if one is real and not 0.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -16,12 +16,12 @@ use crate::syntax::{Constant, Expr, Full, Function};
 const STEPS_PER_COST: u64 = 6_000;
 /// Maximum number of times that the precision is raised.
 const MAX_RAISES: usize = 4;
-/// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
+/// Number of points at which a numeric identity must hold, and the maximum that is tried.
 const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 24;
 /// Points with large values, all positive and then all negative, and one with small values.
 const FAR_POINTS: [u64; 3] = [16, 7, 32];
-/// Number of points at which both sides must be real, if there are points at which neither is.
+/// Number of points at which both sides must be real, if neither is at some others.
 const MIN_REAL_POINTS: u64 = 2;
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
@@ -257,7 +257,7 @@ impl ValueComparer {
         })
     }
 
-    /// The constant factor by which two expressions differ, if there is one that is real and not 0.
+    /// The constant factor by which two expressions differ, if one is real and not 0.
     pub(crate) fn proportional(&self, expected: &Expr, answer: &Expr) -> Option<f64> {
         let mut first: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut factor) = (0, 0.0);

@@ -55,7 +55,7 @@ fn without_begin_tokens(mut text: &str) -> &str {
     text
 }
 
-/// The completion in `text`, which may begin with `prompt`, or with the end of a prompt that was too long.
+/// The completion in `text`. It may come after `prompt`, or after the end of a prompt that was too long.
 pub(super) fn after_prompt<'a>(text: &'a str, prompt: &str) -> &'a str {
     let (text, prompt) = (without_begin_tokens(text), without_begin_tokens(prompt));
     let rest = text.strip_prefix(prompt).or_else(|| {

@@ -179,7 +179,7 @@ fn result(id: &str, item: &Rewarded, form: Form) -> Value {
     result
 }
 
-/// Without the fields that are null or an empty list, which Lean's REPL leaves out too.
+/// Without the fields that are null or an empty list. Lean's REPL leaves them out too.
 fn without_nulls(json: &Value) -> Value {
     match json {
         Value::Object(fields) => fields
