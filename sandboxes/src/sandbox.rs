@@ -163,7 +163,7 @@ pub struct Limits {
 }
 
 impl Default for Limits {
-    /// 20 G of fuel (some seconds of a core), 2 GiB of memory, 64 KiB of output, 16 MiB a value, 15 minutes as the backstop.
+    /// 20 G of fuel (some seconds of a core), 2 GiB of memory, 64 KiB of output, 16 MiB per value, 15 minutes as the backstop.
     fn default() -> Self {
         Limits {
             fuel: 20_000_000_000,

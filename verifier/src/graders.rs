@@ -306,7 +306,7 @@ impl Graders {
         }
     }
 
-    /// The most seconds that a file of Lean may take, in addition to starting Lean.
+    /// Maximum seconds for a file of Lean, in addition to starting Lean.
     #[must_use]
     pub fn max_lean_seconds(&self) -> u64 {
         self.settings.lean.seconds

@@ -106,7 +106,6 @@ pub fn judge(
     Ok((judge.map_err(SetupError::Threads)?, sandbox(config)))
 }
 
-/// The settings of a service.
 pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings {
     ServiceSettings {
         limits: RequestLimits {
@@ -165,7 +164,8 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Threads for first passes, and for long programs and canonical solutions, which have one more. Instances that stay to read texts take as much as a third set.
+    // Two sets of threads: for first passes, and for long programs and canonical solutions, with one more. Instances that stay to read texts take as much as a third
+    // set.
     let threads = workers(config).saturating_mul(3) + 1;
     Some(memory_pool::pool_bytes(
         all,

@@ -12,8 +12,8 @@ use super::guest::Meter;
 use super::termination::Termination;
 use crate::{End, Limits};
 
-/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm. So a limit here has another number
-/// than one in wasm.
+/// Fuel per second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm. So a limit here has another number than one in
+/// wasm.
 pub const FUEL_PER_SECOND: u64 = 2_000_000_000;
 
 /// A program with almost no processor time for this long is ended: it waits for something that will not happen.
@@ -32,12 +32,12 @@ const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::fr
 /// Failed checks in a row after which the engine has failed.
 const MAX_UNANSWERED: usize = 5;
 
-/// The processor time that `fuel` stands for.
+/// The processor time for `fuel`.
 pub(super) fn allowed(fuel: u64) -> Duration {
     Duration::try_from_secs_f64(fuel as f64 / FUEL_PER_SECOND as f64).unwrap_or(Duration::MAX)
 }
 
-/// The fuel that stands for `time`.
+/// The fuel for `time`.
 pub(super) fn fuel(time: Duration) -> u64 {
     (time.as_secs_f64() * FUEL_PER_SECOND as f64) as u64
 }

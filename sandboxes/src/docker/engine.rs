@@ -36,7 +36,6 @@ pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
 /// A container's standard output and error.
 pub(super) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 
-/// One engine.
 pub(super) struct Engine {
     docker: Docker,
     /// How often the engine's event connection has ended.

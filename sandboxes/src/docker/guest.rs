@@ -32,7 +32,7 @@ const KILLED: i64 = 137;
 /// Exit status of `docker/start.py`: the program had itself killed, or exited with one of these numbers.
 const KILLED_ITSELF: i64 = 249;
 /// A container that has closed its end of the conversation may take this long to end, and a busy engine to notice.
-const SETTLING: Duration = Duration::from_secs(30);
+const EXIT_GRACE: Duration = Duration::from_secs(30);
 /// The engine may take this long to learn that a killed container was out of memory.
 const OUT_OF_MEMORY_DELAY: Duration = Duration::from_secs(2);
 /// The pause between two attempts to remove a container.
@@ -98,7 +98,7 @@ impl ContainerGuard {
                 } => return Termination::Ended(End::OutOfMemory),
                 // If the kernel killed the first process too, the engine learns the reason a little later, if at all.
                 State::Exited { status: KILLED, .. } if waited < OUT_OF_MEMORY_DELAY => {}
-                State::Running if waited < SETTLING => {}
+                State::Running if waited < EXIT_GRACE => {}
                 State::Exited { status, .. } if status != KILLED => {
                     return Termination::Ended(End::Died(describe_exit(status)));
                 }

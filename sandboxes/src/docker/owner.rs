@@ -1,4 +1,4 @@
-//! The owner of a container. Each container is labelled with the process that created it, so that the containers of a dead verifier can be recognised.
+//! The owner of a container. Each container is labelled with the process that created it. So the containers of a dead verifier can be recognised.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -20,7 +20,7 @@ fn owner(process: u32) -> Option<String> {
 }
 
 /// Boot and namespace of a label's process, and the process's id.
-fn place_and_process(label: &str) -> Option<(&str, u32)> {
+fn namespace_and_process(label: &str) -> Option<(&str, u32)> {
     let (process, _start) = label.rsplit_once('/')?;
     let (place, process) = process.rsplit_once('/')?;
     Some((place, process.parse().ok()?))
@@ -50,7 +50,10 @@ fn abandoned(
     if container.owner == here {
         return false;
     }
-    match (place_and_process(&container.owner), place_and_process(here)) {
+    match (
+        namespace_and_process(&container.owner),
+        namespace_and_process(here),
+    ) {
         (Some((place, process)), Some((own_place, _))) if place == own_place => {
             alive(process).as_deref() != Some(container.owner.as_str())
         }
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn this_process_is_its_own_owner_and_container_names_are_unique() {
         assert_eq!(owner(std::process::id()), Some(label()));
-        let (_, process) = place_and_process(&label()).unwrap();
+        let (_, process) = namespace_and_process(&label()).unwrap();
         assert_eq!(process, std::process::id());
         assert_ne!(name(), name());
     }

@@ -27,7 +27,7 @@ pub(super) struct ParsingContainers {
 struct ParsingContainer {
     guest: Guest,
     candidate: Candidate,
-    /// Its last request, which is not answered yet.
+    /// Its last request, which is still unanswered.
     request: &'static [u8],
     /// How long it has read in all.
     reading: Duration,

@@ -72,7 +72,6 @@ impl ContainerFactory {
     }
 }
 
-/// The pool.
 pub(super) struct Pool {
     warm: Mutex<VecDeque<Guest>>,
     /// One permit for each warm guest.

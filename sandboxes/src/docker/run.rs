@@ -199,14 +199,14 @@ async fn converse_with_tests(
                 asking = asked.is_some();
                 call_answer(asked, candidate)?
             }
-            Reply::GoOn(answer) if asking => {
+            Reply::Resume(answer) if asking => {
                 program.send(&answer).await?;
                 let request = program.receive(candidate.longest()).await?;
                 let asked = converse(program, candidate, &request).await?;
                 asking = asked.is_some();
                 call_answer(asked, candidate)?
             }
-            Reply::GoOn(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
+            Reply::Resume(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
         };
         if test_instance.ended() {
             return Ok(());

@@ -21,7 +21,7 @@ const TICK: Duration = Duration::from_millis(200);
 /// Wall-clock time for an answer, in multiples of the processor time, for a machine that does other things too.
 const CLOCK_FACTOR: u32 = 5;
 /// A process that has closed its streams, or lost its input, may take this long to end.
-const LEAVING: Duration = Duration::from_secs(2);
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// How a [`HelperProcess`] is started.
 #[derive(Debug, Clone)]
@@ -83,9 +83,9 @@ const DISMISSED: End = End {
 pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Sends the time limits of answers to the keeper. Dropping it dismisses the keeper.
+    /// Sends the time limits of answers to the supervisor. Dropping it dismisses the supervisor.
     due: Option<Sender<Option<TimeLimit>>>,
-    keeper: Option<JoinHandle<End>>,
+    supervisor: Option<JoinHandle<End>>,
 }
 
 impl HelperProcess {
@@ -99,9 +99,9 @@ impl HelperProcess {
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
         // A process set to end with its parent ends with the thread that started it. So that thread stays as long as the process.
-        let keeper = std::thread::Builder::new()
+        let supervisor = std::thread::Builder::new()
             .name("lean-helper".to_owned())
-            .spawn(move || keep(&mut command, jail, log, &started, &dues))?;
+            .spawn(move || supervise(&mut command, jail, log, &started, &dues))?;
         let (stdin, stdout) = start
             .recv()
             .map_err(|_| io::Error::other("its thread ended"))??;
@@ -109,7 +109,7 @@ impl HelperProcess {
             stdin: Some(stdin),
             stdout,
             due: Some(due),
-            keeper: Some(keeper),
+            supervisor: Some(supervisor),
         })
     }
 
@@ -129,7 +129,7 @@ impl HelperProcess {
 
     fn set_limit(&self, limit: Option<TimeLimit>) {
         if let Some(due) = &self.due {
-            // If the keeper has ended, it has ended the process too. The reader of the answer then notices.
+            // If the supervisor has ended, it has ended the process too. The reader of the answer then notices.
             let _ = due.send(limit);
         }
     }
@@ -137,9 +137,9 @@ impl HelperProcess {
     /// Whether it still runs, as far as is known.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.keeper
+        self.supervisor
             .as_ref()
-            .is_some_and(|keeper| !keeper.is_finished())
+            .is_some_and(|supervisor| !supervisor.is_finished())
     }
 
     /// Ends it if it has not ended by itself, and returns how it ended.
@@ -151,7 +151,7 @@ impl HelperProcess {
     fn dismiss(&mut self) -> Option<End> {
         self.stdin = None;
         self.due = None;
-        self.keeper.take()?.join().ok()
+        self.supervisor.take()?.join().ok()
     }
 }
 
@@ -202,7 +202,7 @@ fn command(launch: &HelperCommand) -> Command {
 type Started = io::Result<(ChildStdin, ChildStdout)>;
 
 /// Starts a process and waits until it has ended.
-fn keep(
+fn supervise(
     command: &mut Command,
     jail: Jail,
     log: Option<String>,
@@ -295,7 +295,7 @@ fn wait_until_overdue(child: &Child, dues: &Receiver<Option<TimeLimit>>) -> bool
 
 /// Waits a short time for the process to end by itself, and returns how it ended, if it did.
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
-    let until = Instant::now() + LEAVING;
+    let until = Instant::now() + EXIT_GRACE;
     let mut pause = Duration::from_millis(1);
     loop {
         if let Ok(Some(status)) = child.try_wait() {

@@ -41,7 +41,7 @@ impl Program {
         let mut command = self.jail.command(words, &view);
         // A proof must not see secrets of this process's environment, such as a token.
         command.env_clear();
-        command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));
+        command.envs(std::env::vars_os().filter(|(name, _)| is_lean_variable(name)));
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
@@ -54,7 +54,7 @@ impl Program {
         let given = self.env.iter().rev().find(|(key, _)| key == name);
         match given {
             Some((_, value)) => Some(value.into()),
-            None if is_leans(OsStr::new(name)) => std::env::var_os(name),
+            None if is_lean_variable(OsStr::new(name)) => std::env::var_os(name),
             None => None,
         }
     }
@@ -71,7 +71,7 @@ impl Program {
     ) -> Vec<(OsString, OsString)> {
         let is_given = |name: &OsStr| self.env.iter().any(|(given, _)| OsStr::new(given) == name);
         let mut inherited: Vec<(OsString, OsString)> = variables
-            .filter(|(name, _)| name.to_str().is_some_and(is_toolchains) && !is_given(name))
+            .filter(|(name, _)| name.to_str().is_some_and(is_toolchain_variable) && !is_given(name))
             .collect();
         inherited.sort();
         inherited
@@ -182,15 +182,15 @@ const VARIABLES: [&str; 8] = [
 /// Prefixes of the variables of Lean, Lake and elan.
 const PREFIXES: [&str; 3] = ["LEAN_", "LAKE_", "ELAN_"];
 
-fn is_leans(variable: &OsStr) -> bool {
+fn is_lean_variable(variable: &OsStr) -> bool {
     let Some(name) = variable.to_str() else {
         return false;
     };
-    VARIABLES.contains(&name) || name.starts_with("LC_") || is_toolchains(name)
+    VARIABLES.contains(&name) || name.starts_with("LC_") || is_toolchain_variable(name)
 }
 
 /// Whether a variable is one of Lean, Lake or elan.
-fn is_toolchains(name: &str) -> bool {
+fn is_toolchain_variable(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -219,7 +219,7 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", false),
             ("LEAN", false),
         ] {
-            assert_eq!(is_leans(OsStr::new(name)), wanted, "{name}");
+            assert_eq!(is_lean_variable(OsStr::new(name)), wanted, "{name}");
         }
     }
 

@@ -35,7 +35,7 @@ pub(crate) enum Reply {
     /// Calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
     Call(String),
     /// Answers the candidate's question with this, and the call goes on.
-    GoOn(Vec<u8>),
+    Resume(Vec<u8>),
 }
 
 impl TestInstance {
@@ -134,7 +134,7 @@ impl TestInstance {
                 self.called = true;
                 return Ok(Reply::Call(arguments));
             }
-            (State::Loading | State::InCall, b'A') => return Ok(Reply::GoOn(payload.to_vec())),
+            (State::Loading | State::InCall, b'A') => return Ok(Reply::Resume(payload.to_vec())),
             (_, b'X') => {
                 let (reason, kind) = exception(payload)?;
                 return Err(Broken::Task(if reason == "TooLarge" {

@@ -50,17 +50,17 @@ impl InstancePair {
                         (guest, outcome)
                     })
                 });
-                self.go_on()
+                self.resume()
             }
-            Reply::GoOn(answer) => {
+            Reply::Resume(answer) => {
                 self.question.lock().answer = Some(answer);
-                self.go_on()
+                self.resume()
             }
         }
     }
 
     /// Continues the candidate's turn to its end, or to its next question.
-    fn go_on(&mut self) -> Result<Vec<u8>, Termination> {
+    fn resume(&mut self) -> Result<Vec<u8>, Termination> {
         let turn = self.turn.as_mut();
         let turn = turn.ok_or(Broken::Protocol(NO_QUESTION))?;
         let ended = turn.now_or_never();

@@ -40,7 +40,7 @@ impl Reader {
     }
 }
 
-/// Whether an answer is far from every limit, if the reader has so many bytes of memory.
+/// Whether an answer is far from every limit. `memory` is the reader's, in bytes.
 fn counts(run: &Run, limits: &Limits, memory: u64) -> bool {
     run.end == End::Completed
         && run.fuel <= limits.fuel / MARGIN

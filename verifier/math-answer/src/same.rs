@@ -405,7 +405,6 @@ fn compare_relations(
     agree.then_some(Rule::Relation)
 }
 
-/// The inverse of a value.
 fn inverted(value: &Expr) -> Expr {
     match value {
         Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),

@@ -14,7 +14,6 @@ pub(crate) enum Expr {
     Mixed(Full<UBig>, Box<Expr>),
     /// A variable, or a name of several letters.
     Symbol(String),
-    /// A constant.
     Constant(Constant),
     /// A sum of at least two terms.
     Sum(Vec<Expr>),
@@ -24,7 +23,6 @@ pub(crate) enum Expr {
     Product(Vec<Expr>),
     /// A fraction or a division.
     Quotient(Box<Expr>, Box<Expr>),
-    /// A power.
     Power(Box<Expr>, Box<Expr>),
     /// A root: index and radicand.
     Root(Box<Expr>, Box<Expr>),
@@ -34,7 +32,6 @@ pub(crate) enum Expr {
     Apply(String, Vec<Expr>),
     /// An angle in degrees.
     Degrees(Box<Expr>),
-    /// A percentage.
     Percent(Box<Expr>),
     /// ± or ∓ before a term.
     PlusMinus(Side, Box<Expr>),
@@ -58,7 +55,6 @@ pub(crate) enum Expr {
     Relation(Vec<Expr>, Vec<Relation>),
     /// `a : b : c`.
     Ratio(Vec<Expr>),
-    /// Words.
     Words(String),
 }
 

@@ -23,8 +23,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Computes the keys, and collects the judgements that need no judging: verdicts cached in memory, and `unavailable` ones of graders that cannot judge now. For a
-    /// large batch this would block a thread that serves other requests too.
+    /// Computes the keys, and collects the judgements that need no judging: cached verdicts in memory, and `unavailable` for graders that cannot judge now. For a large
+    /// batch this would block a thread that serves other requests too.
     #[must_use]
     pub fn new(judge: &Judge, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();

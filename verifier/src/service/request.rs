@@ -20,7 +20,6 @@ const MAX_ID: usize = 1_024;
 /// An item that cannot be judged.
 #[derive(Debug)]
 pub(super) struct BadItem {
-    /// Its id, if it has one.
     pub(super) id: Option<Id>,
     pub(super) problem: ProblemResponse,
 }
@@ -102,7 +101,6 @@ pub(super) fn id(json: &RawValue) -> Result<Id, String> {
     Id::of(json).ok_or_else(|| wrong_kind("a string or a number", json))
 }
 
-/// The id in the field `name`.
 pub(super) fn id_of(fields: &mut Fields<'_>, name: &str) -> Result<Id, FieldError> {
     let json = fields.take(name)?;
     id(json).map_err(|reason| fields.fault(name, reason))

@@ -30,13 +30,13 @@ type Shared = State<Arc<Service>>;
 #[derive(Default, Deserialize)]
 pub(super) struct VerifyQuery {
     #[serde(default)]
-    errors: ErrorsBy,
+    errors: ErrorScope,
 }
 
 /// What an unusable item invalidates.
 #[derive(Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum ErrorsBy {
+enum ErrorScope {
     /// The whole request.
     #[default]
     Request,
@@ -64,7 +64,7 @@ pub(super) async fn verify(
                 Err(BadItem {
                     id: Some(id),
                     problem,
-                }) if errors == ErrorsBy::Item => Some(refusal(id, problem.problem())),
+                }) if errors == ErrorScope::Item => Some(refusal(id, problem.problem())),
                 Err(BadItem { problem, .. }) => return Err(problem),
             });
         }

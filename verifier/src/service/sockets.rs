@@ -23,7 +23,7 @@ use super::sender::Peer;
 const SPARE: usize = 64;
 /// Maximum accepted connections without a socket.
 const MAX_ARRIVED: usize = 1_024;
-/// Requests of one address at a time, in multiples of `limits.connections`. They wait for verdicts, which the queue and the memory of bodies limit too. All addresses
+/// Requests of one address at a time, in multiples of `limits.connections`. They wait for verdicts; the queue and the memory of bodies limit them too. All addresses
 /// together may have one multiple more, so that an address with a single request gets a permit.
 const REQUESTS_PER_CONNECTION: usize = 8;
 /// A client that lags this far loses its socket, or its request's permit, if another needs it.
@@ -55,7 +55,6 @@ pub(super) struct Sockets {
     permits: Mutex<RequestPermits>,
 }
 
-/// The permits for requests.
 struct RequestPermits {
     free: usize,
     /// The number of permits that each peer holds.

@@ -58,7 +58,6 @@ impl Field {
         }
     }
 
-    /// The value of `expr`.
     pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {

@@ -62,7 +62,6 @@ pub(crate) fn parse(text: &str, commas: Commas) -> Option<Expr> {
     parse_answer(text, commas, Letters::Names).map(|parsed| parsed.tree)
 }
 
-/// A parsed answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParsedAnswer {
     pub(crate) tree: Expr,

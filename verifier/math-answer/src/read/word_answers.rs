@@ -79,7 +79,6 @@ const SCALES: [&str; 6] = [
     "ten", "hundred", "thousand", "million", "billion", "trillion",
 ];
 
-/// An answer in words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WordAnswer {
     /// A choice, or any other single letter. Its case matters.

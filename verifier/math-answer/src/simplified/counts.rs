@@ -106,7 +106,6 @@ impl SimplificationCounts {
             .find(|kind| self.0[*kind as usize] > expected.0[*kind as usize])
     }
 
-    /// The count of one kind.
     pub(crate) fn count(self, kind: Simplification) -> usize {
         self.0[kind as usize]
     }

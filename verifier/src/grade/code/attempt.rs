@@ -73,7 +73,7 @@ impl Sandbox for Attempt {
 }
 
 /// Whether a first pass is pointless, since the task's canonical solution used `fuel`.
-pub(super) fn is_hopeless(fuel: u64) -> bool {
+pub(super) fn exceeds_first_pass(fuel: u64) -> bool {
     fuel >= FUEL
 }
 

@@ -83,7 +83,7 @@ impl CodeGrader {
                 Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
                     return Err(NoCanonicalResult::NotInFirstPass);
                 }
-                // Another sample may wait for the result by now.
+                // Another sample may need the result by now.
                 Err(SandboxError::Deferred(Deferred::Abandoned)) => {
                     return Err(NoCanonicalResult::Elsewhere);
                 }

@@ -45,7 +45,6 @@ impl Equality {
         }
     }
 
-    /// Whether `set(expected) == set(got)`.
     pub(super) fn holds_for_sets(self, expected: &[Value], got: &[Value]) -> bool {
         self.matches(distinct(expected), distinct(got))
     }

@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::not_run::bad_task;
 use super::value_mismatch::without_encoding;
-use crate::cache::{Bounded, Claim, ExpectedValueStore, Key};
+use crate::cache::{BoundedCache, Claim, ExpectedValueStore, Key};
 use crate::grade::Grading;
 
 /// Poll interval while another thread or process runs the canonical solution.
@@ -56,7 +56,7 @@ pub enum NoCanonicalResult {
 /// A cache of expected values, by task.
 pub(super) struct ExpectedValuesCache {
     /// Permanent failures are cached too, so that the solution is not run again for each sample. It gets the same fuel each time.
-    memory: Bounded<ExpectedResult>,
+    memory: BoundedCache<ExpectedResult>,
     /// The keys with a canonical solution that runs in this process now.
     running: Mutex<HashSet<Key>>,
     store: Option<Arc<ExpectedValueStore>>,
@@ -78,7 +78,7 @@ impl Drop for ComputeClaim<'_> {
 impl ExpectedValuesCache {
     pub(super) fn new(bytes: usize, store: Option<Arc<ExpectedValueStore>>) -> ExpectedValuesCache {
         ExpectedValuesCache {
-            memory: Bounded::new(bytes),
+            memory: BoundedCache::new(bytes),
             running: Mutex::new(HashSet::new()),
             store,
         }

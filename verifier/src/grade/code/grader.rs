@@ -297,7 +297,7 @@ impl CodeGrader {
         mode: TestMode,
         expected: Arc<ExpectedValues>,
     ) -> Result<Grading, Box<Grading>> {
-        if self.sandbox.first_pass && attempt::is_hopeless(expected.fuel) {
+        if self.sandbox.first_pass && attempt::exceeds_first_pass(expected.fuel) {
             return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use datasets::python_name::is_keyword;
 
-/// Whether the last of `texts`, the test code that ran, can depend on what the program does: whether it uses a name that no earlier independent text assigned.
+/// Whether the last of `texts`, the test code that ran, can depend on what the program does. It can if it uses a name that no earlier independent text assigned.
 ///
 /// The program may define any name, even `len`. So a name is independent only if a text that does not depend on the program assigned it. A text that depends on the
 /// program may pass it the objects of those names, such as a list that the program sorts in place. So after such a text no name is independent. Words in strings and

@@ -114,7 +114,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if self.sandbox.first_pass && attempt::is_hopeless(results.fuel) {
+            if self.sandbox.first_pass && attempt::exceeds_first_pass(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }

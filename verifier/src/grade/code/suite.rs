@@ -16,7 +16,7 @@ use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
 use super::program_dependency;
-use crate::cache::{Bounded, Key, KeyWriter};
+use crate::cache::{BoundedCache, Key, KeyWriter};
 
 const FIND_TESTS: &str = concat!(
     include_str!("find_tests.py"),
@@ -73,11 +73,11 @@ impl Suite {
 }
 
 /// A cache of suites, so that each task's test code is parsed once.
-pub(super) struct Suites(Bounded<Arc<Suite>>);
+pub(super) struct Suites(BoundedCache<Arc<Suite>>);
 
 impl Suites {
     pub(super) fn new() -> Suites {
-        Suites(Bounded::new(MAX_MEMORY))
+        Suites(BoundedCache::new(MAX_MEMORY))
     }
 
     /// The suite of `task`'s test code.

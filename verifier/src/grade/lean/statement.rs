@@ -135,7 +135,7 @@ impl Statements {
     }
 }
 
-/// Compiles a statement. The inner error is Lean's objection to it, which is permanent; the outer one may pass.
+/// Compiles a statement. The inner error is Lean's objection to it, and is permanent. The outer one may pass.
 fn compile(
     lean: &dyn Lean,
     header: &str,

@@ -17,7 +17,7 @@ use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service, body};
 
 /// Judging goes on this long after a client gave up, so that its repeated request finds the results.
-const REPETITION: Duration = Duration::from_secs(60);
+const RETRY_GRACE: Duration = Duration::from_secs(60);
 
 pub(super) struct Client {
     /// Its name in the metrics.
@@ -147,7 +147,7 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
             Err(withheld) => withheld,
             Ok(judgements) => {
                 let unjudged = judgements.iter().filter(|one| one.reward.is_none());
-                let withheld = unjudged.min_by_key(|one| one.retryable).map(why);
+                let withheld = unjudged.min_by_key(|one| one.retryable).map(withheld);
                 for (at, judgement) in open.into_iter().zip(judgements) {
                     rewards[at] = judgement
                         .reward
@@ -165,7 +165,7 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
     }
 }
 
-/// Judges the open items once. What takes longer than the client waits goes on for [`REPETITION`].
+/// Judges the open items once. What takes longer than the client waits goes on for [`RETRY_GRACE`].
 async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
@@ -180,7 +180,7 @@ async fn attempt(
     }
     let permit = sender.held.take();
     tokio::spawn(async move {
-        let _ = tokio::time::timeout(REPETITION, judging).await;
+        let _ = tokio::time::timeout(RETRY_GRACE, judging).await;
         drop(permit);
     });
     Err(later(
@@ -211,7 +211,7 @@ fn later(reason: &str) -> Withheld {
 }
 
 /// Why a judgement has no reward.
-fn why(judgement: &Judgement) -> Withheld {
+fn withheld(judgement: &Judgement) -> Withheld {
     let reason = judgement.detail["reason"].as_str();
     Withheld {
         reason: reason.unwrap_or("the service cannot judge").to_owned(),

@@ -1,7 +1,8 @@
 //! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`. It also answers without the base path, since NeMo Gym knows a server by its host and port only.
 //!
-//! An agent sends the row of the data set, which includes `responses_create_params`. It adds the model's `response` in the form of OpenAI's Responses API. It gets all
-//! of this back with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and
+//! An agent sends the row of the data set, with its `responses_create_params`, and the model's `response` in the form of OpenAI's Responses API. It gets all of this
+//! back with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no
+//! reward.
 //! gives no reward.
 
 mod aggregate;
@@ -42,7 +43,7 @@ const ANSWER_FIELDS: [&str; 6] = [
 /// The fields of a row, as they were sent.
 type Row = BTreeMap<String, Box<RawValue>>;
 
-/// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
+/// Begins or ends a session. Judging needs no state, so this only repeats the session's id. NeMo Gym has sent it since 0.7.
 pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));

@@ -96,7 +96,6 @@ impl Part<'_> {
     }
 }
 
-/// The position of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartPosition {
     /// Outside, before the mark with this index.

@@ -16,7 +16,7 @@ use crate::pool::ClientId;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
-/// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
+/// Fuel per second of a request's timeout. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
 const FUEL_PER_SECOND: f64 = 2e9;
 /// Maximum fuel of a program, in multiples of the service's limit.
 const MAX_FUEL: u64 = 10;
