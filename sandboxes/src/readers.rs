@@ -6,7 +6,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Limits;
 
-/// The readers that wait for texts, each with the limits under which it reads.
+/// The readers that wait for texts, each with its limits.
 pub(crate) struct Readers<T> {
     idle: Mutex<Vec<(Limits, T)>>,
     /// Readers that may wait at a time.

@@ -31,7 +31,7 @@ settings! {
         pub listen: Listen,
         /// Folder of data sets, with mbppplus/train.jsonl, math/eval.jsonl and so on. It is searched before the cache folder. Also --data-dir.
         pub data_dir: Option<PathBuf>,
-        /// Data sets with tasks that a request can name: names, or paths of .jsonl files, all of which have to exist. If empty, every data set with a name that exists.
+        /// Data sets with tasks for requests: names, or paths of .jsonl files. All of them have to exist. If empty, every data set with a name that exists.
         pub datasets: Vec<String>,
         /// Number of worker threads for programs and proofs. 0: the number of cores. Also --workers.
         pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for the number of cores"),

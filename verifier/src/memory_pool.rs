@@ -53,7 +53,7 @@ pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
     all.saturating_sub(allowances).max(one)
 }
 
-/// Bytes of memory that this process may use: the machine's, or its control group's limit if that is lower.
+/// Bytes of memory for this process: the machine's, or its control group's limit if that is lower.
 #[must_use]
 pub fn available_bytes() -> u64 {
     machine_bytes()

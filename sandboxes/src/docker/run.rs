@@ -95,7 +95,7 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Guests with their limits set. A guest that is lost before that has run no program, so it is replaced.
+/// Guests with their limits set. A guest that is lost before then is replaced, since it has run no program.
 async fn prepared_guests<const N: usize>(
     pool: &Pool,
     limits: &Limits,

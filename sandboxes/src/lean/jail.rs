@@ -74,7 +74,7 @@ fn one_namespace() -> &'static [&'static str] {
     if supported { &WORDS } else { &[] }
 }
 
-/// The files that one process in a jail may see in addition to the files for every such process, and the files that are hidden from it.
+/// The files for one process in a jail, in addition to the files that every such process may see, and the files that are hidden from it.
 #[derive(Default)]
 pub(super) struct View<'a> {
     /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Missing ones are skipped.
@@ -113,7 +113,7 @@ pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
 pub(super) fn has_too_many_files(id: u32, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| {
         let inside = format!("/proc/{id}/root{}", folder.display());
-        // The process that watches a jail has the system's own folders, and so has a jail that is not set up yet. Those are not scratch folders.
+        // The process that watches a jail has the system's own folders, and so has an unfinished jail. Those are not scratch folders.
         rustix::fs::statvfs(&inside).is_ok_and(|stat| {
             stat.f_blocks * stat.f_frsize == SCRATCH_BYTES
                 && stat.f_files.saturating_sub(stat.f_ffree) > SCRATCH_FILES

@@ -1,4 +1,4 @@
-//! A process with all processes that it started, read from `/proc`: the resources that they use together, and how to kill them.
+//! A process with all processes that it started, read from `/proc`: their resources together, and how to kill them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::DirEntry;

@@ -151,7 +151,7 @@ impl Program {
     }
 }
 
-/// The folder in which a program was installed: the folder that contains its `bin`. If that is one of the emptied folders, such as a home, it is `bin` itself.
+/// The folder of a program's installation: the one with its `bin`. If that is one of the emptied folders, such as a home, it is `bin` itself.
 fn installation(program: &Path) -> Option<PathBuf> {
     let bin = program.parent().filter(|folder| folder.ends_with("bin"))?;
     let whole = bin.parent()?;

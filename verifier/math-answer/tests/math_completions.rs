@@ -3,7 +3,7 @@
 //!
 //! The records of the data sets are not in the repository, so the answers are compared without their questions. `score` compares them with the questions.
 //!
-//! A false refusal is a completion that the reader found right and that is not judged correct. A false acceptance is one that the reader found wrong and that is judged
+//! A false refusal is a completion that is right for the reader and not judged correct. A false acceptance is one that is wrong for the reader and judged correct.
 //! correct.
 
 use std::collections::BTreeMap;

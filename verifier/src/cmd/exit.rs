@@ -1,5 +1,5 @@
-//! Exit codes of errors. 2 says that the command line, the configuration or a path in them has to be changed. 1 is any other error: something has to be fetched or a
-//! file repaired.
+//! Exit codes of errors. Code 2: the command line, the configuration or a path in them has to be changed. Code 1: any other error. For example, something has to be
+//! fetched or a file repaired.
 
 use std::error::Error;
 use std::io::ErrorKind;

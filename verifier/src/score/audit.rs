@@ -12,7 +12,7 @@ use super::{Sample, judge_samples};
 use crate::grade::code::TestMode;
 use crate::judging::Judge;
 
-/// Constant results that weak tests may accept: results for empty arguments, and results that tests of a property expect.
+/// Constant results that weak tests may accept: those for empty arguments, and those for tests of a property.
 const CONSTANTS: [&str; 9] = [
     "[]", "0", "''", "{}", "()", "set()", "None", "True", "False",
 ];

@@ -93,7 +93,7 @@ pub(crate) enum WordAnswer {
     Words(String),
 }
 
-/// The answer in words that an expression stands for: words, or letters that form a word.
+/// The answer in words that an expression stands for: plain words, or letters of one word.
 pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     match expr {
         Expr::Words(words) => Some(parse_words(words)),

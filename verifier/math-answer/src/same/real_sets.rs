@@ -50,7 +50,7 @@ impl<'a> RealSet<'a> {
         ends.filter(finite).count()
     }
 
-    /// The set of real numbers that `expr` denotes, or that satisfy it.
+    /// The set of real numbers that `expr` denotes, or the set of its solutions.
     pub(crate) fn from_expr(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         let without_variable = |intervals| Self {
             intervals,

@@ -3,8 +3,8 @@
 //! A text that defines tests is loaded once, and a separate statement runs each test. Tests are methods of `unittest.TestCase` and of classes in pytest's form,
 //! functions `test_…`, and HumanEval's `check(candidate)`; each may be asynchronous. A test with pytest's `parametrize` is one test for each set of arguments. Any
 //! other text is one test. Code under `if __name__ == "__main__":` runs if it tests something that would not run otherwise. In the sandbox, Python's own parser finds
-//! the tests without running the text. Three kinds of text are an error in the task, not in a program: text that is not Python, text with only comments, and text with
-//! something like a test that would not run.
+//! the tests without running the text. Some texts are an error in the task, not in a program: those that are not Python, have only comments, or contain something like
+//! a test that would not run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;

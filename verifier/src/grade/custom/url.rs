@@ -13,7 +13,7 @@ use super::settings::{CustomSettings, RequestForm};
 
 /// Maximum length of a response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
-/// The fields of a task that may hold the label of the other trainers, in the order in which they are tried.
+/// The fields of a task that may hold the label of the other trainers, in order of precedence.
 const LABELS: [&str; 5] = [
     "label",
     "ground_truth",

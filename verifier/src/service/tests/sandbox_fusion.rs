@@ -15,7 +15,7 @@ pub(super) fn of_verl(timeout: f64) -> Json {
             "language": "python", "files": {}, "fetch_files": [] })
 }
 
-/// Sends a request that cannot be answered, and checks that it is held and then refused.
+/// Sends a request without a possible answer, and checks that it is held and then refused.
 async fn held_and_refused(app: &Router, path: &str, body: &Json, says: &str) {
     let started = Instant::now();
     let (status, problem) = ask(app, path, body).await;

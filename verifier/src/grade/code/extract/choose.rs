@@ -154,7 +154,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a
             blocks.len() > before && ends_in_code(parsed)
         });
         let Some(mark) = marks.get(index) else { break };
-        // A bare fence after code that no fence opened closes that code.
+        // Code may begin without a fence. A bare fence after it closes it.
         if mark.label == Label::Markdown || mark.is_bare() && code {
             (index, is_outside) = (index + 1, true);
             continue;
