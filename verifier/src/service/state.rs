@@ -35,6 +35,7 @@ pub struct ServiceSettings {
 /// A running service, shared by its requests. It receives items and sends the judgements of its judge.
 pub struct Service {
     pub(super) settings: ServiceSettings,
+    /// Judges the items of all requests.
     pub judge: Arc<Judge>,
     pub(super) body_memory: BodyMemory,
     /// Whether it accepts no further requests.
