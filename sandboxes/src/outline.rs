@@ -1,8 +1,8 @@
 //! The names that texts define and use, as the sandbox's own interpreter reads the texts. No part of a text is run.
 //!
-//! `guest/outline.py` reads one text after another. If a text interrupts the reading, it stays unread, and the next text is read in a fresh instance, so that no text
-//! affects another. If the fuel is used up, all further texts stay unread. If a clock ends the reading, the outcome is an error for all texts, since another reading might
-//! get further.
+//! `guest/outline.py` reads one text after another. If a text interrupts the reading, it stays unread, and a fresh instance reads the next one. So no text affects
+//! another. If the fuel is used up, all further texts stay unread. If a clock ends the reading, the outcome is an error for all texts, since another reading might get
+//! further.
 
 use std::ops::Range;
 
@@ -10,13 +10,13 @@ use serde::Deserialize;
 
 use crate::{Call, End, Limits, Request, Run, Sandbox, SandboxError, Work};
 
-/// Further instances in which texts are read, after the first, if an instance breaks off.
+/// Maximum further instances after the first, if an instance breaks off.
 const MAX_RESTARTS: usize = 3;
 
 /// A text that may be Python.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Text<'a> {
-    /// Code that stands before the text. It is not part of what is read loosely.
+    /// Code that stands before the text. Loose reading does not apply to it.
     pub header: &'a str,
     /// The text.
     pub text: &'a str,
@@ -24,10 +24,10 @@ pub struct Text<'a> {
     pub loose: bool,
 }
 
-/// What the interpreter read in a text, in the form in which `guest/outline.py` writes it. By default it is that of a text that was not read.
+/// What the interpreter read in a text, in the form of `guest/outline.py`. The default is the outline of an unread text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Outline {
-    /// The parts of it that are Python: one piece for the whole text, no piece, or, if it is read loosely, some pieces.
+    /// The parts of it that are Python: one piece for the whole text, no piece, or some pieces if it is read loosely.
     pub pieces: Vec<Piece>,
     /// Why header and text are not a program as they stand.
     pub fault: Option<Fault>,

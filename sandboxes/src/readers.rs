@@ -1,12 +1,12 @@
-//! Interpreters that read texts. No part of a text runs in one, so it stays for further texts, whereas one in which a program runs is dropped after its run.
+//! Interpreters that read texts. No part of a text runs in one, so it stays for further texts. An interpreter that ran a program is dropped after its run.
 //!
-//! What a reader answers must not depend on what it has read before. So an answer that broke off, or came near to a limit, does not count, and a fresh reader reads again.
+//! A reader's answer must not depend on earlier texts. So an answer that broke off, or came near to a limit, does not count, and a fresh reader reads again.
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use crate::Limits;
 
-/// The readers that wait for texts, each with the limits under which it reads.
+/// The readers that wait for texts, each with its limits.
 pub(crate) struct Readers<T> {
     idle: Mutex<Vec<(Limits, T)>>,
     /// Readers that may wait at a time.
@@ -37,7 +37,7 @@ impl<T> Readers<T> {
         let mut idle = self.idle();
         idle.push((limits, reader));
         if idle.len() > self.max {
-            // The oldest may have limits that are no longer requested.
+            // The limits of the oldest may no longer be requested.
             idle.remove(0);
         }
     }

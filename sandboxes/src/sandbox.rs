@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Runs a candidate's Python program where it can harm nothing, and returns the values that its function returned.
+/// Runs a candidate's Python program where it can harm nothing, and returns the values of its function.
 ///
 /// The host itself observed everything in a [`Run`]. It believes nothing merely because the guest says so.
 pub trait Sandbox: Send + Sync {
@@ -33,7 +33,7 @@ pub struct Request<'a> {
 }
 
 impl<'a> Request<'a> {
-    /// A run to its end, without a watch.
+    /// A request without a watch.
     #[must_use]
     pub fn new(work: Work<'a>, limits: &Limits) -> Request<'a> {
         Request {
@@ -55,9 +55,9 @@ pub enum Work<'a> {
         /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
         calls: &'a [String],
     },
-    /// Judges by test code, in two instances. The test instance runs `tests` one after another. In it, the program's entry point is a stub that calls the
-    /// candidate's instance, which runs the program's source and answers those calls with encoded values. [`Run::calls`] records how each test ended: a test
-    /// that raises no exception is a [`Call::Returned`] with the value `null`.
+    /// Judges by test code, in two instances. The test instance runs `tests` one after another. In it, the program's entry point is a stub that calls the candidate's
+    /// instance. That instance runs the program's source, and answers the calls with encoded values. [`Run::calls`] records how each test ended: a test without an
+    /// exception is a [`Call::Returned`] with the value `null`.
     Tests {
         /// The program.
         program: Program<'a>,
@@ -66,16 +66,16 @@ pub enum Work<'a> {
         /// The source of each test.
         tests: &'a [String],
     },
-    /// Executes the program's source in a fresh instance as `python3 main.py` does, with `stdin` as its standard input. [`Run::stdout`] is all of its standard output, which
-    /// may have [`Limits::output`] bytes. No call is made.
+    /// Executes the program's source in a fresh instance as `python3 main.py` does, with `stdin` as its standard input. [`Run::stdout`] is all of its standard output,
+    /// at most [`Limits::output`] bytes. No call is made.
     WholeProgram {
         /// Python source.
         source: &'a str,
         /// At most [`MAX_STREAM_BYTES`].
         stdin: &'a str,
     },
-    /// Has the harness's own `outline` read each of `texts`, which are JSON arrays as [`crate::outline::read`] writes them. No program runs in its instance, so
-    /// its answers can be trusted.
+    /// Has the harness's own `outline` read each of `texts`. They are JSON arrays in the form of [`crate::outline::read`]. No program runs in the instance, so its
+    /// answers can be trusted.
     Outline {
         /// The texts.
         texts: &'a [String],
@@ -102,8 +102,8 @@ pub struct Program<'a> {
     pub entry_point: &'a str,
 }
 
-/// Decides from how a call ended whether its run continues. It is queried once for each call, in order, with the call's number from 0. It sees a repeated run as a
-/// new run.
+/// Decides from the end of a call whether its run continues. It is asked once for each call, in order, with the call's number from 0. A repeated run is a new run for
+/// it.
 #[derive(Clone)]
 pub struct Watch(Arc<ShouldContinue>);
 
@@ -122,7 +122,7 @@ impl Watch {
     }
 }
 
-/// Whether nobody waits for a run any more. A run in WebAssembly asks each time it has used some fuel, and one in Docker several times a second; it is then
+/// Whether nobody waits for a run any more. A run in WebAssembly asks after every portion of fuel, and one in Docker several times a second. The run is then
 /// [`Deferred::Abandoned`].
 #[derive(Clone)]
 pub struct Abandoned(Arc<dyn Fn() -> bool + Send + Sync>);
@@ -140,7 +140,7 @@ impl Abandoned {
     }
 }
 
-/// The most that a whole program may read from standard input, and write to standard output, in bytes. In Docker the two are files in the memory of the container.
+/// Maximum bytes that a whole program may read from standard input, and write to standard output. In Docker the two are files in the memory of the container.
 pub const MAX_STREAM_BYTES: usize = 8_000_000;
 
 /// What one program may use. All limits are deterministic, except `backstop` and, in Docker, `fuel` and `memory`: the machine may run out of memory before the limit
@@ -152,17 +152,18 @@ pub struct Limits {
     pub fuel: u64,
     /// Bytes of the instance's memory: the linear memory in wasm, the container's memory in Docker.
     pub memory: u64,
-    /// Bytes of standard output and error that a run returns; the rest is dropped. A whole program may not write more to standard output; the most is [`MAX_STREAM_BYTES`].
+    /// Bytes of standard output and error that a run returns; the rest is dropped. A whole program must not write more to standard output. The maximum is
+    /// [`MAX_STREAM_BYTES`].
     pub output: usize,
     /// Bytes of one encoded value that a run returns; see [`Call::Returned`].
     pub value: usize,
-    /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows. In wasm, such a run is a failure of the sandbox. In Docker, where a program
-    /// can wait, it is out of time.
+    /// Wall-clock seconds after which a run is stopped, far beyond what `fuel` allows. In wasm, such a run is a failure of the sandbox. In Docker, programs can wait,
+    /// so it is out of time.
     pub backstop: f64,
 }
 
 impl Default for Limits {
-    /// 20 G of fuel (some seconds of a core), 2 GiB of memory, 64 KiB of output, 16 MiB a value, 15 minutes as the backstop.
+    /// 20 G of fuel (some seconds of a core), 2 GiB of memory, 64 KiB of output, 16 MiB per value, 15 minutes as the backstop.
     fn default() -> Self {
         Limits {
             fuel: 20_000_000_000,
@@ -183,16 +184,15 @@ pub struct Run {
     pub end: End,
     /// Total fuel used; in Docker, the fuel that the processor time stands for.
     pub fuel: u64,
-    /// The first bytes that the program wrote to standard output, only for people to read; of a whole program all, with U+FFFD in place of what is not UTF-8.
+    /// The first bytes of standard output, only for people to read. Of a whole program all of it, with U+FFFD in place of bytes that are not UTF-8.
     pub stdout: String,
 }
 
 /// How one call of the entry point ended.
 #[derive(Debug, Clone, PartialEq)]
 pub enum Call {
-    /// It returned; this is the value in the tagged JSON encoding. If that is longer than [`Limits::value`], or all values of the run together are longer than
-    /// 16 times that, this is a digest of the value, `{"$digest":"…"}`. It stands for the same value in every run; [`crate::is_same_encoding`]
-    /// compares it with a value in full.
+    /// It returned this value, in the tagged JSON encoding. If the value is longer than [`Limits::value`], or all values of the run together are longer than 16 times
+    /// that, this is a digest, `{"$digest":"…"}`. It stands for the same value in every run; [`crate::is_same_encoding`] compares it with a value in full.
     Returned(String),
     /// It raised: the exception's type and the start of its message.
     Raised {
@@ -201,7 +201,7 @@ pub enum Call {
         /// The start of `str(exception)`.
         message: String,
     },
-    /// It returned a value that is nested too deeply to be encoded, or that refers to itself. To test code, which gets no digests, also a value that is longer than
+    /// It returned a value that refers to itself, or is nested too deeply to be encoded. Test code gets no digests, so for it this is also a value longer than
     /// [`Limits::value`].
     TooDeepOrLarge,
 }
@@ -211,7 +211,7 @@ pub enum Call {
 pub enum End {
     /// Every call was made.
     Completed,
-    /// Every test was run, and neither the tests nor the code that is loaded before them called the program.
+    /// Every test ran, and neither the tests nor the code before them called the program.
     Uncalled,
     /// The whole program exited, by itself or by an exception that it did not catch.
     Exited {
@@ -238,8 +238,8 @@ pub enum End {
     OutOfTime,
     /// The program reached the memory limit.
     OutOfMemory,
-    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end differently, but the run is not deferred
-    /// for that reason: a program could then prevent its own verdict.
+    /// In Docker: the machine had no memory left, and the kernel stopped this program, as the largest. Another run may end differently. But the run is not deferred for
+    /// that reason, since a program could then prevent its own verdict.
     MachineOutOfMemory,
     /// The guest exited or trapped in some other way (exit, abort, stack overflow), which the text describes.
     Died(String),
@@ -262,7 +262,7 @@ pub enum Deferred {
     /// The program does not end within the part of its fuel that a first pass gives it.
     #[error("the program does not end soon")]
     Long,
-    /// The program needs more memory than is free now. The sandboxes of this crate do not limit the memory of all runs together: one that wraps them does.
+    /// The program needs more memory than is free now. The sandboxes of this crate do not limit the memory of all runs together; a sandbox around them does.
     #[error("the memory that the program needs is in use by other programs")]
     NoMemory,
     /// Nobody waits for the run any more ([`Abandoned`]).

@@ -1,15 +1,15 @@
-//! The digest that is returned in place of a value that is too long; see [`Call::Returned`](crate::Call::Returned).
+//! The digest in place of a value that is too long; see [`Call::Returned`](crate::Call::Returned).
 
 /// The beginning of every digest.
 const START: &str = "{\"$digest\":\"";
 
-/// The digest of a value whose encoding has `length` bytes and this hash.
+/// The digest of a value. `length` is the bytes of its encoding, and `hash` the hash of that.
 pub(crate) fn digest(length: u64, hash: &blake3::Hash) -> String {
     format!("{START}{length} bytes, BLAKE3 {hash}\"}}")
 }
 
-/// Whether two returned values have the same encoding. One of them may be a digest and the other not: how long a value may be also depends on the values that were
-/// returned before it in the same run.
+/// Whether two returned values have the same encoding. One of them may be a digest and the other not: the room for a value also depends on the earlier values of the
+/// same run.
 #[must_use]
 pub fn is_same_encoding(a: &str, b: &str) -> bool {
     let digest_of = |text: &str| digest(text.len() as u64, &blake3::hash(text.as_bytes()));

@@ -56,7 +56,7 @@ fn messages_are_counted_from_the_bodys_first_line() {
     }
 }
 
-/// What a header imports may be missing, or could not be loaded this time. Neither says anything about the body.
+/// An import of a header may be missing, or could not be loaded this time. Neither says anything about the body.
 #[test]
 fn an_error_in_the_header_is_no_answer_about_the_body() {
     let compile = |header, body| lean(Jail::None).compile(header, body);
@@ -167,8 +167,7 @@ fn a_jail_has_no_network_no_other_processes_one_folder_to_write_in_and_no_new_us
         listener.local_addr().unwrap().port()
     );
     let inside = messages(&lean(jail), "", &body);
-    // Its own processes: bubblewrap's init, the shell that appends the files that it writes, and itself. In a user namespace of its own, it could mount any amount of
-    // memory.
+    // Its own processes: bubblewrap's init, the shell that appends its files, and itself. In a user namespace of its own, it could mount any amount of memory.
     let expected = [
         (1, "wrote ['beside']"),
         (2, "nobody there"),
@@ -176,7 +175,7 @@ fn a_jail_has_no_network_no_other_processes_one_folder_to_write_in_and_no_new_us
         (4, "stays"),
     ];
     assert_eq!(texts(&inside), expected);
-    // What the test would see without a jail.
+    // The view without a jail.
     let outside = messages(&lean(Jail::None), "", &body);
     let outside = texts(&outside);
     assert_eq!([outside[1], outside[3]], [(2, "called"), (4, "left")]);
@@ -220,7 +219,7 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_the_files_that_the_program_nam
     };
     let inside = "nothing there, nobody there, own, own, nothing there, nothing there";
     assert_eq!(seen(&program), inside);
-    // What the test would see without a jail.
+    // The view without a jail.
     program.jail = Jail::None;
     assert_eq!(seen(&program), "others', called, own, own, secret, secret");
 }

@@ -31,17 +31,17 @@ settings! {
         pub listen: Listen,
         /// Folder of data sets, with mbppplus/train.jsonl, math/eval.jsonl and so on. It is searched before the cache folder. Also --data-dir.
         pub data_dir: Option<PathBuf>,
-        /// Data sets whose tasks a request can name: names, or paths of .jsonl files, all of which have to exist. If empty, every data set with a name that exists.
+        /// Data sets with tasks for requests: names, or paths of .jsonl files. All of them have to exist. If empty, every data set with a name that exists.
         pub datasets: Vec<String>,
         /// Number of worker threads for programs and proofs. 0: the number of cores. Also --workers.
         pub workers: usize => whole(0, MAX_WORKERS as u64).hint("; 0 stands for the number of cores"),
         /// Graders without which /readyz does not answer 200: "math", "code", "lean", or one of [graders]. Also --require.
         pub require: Vec<String>,
-        /// File whose first line is the token that clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
+        /// File with a token in its first line, which clients have to send. If it is not set, the variable RAPID_VERIFIER_TOKEN may hold the token. Also --token-file.
         pub token_file: Option<PathBuf>,
-        /// Names by which clients may address a service without a token, besides localhost and the name in listen, such as that of a proxy on this machine. Any web page that
-        /// a browser on this machine shows can send requests here, and a name that its owner lets mean 127.0.0.1 makes them look like the page's own. A service with a token
-        /// needs no such list.
+        /// Names by which clients may address a service without a token, besides localhost and the name in listen: that of a proxy on this machine, for example. Any web page in
+        /// a browser on this machine can send requests here. If the owner of a name lets it mean 127.0.0.1, they look like the page's own. A service with a token needs no such
+        /// list.
         pub allowed_hosts: Vec<String>,
         /// Limits of requests and connections.
         pub limits: LimitsConfig,
@@ -111,8 +111,8 @@ settings! {
         /// Maximum bytes of memory of a program and its interpreter. 2 GiB.
         pub memory_bytes: u64 = Limits::default().memory => at_least(67_108_864.0)
             .hint(": the interpreter itself needs 64 MiB"),
-        /// Maximum bytes of memory of all programs together, in WebAssembly: 1.5 GiB for each worker and 0.5 GiB more, and the rest, but at least twice memory_bytes, for
-        /// programs that need more than 256 MiB, which wait until enough of it is free. 0: three quarters of the machine's memory, or of the container's.
+        /// Maximum bytes of memory of all programs together, in WebAssembly. 1.5 GiB of it are for each worker, and 0.5 GiB more. The rest, but at least twice memory_bytes, is for
+        /// programs that need more than 256 MiB; they wait until enough of it is free. 0: three quarters of the machine's memory, or of the container's.
         pub memory_total_bytes: u64,
         /// Maximum bytes of one argument or result, as it is passed between program and judge. 16 MiB.
         pub value_bytes: usize = Limits::default().value,
@@ -188,7 +188,7 @@ pub enum ConfigError {
     Setting(SettingError),
 }
 
-// Not `#[from]`, which would make it the source too, so that it is printed twice.
+// Not `#[from]`: the error would be the source too, and be printed twice.
 impl From<SettingError> for ConfigError {
     fn from(error: SettingError) -> ConfigError {
         ConfigError::Setting(error)

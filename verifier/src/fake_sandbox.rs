@@ -149,8 +149,8 @@ impl Sandbox for FakeSandbox {
     }
 }
 
-/// Every text is a valid program that continues its header, except those that contain "no python". A clock ends the parsing at a text that contains "long to read", and the
-/// machine's lack of memory at one that contains "large to read".
+/// Every text is a valid program that continues its header, except those with "no python". Parsing ends at "long to read" by a clock, and at "large to read" by the
+/// machine's lack of memory.
 fn outline(texts: &[String]) -> Run {
     if texts.iter().any(|text| text.contains("long to read")) {
         return ended(Vec::new(), End::OutOfTime);

@@ -41,11 +41,11 @@ pub struct GraderSettings {
     pub custom: BTreeMap<String, CustomSettings>,
     /// Files that a jail hides from programs: the service's token file, if it has one.
     pub secrets: Vec<PathBuf>,
-    /// Number of threads for first passes, as many for proofs, and one more for what is long.
+    /// Number of threads for first passes. Proofs have as many, and long programs one more.
     pub workers: usize,
     /// The limits of a program.
     pub limits: Limits,
-    /// Bytes for all the programs together that need more than [`crate::memory_pool::FREE_ALLOWANCE`]; `None` if the sandbox itself limits that.
+    /// Bytes shared by all programs that need more than [`crate::memory_pool::FREE_ALLOWANCE`]; `None` if the sandbox itself limits them.
     pub memory_pool: Option<u64>,
     /// Maximum size of the expected values cached in memory, in bytes.
     pub expected_bytes: usize,
@@ -126,7 +126,7 @@ impl Graders {
             .inspect_err(|reason| tracing::warn!("the grader `{name}` cannot judge: {reason}"))
     }
 
-    /// The operator's grader that a task names.
+    /// The operator's grader with this name.
     fn custom(&self, name: &str) -> Result<Arc<CustomGrader>, Box<Grading>> {
         match self.custom.get(name) {
             Some(cell) => cell.grader(),
@@ -148,8 +148,9 @@ impl Graders {
         Ok(grader)
     }
 
-    /// Judges an item, unless its verdict needs more than this attempt gives it. Blocks while the grader works. In a first pass, proofs, and programs that need more than a small
-    /// part of their fuel, get [`NoVerdictYet::NotInFirstPass`]. `abandoned` says whether nobody waits for the verdict any more.
+    /// Judges an item, unless its verdict needs more than this attempt gives it. Blocks while the grader works. In a first pass, proofs get
+    /// [`NoVerdictYet::NotInFirstPass`], and so do programs that need more than a small part of their fuel. `abandoned` says whether nobody waits for the verdict any
+    /// more.
     ///
     /// # Errors
     /// Why there is no verdict yet, as [`CodeGrader::grade`].
@@ -263,7 +264,8 @@ impl Graders {
         self.code.grader()
     }
 
-    /// The grader for a task. What is run for an inline one, which anyone may send, is broken off when it is `abandoned`. What is run for others is of use to the next client.
+    /// The grader for a task. Anyone may send an inline task, so its work is broken off when it is `abandoned`. The work on a data set's task is of use to the next
+    /// client.
     fn code_grader(
         &self,
         task: &RegisteredTask,
@@ -304,7 +306,7 @@ impl Graders {
         }
     }
 
-    /// The most seconds that a file of Lean may take, in addition to starting Lean.
+    /// Maximum seconds for a file of Lean, in addition to starting Lean.
     #[must_use]
     pub fn max_lean_seconds(&self) -> u64 {
         self.settings.lean.seconds
@@ -430,7 +432,7 @@ impl Graders {
     }
 }
 
-/// The question that a completion answers: the prompt, or, if that is empty, the question of the data set.
+/// The question that a completion answers: the prompt, or the question of the data set if the prompt is empty.
 fn question_text<'a>(task: &'a RegisteredTask, prompt: &'a str) -> &'a str {
     if prompt.is_empty() {
         &task.question
@@ -509,7 +511,7 @@ impl WasmFolders {
         Ok(sandbox.map(|sandbox| Arc::new(sandbox) as Arc<dyn Sandbox>))
     }
 
-    /// Opens the sandbox, and builds it first if necessary, which takes a minute or two and is reported to `progress`.
+    /// Opens the sandbox, and builds it first if necessary. Building takes a minute or two, and reports to `progress`.
     ///
     /// # Errors
     /// As [`WasmFolders::load`].

@@ -7,7 +7,7 @@ use verifier_api::Id;
 use crate::grade::code::{Known, TestMode};
 use crate::registry::RegisteredTask;
 
-/// An item to be judged, with its task. It moves from its request to its verdict, and what is found out about it on the way moves with it.
+/// An item to be judged, with its task. It moves from its request to its verdict, and collects what is found out about it on the way.
 #[derive(Debug, Clone, PartialEq)]
 pub struct JudgeItem {
     /// The client's name for the item.
@@ -20,6 +20,6 @@ pub struct JudgeItem {
     pub completion: String,
     /// How many of a code task's tests are run.
     pub test_mode: TestMode,
-    /// What is known of it, if it is code; nothing at first.
+    /// What is known of a code item; nothing at first.
     pub known: Known,
 }

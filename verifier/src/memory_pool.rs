@@ -14,14 +14,14 @@ const DEFAULT_MACHINE_BYTES: u64 = 8 << 30;
 
 /// The memory for the programs that need more than [`FREE_ALLOWANCE`].
 pub struct MemoryPool {
-    /// The KiB that are free. They are lent in the order of the requests.
+    /// The free KiB. Requests get them in their order.
     free: Semaphore,
     /// The KiB of the whole pool.
     all: u32,
 }
 
 impl MemoryPool {
-    /// A pool of so many bytes.
+    /// A pool of `bytes` bytes.
     #[must_use]
     pub fn new(bytes: u64) -> MemoryPool {
         let all = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
@@ -31,8 +31,8 @@ impl MemoryPool {
         }
     }
 
-    /// Lends `bytes` until the result is dropped; if the pool has no more, all of them, so that a program has the pool to itself while it runs. `None` if they are in use and the
-    /// caller does not wait.
+    /// Lends `bytes` until the result is dropped. If `bytes` exceeds the pool, it lends all of it, so that the program has the pool to itself. `None` if the memory is
+    /// in use and the caller does not wait.
     #[must_use]
     pub fn lend(&self, bytes: u64, waits: bool) -> Option<SemaphorePermit<'_>> {
         let kibibytes = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
@@ -44,8 +44,8 @@ impl MemoryPool {
     }
 }
 
-/// Size of the pool for the programs that need more than [`FREE_ALLOWANCE`], if all programs together may use `all` bytes, `threads` threads run them, and a program may use
-/// `limit` bytes.
+/// Size of the pool for the programs that need more than [`FREE_ALLOWANCE`]. All programs together may use `all` bytes, `threads` threads run them, and a program may
+/// use `limit` bytes.
 #[must_use]
 pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
     let allowances = (threads as u64).saturating_mul(INSTANCES * FREE_ALLOWANCE);
@@ -53,7 +53,7 @@ pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
     all.saturating_sub(allowances).max(one)
 }
 
-/// Bytes of memory that this process may use: the machine's, or the limit of its control group if that is lower.
+/// Bytes of memory for this process: the machine's, or its control group's limit if that is lower.
 #[must_use]
 pub fn available_bytes() -> u64 {
     machine_bytes()
@@ -82,7 +82,7 @@ fn control_group_limits() -> Vec<u64> {
         .take_while(|group| group.starts_with(root))
         .map(|group| group.join("memory.max"))
         .chain([root.join("memory/memory.limit_in_bytes")])
-        // A group without a limit has a word here, not a number.
+        // In a group without a limit, the file has a word, not a number.
         .filter_map(|file| std::fs::read_to_string(file).ok()?.trim().parse().ok())
         .collect()
 }

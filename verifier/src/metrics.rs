@@ -106,7 +106,7 @@ impl Metrics {
         }
     }
 
-    /// Counts items of a client by what it was told about them.
+    /// Counts items by the outcome that the client got.
     pub fn client_items(&self, client: &'static str, outcome: &'static str, items: usize) {
         let labels = [
             ("client", client.to_owned()),

@@ -1,6 +1,6 @@
 //! Worker threads with a queue that is fair between requests.
 //!
-//! Each request has a lane. Workers take one job from each client in turn, and of a client one from each of its lanes in turn. So a single item waits neither for all items of
+//! Each request has a lane. Workers take one job from each client in turn, and from each of a client's lanes in turn. So a single item does not wait for all items of
 //! another request with a thousand, nor for all requests of another client with as many. Work that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
-/// Whose requests share a turn. The default is this process itself, which may fill its own queue.
+/// Clients take turns; requests with the same id share one. The default is this process itself, which may fill its own queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClientId(pub u64);
 
@@ -47,7 +47,7 @@ pub struct Full {
 }
 
 impl Full {
-    /// What has no room now, and may have room at any moment.
+    /// For a limit that may allow the request at any moment.
     pub(crate) const NOW: Full = Full {
         retry_after: Duration::from_secs(1),
     };
@@ -68,7 +68,7 @@ struct Shared {
 
 /// A unit of work for a pool.
 struct Job {
-    /// Later ones have greater numbers.
+    /// Greater for later jobs.
     number: u64,
     work: Box<dyn FnOnce() + Send>,
 }
@@ -115,7 +115,7 @@ impl Turns {
         job
     }
 
-    /// The queue of a lane, and where in it the job with this number waits.
+    /// The queue of a lane, and the position of the job with this number in it.
     fn find(&mut self, lane: Lane, number: u64) -> Option<(&mut VecDeque<Job>, usize)> {
         let (_, lanes) = self.0.iter_mut().find(|(it, _)| *it == lane.client)?;
         let (_, jobs) = lanes.iter_mut().find(|(it, _)| *it == lane)?;
@@ -135,7 +135,7 @@ impl Turns {
     }
 }
 
-/// The queue under `key`, which is the last if it is new.
+/// The queue under `key`. A new one is the last.
 fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) -> &mut VecDeque<T> {
     let place = queues.iter().position(|(other, _)| *other == key);
     let place = place.unwrap_or_else(|| {
@@ -153,7 +153,7 @@ impl State {
         }
     }
 
-    /// The next job, and whether it is instant. At most `workers` at a time are not, so that the other threads are left for those that are.
+    /// The next job, and whether it is instant. At most `workers` jobs that are not instant run at a time; the other threads are for instant jobs.
     fn pop(&mut self, workers: usize) -> Option<(Job, bool)> {
         let may_be_long = self.running_lanes < workers;
         let long = may_be_long.then(|| self.lanes.pop()).flatten();
@@ -204,7 +204,7 @@ impl Pool {
         Ok(pool)
     }
 
-    /// Queues `work`. If it is instant, it takes microseconds, and waits for none that may take longer.
+    /// Queues `work`. Instant work takes microseconds, and does not wait for longer work.
     pub fn run<T: Send + 'static>(
         &self,
         lane: Lane,
@@ -213,7 +213,7 @@ impl Pool {
     ) -> Queued<T> {
         let (reply, result) = oneshot::channel();
         let work = Box::new(move || {
-            // Sending fails if nobody waits any more, which does not matter.
+            // Sending fails if nobody waits any more.
             let _ = reply.send(work());
         });
         let mut state = self.shared.lock();
@@ -246,7 +246,7 @@ impl Pool {
         (state.queued, state.running)
     }
 
-    /// How many jobs are done in a second, by how long the last ones took. Infinity before the first.
+    /// Jobs per second, by the duration of the last ones. Infinity before the first.
     #[must_use]
     pub fn jobs_per_second(&self) -> f64 {
         self.shared.workers as f64 / self.shared.lock().mean_seconds
@@ -279,7 +279,7 @@ impl Drop for Pool {
     }
 }
 
-/// Queued work. Its result is `None` if it panicked, or the pool has stopped. Dropped before it begins, it is not done, and its place is free at once.
+/// Queued work. Its result is `None` if it panicked, or if the pool has stopped. If it is dropped before it begins, it does not run, and releases its permit at once.
 pub struct Queued<T> {
     shared: Arc<Shared>,
     lane: Lane,
@@ -333,7 +333,7 @@ fn work_on(shared: &Shared) {
         };
         drop(state);
         let started = Instant::now();
-        // A panic in a job must not end the worker. Its reply is dropped, which those notice who wait for it.
+        // A panic in a job must not end the worker. The job's reply is dropped, so whoever waits for it notices.
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.work)).is_err() {
             tracing::error!("a job panicked; its items are answered as unavailable");
         }
@@ -350,9 +350,9 @@ mod tests {
 
     use super::*;
 
-    /// A pool with one worker, which is busy until it is released, and the notes of the jobs that were run.
+    /// A pool with one worker, busy until it is released, and the notes of the jobs that ran.
     struct Bench {
-        /// Dropped before the pool, which waits for its worker.
+        /// Comes before the pool, which waits for its worker when it is dropped.
         release: Sender<()>,
         pool: Pool,
         notes: Arc<Mutex<Vec<&'static str>>>,

@@ -20,13 +20,13 @@ pub struct RegisteredTask {
     pub spec: TaskSpec,
     /// Digest of `spec`.
     pub content: Key,
-    /// A math task's question, which says what is counted. Empty for an inline task, whose prompt says so.
+    /// A math task's question, which says what is counted. An inline task has it in its prompt, so it is empty then.
     pub question: String,
     /// Whether the task is inline.
     pub inline: bool,
-    /// Whether a completion is a whole program, which is run unchanged.
+    /// Whether a completion is a whole program. It runs unchanged.
     pub is_whole_program: bool,
-    /// If a completion is a snippet of Lean, which is run unchanged: the seconds that it may take.
+    /// The seconds that a completion may take if it is a snippet of Lean. The snippet runs unchanged.
     pub snippet_seconds: Option<u64>,
 }
 
@@ -95,7 +95,8 @@ impl RegisteredTask {
         }
     }
 
-    /// This task for whole programs. The same text may get another verdict as a completion, in which the program must be found, so the two verdicts have different keys.
+    /// This task for whole programs. The same text may get another verdict as a completion, since the program must be found there. So the two verdicts have different
+    /// keys.
     #[must_use]
     pub fn for_whole_programs(&self) -> RegisteredTask {
         RegisteredTask {
@@ -112,7 +113,7 @@ impl RegisteredTask {
 /// Tasks by id.
 #[derive(Debug, Default)]
 pub struct Registry {
-    /// The names of the operator's own graders, which inline tasks may name as their `kind`.
+    /// The names of the operator's own graders. Inline tasks may have them as their `kind`.
     pub custom_graders: Vec<String>,
     tasks: HashMap<String, Arc<RegisteredTask>>,
     datasets: BTreeMap<String, DatasetInfo>,

@@ -25,7 +25,7 @@ pub struct TaskToRun {
     task: Arc<RegisteredTask>,
 }
 
-/// The tasks of a data set whose expected values come from a canonical solution. A task in both splits is returned once.
+/// The tasks of a data set that get their expected values from a canonical solution. A task in both splits is returned once.
 #[must_use]
 pub fn tasks_with_canonical_solution(dataset: Dataset) -> Vec<TaskToRun> {
     let mut seen = HashSet::new();
@@ -60,13 +60,13 @@ pub enum Outcome {
     },
 }
 
-/// Runs the canonical solutions of `tasks`, and passes the outcome of each task to `report`, with its index. Expected values on disk are not computed again. A solution that
-/// another process is running is left to that process.
+/// Runs the canonical solutions of `tasks`, and calls `report` with the index and the outcome of each. Expected values on disk are not computed again. If another
+/// process is running a solution, this waits for its result.
 pub async fn run(judge: &Arc<Judge>, tasks: &[TaskToRun], mut report: impl FnMut(usize, Outcome)) {
     let outcomes = futures::stream::iter(tasks.iter().enumerate())
         .map(move |(index, task)| async move { (index, outcome(judge, &task.task).await) });
     // As many as the queue has room for.
-    let mut outcomes = pin!(outcomes.buffer_unordered(judge.queue.max(1)));
+    let mut outcomes = pin!(outcomes.buffer_unordered(judge.queue_capacity.max(1)));
     while let Some((index, outcome)) = outcomes.next().await {
         report(index, outcome);
     }

@@ -48,8 +48,8 @@ fn refused(reason: String) -> SetupError {
     }
 }
 
-/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try: it listens on the first that this machine has. Without a token, all of them
-/// are loopback addresses: a name is looked up once. `token` is the environment's; a token file takes precedence over it.
+/// Creates the service of a configuration, with the opener of its sandbox and the addresses to try. It listens on the first address that this machine has. Without a
+/// token, all of them are loopback addresses, so a name is looked up only once. `token` is the environment's; a token file takes precedence over it.
 ///
 /// # Errors
 /// [`SetupError`].
@@ -106,7 +106,6 @@ pub fn judge(
     Ok((judge.map_err(SetupError::Threads)?, sandbox(config)))
 }
 
-/// The settings of a service.
 pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings {
     ServiceSettings {
         limits: RequestLimits {
@@ -156,7 +155,7 @@ pub fn workers(config: &Config) -> usize {
     }
 }
 
-/// Bytes for all the programs together that need more than the free allowance; `None` for containers, whose number limits that.
+/// Bytes shared by all programs that need more than the free allowance. `None` for containers, since their number limits the memory.
 fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
@@ -165,7 +164,8 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
     };
-    // Threads for first passes, and for long programs and canonical solutions, which have one more. Instances that stay to read texts take as much as a third set.
+    // Two sets of threads: for first passes, and for long programs and canonical solutions, with one more. Instances that stay to read texts take as much as a third
+    // set.
     let threads = workers(config).saturating_mul(3) + 1;
     Some(memory_pool::pool_bytes(
         all,

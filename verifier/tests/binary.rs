@@ -111,7 +111,7 @@ fn items(count: usize) -> Vec<Item> {
     numbered(0..count)
 }
 
-/// An item for each number, whose answer is right; no two are equal.
+/// An item for each number, with a right answer; no two are equal.
 fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| Item {
@@ -182,7 +182,7 @@ async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_sign
     }
 }
 
-/// A pipe whose reader is closed, as after `| head`.
+/// A pipe with a closed reader, as after `| head`.
 fn unread() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

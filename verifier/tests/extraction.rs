@@ -1,5 +1,5 @@
-//! Tests the extraction of programs. `extraction/completions.jsonl` has completions that models and people wrote, each with the program that a reader finds in it, labelled
-//! before the rule was written.
+//! Tests the extraction of programs. `extraction/completions.jsonl` has completions of models and people, each with the program that a reader finds in it. They were
+//! labelled before the rule was written.
 //!
 //! A false refusal is a completion with a correct program that is not judged correct. A false acceptance is a completion with a wrong program, or none, that is judged
 //! correct. The programs themselves are compared too, except for blank lines and trailing blanks.

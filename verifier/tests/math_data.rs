@@ -87,7 +87,7 @@ fn formulas(text: &str) -> BTreeSet<&str> {
     found
 }
 
-/// Reinforcement learning would find first that copying the problem's formulas is rewarded, if it were. Problems that contain the answer literally are left out.
+/// If copying the problem's formulas were rewarded, reinforcement learning would find that first. Problems that contain the answer literally are left out.
 #[test]
 fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
     let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
@@ -123,8 +123,8 @@ fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
 /// Unless `RAPID_TEST_LONG=1`, an answer is compared with this many before it in the alphabet, the most similar ones, and not with all of its subject.
 const NEIGHBOURS: usize = 40;
 
-/// Writes every pair of different answers of one subject that compares equal to `math-accepted.tsv` in the folder of the tests' files. The expected counts are those of a
-/// list that a person has checked.
+/// Writes every pair of different answers of one subject that compares equal to `math-accepted.tsv` in the folder of the tests' files. The expected counts are those of
+/// a list that a person has checked.
 #[test]
 fn different_answers_compare_equal_only_if_they_mean_the_same() {
     let (answers, whole) = answers();

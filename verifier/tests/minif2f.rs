@@ -1,5 +1,5 @@
-//! MiniF2F's 488 statements: each has a prompt, and each completion of it becomes a file for Lean. There is no Mathlib here, so this tests what a Lean with Mathlib would be
-//! given.
+//! MiniF2F's 488 statements: each has a prompt, and each completion of it becomes a file for Lean. There is no Mathlib here, so this tests the input for a Lean with
+//! Mathlib.
 
 use std::path::Path;
 use std::sync::{Arc, Mutex};

@@ -12,8 +12,8 @@ use verifier_api::{Item, Judgement, TaskRef, Verdict};
 use crate::data::{self, Records};
 use crate::running::{Running, docker, interpreter, long};
 
-/// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It runs with `RAPID_TEST_LONG=1`, and comes first, so that the
-/// others run at the same time.
+/// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It runs with `RAPID_TEST_LONG=1`. It comes first, so that the others run
+/// meanwhile.
 const SLOWEST: &str = "mbppplus/599";
 
 fn tasks(name: &str, data: &Path) -> Vec<Task> {

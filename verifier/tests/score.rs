@@ -1,4 +1,4 @@
-//! `rapid-verifier score` as people use it: what it reads, what it writes and when, and how it continues an interrupted run.
+//! `rapid-verifier score` as people use it: its input, its output and when it writes that, and how it continues an interrupted run.
 
 use std::io::Write as _;
 use std::path::PathBuf;

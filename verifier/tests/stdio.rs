@@ -1,7 +1,5 @@
-//! Judges whole programs, right and wrong, through a running service, as the machine's own CPython judges them: `stdio/programs.py` makes the programs of the data sets' functions, adds
-//! those of `stdio/written.py`, and runs them all natively.
-//!
-//! The programs that native CPython does not finish within seconds are left out.
+//! Judges whole programs, right and wrong, through a running service, as the machine's own CPython judges them. `stdio/programs.py` makes the programs of the data
+//! sets' functions, adds those of `stdio/written.py`, and runs them all natively. Programs that it does not finish within seconds are left out.
 
 use std::io::Write as _;
 use std::path::Path;
@@ -19,7 +17,7 @@ use crate::running::{Running, docker, interpreter, long};
 const MAX_MBPPPLUS: usize = 20;
 /// Unless `RAPID_TEST_LONG=1`, one program in this many is judged.
 const SHARE: usize = 8;
-/// One in this many of those is judged in Docker too, where each test takes a container.
+/// One in this many of those is judged in Docker too. Each test takes a container there.
 const SHARE_IN_DOCKER: usize = 6;
 
 /// A program with its tests, and whether native CPython passes them.
@@ -165,8 +163,8 @@ async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
     }
 }
 
-/// Completions of a task that asks for twice the number that is read, with `RIGHT` and `WRONG` programs, each with its verdict and the number of the three tests that it
-/// passes.
+/// Completions of a task that asks for twice the number that is read. They have `RIGHT` and `WRONG` programs. Each has its verdict and its number of passed tests, of
+/// three.
 const COMPLETIONS: &str = r#"
 RIGHT | correct 3
 Here it is:\n```python\nRIGHT\n```\nFor 1 it prints\n```\n2\n```\n | correct 3

@@ -1,5 +1,5 @@
-//! Any bytes, read as a value in the interpreter's binary form, do not make the reader panic, produce JSON text if they are accepted, and do not make it write more
-//! text than it may.
+//! Any bytes, read as a value in the interpreter's binary form, do not make the reader panic. If it accepts them, it produces JSON text. It never writes more text than
+//! allowed.
 //!
 //! ```sh
 //! bash scripts/fuzz.sh 300 marshal
@@ -9,7 +9,7 @@
 use libfuzzer_sys::fuzz_target;
 use sandboxes::protocol::marshal::{elements, value};
 
-/// Bytes of text that may be written for `bytes` bytes: the text of a value, and the text that one refusal may add.
+/// Maximum bytes of text for `bytes` bytes: the text of a value, and the text that one refusal may add.
 fn limit(bytes: usize) -> u64 {
     ((64 + 16) * bytes + 4096) as u64
 }

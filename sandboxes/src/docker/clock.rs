@@ -1,7 +1,7 @@
 //! Ends a run that does not end by itself. Such a run is not repeated: a program that loops or waits in one run of two must not gain from a second run.
 //!
-//! An honest program must not be ended because the machine is busy. So the processor time of its container, which the kernel reports, counts. The wall clock counts
-//! only if a program takes almost no processor time, and not while the verifier itself stands still.
+//! An honest program must not be ended because the machine is busy. So the processor time of its container counts; the kernel reports it. The wall clock counts only if
+//! a program takes almost no processor time, and not while the verifier itself stands still.
 
 use std::time::{Duration, Instant};
 
@@ -12,38 +12,38 @@ use super::guest::Meter;
 use super::termination::Termination;
 use crate::{End, Limits};
 
-/// Fuel that stands for a second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm, so a limit here has another number
-/// than one in wasm.
+/// Fuel per second of processor time. A native interpreter does about as much in a second as 25 G of fuel buy in wasm. So a limit here has another number than one in
+/// wasm.
 pub const FUEL_PER_SECOND: u64 = 2_000_000_000;
 
-/// A program that has taken almost no processor time for this long is ended: it waits for something that will not happen.
+/// A program with almost no processor time for this long is ended: it waits for something that will not happen.
 const IDLE: Duration = Duration::from_secs(10);
 /// The share of the elapsed time up to which processor time counts as almost none.
 const IDLE_SHARE: f64 = 0.01;
-/// The wall-clock time that a run may take, in multiples of the processor time that it may take. A program that gets less than a twentieth of a processor all the
-/// time waits on purpose. On a machine that is as busy as that, an honest program is out of time only if it needs nearly all of its processor time.
+/// The wall-clock time of a run, in multiples of its processor time. A program that gets less than a twentieth of a processor all the time waits on purpose. If the
+/// machine is as busy as that, an honest program is out of time only if it needs nearly all of its processor time.
 const MAX_SLOWDOWN: u32 = 20;
-/// The multiple that a run gets at least, if the backstop is shorter than [`MAX_SLOWDOWN`] allows.
+/// The minimum of this multiple, if the backstop is shorter than [`MAX_SLOWDOWN`] allows.
 const MIN_SLOWDOWN: u32 = 4;
-/// A check that is later than this shows that the machine stood still or was suspended. That time does not count.
+/// A later check than this shows that the machine stood still or was suspended. That time does not count.
 const LATE: Duration = Duration::from_secs(1);
-/// The least and the most time between two checks.
+/// The shortest and the longest time between two checks.
 const INTERVAL: (Duration, Duration) = (Duration::from_millis(200), Duration::from_secs(5));
 /// Failed checks in a row after which the engine has failed.
 const MAX_UNANSWERED: usize = 5;
 
-/// The processor time that `fuel` stands for.
+/// The processor time for `fuel`.
 pub(super) fn allowed(fuel: u64) -> Duration {
     Duration::try_from_secs_f64(fuel as f64 / FUEL_PER_SECOND as f64).unwrap_or(Duration::MAX)
 }
 
-/// The fuel that stands for `time`.
+/// The fuel for `time`.
 pub(super) fn fuel(time: Duration) -> u64 {
     (time.as_secs_f64() * FUEL_PER_SECOND as f64) as u64
 }
 
-/// Returns when the guests that the meters measure have together taken more processor time than `limits` allow, or wait. Never returns before the allowed
-/// processor time has passed on the wall clock, since no guest has more than one processor and the guests take turns.
+/// Returns when the guests of the meters together exceed the processor time of `limits`, or wait. Never returns before that much time has passed on the wall clock: no
+/// guest has more than one processor, and the guests take turns.
 pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
     let allowed = allowed(limits.fuel);
     let deadline = deadline(allowed, limits.backstop);
@@ -89,7 +89,7 @@ pub(super) async fn overrun(meters: &[Meter], limits: Limits) -> Termination {
     }
 }
 
-/// The wall-clock time after which a run is ended that may take `allowed` processor time.
+/// The maximum wall-clock time of a run with `allowed` processor time.
 fn deadline(allowed: Duration, backstop: f64) -> Duration {
     let backstop = Duration::try_from_secs_f64(backstop).unwrap_or(Duration::MAX);
     let longest = backstop.max(allowed.saturating_mul(MIN_SLOWDOWN));
@@ -113,7 +113,7 @@ async fn measure(meters: &[Meter]) -> Result<Option<Duration>, Error> {
 /// The observed progress of a run.
 struct Progress {
     allowed: Duration,
-    /// The time since the start at which the program was last seen to work, and the processor time that it had taken then.
+    /// When the program was last seen to work, since the start, and its processor time then.
     last_active: (Duration, Duration),
 }
 
@@ -144,7 +144,7 @@ mod tests {
 
     #[test]
     fn processor_time_and_waiting_end_a_run_and_a_busy_machine_does_not() {
-        // Of a machine so busy that the program gets a fiftieth of a processor.
+        // On a machine so busy that the program gets a fiftieth of a processor.
         let mut busy: Vec<(f64, f64)> = (1..1000)
             .map(|second| f64::from(second) * 0.4)
             .map(|elapsed| (elapsed, elapsed * 0.02))
@@ -166,7 +166,7 @@ mod tests {
     fn a_program_that_works_a_little_and_waits_is_ended_within_minutes() {
         for (allowed, backstop, expected) in [
             (10.0, 900.0, 200.0),
-            // A task whose canonical solution takes minutes.
+            // The canonical solution of this task takes minutes.
             (100.0, 900.0, 900.0),
             (1000.0, 2000.0, 4000.0),
             (0.1, 900.0, IDLE.as_secs_f64()),

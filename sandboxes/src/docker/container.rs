@@ -1,4 +1,4 @@
-//! What a container is allowed to do: only what a program needs.
+//! The rights of a container: only those that a program needs.
 
 use std::collections::HashMap;
 
@@ -12,16 +12,16 @@ use super::engine::LABEL;
 
 /// The system calls that a container may make.
 pub(super) const SECCOMP: &str = include_str!("../../docker/seccomp.json");
-/// The first process. It starts the interpreter, which reads the source that warms it from its standard input, and reports how the interpreter ended.
+/// The first process. It starts the interpreter, and reports how that ended. The interpreter reads the source that warms it from its standard input.
 const START: &str = include_str!("../../docker/start.py");
 /// Switches the randomisation of addresses off if the runtime allows it, since the order of a set of objects depends on their addresses.
 const SHELL: &str = r#"setarch -R true 2>/dev/null && exec setarch -R "$@"; exec "$@""#;
 
-/// `nobody`, which is not a user of the engine's machine.
+/// `nobody`. This is not a user of the engine's machine.
 const USER: &str = "65534:65534";
 /// Processes and threads. Programs cannot start any; the runtime has some threads of its own before it becomes the interpreter.
 const PROCESSES: i64 = 32;
-/// The same if the settings name a runtime: it may be a kernel of its own (`runsc`), whose threads count here.
+/// The same for a runtime that the settings name. It may be a kernel of its own (`runsc`), and then its threads count here.
 const PROCESSES_OF_ANOTHER_RUNTIME: i64 = 256;
 /// Open files.
 const FILES: i64 = 64;
@@ -110,7 +110,7 @@ pub(super) fn container(settings: &Settings, image: &str, owner: &str) -> Contai
         attach_stdout: Some(true),
         attach_stderr: Some(true),
         open_stdin: Some(true),
-        // When the host is gone, the container's input ends, and an interpreter that waits for input exits.
+        // When the host is gone, the container's input ends, and the waiting interpreter exits.
         stdin_once: Some(true),
         tty: Some(false),
         network_disabled: Some(true),

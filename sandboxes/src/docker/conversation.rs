@@ -8,18 +8,18 @@ use super::termination::Termination;
 use crate::protocol::{Candidate, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 
-/// Address space that a program may add, in multiples of its memory limit. The kernel stops a program that uses more memory than its limit; this limit makes an
+/// Address space that a program may add, in multiples of its memory limit. The kernel stops a program that uses more memory than its limit. This limit makes an
 /// absurdly large allocation fail in the same way on every machine.
 const ADDRESS_SPACE: u64 = 8;
 /// Bytes of a request that takes milliseconds to read.
 const LONG_REQUEST: usize = 256 << 10;
-/// The duration of a run up to which the elapsed time stands for its processor time, since the difference is small.
+/// In a run up to this long, the elapsed time stands for its processor time, since the difference is small.
 const SHORT_RUN: Duration = Duration::from_millis(500);
 
 /// Sets a guest's limits.
 pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), SandboxError> {
     guest.set_memory(limits.memory).await?;
-    // More than the host allows: this limit is for the case that the host is gone.
+    // More than the host allows, since this limit is for the case that the host is gone.
     let seconds = allowed(limits.fuel)
         .as_secs()
         .saturating_mul(2)
@@ -38,7 +38,7 @@ pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), Sa
     }
 }
 
-/// Reads a request with `answer`. A long request occupies a processor for so long that it is not read on the few threads that speak to the engine.
+/// Reads a request with `answer`. A long request occupies a processor for long, so it is not read on the few threads that speak to the engine.
 pub(super) fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
     if request.len() < LONG_REQUEST {
         answer(request)
@@ -47,8 +47,8 @@ pub(super) fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// Answers a candidate's guest, whose last request was `request`, until it has no further request, or asks the tests' guest, and returns what it asks. Its last request stays
-/// unanswered: a guest that is to get another call waits for the answer.
+/// Answers a candidate's guest from its last `request` on, until it has no further request or asks the tests' guest. Returns its question. The last request stays
+/// unanswered: a guest waits for the answer until it gets another call.
 pub(super) async fn converse(
     guest: &mut Guest,
     candidate: &mut Candidate,

@@ -25,7 +25,7 @@ const MAX_ANSWER_SECONDS: u64 = 60;
 const SOCKET: &str = "unix:///var/run/docker.sock";
 /// The pause between two attempts to listen to the engine's events.
 const PAUSE: Duration = Duration::from_secs(1);
-/// Seconds within which the creator of a container has started it, or given it up.
+/// Within this many seconds, the creator of a container has started it or given up.
 const STARTING: u64 = 120;
 
 /// The label by which verifiers' containers are found; it holds the owner (`owner`).
@@ -36,10 +36,9 @@ pub(super) type Input = Pin<Box<dyn AsyncWrite + Send>>;
 /// A container's standard output and error.
 pub(super) type Output = Pin<Box<dyn Stream<Item = Result<LogOutput, Error>> + Send>>;
 
-/// One engine.
 pub(super) struct Engine {
     docker: Docker,
-    /// How often the connection on which the engine sends its events has ended.
+    /// How often the engine's event connection has ended.
     interruptions: AtomicUsize,
 }
 
@@ -99,7 +98,7 @@ impl Engine {
         Ok(engine)
     }
 
-    /// The digest of an image's configuration, which identifies its content.
+    /// The digest of an image's configuration. It identifies the image's content.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] if the engine has no such image.

@@ -19,11 +19,11 @@ use crate::{Deferred, End, SandboxError};
 
 /// The first request of a warm guest, for its job.
 const WARM: &[u8] = b"J";
-/// Bytes of standard error that are read, on which an interpreter that cannot be warmed states the reason.
+/// Bytes of standard error that are read. An interpreter that cannot be warmed states the reason there.
 const MAX_STDERR: usize = 2000;
 /// Bytes of a guest's first two messages.
 const MAX_GREETING: usize = 1000;
-/// Exit status of `docker/start.py`, which no program can choose: the program exceeded its container's memory.
+/// Exit status of `docker/start.py`: the program exceeded its container's memory. No program can choose this status.
 const OUT_OF_MEMORY: i64 = 250;
 /// Exit status of `docker/start.py`: the machine had no memory left, and the kernel killed the program.
 const MACHINE_OUT_OF_MEMORY: i64 = 248;
@@ -31,16 +31,16 @@ const MACHINE_OUT_OF_MEMORY: i64 = 248;
 const KILLED: i64 = 137;
 /// Exit status of `docker/start.py`: the program had itself killed, or exited with one of these numbers.
 const KILLED_ITSELF: i64 = 249;
-/// How long a container that has closed its end of the conversation may take to end, and a busy engine to notice that.
-const SETTLING: Duration = Duration::from_secs(30);
-/// How long the engine may take to learn that a killed container was out of memory.
+/// A container that has closed its end of the conversation may take this long to end, and a busy engine to notice.
+const EXIT_GRACE: Duration = Duration::from_secs(30);
+/// The engine may take this long to learn that a killed container was out of memory.
 const OUT_OF_MEMORY_DELAY: Duration = Duration::from_secs(2);
 /// The pause between two attempts to remove a container.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(2);
 /// Attempts to remove a container. If they all fail, it is removed at the next start of a verifier.
 const MAX_REMOVALS: usize = 5;
 
-/// A container whose interpreter waits for its job, or runs it.
+/// A container with an interpreter that waits for its job, or runs it.
 pub(super) struct Guest {
     engine: Arc<Engine>,
     container: ContainerGuard,
@@ -62,7 +62,7 @@ pub(super) struct Guest {
     interpreter: String,
 }
 
-/// Removes the container when it is dropped, and then gives its slot in the pool back.
+/// Removes the container when it is dropped, and then releases its slot in the pool.
 struct ContainerGuard {
     id: String,
     engine: Arc<Engine>,
@@ -73,7 +73,7 @@ struct ContainerGuard {
 }
 
 impl ContainerGuard {
-    /// Why the container ended, now that its connection to the host is closed.
+    /// Why the container ended. Its connection to the host is already closed.
     async fn ended(&self) -> Termination {
         let failed = |what: &str| Termination::Failed(Deferred::Failed(what.to_owned()).into());
         let mut waited = Duration::ZERO;
@@ -98,7 +98,7 @@ impl ContainerGuard {
                 } => return Termination::Ended(End::OutOfMemory),
                 // If the kernel killed the first process too, the engine learns the reason a little later, if at all.
                 State::Exited { status: KILLED, .. } if waited < OUT_OF_MEMORY_DELAY => {}
-                State::Running if waited < SETTLING => {}
+                State::Running if waited < EXIT_GRACE => {}
                 State::Exited { status, .. } if status != KILLED => {
                     return Termination::Ended(End::Died(describe_exit(status)));
                 }
@@ -150,8 +150,7 @@ impl Drop for ContainerGuard {
 }
 
 impl Guest {
-    /// Starts the container `id`, which was created with `memory` bytes, and has it run `source`, which warms it. `slot` is given back when the container is
-    /// removed.
+    /// Starts the container `id`, created with `memory` bytes, and warms it by running `source`. `slot` is released when the container is removed.
     ///
     /// # Errors
     /// [`SandboxError::Deferred`] if the engine fails, [`SandboxError::Unusable`] if the interpreter fails.
@@ -245,8 +244,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Sends the guest its own limits, which it sets for itself before its job arrives: the address space that it may add in bytes, processor time in seconds, and
-    /// bytes of output.
+    /// Sends the guest limits that it sets for itself before its job arrives: additional address space in bytes, processor time in seconds, and bytes of output.
     pub(super) async fn confine(
         &mut self,
         space: u64,
@@ -318,7 +316,7 @@ impl Guest {
         mut stderr: Option<&mut String>,
     ) -> Result<Bytes, Termination> {
         loop {
-            // A frame that is too long is refused as soon as its length is known. The room that is reserved for another takes no memory before its bytes arrive.
+            // A frame that is too long is refused as soon as its length is known. Room reserved for a frame takes no memory before its bytes arrive.
             self.frames.set_max_frame_length(longest);
             match self.frames.decode(&mut self.buffer) {
                 Ok(Some(request)) => return Ok(request.freeze()),
@@ -345,7 +343,7 @@ impl Guest {
 pub(super) struct Meter {
     engine: Arc<Engine>,
     id: String,
-    /// Processor time that warming took, which does not count.
+    /// Processor time of warming, which does not count.
     warming: Duration,
 }
 

@@ -1,8 +1,8 @@
 //! Native CPython in Docker containers. A container has no network, nowhere to write and no rights, and runs one program.
 //!
-//! Warm containers wait in a `pool`. Each (`container`: what it is allowed; `guest`: its conversation and its end) is used for one program and removed. Containers that
-//! only read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The other
-//! end of the conversation is the harness, `guest/*.py`, in the environment that `docker/*.py` sets up. A failure of the engine is a failure of the sandbox, never of the program.
+//! Warm containers wait in a `pool`. Each is used for one program and removed (`container`: its rights; `guest`: its conversation and its end). Containers that only
+//! read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The harness,
+//! `guest/*.py`, is the other end of the conversation; `docker/*.py` set up its environment. A failure of the engine is a failure of the sandbox, never of the program.
 
 mod clock;
 mod container;
@@ -53,7 +53,7 @@ const ABANDONED_INTERVAL: Duration = Duration::from_millis(200);
 /// How the Docker sandbox is set up.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Settings {
-    /// The engine's socket, `unix:///…`. If it is not given, `DOCKER_HOST` names the socket, or else it is the usual one.
+    /// The engine's socket, `unix:///…`. If it is missing, `DOCKER_HOST` names the socket; otherwise it is the usual one.
     pub host: Option<String>,
     /// The image: Debian with python3 (3.11 or newer) and numpy, as `docker/Dockerfile` builds it.
     pub image: String,
@@ -81,7 +81,7 @@ impl Default for Settings {
 /// Runs programs in containers. Runs are independent. Each takes one container, or two if it has test code.
 pub struct DockerSandbox {
     identity: Identity,
-    /// Bytes of memory of every container, if a running container's limit cannot be changed: another runtime may be unable to, as `runsc` is.
+    /// Bytes of memory of every container, if the limit of a running container cannot change. Some other runtimes, such as `runsc`, cannot change it.
     fixed_memory: Option<u64>,
     pool: Arc<Pool>,
     parsing_containers: Arc<ParsingContainers>,
@@ -92,7 +92,7 @@ pub struct DockerSandbox {
 }
 
 impl DockerSandbox {
-    /// Finds the engine and the image, removes the containers that dead verifiers have left, and warms the first container.
+    /// Finds the engine and the image, removes containers of dead verifiers, and warms the first container.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] with the remedy, if no engine answers, or the image is missing or does not work.
@@ -213,7 +213,7 @@ fn source() -> String {
     // A JSON string of ASCII is a Python literal too.
     let parts =
         serde_json::to_string(&[ENVIRONMENT, HARNESS]).expect("strings always have a JSON form");
-    // Imported objects stay alive. Collecting the few that do not would take a tenth of the time.
+    // Imported objects stay alive. Collecting the few others would take a tenth of the time.
     format!("import gc\ngc.disable()\nPARTS = {parts}\n{IMPORTS}\n{WARM}")
 }
 
@@ -242,7 +242,7 @@ impl Drop for DockerSandbox {
         let Some(runtime) = self.runtime.take() else {
             return;
         };
-        // No further containers are created. The existing ones are removed, and each then gives its slot back.
+        // No further containers are created. The existing ones are removed, and each then releases its slot.
         let (slots, all) = (Arc::clone(&self.slots), self.containers);
         self.pool.close();
         self.parsing_containers.close();

@@ -1,4 +1,4 @@
-//! The owner of a container. Each container is labelled with the process that created it, so that the containers of a dead verifier can be recognised.
+//! The owner of a container. Each container is labelled with the process that created it. So the containers of a dead verifier can be recognised.
 
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use super::engine::{Engine, VerifierContainer, engine_failed};
 use crate::SandboxError;
 
-/// A process of this machine, as a label: boot, process id namespace, process id, and the clock ticks from boot to its start, which distinguish it from a later
+/// A process of this machine, as a label: boot, process id namespace, process id, and the clock ticks from boot to its start. The ticks distinguish it from a later
 /// process with the same id.
 fn owner(process: u32) -> Option<String> {
     let status = fs::read_to_string(format!("/proc/{process}/stat")).ok()?;
@@ -20,7 +20,7 @@ fn owner(process: u32) -> Option<String> {
 }
 
 /// Boot and namespace of a label's process, and the process's id.
-fn place_and_process(label: &str) -> Option<(&str, u32)> {
+fn namespace_and_process(label: &str) -> Option<(&str, u32)> {
     let (process, _start) = label.rsplit_once('/')?;
     let (place, process) = process.rsplit_once('/')?;
     Some((place, process.parse().ok()?))
@@ -40,8 +40,8 @@ pub(super) fn name() -> String {
     format!("rapid-{}-{number}", &owner[..16])
 }
 
-/// Whether the process `here` may remove a container. It may if the owner was a process in the same namespace as `here` and has ended. It also may if the owner
-/// cannot be seen from `here` and the container has stopped by itself, as a container does when its owner is gone.
+/// Whether the process `here` may remove a container. It may if the owner was in the same namespace as `here` and has ended. It also may if the owner cannot be seen
+/// from `here` and the container has stopped by itself. A container does this when its owner is gone.
 fn abandoned(
     container: &VerifierContainer,
     here: &str,
@@ -50,7 +50,10 @@ fn abandoned(
     if container.owner == here {
         return false;
     }
-    match (place_and_process(&container.owner), place_and_process(here)) {
+    match (
+        namespace_and_process(&container.owner),
+        namespace_and_process(here),
+    ) {
         (Some((place, process)), Some((own_place, _))) if place == own_place => {
             alive(process).as_deref() != Some(container.owner.as_str())
         }
@@ -99,7 +102,7 @@ mod tests {
     #[test]
     fn this_process_is_its_own_owner_and_container_names_are_unique() {
         assert_eq!(owner(std::process::id()), Some(label()));
-        let (_, process) = place_and_process(&label()).unwrap();
+        let (_, process) = namespace_and_process(&label()).unwrap();
         assert_eq!(process, std::process::id());
         assert_ne!(name(), name());
     }

@@ -1,4 +1,4 @@
-//! Containers that read texts. No part of a text runs in such a container, so it stays for the next texts, whereas a program's container is removed after its run.
+//! Containers that read texts. No part of a text runs in one, so it stays for the next texts. A program's container is removed after its run.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -12,9 +12,9 @@ use crate::protocol::Candidate;
 use crate::readers::Readers;
 use crate::{End, Limits, Run, SandboxError};
 
-/// Time of reading after which a parsing container is removed, so that nothing accumulates in it.
+/// A parsing container is removed after this time of reading, so that nothing accumulates in it.
 const MAX_READING: Duration = Duration::from_secs(5);
-/// One container in this many may be an idle parsing container. The others are for programs.
+/// Only one container in this many may be an idle parsing container. The others are for programs.
 const CONTAINERS_PER_READER: usize = 4;
 
 /// Parsing containers that wait for texts.
@@ -27,7 +27,7 @@ pub(super) struct ParsingContainers {
 struct ParsingContainer {
     guest: Guest,
     candidate: Candidate,
-    /// Its last request, which is not answered yet.
+    /// Its last request, which is still unanswered.
     request: &'static [u8],
     /// How long it has read in all.
     reading: Duration,
@@ -55,7 +55,7 @@ impl ParsingContainers {
         if let Some(mut container) = self.idle.take(&limits)
             && container.guest.is_alive()
             && let Ok(run) = container.read(texts, limits).await
-            // If it broke off or was out of time, an earlier text may be the reason, so a fresh one reads again.
+            // If reading broke off or was out of time, an earlier text may be the reason, so a fresh container reads again.
             && self.put_back(container, limits, &run)
         {
             return Ok(run);
@@ -73,7 +73,7 @@ impl ParsingContainers {
         Ok(run)
     }
 
-    /// Puts a parsing container back after `run`, unless that broke off, which is false then, or it has read for long.
+    /// Puts a parsing container back after `run`, unless the run broke off or the container has read for long. False if the run broke off.
     fn put_back(&self, container: ParsingContainer, limits: Limits, run: &Run) -> bool {
         let counts = run.end == End::Completed;
         if counts && container.reading <= MAX_READING {

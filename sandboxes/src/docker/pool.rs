@@ -60,8 +60,8 @@ impl ContainerFactory {
                 ))))
             });
         if made.is_err() {
-            // A busy engine may still create a container that nobody waits for any more and whose id nobody knows. A container that is left after this is removed at the
-            // next start of a verifier.
+            // A busy engine may still create a container that nobody waits for any more. Nobody knows its id. If it is left after this, the next start of a verifier
+            // removes it.
             let engine = Arc::clone(&self.engine);
             tokio::spawn(async move {
                 tokio::time::sleep(MAX_START).await;
@@ -72,7 +72,6 @@ impl ContainerFactory {
     }
 }
 
-/// The pool.
 pub(super) struct Pool {
     warm: Mutex<VecDeque<Guest>>,
     /// One permit for each warm guest.
@@ -82,8 +81,8 @@ pub(super) struct Pool {
 }
 
 impl Pool {
-    /// A pool over `slots`. At most as many containers exist at a time as there are slots, whether warm, in use, or being created or removed. The pool is filled
-    /// until it is dropped.
+    /// A pool over `slots`. As many containers exist at a time as there are slots, whether warm, in use, or being created or removed. The pool is filled until it is
+    /// dropped.
     pub(super) fn new(factory: &Arc<ContainerFactory>, slots: &Arc<Semaphore>) -> Arc<Pool> {
         let pool = Arc::new(Pool {
             warm: Mutex::default(),
@@ -117,7 +116,7 @@ impl Pool {
         self.failure.send_replace(None);
     }
 
-    /// Takes `N` guests at once, so that two runs that need two guests each never wait for one another. Requests are served in their order.
+    /// Takes `N` guests at once: otherwise two runs that need two guests each could wait for one another. Requests are served in their order.
     ///
     /// # Errors
     /// [`SandboxError::Deferred`] if the engine creates no container.

@@ -95,7 +95,7 @@ fn check(limits: &Limits) -> Result<(), SandboxError> {
     Ok(())
 }
 
-/// Guests with their limits set. If a guest is lost before that, no program has run in it, and the guests are replaced.
+/// Guests with their limits set. A guest that is lost before then is replaced, since it has run no program.
 async fn prepared_guests<const N: usize>(
     pool: &Pool,
     limits: &Limits,
@@ -119,7 +119,7 @@ async fn prepared_guests<const N: usize>(
     }
 }
 
-/// Runs a program in one container. `results` turns the conversation and how it stopped into the results and the end of the run.
+/// Runs a program in one container. `results` turns the conversation and its end into the results and the end of the run.
 async fn run_program(
     pool: Arc<Pool>,
     mut candidate: Candidate,
@@ -199,14 +199,14 @@ async fn converse_with_tests(
                 asking = asked.is_some();
                 call_answer(asked, candidate)?
             }
-            Reply::GoOn(answer) if asking => {
+            Reply::Resume(answer) if asking => {
                 program.send(&answer).await?;
                 let request = program.receive(candidate.longest()).await?;
                 let asked = converse(program, candidate, &request).await?;
                 asking = asked.is_some();
                 call_answer(asked, candidate)?
             }
-            Reply::GoOn(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
+            Reply::Resume(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
         };
         if test_instance.ended() {
             return Ok(());

@@ -1,7 +1,7 @@
 //! Compiles a file in a Lean process of its own, in its jail, and returns its messages and the compiled module.
 //!
-//! Elaborating a file runs code that the file contains. So nothing that the process writes is trusted: the messages only explain, and every reader of the compiled module
-//! checks it again.
+//! Elaborating a file runs the code in it. So nothing that the process writes is trusted: the messages only explain, and every reader of the compiled module checks it
+//! again.
 
 use std::fs::File;
 use std::io::Read as _;
@@ -21,7 +21,7 @@ use super::{Bounds, Compiled, Jail, Lean, LeanError, Message, Program, Severity,
 /// Name of the module that a file is compiled to.
 pub(super) const MODULE: &str = "Proof";
 
-/// How much longer than the shortest measured start another may take, in processor time.
+/// Maximum processor time of a start, in multiples of the shortest measured one.
 const START_MARGIN: u32 = 2;
 
 /// Starts a Lean process for each file.
@@ -46,8 +46,8 @@ impl Compiler {
         }
     }
 
-    /// The time limit of a file with these imports that may take `seconds`. A looping proof would hold a worker for the whole time for starting Lean, if the time that this
-    /// takes were not known.
+    /// The time limit of a file with these imports that may take `seconds`. While the time of a start is unknown, a looping proof holds a worker for the whole time for
+    /// starting Lean.
     fn time_limit(&self, imports: &str, seconds: u64) -> TimeLimit {
         let seconds = self.bounds.seconds.min(seconds);
         let clock = Duration::from_secs(self.bounds.start_seconds + seconds);
@@ -103,7 +103,7 @@ impl Lean for Compiler {
             .lines()
             .filter_map(|line| serde_json::from_str(line).ok())
             .collect();
-        // Lean exits with 1 if there are errors among the messages. Its runtime does so too when it ends for lack of memory.
+        // Lean exits with 1 if there are errors among the messages. Its runtime exits with 1 for lack of memory too.
         let is_error = |message: &Message| message.severity == Severity::Error;
         let errors = status.code() == Some(1) && messages.iter().any(is_error);
         if !status.success() && !errors {
@@ -141,11 +141,11 @@ pub(super) fn folder_with(source: &str, files: &[Vec<u8>]) -> Result<TempDir, Le
     })
 }
 
-/// Reads the files that a process left, up to the first that is missing or not a regular file. A process that runs a proof may have put anything in their place.
+/// Reads the files of a process, up to the first that is missing or not a regular file. A process that runs a proof may have put anything in their place.
 fn read_written(paths: &[PathBuf]) -> Result<Vec<Vec<u8>>, LeanError> {
     let mut files = Vec::new();
     for path in paths {
-        // Does not follow a link, and does not wait for a pipe.
+        // Does not follow a link, nor wait for a pipe.
         let flags = rustix::fs::OFlags::NOFOLLOW | rustix::fs::OFlags::NONBLOCK;
         let flags = i32::try_from(flags.bits()).unwrap_or(0);
         let opened = File::options().read(true).custom_flags(flags).open(path);

@@ -1,4 +1,4 @@
-//! A process that stays and answers requests: it runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
+//! A process that stays and answers requests. It runs in a jail, communicates through its standard streams, has limited time for each answer, and ends with its user.
 
 use std::ffi::OsString;
 use std::io::{self, Read, Write};
@@ -14,14 +14,14 @@ use super::jail::View;
 use super::process::{self, TimeLimit};
 use super::process_tree::{self, process_tree};
 
-/// Bytes from the end of the error stream that are stored, since they state why a process ended.
+/// Bytes from the end of the error stream that are stored. They state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
 /// How often the time of an answer is checked.
 const TICK: Duration = Duration::from_millis(200);
 /// Wall-clock time for an answer, in multiples of the processor time, for a machine that does other things too.
 const CLOCK_FACTOR: u32 = 5;
-/// How long a process that has closed its streams, or whose input has ended, may take to end.
-const LEAVING: Duration = Duration::from_secs(2);
+/// A process that has closed its streams, or lost its input, may take this long to end.
+const EXIT_GRACE: Duration = Duration::from_secs(2);
 
 /// How a [`HelperProcess`] is started.
 #[derive(Debug, Clone)]
@@ -38,7 +38,7 @@ pub struct HelperCommand {
     pub env: Vec<(String, OsString)>,
     /// The folder in which it is started.
     pub dir: PathBuf,
-    /// The name under which the lines of its error stream are logged, if they are.
+    /// The name in the log for the lines of its error stream; `None` logs none.
     pub log: Option<String>,
 }
 
@@ -65,7 +65,7 @@ impl End {
 pub enum EndCause {
     /// It exited by itself, with this code.
     Exited(i32),
-    /// It was ended by a signal that it caused or that another process sent.
+    /// A signal ended it. It caused the signal, or another process sent it.
     Signal(i32),
     /// An answer was due, and its time was over.
     Late,
@@ -73,19 +73,19 @@ pub enum EndCause {
     Dismissed,
 }
 
-/// The end of a process that says nothing of it.
+/// The end of a process, without a reason in itself.
 const DISMISSED: End = End {
     cause: EndCause::Dismissed,
     stderr: String::new(),
 };
 
-/// A running process. It ends when this is dropped, and when this process ends, however it does.
+/// A running process. It ends when this is dropped, and when this process ends in any way.
 pub struct HelperProcess {
     stdin: Option<ChildStdin>,
     stdout: ChildStdout,
-    /// Sends the time limits of answers to the keeper. Dropping it dismisses the keeper.
+    /// Sends the time limits of answers to the supervisor. Dropping it dismisses the supervisor.
     due: Option<Sender<Option<TimeLimit>>>,
-    keeper: Option<JoinHandle<End>>,
+    supervisor: Option<JoinHandle<End>>,
 }
 
 impl HelperProcess {
@@ -98,10 +98,10 @@ impl HelperProcess {
         let (jail, log) = (launch.jail, launch.log.clone());
         let (started, start) = sync_channel(1);
         let (due, dues) = channel();
-        // A process that is to end with its parent ends with the thread that started it. So that thread stays as long as the process.
-        let keeper = std::thread::Builder::new()
+        // A process set to end with its parent ends with the thread that started it. So that thread stays as long as the process.
+        let supervisor = std::thread::Builder::new()
             .name("lean-helper".to_owned())
-            .spawn(move || keep(&mut command, jail, log, &started, &dues))?;
+            .spawn(move || supervise(&mut command, jail, log, &started, &dues))?;
         let (stdin, stdout) = start
             .recv()
             .map_err(|_| io::Error::other("its thread ended"))??;
@@ -109,7 +109,7 @@ impl HelperProcess {
             stdin: Some(stdin),
             stdout,
             due: Some(due),
-            keeper: Some(keeper),
+            supervisor: Some(supervisor),
         })
     }
 
@@ -121,7 +121,7 @@ impl HelperProcess {
         }));
     }
 
-    /// From now on an answer is due within this time by the clock, whatever the process does meanwhile, such as waiting for another machine.
+    /// From now on an answer is due within this time by the clock, even if the process only waits, for example for another machine.
     pub fn allow_clock(&self, clock: Duration) {
         let work = Duration::MAX;
         self.set_limit(Some(TimeLimit { work, clock }));
@@ -129,7 +129,7 @@ impl HelperProcess {
 
     fn set_limit(&self, limit: Option<TimeLimit>) {
         if let Some(due) = &self.due {
-            // If the keeper has ended, it has ended the process too. The reader of the answer then notices.
+            // If the supervisor has ended, it has ended the process too. The reader of the answer then notices.
             let _ = due.send(limit);
         }
     }
@@ -137,9 +137,9 @@ impl HelperProcess {
     /// Whether it still runs, as far as is known.
     #[must_use]
     pub fn is_alive(&self) -> bool {
-        self.keeper
+        self.supervisor
             .as_ref()
-            .is_some_and(|keeper| !keeper.is_finished())
+            .is_some_and(|supervisor| !supervisor.is_finished())
     }
 
     /// Ends it if it has not ended by itself, and returns how it ended.
@@ -151,7 +151,7 @@ impl HelperProcess {
     fn dismiss(&mut self) -> Option<End> {
         self.stdin = None;
         self.due = None;
-        self.keeper.take()?.join().ok()
+        self.supervisor.take()?.join().ok()
     }
 }
 
@@ -202,7 +202,7 @@ fn command(launch: &HelperCommand) -> Command {
 type Started = io::Result<(ChildStdin, ChildStdout)>;
 
 /// Starts a process and waits until it has ended.
-fn keep(
+fn supervise(
     command: &mut Command,
     jail: Jail,
     log: Option<String>,
@@ -254,7 +254,7 @@ fn keep(
 /// An answer that is due.
 struct Due {
     since: Instant,
-    /// Processor time that was used before the answer was due. It is read at the first tick, since few answers take that long.
+    /// Processor time before the answer was due. It is read at the first tick, since few answers take that long.
     used: Option<Duration>,
     limit: TimeLimit,
 }
@@ -295,7 +295,7 @@ fn wait_until_overdue(child: &Child, dues: &Receiver<Option<TimeLimit>>) -> bool
 
 /// Waits a short time for the process to end by itself, and returns how it ended, if it did.
 fn wait_for_exit(child: &mut Child) -> Option<ExitStatus> {
-    let until = Instant::now() + LEAVING;
+    let until = Instant::now() + EXIT_GRACE;
     let mut pause = Duration::from_millis(1);
     loop {
         if let Ok(Some(status)) = child.try_wait() {

@@ -6,9 +6,9 @@ use std::sync::OnceLock;
 
 /// The jail in which a process is started.
 ///
-/// In bubblewrap, a process can write files only in memory, in an empty `/tmp` of its own. It has no network and sees no other process, and all processes that it started
-/// die with it. It sees the machine's files. But in the folders where people store their files and services their sockets (`/home`, `/root`, the user's home, `/run`,
-/// `/tmp`, `/var/tmp`) it sees only the files that it was started with.
+/// In bubblewrap, a process can write files only in memory, in an empty `/tmp` of its own. It has no network and sees no other process, and all processes that it
+/// started die with it. It sees the machine's files. In some folders it sees only the files that it was started with: where people store their files and services their
+/// sockets (`/home`, `/root`, the user's home, `/run`, `/tmp`, `/var/tmp`).
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Jail {
     /// Bubblewrap, `bwrap`.
@@ -29,7 +29,7 @@ impl Jail {
         }
     }
 
-    /// A command that starts `words` in this jail, which shows them the files of `view`.
+    /// A command that starts `words` in this jail and shows them the files of `view`.
     pub(super) fn command(self, words: &[String], view: &View<'_>) -> Command {
         match self {
             Jail::Bubblewrap => bubblewrap(words, view),
@@ -61,7 +61,7 @@ fn works(mut command: Command) -> bool {
         .is_ok_and(|status| status.success())
 }
 
-/// The arguments that prevent a process from creating namespaces of its own, in which it could mount any amount of memory. Empty if bubblewrap is older than 0.8.
+/// The arguments that prevent a process from creating namespaces of its own, since it could mount any amount of memory there. Empty if bubblewrap is older than 0.8.
 fn one_namespace() -> &'static [&'static str] {
     const WORDS: [&str; 2] = ["--unshare-user", "--disable-userns"];
     static SUPPORTED: OnceLock<bool> = OnceLock::new();
@@ -74,13 +74,13 @@ fn one_namespace() -> &'static [&'static str] {
     if supported { &WORDS } else { &[] }
 }
 
-/// The files that one process in a jail may see, in addition to those that every such process sees, and the files that are hidden from it.
+/// The files for one process in a jail, in addition to the files that every such process may see, and the files that are hidden from it.
 #[derive(Default)]
 pub(super) struct View<'a> {
-    /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Those that do not exist are skipped.
+    /// Files and folders that it may read although they lie in one of the [`emptied`] folders. Missing ones are skipped.
     pub(super) shown: Vec<PathBuf>,
-    /// The one folder other than `/tmp` in which it may write, and whose files it may read. Its writes stay in memory, up to [`SCRATCH_BYTES`], and are gone with the process:
-    /// no byte of them reaches a disk.
+    /// The one folder besides `/tmp` where it may write. It may read the files there. Its writes stay in memory, up to [`SCRATCH_BYTES`], and are gone with the
+    /// process: no byte of them reaches a disk.
     pub(super) writable: Option<&'a Path>,
     /// Files that it may not read, wherever they lie.
     pub(super) secrets: &'a [PathBuf],
@@ -89,10 +89,10 @@ pub(super) struct View<'a> {
 /// Bytes that each emptied or writable folder may hold. They lie in memory that is not counted for any process.
 const SCRATCH_BYTES: u64 = 64 << 20;
 
-/// Files that may lie in such a folder. Each takes memory even if it is empty, and that memory is not counted as its content.
+/// Maximum files in such a folder. Each takes memory even if it is empty, and that memory is not counted as its content.
 const SCRATCH_FILES: u64 = SCRATCH_BYTES / 4096;
 
-/// The path of a folder in the jail of a process that may write in it.
+/// A writable folder's path in the jail.
 fn writable(folder: &Path) -> PathBuf {
     if lies_in(folder, &emptied()) {
         folder.to_owned()
@@ -101,7 +101,7 @@ fn writable(folder: &Path) -> PathBuf {
     }
 }
 
-/// The folders in which a process in a jail may write, by their paths in the jail.
+/// The writable folders of a process in a jail, by their paths there.
 pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
     real(Path::new("/tmp"))
         .into_iter()
@@ -113,7 +113,7 @@ pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
 pub(super) fn has_too_many_files(id: u32, folders: &[PathBuf]) -> bool {
     folders.iter().any(|folder| {
         let inside = format!("/proc/{id}/root{}", folder.display());
-        // The process that watches a jail, and a jail that is not set up yet, have the system's own folders, which are not scratch folders.
+        // The process that watches a jail has the system's own folders, and so has an unfinished jail. Those are not scratch folders.
         rustix::fs::statvfs(&inside).is_ok_and(|stat| {
             stat.f_blocks * stat.f_frsize == SCRATCH_BYTES
                 && stat.f_files.saturating_sub(stat.f_ffree) > SCRATCH_FILES
@@ -160,7 +160,7 @@ fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
     {
         command.arg("--remount-ro").arg(folder);
     }
-    // For root, bubblewrap keeps all capabilities by default, and with them a process could undo these mounts.
+    // For root, bubblewrap keeps all capabilities by default, and a process could undo these mounts with them.
     command.args(["--remount-ro", "/dev", "--cap-drop", "ALL"]);
     command.args(one_namespace());
     command.args(["--unshare-all", "--die-with-parent", "--new-session", "--"]);
@@ -168,7 +168,7 @@ fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
     command
 }
 
-/// The folders in which a process in a jail sees only the files that it is shown, by their real paths. A folder comes after the folders that contain it.
+/// The folders in which a process in a jail sees only the files shown to it, by their real paths. A folder comes after the folders that contain it.
 pub(super) fn emptied() -> Vec<PathBuf> {
     let usual = ["/home", "/root", "/run", "/tmp", "/var/run", "/var/tmp"];
     // The home of some services' users is a folder of programs, or does not exist.

@@ -1,13 +1,13 @@
-//! Gets the files that a process wrote out of its jail: a shell writes them to the same standard output after the process. Like all output of a jail, they may be whatever
-//! the process wants them to be.
+//! Gets the files of a process out of its jail: after the process, a shell writes them to the same standard output. Like all output of a jail, they may be whatever the
+//! process wants.
 
 /// The extensions of a compiled module's files: its own, and those of the server part and the private part in Lean's module system.
 pub(super) const EXTENSIONS: [&str; 3] = ["olean", "olean.server", "olean.private"];
 
-/// Separates the messages from the files. No message contains it, since JSON escapes such a character.
+/// Separates the messages from the files. JSON escapes such a character, so no message contains it.
 const MARK: &[u8] = b"\n\0files\n";
 
-/// Runs the words after the first, then writes the size and the content of each file whose name starts with the first word, up to the first that does not exist.
+/// Runs the words after the first. Then writes the size and the content of each file with a name that starts with the first word, up to the first missing file.
 const SCRIPT: &str = r#"stem=$1
 shift
 "$@"
@@ -21,7 +21,7 @@ for extension in olean olean.server olean.private; do
 done
 exit "$status""#;
 
-/// The command that runs `words`, which write a module to `STEM.olean`, and then writes the module's files to standard output.
+/// The command that runs `words` and then writes a module's files to standard output. `words` write the module to `STEM.olean`.
 pub(super) fn with_files_appended(words: &[String], stem: &str) -> Vec<String> {
     let shell = ["sh", "-c", SCRIPT, "sh", stem].map(str::to_owned);
     shell.into_iter().chain(words.iter().cloned()).collect()
@@ -44,7 +44,7 @@ pub(super) fn split_output(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
     (out, files)
 }
 
-/// The first file, which follows its size, and the bytes after it.
+/// The first file, after its size, and the bytes after it.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(24).position(|byte| *byte == b'\n')?;
     let size: usize = std::str::from_utf8(&bytes[..end])

@@ -1,7 +1,7 @@
 //! Lean 4: a file goes in, Lean's messages and a compiled module come out.
 //!
-//! [`Compiler`] starts a process for each file in its jail, limits its time and memory, and leaves no process behind. This module does not judge what a file contains, and
-//! the output is not trusted: the grader has the compiled module checked by a kernel that never ran the file. A [`HelperProcess`] is the process that this kernel runs in.
+//! [`Compiler`] starts a process for each file in its jail, limits its time and memory, and leaves no process behind. This module does not judge what a file contains.
+//! The output is not trusted: the grader has the compiled module checked by a kernel that never ran the file. This kernel runs in a [`HelperProcess`].
 
 mod compile;
 mod helper_process;
@@ -92,7 +92,7 @@ fn first_error(messages: &[Message]) -> Option<&Message> {
 /// Why Lean gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeanError {
-    /// The deadline passed while it waited, or other work kept it waiting. Another attempt may differ.
+    /// The deadline passed while the process waited, or other work kept it waiting. Another attempt may differ.
     #[error("Lean took longer than {0} seconds")]
     Timeout(u64),
     /// It took as long although it had a processor. Another attempt would take as long.
@@ -104,7 +104,7 @@ pub enum LeanError {
     /// It used more of something at a time than any file needs.
     #[error("Lean used more than {0} {1} at a time")]
     TooMany(usize, &'static str),
-    /// One of its processes shows nobody but root which files it has open. So memory in such files could not be limited.
+    /// One of its processes shows nobody but root its open files. So memory in such files could not be limited.
     #[error(
         "Lean, or a process that it started, hides its open files, so their memory cannot be limited; the verifier's user has to be able to read Lean's program"
     )]
@@ -112,7 +112,7 @@ pub enum LeanError {
     /// It wrote too much.
     #[error("Lean wrote more than {0} MiB")]
     Output(u64),
-    /// It reported an error in the header: what the header imports is missing, or could not be loaded this time, for lack of memory for example.
+    /// It reported an error in the header: an import is missing, or could not be loaded this time, for lack of memory for example.
     #[error("Lean does not accept the header: {0}")]
     Header(String),
     /// It ended or answered in a way that says nothing about the file. Another attempt may differ.
@@ -128,10 +128,10 @@ pub enum LeanError {
 pub struct Bounds {
     /// Seconds for a file, in addition to [`Bounds::start_seconds`].
     pub seconds: u64,
-    /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds the first time. Once the start is measured, a file that keeps a processor busy gets
-    /// twice what was measured instead.
+    /// Seconds for starting Lean and reading a header. Mathlib's takes tens of seconds the first time. Once the start is measured, a file that keeps a processor busy
+    /// gets twice the measured time instead.
     pub start_seconds: u64,
-    /// MiB of memory of the process tree: what is resident, and the anonymous files that it has open.
+    /// MiB of memory of the process tree: its resident memory, and the anonymous files that it has open.
     pub memory_mib: u64,
 }
 
@@ -140,7 +140,7 @@ pub struct Bounds {
 pub struct Compiled {
     /// Lean's messages.
     pub messages: Messages,
-    /// The compiled module, which is hostile data: its file, and in Lean's module system also the files of its server part and its private part. Empty if there were errors.
+    /// The compiled module, as hostile data: its file, and in Lean's module system also the files of its server part and its private part. Empty if there were errors.
     pub files: Vec<Vec<u8>>,
 }
 
@@ -169,8 +169,8 @@ pub trait Lean: Send + Sync {
     }
 }
 
-/// Repeats a run once that the clock, the memory limit, an error in the header or a crash ended, since a busy machine may be the cause. A run that had its processor time is
-/// not repeated. Also returns whether one run was enough.
+/// Repeats a run once if the clock, the memory limit, an error in the header or a crash ended it, since a busy machine may be the cause. A run that had its processor
+/// time is not repeated. Also returns whether one run was enough.
 pub fn with_retry<T>(run: impl Fn() -> Result<T, LeanError>) -> (Result<T, LeanError>, bool) {
     match run() {
         Err(
@@ -184,7 +184,7 @@ pub fn with_retry<T>(run: impl Fn() -> Result<T, LeanError>) -> (Result<T, LeanE
     }
 }
 
-/// Splits messages into those about the header and those about the body, which begins at `line`. Lines in the result are counted from the start of each part.
+/// Splits messages into those about the header and those about the body. The body begins at `line`. Lines in the result are counted from the start of each part.
 fn split(messages: Vec<Message>, line: usize) -> Messages {
     let mut parts = Messages::default();
     for mut message in messages {

@@ -10,11 +10,11 @@ use std::time::{Duration, Instant};
 use super::process_tree::{self, Member, pid, process_tree};
 use super::{Jail, LeanError, jail};
 
-/// MiB that a process may write into its folder. In a jail that folder lies in memory, and has no room for more.
+/// MiB that a process may write into its folder. In a jail, that folder lies in memory and has no more room.
 pub(super) const MAX_WRITTEN_MIB: u64 = 64;
 /// MiB of output that are read for one file.
 const MAX_OUTPUT_MIB: u64 = 8;
-/// Bytes from the end of the error stream that are stored, since they state why a process ended.
+/// Bytes from the end of the error stream that are stored. They state why a process ended.
 const MAX_STDERR: usize = 4 << 10;
 /// Processes that may run at a time. Lean is one, with a few for its jail. Each takes memory that is not counted, and many could take much between two checks.
 const MAX_PROCESSES: usize = 64;
@@ -28,7 +28,7 @@ const STREAMS_DELAY: Duration = Duration::from_secs(1);
 /// How long a process may take.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) struct TimeLimit {
-    /// It is ended once it has taken this long both by the clock and in processor time. So what else the machine does takes nothing from it.
+    /// It is ended once it has taken this long both by the clock and in processor time. So other work of the machine takes nothing from it.
     pub(super) work: Duration,
     /// It is ended after this time by the clock in any case.
     pub(super) clock: Duration,
@@ -59,8 +59,8 @@ pub(super) struct Process {
 }
 
 impl Process {
-    /// Starts `command`, which starts a program in `jail`, in a process group of its own. It is ended if it writes more than [`MAX_WRITTEN_MIB`] into the `writable` folder. In
-    /// a jail it writes to memory, and appends the files in the folder to its output.
+    /// Starts `command` in a process group of its own. The command starts a program in `jail`. It is ended if it writes more than [`MAX_WRITTEN_MIB`] into the
+    /// `writable` folder. In a jail it writes to memory, and appends the files in the folder to its output.
     pub(super) fn start(
         mut command: Command,
         jail: Jail,
@@ -91,7 +91,7 @@ impl Process {
             true => MAX_OUTPUT_MIB,
             false => MAX_OUTPUT_MIB + MAX_WRITTEN_MIB,
         };
-        // Few pieces are queued, so that a process that writes faster than this one reads has to wait.
+        // The queue of pieces is short, so that a process has to wait if it writes faster than this one reads.
         let (sender, pieces) = sync_channel(16);
         if let Some(stream) = child.stdout.take() {
             read(stream, sender.clone(), Piece::Out);
@@ -177,7 +177,7 @@ impl Process {
     /// Returns an error if it exceeds a limit.
     fn check_limits(&self, time: TimeLimit) -> Result<(), LeanError> {
         let process_tree = process_tree(self.child.id());
-        process_tree::end_first_without_memory(&process_tree);
+        process_tree::set_oom_score(&process_tree);
         self.check_use(&process_tree)?;
         self.check_time(&process_tree, time)
     }
@@ -193,7 +193,7 @@ impl Process {
             return Ok(());
         }
         let seconds = time.clock.as_secs();
-        // One that had a processor for most of the time was hardly kept from its work.
+        // A process with a processor for most of the time was hardly kept from its work.
         Err(if processor >= time.clock / 2 {
             LeanError::ProcessorTime(seconds)
         } else {
@@ -236,8 +236,8 @@ impl Drop for Process {
     }
 }
 
-/// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a shell,
-/// the process tree of `leader` continues if this process is killed, until it ends by itself.
+/// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a
+/// shell, the process tree of `leader` continues after this process is killed, until it ends by itself.
 pub(super) fn guard(leader: u32) -> Option<Child> {
     Command::new("sh")
         .args(["-c", "read -r line; kill -s KILL 0"])

@@ -1,4 +1,4 @@
-//! A process with all processes that it started, read from `/proc`: the resources that they use together, and how to kill them.
+//! A process with all processes that it started, read from `/proc`: their resources together, and how to kill them.
 
 use std::collections::{HashMap, HashSet};
 use std::fs::DirEntry;
@@ -57,7 +57,7 @@ pub(super) fn process_tree(root: u32) -> Vec<Member> {
     members.into_iter().filter_map(member).collect()
 }
 
-/// The thread under which `/proc` shows a process's memory and files, with what it shows: the first, or another one if that has ended.
+/// The thread under which `/proc` shows a process's memory and files, with its entry there. It is the first thread, or another if that has ended.
 fn living_thread(id: u32, first: Stat) -> (u32, Stat) {
     if first.has_memory {
         return (id, first);
@@ -73,7 +73,7 @@ fn living_thread(id: u32, first: Stat) -> (u32, Stat) {
         .unwrap_or((id, first))
 }
 
-/// The number that an entry of `/proc` has as its name.
+/// The number in the name of an entry of `/proc`.
 fn number(entry: &DirEntry) -> Option<u32> {
     entry.file_name().to_str()?.parse().ok()
 }
@@ -121,11 +121,11 @@ pub(super) fn anonymous_files_mib(
     Ok(bytes.into_values().sum::<u64>() >> 20)
 }
 
-/// Has the system end the members before any other process when the machine runs out of memory. Some memory is counted for no process, such as a mapping that is shared and not
-/// resident.
-pub(super) fn end_first_without_memory(process_tree: &[Member]) {
+/// Sets the OOM score of the members, so that they end before any other process if the machine runs out of memory. Some memory counts for no process, such as a mapping
+/// that is shared and not resident.
+pub(super) fn set_oom_score(process_tree: &[Member]) {
     for member in process_tree {
-        // It fails for a process that has just ended, or that runs as another user. If this process is not root, a member may take it back until the next check.
+        // It fails for a process that has just ended, or that runs as another user. If this process is not root, a member may change the score until the next check.
         let _ = std::fs::write(format!("/proc/{}/oom_score_adj", member.thread), "1000");
     }
 }

@@ -1,4 +1,4 @@
-//! How a program is started: in which jail, with which variables, and which files it can see.
+//! How a program is started: its jail, its variables and its visible files.
 
 use std::ffi::{OsStr, OsString};
 use std::path::{Path, PathBuf};
@@ -23,8 +23,8 @@ pub struct Program {
 }
 
 impl Program {
-    /// A command that starts `words` in the way this program is started. A jail shows it the folder `shown` and those that its words and variables name, and lets it write
-    /// in `writable`.
+    /// A command that starts `words` in the way this program is started. A jail shows it the folder `shown`, and everything that its words and variables name. It may
+    /// write in `writable`.
     pub(super) fn command(
         &self,
         words: &[String],
@@ -39,9 +39,9 @@ impl Program {
             secrets: &self.secrets,
         };
         let mut command = self.jail.command(words, &view);
-        // This process's environment may contain secrets, such as a token, which a proof must not see.
+        // A proof must not see secrets of this process's environment, such as a token.
         command.env_clear();
-        command.envs(std::env::vars_os().filter(|(name, _)| is_leans(name)));
+        command.envs(std::env::vars_os().filter(|(name, _)| is_lean_variable(name)));
         command.envs(self.env.iter().map(|(key, value)| (key, value)));
         if let Some(dir) = &self.dir {
             command.current_dir(dir);
@@ -54,7 +54,7 @@ impl Program {
         let given = self.env.iter().rev().find(|(key, _)| key == name);
         match given {
             Some((_, value)) => Some(value.into()),
-            None if is_leans(OsStr::new(name)) => std::env::var_os(name),
+            None if is_lean_variable(OsStr::new(name)) => std::env::var_os(name),
             None => None,
         }
     }
@@ -71,7 +71,7 @@ impl Program {
     ) -> Vec<(OsString, OsString)> {
         let is_given = |name: &OsStr| self.env.iter().any(|(given, _)| OsStr::new(given) == name);
         let mut inherited: Vec<(OsString, OsString)> = variables
-            .filter(|(name, _)| name.to_str().is_some_and(is_toolchains) && !is_given(name))
+            .filter(|(name, _)| name.to_str().is_some_and(is_toolchain_variable) && !is_given(name))
             .collect();
         inherited.sort();
         inherited
@@ -98,7 +98,7 @@ impl Program {
                     .as_deref()
                     .and_then(installation),
             );
-            // elan's `lean` starts the `lean` of a toolchain, which prints where it is.
+            // elan's `lean` starts the `lean` of a toolchain, and that prints where it is.
             if program.file_name().is_some_and(|name| name == "lean") {
                 let mut command = Command::new(&program);
                 command.arg("--print-prefix").current_dir(&here);
@@ -132,7 +132,7 @@ impl Program {
             needs.extend(own.as_deref().and_then(installation));
             needs.push(program);
         }
-        // The folder in which elan stores the toolchains that its `lean` starts.
+        // elan stores its toolchains in this folder, and its `lean` starts one of them.
         let home = self.variable("HOME").map(PathBuf::from);
         let elan = self.variable("ELAN_HOME").map(PathBuf::from);
         needs.extend(elan.or_else(|| Some(home?.join(".elan"))));
@@ -151,7 +151,7 @@ impl Program {
     }
 }
 
-/// The folder in which a program was installed: the folder that contains its `bin`, unless that is one of the emptied folders, such as a home; then it is `bin` itself.
+/// The folder of a program's installation: the one with its `bin`. If that is one of the emptied folders, such as a home, it is `bin` itself.
 fn installation(program: &Path) -> Option<PathBuf> {
     let bin = program.parent().filter(|folder| folder.ends_with("bin"))?;
     let whole = bin.parent()?;
@@ -182,15 +182,15 @@ const VARIABLES: [&str; 8] = [
 /// Prefixes of the variables of Lean, Lake and elan.
 const PREFIXES: [&str; 3] = ["LEAN_", "LAKE_", "ELAN_"];
 
-fn is_leans(variable: &OsStr) -> bool {
+fn is_lean_variable(variable: &OsStr) -> bool {
     let Some(name) = variable.to_str() else {
         return false;
     };
-    VARIABLES.contains(&name) || name.starts_with("LC_") || is_toolchains(name)
+    VARIABLES.contains(&name) || name.starts_with("LC_") || is_toolchain_variable(name)
 }
 
 /// Whether a variable is one of Lean, Lake or elan.
-fn is_toolchains(name: &str) -> bool {
+fn is_toolchain_variable(name: &str) -> bool {
     PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
 
@@ -219,7 +219,7 @@ mod tests {
             ("AWS_SECRET_ACCESS_KEY", false),
             ("LEAN", false),
         ] {
-            assert_eq!(is_leans(OsStr::new(name)), wanted, "{name}");
+            assert_eq!(is_lean_variable(OsStr::new(name)), wanted, "{name}");
         }
     }
 

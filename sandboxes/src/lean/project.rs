@@ -1,4 +1,4 @@
-//! A built Lake project: where its Lean is, and the path on which Lean finds its libraries.
+//! A built Lake project: the place of its Lean, and the path of its libraries.
 
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
@@ -9,7 +9,7 @@ use super::{Jail, LeanError, Program};
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Project {
     dir: PathBuf,
-    /// Folder of the toolchain, which contains `bin/lean`.
+    /// Folder of the toolchain, with `bin/lean`.
     toolchain: PathBuf,
     /// `LEAN_PATH`.
     libraries: String,

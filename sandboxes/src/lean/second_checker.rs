@@ -13,17 +13,17 @@ use super::{Bounds, Compiled, LeanError, Program};
 /// Has a checker read a compiled module.
 #[derive(Debug, Clone)]
 pub struct SecondChecker {
-    /// The program whose jail, folder and variables the checker gets.
+    /// The checker gets this program's jail, folder and variables.
     pub lean: Program,
-    /// The checker's command. `{module}`, `{file}`, `{olean}` and `{dir}` stand for the module's name, its source, its compiled form and the folder of both, which is
-    /// first on the `LEAN_PATH`. It exits with 0 if it finds nothing wrong.
+    /// The checker's command. `{module}`, `{file}`, `{olean}` and `{dir}` stand for the module's name, its source, its compiled form and the folder of both. That
+    /// folder is first on the `LEAN_PATH`. The checker exits with 0 if it finds nothing wrong.
     pub command: Vec<String>,
     /// The time and memory that it may use.
     pub bounds: Bounds,
 }
 
 impl SecondChecker {
-    /// The checker's objection to a compiled module, whose source is `file`; `None` if it has none.
+    /// The checker's objection to a compiled module; `None` if it has none. `file` is the module's source.
     ///
     /// # Errors
     /// [`LeanError`] if it gives no answer.

@@ -5,7 +5,7 @@ use std::io;
 use rustix::process::{Resource, Rlimit, Signal, set_parent_process_death_signal, setrlimit};
 
 /// Limits the private memory of this process to `memory_bytes`, including the stacks of its threads but not mapped files. Afterwards the process can write no file and
-/// leaves no core, and it ends when the thread that started it ends. A process without privileges cannot undo any of this.
+/// leaves no core. It ends when the thread that started it ends. A process without privileges cannot undo any of this.
 ///
 /// # Errors
 /// The error of the system if it refuses a limit.

@@ -1,4 +1,4 @@
-//! How long starting Lean takes, as measured: reading what a file imports is most of it, and takes about as long for every file with the same imports.
+//! The measured times of starting Lean. Reading a file's imports is most of a start, and takes about as long for every file with the same imports.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -7,17 +7,17 @@ use std::time::Duration;
 /// Maximum number of lists of imports that are remembered.
 const MAX_IMPORTS: usize = 1_024;
 
-/// The shortest time that a file took, by the digest of its imports: little more than the time of starting Lean.
+/// The shortest time of a file, by the digest of its imports: little more than the time of starting Lean.
 #[derive(Debug, Default)]
 pub(super) struct StartTimes(Mutex<HashMap<[u8; 32], Duration>>);
 
 impl StartTimes {
-    /// The shortest time that a file with these imports took, if one was compiled.
+    /// The shortest time of a file with these imports, if one was compiled.
     pub(super) fn shortest(&self, imports: &str) -> Option<Duration> {
         self.locked().get(&digest(imports)).copied()
     }
 
-    /// Records the time that a file took which was compiled without errors. So what it imports was read.
+    /// Records the time of a file that was compiled without errors, so that all its imports were read.
     pub(super) fn record(&self, imports: &str, taken: Duration) {
         let imports = digest(imports);
         let mut all = self.locked();

@@ -16,8 +16,8 @@
 //! The host may refuse the binary form. It then answers the next `N` with `?`, which opens the call again, and the guest sends the same value as JSON. Pieces may replace a
 //! binary form that was begun, but not the other way round. A serving conversation ([`Candidate::serving`]) has no binary form.
 //!
-//! The candidate's code can make requests of its own. By them it can only lie about its own results, since the host counts and orders the results, and stops the guest at
-//! the first request that is out of turn.
+//! The candidate's code can make requests of its own. It can only lie about its own results by them: the host counts and orders the results, and stops the guest at the
+//! first request that is out of turn.
 
 use std::collections::VecDeque;
 
@@ -34,7 +34,7 @@ const MAX_DEPTH: usize = 120;
 const MAX_VALUES: usize = 16;
 /// Bytes of an exception's type, and of its message; the rest is cut off.
 const MAX_MESSAGE: usize = 1000;
-/// Fuel for each byte of text that the host writes for a binary form. A byte takes the host some nanoseconds, and a guest burns about ten units in each.
+/// Fuel for each byte of text that the host writes for a binary form. The host needs some nanoseconds for a byte, and a guest burns about ten units in each nanosecond.
 const TEXT_PRICE: u64 = 4;
 
 /// Where the harness itself answers the calls.
@@ -66,7 +66,7 @@ pub(super) enum State {
 /// One conversation.
 pub(crate) struct Candidate {
     job: Vec<u8>,
-    /// Whether results are passed on to an interpreter, which takes JSON alone.
+    /// Whether results are passed on to an interpreter. It takes JSON alone.
     serving: bool,
     state: State,
     /// Calls that were not sent yet.
@@ -106,12 +106,12 @@ impl Candidate {
         }
     }
 
-    /// A conversation with the harness itself, whose `outline` answers the calls of [`Candidate::set_calls`]. No program is loaded.
+    /// A conversation with the harness itself: its `outline` answers the calls of [`Candidate::set_calls`]. No program is loaded.
     pub(crate) fn outlining(limits: &Limits) -> Candidate {
         Candidate::new("outline", NO_PROGRAM, limits)
     }
 
-    /// A conversation with the harness itself, whose `whole_program` answers one call.
+    /// A conversation with the harness itself: its `whole_program` answers one call.
     pub(crate) fn whole_program(call: String, limits: &Limits) -> Candidate {
         Candidate {
             calls: VecDeque::from([call]),
@@ -129,7 +129,7 @@ impl Candidate {
         }
     }
 
-    /// A conversation in which calls come one at a time ([`Candidate::expect`]) and each result carries the arguments as the call left them.
+    /// A conversation with calls that come one at a time ([`Candidate::expect`]). Each result carries the arguments as the call left them.
     pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> Candidate {
         Candidate {
             serving: true,
@@ -203,7 +203,7 @@ impl Candidate {
         Ok(())
     }
 
-    /// What the guest asks the tests' instance while its call is open; `None` for any other request.
+    /// The guest's question to the tests' instance while its call is open; `None` for any other request.
     ///
     /// # Errors
     /// [`Broken::Protocol`] if the question is not JSON.
@@ -393,7 +393,7 @@ impl Pieces {
         }
     }
 
-    /// Finishes a value whose JSON the guest wrote.
+    /// Finishes a value in JSON from the guest.
     fn finish(self) -> Result<Call, Broken> {
         match self.hasher {
             Some(_) => self.finish_host_json(),
@@ -401,7 +401,7 @@ impl Pieces {
         }
     }
 
-    /// Finishes a value whose JSON the host wrote, so that its form needs no check.
+    /// Finishes a value in JSON from the host. Its form needs no check.
     fn finish_host_json(self) -> Result<Call, Broken> {
         let text = match self.hasher {
             Some(hasher) => value_digest::digest(self.length, &hasher.finalize()),
@@ -448,8 +448,8 @@ pub(crate) fn exception(payload: &[u8]) -> Result<(String, String), Broken> {
     Ok((kind, message))
 }
 
-/// Whether a `\u` escape names a surrogate. The harness writes a character beyond 16 bits without an escape, and has no encoding for half a surrogate pair. Tests
-/// that got such a half could not pass it on.
+/// Whether a `\u` escape names a surrogate. The harness writes a character beyond 16 bits without an escape, and has no encoding for half a surrogate pair. Tests that
+/// got such a half could not pass it on.
 fn names_a_surrogate(json: &[u8]) -> bool {
     let mut at = 0;
     while let Some(&byte) = json.get(at) {

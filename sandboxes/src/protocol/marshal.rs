@@ -1,9 +1,8 @@
-//! Converts the interpreter's own binary form of a value (version 4 of Python's `marshal`, which its C code writes) to the tagged JSON encoding.
+//! Converts the interpreter's own binary form of a value to the tagged JSON encoding. The form is version 4 of Python's `marshal`, as its C code writes it.
 //!
-//! A result arrives in this form first, since writing JSON costs a guest more than many programs take to run. The text written here is exactly the text that the
-//! guest's own encoder (`guest/values.py`) writes for the same value, so that it never matters which of the two wrote it. A value without an unambiguous form here
-//! (bytes and objects that show their memory as bytes, sets, large integers, dictionaries with keys that are not plain text) is [`Refused`], and the guest then
-//! writes the JSON.
+//! A result arrives in this form first, since writing JSON costs a guest more than many programs take to run. The text written here is exactly the text of the guest's
+//! own encoder (`guest/values.py`) for the same value. So it never matters which of the two wrote it. Some values have no unambiguous form here: bytes and objects that
+//! show their memory as bytes, sets, large integers, dictionaries with keys that are not plain text. Such a value is [`Refused`], and the guest then writes the JSON.
 
 use std::io::Write as _;
 use std::ops::Range;
@@ -192,7 +191,7 @@ impl<'a> Reader<'a> {
         Ok(height)
     }
 
-    /// Reads the entries of a dictionary, whose keys must all be plain text.
+    /// Reads the entries of a dictionary. Its keys must all be plain text.
     fn entries(&mut self, depth: usize) -> Result<usize, Refused> {
         let (mut height, mut first) = (0, true);
         while self.bytes.first() != Some(&b'0') {

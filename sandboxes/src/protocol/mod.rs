@@ -33,7 +33,7 @@ pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/whole_program.py"),
 );
 
-/// Python that defines `_rapid_patch_asyncio`, which makes asyncio work in a sandbox.
+/// Python that defines `_rapid_patch_asyncio`. It makes asyncio work in a sandbox.
 pub const EVENT_LOOP: &str = include_str!("../../guest/event_loop.py");
 
 /// The imports of every warm interpreter.
@@ -68,7 +68,7 @@ pub(crate) enum Broken {
 }
 
 impl Broken {
-    /// How a run ends whose conversation cannot continue.
+    /// How a run ends if its conversation cannot continue.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] if that says nothing about the program.
@@ -82,7 +82,7 @@ impl Broken {
     }
 }
 
-/// The end of a program whose instance stops while the host expects further requests.
+/// The end of a program if its instance stops while the host expects further requests.
 pub(crate) fn broken_off() -> End {
     End::Died("the program broke the conversation off".to_owned())
 }

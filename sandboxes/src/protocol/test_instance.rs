@@ -1,5 +1,5 @@
-//! The host's side of the conversation with a test instance, which runs `guest/judge.py`. It sends tests, records how they end, and passes the tests' calls of the
-//! entry point to the candidate's instance.
+//! The host's side of the conversation with a test instance. The instance runs `guest/judge.py`. The host sends tests, records how they end, and passes the tests'
+//! calls of the entry point to the candidate's instance.
 
 use std::collections::VecDeque;
 
@@ -7,8 +7,9 @@ use super::candidate::{State, check_watch, exception, job, value};
 use super::{Broken, Candidate, SLACK};
 use crate::{Call, End, Limits, Program, SandboxError, Watch};
 
-/// Requests are those of a candidate, and also `C` (call the entry point; the answer is `V`, `E` or `T`, as the candidate answered, or `A` with what it asks), `A` (the answer to
-/// that, after which the same follows) and `X` (a test passes a value that cannot be sent: `TooLarge`, or `Unsendable` with the value's type).
+/// Requests are those of a candidate, and also `C`, `A` and `X`. `C` calls the entry point. Its answer is `V`, `E` or `T`, as the candidate answered, or `A` with the
+/// candidate's question. The request `A` answers that question, and the same may follow. `X` is a test that passes a value that cannot be sent: `TooLarge`, or
+/// `Unsendable` with the value's type.
 pub(crate) struct TestInstance {
     job: Vec<u8>,
     /// A test that runs is an open call.
@@ -23,18 +24,18 @@ pub(crate) struct TestInstance {
     watch: Option<Watch>,
 }
 
-/// What is wrong with an answer for which the candidate's instance does not wait.
+/// The fault of an answer that the candidate's instance does not wait for.
 pub(crate) const NO_QUESTION: &str = "an answer to no question";
 
 /// How the host reacts to a test instance's request.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
-    /// It sends this answer.
+    /// Sends this answer.
     Answer(Vec<u8>),
-    /// It calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
+    /// Calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
     Call(String),
-    /// It answers the candidate's question with this, and the call goes on.
-    GoOn(Vec<u8>),
+    /// Answers the candidate's question with this, and the call goes on.
+    Resume(Vec<u8>),
 }
 
 impl TestInstance {
@@ -133,7 +134,7 @@ impl TestInstance {
                 self.called = true;
                 return Ok(Reply::Call(arguments));
             }
-            (State::Loading | State::InCall, b'A') => return Ok(Reply::GoOn(payload.to_vec())),
+            (State::Loading | State::InCall, b'A') => return Ok(Reply::Resume(payload.to_vec())),
             (_, b'X') => {
                 let (reason, kind) = exception(payload)?;
                 return Err(Broken::Task(if reason == "TooLarge" {
@@ -159,7 +160,7 @@ impl TestInstance {
     }
 }
 
-/// The answer to a call of the entry point: what the candidate's instance asks, or its result there.
+/// The answer to a call of the entry point: the question of the candidate's instance, or its result there.
 ///
 /// # Errors
 /// [`Broken::Protocol`] if the candidate gave no answer.

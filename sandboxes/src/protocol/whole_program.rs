@@ -1,10 +1,10 @@
-//! The conversation about a whole program: one call of the harness's own `whole_program`, whose result is the exit status. Everything that the program writes to standard output
-//! is kept outside the conversation.
+//! The conversation about a whole program: one call of the harness's own `whole_program`. Its result is the exit status. The program's standard output is kept outside
+//! the conversation.
 
 use super::Candidate;
 use crate::{Call, End, Limits, MAX_STREAM_BYTES, SandboxError};
 
-/// Bytes of the result, which has the start of standard error.
+/// Bytes of the result, with the start of standard error.
 const MAX_RESULT: usize = 1 << 20;
 
 /// Checks that a sandbox can give a program this input.
@@ -36,7 +36,7 @@ pub(crate) fn candidate(source: &str, stdin: Option<&str>, limits: &Limits) -> C
     Candidate::whole_program(call, &limits)
 }
 
-/// How a program ended that has sent a result; `None` if it has sent none. `output` is the most that standard output may have, in bytes.
+/// How a program ended that has sent a result; `None` if it has sent none. `output` is the maximum of standard output, in bytes.
 pub(crate) fn end(results: &[Call], output: usize) -> Option<End> {
     let [Call::Returned(result), ..] = results else {
         return None;

@@ -1,5 +1,5 @@
-//! The folder of compiled modules. Its content becomes machine code of this process. So the folder is open only to its owner, and a file is loaded only if its
-//! tag is right, which is computed with a key that only the owner can read.
+//! The folder of compiled modules. Its content becomes machine code of this process. So only its owner can open the folder, and a file is loaded only if its tag is
+//! right. The key of the tags can be read by the owner only.
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Read, Seek, Write};
@@ -27,7 +27,7 @@ pub(super) struct Compiled {
     key: [u8; 32],
 }
 
-/// The right to write in the folder, until it is dropped.
+/// The right to write in the folder. Dropping it gives up the right.
 pub(super) struct Lock(#[expect(dead_code, reason = "held, not read")] File);
 
 impl Compiled {
@@ -86,9 +86,9 @@ impl Compiled {
             );
             return None;
         }
-        // SAFETY: the bytes of this open file match a tag that was computed with a key that only this user can read. So they are what this program had wasmtime
-        // compile for this name, which covers the version, configuration and processor; wasmtime itself refuses another version or configuration. The folder is
-        // closed to other users, and this program never writes to a finished file.
+        // SAFETY: the bytes of this open file match a tag, and only this user can read the tag's key. So wasmtime compiled them for this program under this name, which
+        // covers the version, configuration and processor; wasmtime itself refuses another version or configuration. The folder is closed to other users, and this
+        // program never writes to a finished file.
         #[allow(unsafe_code)]
         let module = unsafe { Module::deserialize_open_file(engine, file) };
         match module {
@@ -107,7 +107,7 @@ impl Compiled {
         }
     }
 
-    /// Reserves disk space for a module, before the minutes that it takes to compile it.
+    /// Reserves disk space for a module. Compiling the module takes minutes, so this comes first.
     ///
     /// # Errors
     /// [`SandboxError::Unusable`] if there is not enough space.

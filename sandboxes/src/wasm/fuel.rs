@@ -1,4 +1,4 @@
-//! The fuel that a running guest has left, which is in the two globals of a metered module (`meter`).
+//! The fuel that a running guest has left. It is in the two globals of a metered module (`meter`).
 
 use std::time::Instant;
 
@@ -10,7 +10,7 @@ use super::termination::Termination;
 use crate::protocol::Broken;
 use crate::{Abandoned, Limits};
 
-/// Fuel between two checks of the wall clock and of whether anyone waits, which is some tens of milliseconds.
+/// Fuel between two checks of the wall clock and of whether anyone waits: some tens of milliseconds.
 const SLICE: i64 = 100_000_000;
 
 /// The fuel of one guest.
@@ -75,12 +75,12 @@ impl Tank {
     }
 }
 
-/// Fuel that a caller has used so far; 0 while the interpreter is warmed, since that is not metered.
+/// Fuel that a caller has used so far; 0 while the interpreter is warmed, since warming is not metered.
 pub(super) fn used(caller: &mut Caller<'_, StoreData>) -> u64 {
     caller.data().tank.map_or(0, |tank| tank.used(caller))
 }
 
-/// Charges fuel for work that the host does on the guest's behalf: one unit for each copied byte, as for bulk copies in the guest. Other work has its own price.
+/// Charges fuel for work that the host does for the guest: one unit for each copied byte, as for bulk copies in the guest. Other work has its own price.
 ///
 /// # Errors
 /// [`Broken::Fuel`], if less fuel is left.

@@ -10,7 +10,7 @@ use super::termination::Termination;
 use crate::protocol::{Broken, Candidate};
 use crate::{Abandoned, Limits};
 
-/// An instance, its store and those of its functions that the host calls. Dropping it frees everything.
+/// An instance, its store, and its functions that the host calls. Dropping it frees everything.
 pub(super) struct Guest {
     store: Store<StoreData>,
     memory: Memory,
@@ -98,7 +98,7 @@ impl Guest {
         }
     }
 
-    /// Prepares another turn with as much fuel, for whoever waits for it.
+    /// Prepares another turn with as much fuel. `abandoned` is that of the next run.
     pub(super) fn refill(&mut self, abandoned: Option<&Abandoned>) -> Result<(), Termination> {
         self.data().abandoned = abandoned.cloned();
         let tank = self.store.data().tank;
@@ -107,7 +107,7 @@ impl Guest {
         Ok(())
     }
 
-    /// Bytes of its memory, which never shrinks.
+    /// Bytes of its memory. Memory never shrinks.
     pub(super) fn memory(&self) -> u64 {
         self.memory.data_size(&self.store) as u64
     }
@@ -126,8 +126,8 @@ impl Guest {
 
 /// Runs `work` with guests to its end on this thread, and returns its result.
 ///
-/// wasmtime's asynchronous calls give every guest a native stack of its own. The only future in them that is ever pending is that of a candidate's question (`instance_pair`),
-/// whose turn is polled again once there is an answer.
+/// wasmtime's asynchronous calls give every guest a native stack of its own. Of the futures in them, only a candidate's question is ever pending (`instance_pair`). Its
+/// turn is polled again once there is an answer.
 pub(super) fn run_now<T>(work: impl Future<Output = T>) -> T {
     work.now_or_never()
         .expect("no host function of the sandbox waits")

@@ -8,10 +8,10 @@ use super::store_data::StoreData;
 use super::termination::Termination;
 use crate::protocol::{Broken, Candidate};
 
-/// Fuel for a request, in addition to that for its bytes. It takes the host about a microsecond, and a guest a few hundred units. Without a price, a program that only makes
-/// requests would run many times as long as any other, into the backstop.
+/// Fuel for a request, in addition to that for its bytes. It takes the host about a microsecond, and a guest a few hundred units. Without a price, a program that only
+/// makes requests would run many times as long as any other, until the backstop.
 const REQUEST_PRICE: u64 = 12_000;
-/// Fuel for each byte of a request, which the host checks.
+/// Fuel for each byte of a request, since the host checks it.
 const REQUEST_BYTE_PRICE: u64 = 10;
 
 /// What answers a guest's requests.

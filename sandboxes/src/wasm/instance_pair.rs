@@ -12,7 +12,7 @@ use super::termination::Termination;
 use crate::protocol::test_instance::{NO_QUESTION, call_answer};
 use crate::protocol::{Broken, Reply, TestInstance};
 
-/// A turn of the candidate's instance, which gives the instance back.
+/// A turn of the candidate's instance. It returns the instance at its end.
 type Turn = Pin<Box<dyn Future<Output = (Guest, Result<i32, Termination>)> + Send>>;
 
 /// A conversation with the tests' instance, and a candidate's instance that has loaded its program.
@@ -50,17 +50,17 @@ impl InstancePair {
                         (guest, outcome)
                     })
                 });
-                self.go_on()
+                self.resume()
             }
-            Reply::GoOn(answer) => {
+            Reply::Resume(answer) => {
                 self.question.lock().answer = Some(answer);
-                self.go_on()
+                self.resume()
             }
         }
     }
 
     /// Continues the candidate's turn to its end, or to its next question.
-    fn go_on(&mut self) -> Result<Vec<u8>, Termination> {
+    fn resume(&mut self) -> Result<Vec<u8>, Termination> {
         let turn = self.turn.as_mut();
         let turn = turn.ok_or(Broken::Protocol(NO_QUESTION))?;
         let ended = turn.now_or_never();
@@ -79,7 +79,7 @@ impl InstancePair {
     }
 }
 
-/// What a candidate's instance asks the tests' instance, and the answer.
+/// The question of a candidate's instance to the tests' instance, and the answer.
 #[derive(Clone, Default)]
 pub(super) struct Question(Arc<Mutex<Exchange>>);
 

@@ -4,9 +4,9 @@
 //! (`store_data`, `wasi`). Only an instance that reads texts, and runs no part of them, stays for further texts (`reader`). An instance talks to the host through one import
 //! (`host_call`) in a conversation that the host controls (`crate::protocol`, `instance_pair`). The other end of that conversation is the harness, `guest/*.py`.
 //!
-//! The files `store_data`, `host_call`, `instance_pair`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. wasmtime gives every
-//! function that a guest imports access to the store's data, whose type is `StoreData`. The value that answers a guest is part of this data, and may contain another guest,
-//! which has a store of its own.
+//! The files `store_data`, `host_call`, `instance_pair`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. The reason is
+//! wasmtime: it gives every imported function access to the store's data, `StoreData`. The value that answers a guest is part of this data. It may contain another
+//! guest, with a store of its own.
 
 mod artifact;
 mod compiled;
@@ -40,8 +40,8 @@ use crate::{Identity, SandboxError};
 
 /// The source that a turn of a warmed guest runs.
 const TURN: &str = "_rapid()";
-/// The versions of everything that verdicts depend on, except the artifact and the harness: the world that a guest sees (`wasi`), the prices of fuel (`meter` and the conversation),
-/// and how deep programs may recurse (`recursion`). Increase them when one of these changes, or when the conversation accepts other answers.
+/// The versions of everything that verdicts depend on, except the artifact and the harness. They are the world that a guest sees (`wasi`), the prices of fuel (`meter`
+/// and the conversation), and the maximum recursion (`recursion`). Increase them when one of these changes, or when the conversation accepts other answers.
 const HOST: &str = "world 1, prices 6, stack 4 MiB";
 
 /// Runs programs in copies of one warmed interpreter. Runs are independent; start as many at a time as there are cores.

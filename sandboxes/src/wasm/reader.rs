@@ -8,7 +8,7 @@ use crate::{End, Limits, Run};
 const MAX_FUEL: u64 = 10_000_000_000;
 /// An answer counts if it took at most the limits of fuel and of memory, divided by this.
 const MARGIN: u64 = 2;
-/// The most memory of a reader that stays: instances do not give any back.
+/// Maximum memory of a reader that stays, since instances do not give any back.
 const MAX_MEMORY: u64 = 128 << 20;
 /// Readers that may wait at a time.
 pub(super) const MAX_IDLE: usize = 64;
@@ -32,7 +32,7 @@ impl Reader {
         let memory = self.guest.memory();
         let counts = counts(run, limits, memory);
         if counts && stays(self.used, memory) {
-            // It may own what its run's waiters wait for.
+            // The closure may own what the run's waiters wait for.
             self.guest.data().abandoned = None;
             readers.put_back(*limits, self);
         }
@@ -40,14 +40,14 @@ impl Reader {
     }
 }
 
-/// Whether an answer is far from every limit, if the reader has so many bytes of memory.
+/// Whether an answer is far from every limit. `memory` is the reader's, in bytes.
 fn counts(run: &Run, limits: &Limits, memory: u64) -> bool {
     run.end == End::Completed
         && run.fuel <= limits.fuel / MARGIN
         && memory <= limits.memory / MARGIN
 }
 
-/// Whether a reader stays that has used so much fuel, and has so many bytes of memory.
+/// Whether a reader stays that has used `used` fuel and has `memory` bytes of memory.
 fn stays(used: u64, memory: u64) -> bool {
     used <= MAX_FUEL && memory <= MAX_MEMORY
 }

@@ -1,10 +1,10 @@
 //! How deep the interpreter's own C code may recurse.
 //!
-//! A `map` in a `map`, a sorting key that sorts, an `__init__` that creates another object: each level of these takes a part of the C stack, and CPython raises
-//! `RecursionError` when the stack pointer comes near to the stack's end. CPython asks the system where the end is. WASI does not say, so CPython assumes a stack of
-//! 128 KiB, which is about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the host
-//! announces [`STACK`] bytes of them to the interpreter, through the function that CPython has for programs that supply their own stacks. The two functions that this
-//! takes are not exported, but the module's name section lists them.
+//! A `map` in a `map`, a sorting key that sorts, an `__init__` that creates another object: each level of these takes a part of the C stack. CPython raises
+//! `RecursionError` when the stack pointer comes near to the stack's end. It asks the system where the end is. WASI does not say, so CPython assumes a stack of 128
+//! KiB, which is about 200 such levels. The linker gave the stack 16 MiB: all addresses from 0 up to the first of the data. So before the snapshot the host announces
+//! [`STACK`] bytes of them to the interpreter. CPython has a function for this, for programs that supply their own stacks. The two functions that this takes are not
+//! exported, but the module's name section lists them.
 //!
 //! Below these bytes, the rest of the 16 MiB is for C code that does not check the limit. Below that are addresses below 0, which trap.
 
@@ -16,16 +16,16 @@ use wasmtime::{Instance, Store, TypedFunc};
 use super::store_data::StoreData;
 
 /// Bytes of the stack in linear memory that the interpreter uses before it raises `RecursionError`. A level of `sorted` with a key takes 2.2 KiB of them, most other
-/// levels 0.5 KiB: 5,000 of those fit. Programs that recurse through C code use up to 60 times as many bytes of the native stack, which exists beside this one and has no such
-/// limit. It is large enough that this one ends first (`engine`).
+/// levels 0.5 KiB: 5,000 of those fit. Programs that recurse through C code use up to 60 times as many bytes of the native stack. It exists beside this one, has no
+/// such limit, and is large enough that this one ends first (`engine`).
 pub(super) const STACK: u32 = 4 << 20;
-/// Bytes that must be left below the stack that is announced.
+/// Bytes that must be left below the announced stack.
 const SPARE: u32 = 8 << 20;
 
 /// The interpreter's functions that are exported for this, by their names in the module.
 const THREAD: &str = "PyThreadState_GetUnchecked";
 const SET_STACK: &str = "PyUnstable_ThreadState_SetStackProtection";
-/// The global with the current stack pointer, which is the start of the stack while nothing runs.
+/// The global with the current stack pointer. While nothing runs, it is the start of the stack.
 const POINTER: &str = "__stack_pointer";
 
 /// Returns the module with [`THREAD`] and [`SET_STACK`] exported, and the address at which its stack begins. The stack grows down from there.

@@ -105,7 +105,7 @@ impl WasmSandbox {
             let end = test_instance.end(outcome.err().map(Termination::end))?;
             let calls = test_instance.take_results();
             let Some(candidate) = &mut instance_pair.candidate else {
-                // The tests stopped while it waited for an answer.
+                // The tests stopped while the program waited for an answer.
                 return Ok(Run {
                     calls,
                     end,
@@ -148,7 +148,7 @@ impl WasmSandbox {
         })
     }
 
-    /// The data of an instance whose requests `host_call` answers.
+    /// The data of an instance. `host_call` answers its requests.
     fn data(&self, host_call: HostCall, request: &Request<'_>) -> StoreData {
         StoreData {
             abandoned: request.abandoned.cloned(),

@@ -22,7 +22,7 @@ pub(super) struct StoreData {
     pub(super) host_call: HostCall,
     pub(super) memory_limiter: MemoryLimiter,
     pub(super) abandoned: Option<Abandoned>,
-    /// The guest's fuel; `None` before it is instantiated, and while the interpreter is warmed, since that is not metered.
+    /// The guest's fuel; `None` before it is instantiated, and while the interpreter is warmed without metering.
     pub(super) tank: Option<Tank>,
     /// The guest's linear memory; `None` before it is instantiated.
     pub(super) memory: Option<Memory>,
@@ -47,8 +47,8 @@ impl StoreData {
     }
 }
 
-/// The memory limit, in bytes. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to the
-/// limit each allocation is.
+/// The memory limit, in bytes. A guest that requests more is stopped at once. If Python could catch a `MemoryError` instead, the outcome would depend on how near to
+/// the limit each allocation is.
 pub(super) struct MemoryLimiter(u64);
 
 impl ResourceLimiter for MemoryLimiter {

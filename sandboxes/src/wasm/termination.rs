@@ -5,13 +5,13 @@ use wasmtime::Trap;
 use crate::protocol::Broken;
 use crate::{Deferred, End, SandboxError};
 
-/// The reason why a guest stopped. Host functions return it, or a [`Broken`], through wasmtime as an error, and wasmtime's traps are converted to it.
+/// The reason why a guest stopped. Host functions return it, or a [`Broken`], as an error through wasmtime. wasmtime's traps are converted to it.
 #[derive(Debug, Clone, PartialEq, thiserror::Error)]
 pub(super) enum Termination {
     /// `proc_exit`.
     #[error("the program left with exit status {0}")]
     Exit(i32),
-    /// The wall clock reached the backstop, which says nothing about the program.
+    /// The wall clock reached the backstop. This says nothing about the program.
     #[error(
         "a program was stopped after {0} s of wall-clock time, long before its fuel was used up: the machine is overloaded or was suspended; judge it again, or \
          raise the sandbox's backstop"

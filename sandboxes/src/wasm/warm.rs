@@ -1,5 +1,4 @@
-//! Builds the warmed interpreter. The artifact runs until it has imported the modules that programs commonly import, and its state becomes a new module that
-//! starts there.
+//! Builds the warmed interpreter. The artifact runs until it has imported the modules that programs commonly import. Its state becomes a new module that starts there.
 
 use std::sync::Arc;
 

@@ -192,12 +192,12 @@ def f(kind, *arguments): return MADE[kind](*arguments)
     ];
     let run = judge(sandbox, source, prelude, &right);
     assert_eq!(passed(&run), [true; 12], "{run:?}");
-    // The value that is sent in place of an iterator cannot be sent back, which is not the task's fault.
+    // The value in place of an iterator cannot be sent back, and that is not the task's fault.
     let run = judge(sandbox, source, prelude, &["f('same', f('numbers', 2))"]);
     assert_eq!((passed(&run), run.end), (vec![false], End::Completed));
 }
 
-/// Judges `program` by `tests`: parts between blank lines, of which the first is the prelude.
+/// Judges `program` by `tests`. They are parts between blank lines; the first is the prelude.
 fn each_part_passes(sandbox: &dyn Sandbox, program: &str, tests: &str) {
     let parts: Vec<&str> = tests.split("\n\n").collect();
     let run = judge(sandbox, program, parts[0], &parts[1..]);
@@ -299,7 +299,7 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
         matches!(&called.end, End::Unloadable { kind, .. } if kind == "ValueError"),
         "a prelude that fails after a call may fail because of the program: {called:?}"
     );
-    // The program's own results may be unsendable, and values that a test derives from them.
+    // The program's own results may be unsendable, and so may values that a test derives from them.
     let nested = "x = []\nfor _ in range(f(1)): x = [x]\nf(x)";
     for (program, test) in [
         ("def f(x=0): return object()", "f(f())"),

@@ -1,4 +1,4 @@
-//! Every limit ends a run in its own way, which is the same each time.
+//! Every limit ends a run in its own way, the same each time.
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 

@@ -133,7 +133,7 @@ pub(crate) fn bytes_that_are_not_a_request_end_the_run(sandbox: &dyn Sandbox) {
         "ask(b'M?')",
         "ask(b'M[' + bytes([255] * 4))",
         "ask(b'V' + bytes(100 << 20))",
-        // Pieces of text, then a binary form, which would make them pass unchecked.
+        // Pieces of text, then a binary form. It must not make the pieces pass unchecked.
         "ask(b'P\\xff'); ask(b'MN'); ask(b'N')",
         "ask(b'P[[[nonsense'); ask(b'MN'); ask(b'N')",
         "ask(b'P['); ask(b'B[' + bytes([1, 0, 0, 0]) + b'N')",

@@ -1,4 +1,4 @@
-//! The guarantees of every sandbox: test cases that the tests of each sandbox run on that sandbox.
+//! The guarantees of every sandbox, as test cases. The tests of each sandbox run them on that sandbox.
 
 pub(crate) mod isolation;
 pub(crate) mod judging;

@@ -55,7 +55,7 @@ fn with_another_runtime_a_container_keeps_the_memory_that_it_was_created_with() 
     assert_eq!(run.calls, [Call::Returned((300 << 20).to_string())]);
 }
 
-/// The containers with this memory limit, which distinguishes a test's containers from those of other tests in this process.
+/// The containers with this memory limit. It distinguishes a test's containers from those of other tests in this process.
 fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
     let label = format!("label={LABEL}");
     let listed = docker(&["ps", "--all", "--quiet", "--filter", &label])?;
@@ -69,7 +69,7 @@ fn containers_with_memory(memory: u64) -> Option<BTreeSet<String>> {
     Some(listed.map(str::to_owned).collect())
 }
 
-/// What is `found` once it is as `wanted`.
+/// Waits until `found` is as `wanted`, and returns it.
 fn wait_for<T: std::fmt::Debug>(
     found: impl Fn() -> Option<T>,
     wanted: impl Fn(&T) -> bool,
@@ -174,7 +174,7 @@ fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
         return;
     };
     for id in [&dead, &reused] {
-        // A sandbox that another test opens at this moment may have removed it already.
+        // Another test may open a sandbox at this moment, and that may have removed the container already.
         let _ = Command::new("docker").args(["start", id]).output();
     }
     docker(&["start", &elsewhere]).unwrap();
@@ -261,7 +261,7 @@ fn a_run_is_deferred_if_the_engine_is_lost_during_it() {
     assert_eq!(outcome.unwrap().end, End::Completed);
 }
 
-/// A proxy between the sandbox and the engine, which can cut the connection.
+/// A proxy between the sandbox and the engine. It can cut the connection.
 struct Proxy {
     cut: Arc<AtomicBool>,
     streams: Arc<Mutex<Vec<UnixStream>>>,

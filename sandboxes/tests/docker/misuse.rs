@@ -74,7 +74,7 @@ fn printed_text_is_bounded_however_it_is_sent() {
 fn a_program_cannot_make_itself_unjudgeable() {
     let Some(sandbox) = shared() else { return };
     for body in [
-        // A SIGKILL from the kernel that the program itself caused.
+        // A SIGKILL from the kernel, caused by the program itself.
         "import resource\n    resource.setrlimit(resource.RLIMIT_CPU, (1, 1))\n    while True: pass",
         "import os\n    os._exit(250)",
     ] {

@@ -14,7 +14,7 @@ pub(crate) fn stand_in(name: &str) -> String {
     script.to_string_lossy().into_owned()
 }
 
-/// The path of Python itself: `python3` may be a script that starts it from a home folder, which a jail does not show.
+/// The path of Python itself: `python3` may be a script that starts it from a home folder, and a jail does not show that.
 pub(crate) static PYTHON: LazyLock<String> = LazyLock::new(|| {
     let own = ["-c", "import sys; print(sys.executable)"];
     let output = Command::new("python3").args(own).output();

@@ -5,7 +5,7 @@ use sandboxes::{Call, End, Run};
 use super::support::sandbox;
 use crate::cases::{changed, run, run_within};
 
-/// Programs whose `f(n)` recurses to the depth `n` and returns it.
+/// Programs with an `f(n)` that recurses to the depth `n` and returns it.
 const SHAPES: &str = include_str!("recursive_shapes.py");
 /// Endless recursion in C code.
 const ENDLESS: &str = include_str!("recursive_endless.py");
@@ -34,7 +34,7 @@ fn recursion_through_c_code_goes_as_deep_as_natively() {
     assert_eq!(shallow, [""; 0]);
 }
 
-/// Shapes whose levels take so much stack that fewer than 5,000 fit.
+/// Shapes with levels that take so much stack that fewer than 5,000 fit.
 const WIDE: &[&str] = &["sorted with a key"];
 
 #[test]

@@ -19,7 +19,7 @@ fn home() -> PathBuf {
         .expect("a test needs $RAPID_HOME or a home folder")
 }
 
-/// The folder in which `rapid-verifier` stores the compiled interpreter, so that it is compiled once for both.
+/// The folder of the compiled interpreter of `rapid-verifier`. So it is compiled once for both.
 pub(crate) fn cache() -> PathBuf {
     home().join("verifier/wasm")
 }

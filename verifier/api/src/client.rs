@@ -95,7 +95,7 @@ impl Client {
         self.ask("v1/info", None).await?.parse()
     }
 
-    /// The data sets whose tasks can be named in a request.
+    /// The data sets with tasks that a request can name.
     ///
     /// # Errors
     /// As [`Client::verify`].
@@ -226,7 +226,7 @@ fn base(text: &str) -> Result<Url, ClientError> {
     Ok(url)
 }
 
-/// The address without what may be secret: what is before the host, the query and the fragment.
+/// The address without the parts that may be secret: the part before the host, the query and the fragment.
 #[must_use]
 pub fn without_secrets(text: &str) -> String {
     let shown = match text.rsplit_once('@') {
@@ -242,16 +242,16 @@ pub fn without_secrets(text: &str) -> String {
     }
 }
 
-/// Chooses the cryptography of rustls, which is done once per process.
+/// Chooses the cryptography of rustls, once per process.
 fn install_crypto() {
     static ONCE: Once = Once::new();
     ONCE.call_once(|| {
-        // An error means that the program has chosen one already, which works too.
+        // An error means that the program has chosen one already. That works too.
         let _ = rustls::crypto::ring::default_provider().install_default();
     });
 }
 
-/// Follows a redirect to the same scheme, host and port. Another one could be anyone's.
+/// Follows a redirect to the same scheme, host and port. Another address could be anyone's.
 fn within_origin(attempt: redirect::Attempt<'_>) -> redirect::Action {
     match attempt.previous().first() {
         Some(first) if first.origin() == attempt.url().origin() => {
@@ -270,7 +270,7 @@ struct Answer {
 }
 
 impl Answer {
-    /// The answer to a request. Of one with an error status, only the beginning is read, and none if it breaks off: the status alone is enough.
+    /// The answer to a request. If its status is an error, only its beginning is read, and none of it if it breaks off: the status alone is enough.
     async fn to(
         url: Url,
         request: reqwest::RequestBuilder,
@@ -301,7 +301,7 @@ impl Answer {
         })
     }
 
-    /// The value in the body, or the error that the status says.
+    /// The value in the body, or the error in the status.
     fn parse<T: DeserializeOwned>(self) -> Result<T, ClientError> {
         let Answer {
             url,

@@ -19,7 +19,7 @@ pub struct ServiceInfo {
     pub api: String,
     /// Every grader of the service, including those that cannot judge.
     pub graders: Vec<GraderInfo>,
-    /// The data sets whose tasks a request can name.
+    /// The data sets with tasks that a request can name.
     pub datasets: Vec<DatasetInfo>,
     /// The limits of a request.
     pub limits: RequestLimits,

@@ -171,7 +171,7 @@ async fn the_answer_that_a_service_is_not_ready_is_not_an_error() {
     assert!(client(&url).ready().await.unwrap_err().retryable());
 }
 
-/// Addresses that are refused at once, each with what the error says and shows of them.
+/// Addresses that are refused at once, with the error's words and its form of the address.
 const BAD_ADDRESSES: &str = r#"
  | http:// is missing
 localhost:8700 | http:// is missing

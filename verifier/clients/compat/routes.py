@@ -40,7 +40,7 @@ def nemo_gym(service: Service, text: str, label: object) -> float:
 
 
 def submit(service: Service, text: str, label: object) -> float:
-    """SandboxFusion's own package, whose `config` brings the whole task."""
+    """SandboxFusion's own package. Its `config` brings the whole task."""
     task = label if isinstance(label, dict) else {"kind": "math", "answer": label}
     config = TestConfig(provided_data=task, compile_timeout=0, run_timeout=0)
     request = SubmitRequest(dataset="any", id=1, completion=text, config=config)

@@ -76,7 +76,7 @@ def test_under_overload_without_lean_no_snippet_has_a_response() -> None:
         list(pool.map(ask, range(12)))
 
 
-# What the snippets need of `Init`, all of which takes this Lean in WebAssembly three times as long.
+# The parts of `Init` that the snippets need. All of it takes this Lean in WebAssembly three times as long.
 HEADER = "prelude\nimport Init.Core\nimport Init.Tactics"
 
 

@@ -10,7 +10,7 @@ use std::sync::LazyLock;
 use kernel::{Axioms, Budget, Library, TheoremCheck};
 use libfuzzer_sys::fuzz_target;
 
-/// The files of a module except the last, which has its declarations.
+/// The files of a module except the last. The last has its declarations.
 const FIRST: [&[u8]; 2] = [
     include_bytes!("../../kernel/tests/modules/rich/Proof.olean"),
     include_bytes!("../../kernel/tests/modules/rich/Proof.olean.server"),

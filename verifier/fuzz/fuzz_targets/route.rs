@@ -50,7 +50,7 @@ fuzz_target!(|body: &[u8]| {
     }
 });
 
-/// The runtime and the service of this process. Where the service can judge nothing, and so holds a request to the end, its waits end at once.
+/// The runtime and the service of this process. Where the service can judge nothing, it holds a request to the end. There its waits end at once.
 fn service(path: &str) -> &'static (Runtime, Router) {
     static SERVICE: OnceLock<(Runtime, Router)> = OnceLock::new();
     SERVICE.get_or_init(|| {
@@ -93,7 +93,7 @@ fn answer(path: &str, body: &[u8]) {
     });
     let answer = match serde_json::from_slice::<Value>(&answer) {
         Ok(answer) => answer,
-        // A repeated row may have numbers beyond those of 64 bits (1e999), which are JSON.
+        // A repeated row may have numbers beyond 64 bits (1e999). They are JSON.
         Err(_) if status == 200 && serde_json::from_slice::<&RawValue>(&answer).is_ok() => return,
         Err(error) => panic!("the answer is not JSON: {error}"),
     };

@@ -7,7 +7,7 @@ use crate::library::{DecodeCaches, Library};
 use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
 use crate::{Budget, Error};
 
-/// Parts of terms that may be traversed, for each step that is allowed.
+/// Parts of terms that may be traversed per allowed step.
 const WORK: u64 = 10;
 
 /// How deeply judgements may call each other. A call takes some hundred bytes of the stack.
@@ -28,7 +28,7 @@ pub struct Checker<'a> {
     pub(crate) reduced_core: Map<ExprId, ExprId>,
     /// The classes of expressions that are known to be equal, as a union-find: each expression with another one of its class.
     pub(crate) classes: Map<ExprId, ExprId>,
-    /// Pairs of applications of one constant whose arguments are known not to be equal.
+    /// Pairs of applications of one constant with arguments that are known not to be equal.
     pub(crate) unequal: Map<(ExprId, ExprId), ()>,
     types: Map<(NameId, LevelsId), ExprId>,
     values: Map<(NameId, LevelsId), Option<ExprId>>,
@@ -153,7 +153,7 @@ impl Known {
 }
 
 impl<'a> Checker<'a> {
-    /// A checker whose environment is the library.
+    /// A checker with the library as its environment.
     #[must_use]
     pub fn new(library: &'a Library, budget: Budget) -> Self {
         let mut store = Store::default();
@@ -191,7 +191,6 @@ impl<'a> Checker<'a> {
         self.steps
     }
 
-    /// Counts a step.
     pub(crate) fn step(&mut self) -> Result<(), Error> {
         self.steps += 1;
         if self.steps > self.budget.steps || self.store.is_spent() {
@@ -258,7 +257,7 @@ impl<'a> Checker<'a> {
         self.added.contains_key(&name)
     }
 
-    /// Adds a declaration that was checked.
+    /// Adds a checked declaration.
     pub(crate) fn insert(&mut self, constant: Constant) {
         self.added.insert(constant.name, ());
         self.constants

@@ -43,7 +43,7 @@ pub enum Kind {
     Definition(ExprId, Hint),
     /// A theorem, with its proof.
     Theorem(ExprId),
-    /// An opaque constant, with its value, which is never unfolded.
+    /// An opaque constant with its value. It is never unfolded.
     Opaque(ExprId),
     /// Part of Lean's quotients.
     Quotient,
@@ -179,13 +179,13 @@ pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
     Ok(all)
 }
 
-/// Whether a module is of Lean's module system, in which the private part is in another file.
+/// Whether a module is of Lean's module system, with its private part in another file.
 pub(crate) fn is_module(image: &Image) -> bool {
     // Older Leans have no such flag.
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of this number of parts, and half their memory.
+/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of as many parts, and half their memory.
 const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;
@@ -193,7 +193,7 @@ const MAX_NAMES: usize = 10_000;
 const MAX_LEVELS: usize = 1_000;
 
 impl Decoder<'_> {
-    /// Counts the work of reading an object, which is read again for each reference to it.
+    /// Counts the work of reading an object. An object is read again for each reference to it.
     fn charge(&mut self, parts: usize) -> Result<(), Error> {
         if self.store.charge(parts) {
             Ok(())

@@ -170,7 +170,7 @@ impl Checker<'_> {
         })
     }
 
-    /// Lazy delta reduction: repeatedly unfolds the definition that comes first by its hint, until equality is decided or neither side can be unfolded.
+    /// Lazy delta reduction: repeatedly unfolds the definition that comes first by its hint. Ends when equality is decided or neither side can be unfolded.
     #[allow(clippy::type_complexity)]
     fn lazy_delta_reduction(
         &mut self,
@@ -398,7 +398,7 @@ impl Checker<'_> {
         Ok(true)
     }
 
-    /// Compares a literal string with one that is built from a list of characters.
+    /// Compares a literal string with a string that is built from a list of characters.
     fn equal_strings(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (Expr::Str(_), Expr::App(function, _)) =
             (self.store.expr_of(one), self.store.expr_of(other))

@@ -1,6 +1,6 @@
 //! Inductive types: checks which may be declared, and derives their recursors.
 //!
-//! Types declared together (`mutual`) are supported. Nested inductive types, whose constructors take, for example, a list of the type itself, are not.
+//! Types declared together (`mutual`) are supported. Nested inductive types are not: their constructors take, for example, a list of the type itself.
 
 use std::collections::HashSet;
 
@@ -32,7 +32,7 @@ pub struct Member {
     pub constructors: Vec<(NameId, ExprId)>,
 }
 
-/// A family with its binders opened, from which its recursors are derived.
+/// A family with its binders opened. Its recursors are derived from this.
 struct OpenedFamily {
     levels: LevelsId,
     /// Free variables for the parameters.
@@ -53,7 +53,7 @@ struct OpenedFamily {
 struct OpenedConstructor {
     name: NameId,
     fields: Vec<ExprId>,
-    /// The fields whose type belongs to the family.
+    /// The fields with a type of the family.
     recursive_fields: Vec<RecursiveField>,
     /// The indices of its result.
     indices: Vec<ExprId>,
@@ -108,7 +108,7 @@ impl Checker<'_> {
 
     fn family(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
         let mut opened = self.types(family)?;
-        // Until its constructors are known, it does not count as a structure.
+        // Without constructors, the type does not count as a structure yet.
         self.insert_types(family, &opened, true);
         for (at, member) in family.types.iter().enumerate() {
             let mut constructors = Vec::new();
@@ -224,7 +224,7 @@ impl Checker<'_> {
         }
     }
 
-    /// Instantiates the parameters that a type must begin with by the family's parameters, and returns the rest of the type.
+    /// Instantiates a type's first parameters by the family's, and returns the rest of the type. The type must begin with these parameters.
     fn instantiate_params(
         &mut self,
         opened: &OpenedFamily,
@@ -504,7 +504,7 @@ impl Checker<'_> {
         Ok(constants)
     }
 
-    /// The type of the minor premise of a constructor: for all fields, and for induction hypotheses about the recursive fields, the motive of its result.
+    /// The type of the minor premise of a constructor. For all fields, and for induction hypotheses about the recursive fields, it is the motive of the result.
     fn minor_premise(&mut self, opened: &OpenedFamily, at: usize, constructor: usize) -> ExprId {
         let constructor = &opened.constructors[at][constructor];
         let value = self.store.constant(constructor.name, opened.levels);

@@ -5,7 +5,7 @@ use crate::checker::Checker;
 use crate::decode::Kind;
 use crate::store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
 
-/// InferMode much type inference checks.
+/// How much type inference checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum InferMode {
     /// Nothing: the expression is known to be type-correct. Lean's kernel calls this `infer_only`.
@@ -25,7 +25,7 @@ impl Checker<'_> {
         if let Expr::Free(_, ty) = self.store.expr_of(id) {
             return Ok(ty);
         }
-        // An expression that was checked need not be inferred again.
+        // A checked expression need not be inferred again.
         if let Some(known) = self.inferred[InferMode::Checking as usize].get(&id) {
             return Ok(*known);
         }
@@ -73,7 +73,7 @@ impl Checker<'_> {
         Err(self.reject(format_args!("{what} has another type than it should")))
     }
 
-    /// The universe level of an expression whose type is a sort.
+    /// The universe level of an expression that has a sort as its type.
     pub(crate) fn sort_of(&mut self, id: ExprId, mode: InferMode) -> Result<LevelId, Error> {
         let ty = self.infer(id, mode)?;
         self.as_sort(ty)

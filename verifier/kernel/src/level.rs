@@ -71,7 +71,6 @@ impl Store {
         self.at_most(id, ZERO)
     }
 
-    /// Whether a level is never zero.
     pub(crate) fn is_never_zero(&mut self, id: LevelId) -> bool {
         let one = self.level(Level::Succ(ZERO));
         self.at_most(one, id)

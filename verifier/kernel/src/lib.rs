@@ -10,9 +10,9 @@
 //! proof        whether a compiled module proves the requested statement
 //! ```
 //!
-//! This crate runs no proof, and only the bytes of a file reach it from the process that did. The rules are those of Lean's own kernel (M. Carneiro, "The Type
-//! Theory of Lean", 2019; and the Lean reference's chapter on its kernel): dependent functions, universes, inductive types with their recursors, quotients, proof
-//! irrelevance, eta for functions and structures, and literals of numbers and strings.
+//! This crate runs no proof, and only the bytes of a file reach it from the process that did. The rules are those of Lean's own kernel: dependent functions, universes,
+//! inductive types with their recursors, quotients, proof irrelevance, eta for functions and structures, and literals of numbers and strings. They are described in M.
+//! Carneiro, "The Type Theory of Lean", 2019, and in the Lean reference's chapter on its kernel.
 
 mod checker;
 mod declare;

@@ -1,4 +1,4 @@
-//! The compiled modules that a header imports. They are opened once, and each declaration is read when it is needed.
+//! The compiled modules that a header imports. They are opened once; a declaration is read when a check needs it.
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
@@ -58,7 +58,7 @@ impl Library {
 
     fn add(&mut self, image: Image) -> Result<(), Error> {
         let at = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
-        // Names are read into a store of their own, since a check needs few of them.
+        // Names go into a store of their own, since a check needs few of them.
         let mut store = Store::default();
         let mut cache = DecodeCache::default();
         for (name, constant) in decode::contents(&image)? {
@@ -202,7 +202,7 @@ pub fn imports(files: Vec<Vec<u8>>) -> Result<Vec<String>, Error> {
     decode::imports(&Image::read(files)?)
 }
 
-/// The files of a module of Lean's module system in addition to its public part, in the order in which one refers to the other.
+/// The files of a module of Lean's module system besides its public part. A file refers to those before it.
 #[must_use]
 pub fn parts(file: &Path) -> [PathBuf; 2] {
     [

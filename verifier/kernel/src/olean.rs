@@ -1,7 +1,7 @@
 //! Compiled modules (`.olean`): the heap of Lean objects that the compiler wrote, read without trusting a byte of it.
 //!
-//! A file is a header, then objects in the layout of `lean.h`, which point at each other by the address at which the file would be mapped. Files of 32-bit and 64-bit
-//! Leans are read, with big numbers of GMP or of Lean's own. A module of Lean's module system has up to three files, which share one address space.
+//! A file is a header, then objects in the layout of `lean.h`. They point at each other by the address at which the file would be mapped. Files of 32-bit and 64-bit
+//! Leans are read, with big numbers of GMP or of Lean's own. A module of Lean's module system has up to three files in one address space.
 
 use std::fs::File;
 use std::ops::Deref;
@@ -21,7 +21,7 @@ const MAX_CONSTRUCTOR: u8 = 244;
 
 /// The bytes of one file.
 enum Bytes {
-    /// A file of a library, which nobody writes while it is used.
+    /// A file of a library. Nobody writes it while it is used.
     Mapped(Mmap),
     /// A file of a statement or a proof.
     Owned(Vec<u8>),
@@ -76,7 +76,7 @@ impl Image {
         let parts = files.iter().map(|file| {
             let failed = |error: std::io::Error| broken(format!("{}: {error}", file.display()));
             let opened = File::open(file).map_err(failed)?;
-            // SAFETY: the file belongs to Lean's installation or the operator's project, which no proof can write, and which Lean maps in the same way.
+            // SAFETY: the file belongs to Lean's installation or the operator's project. No proof can write there, and Lean maps the file in the same way.
             #[allow(unsafe_code)]
             let map = unsafe { Mmap::map(&opened) }.map_err(failed)?;
             Ok(Bytes::Mapped(map))

@@ -13,7 +13,7 @@ use crate::{Budget, Error};
 
 /// Axioms that Lean's own library depends on.
 pub const AXIOMS: [&str; 3] = ["propext", "Classical.choice", "Quot.sound"];
-/// Axioms that prove nothing: `sorryAx`, which leaves a goal unproved, and those that trust the compiler.
+/// Axioms that prove nothing: `sorryAx` leaves a goal unproved, and the others trust the compiler.
 const NO_PROOF: [&str; 5] = [
     "sorryAx",
     "Lean.ofReduceBool",
@@ -27,7 +27,7 @@ const NO_PROOF: [&str; 5] = [
 pub enum Axioms {
     /// Through all imports: the proof may depend only on [`AXIOMS`].
     Followed,
-    /// Through the proof's own declarations: these may name no imported axiom that proves nothing. For libraries whose modules do not contain their proofs.
+    /// Through the proof's own declarations: these may name no imported axiom that proves nothing. For libraries with modules that do not contain their proofs.
     Named,
 }
 
@@ -35,7 +35,7 @@ pub enum Axioms {
 pub struct TheoremCheck<'a> {
     /// The modules that the header imports.
     pub library: &'a Library,
-    /// The files of the compiled statement, whose proof is `sorry`.
+    /// The files of the compiled statement, with `sorry` as its proof.
     pub statement: &'a [Vec<u8>],
     /// The theorem's name.
     pub theorem: &'a str,
@@ -55,8 +55,8 @@ pub enum Fault {
 }
 
 impl TheoremCheck<'_> {
-    /// Checks that the statement's module can be read, declares the theorem, and defines the constants of its type correctly. A judgement looks at all of this before the
-    /// proof.
+    /// Checks that the statement's module can be read, declares the theorem, and defines the constants of its type correctly. A judgement checks all of this before it
+    /// reads the proof.
     ///
     /// # Errors
     /// What is wrong with it.
@@ -136,7 +136,7 @@ impl TheoremCheck<'_> {
         axioms.map_err(Fault::Proof)
     }
 
-    /// Declares a theorem of the requested type, which the declared theorem proves.
+    /// Declares a theorem of the requested type. Its proof is the declared theorem.
     fn compare(&self, checker: &mut Checker<'_>, wanted: &Constant) -> Result<(), Error> {
         let levels: Vec<LevelId> = wanted
             .params

@@ -384,7 +384,7 @@ impl Checker<'_> {
         Ok(self.store.app(make, list))
     }
 
-    /// The literal that a closed application of an operation on natural numbers evaluates to.
+    /// The literal value of a closed application of an operation on natural numbers.
     pub(crate) fn reduce_nat(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
         if self.store.has_free(id) || self.store.loose(id) > 0 {
             return Ok(None);
@@ -512,7 +512,8 @@ fn words(number: &UBig) -> usize {
     number.bit_len() / 64 + 1
 }
 
-/// The cost of a multiplication, in parts of a traversal. Long multiplication costs the product of both lengths; faster algorithms cost about the length to the power of 3/2.
+/// The cost of a multiplication, in parts of a traversal. Long multiplication costs the product of both lengths; faster algorithms cost about the length to the power
+/// of 3/2.
 fn product(one: &UBig, other: &UBig) -> usize {
     let (one, other) = (words(one), words(other));
     one.max(other) * one.min(other).isqrt() / LINKS

@@ -66,7 +66,7 @@ pub enum Level {
 pub enum Expr {
     /// A bound variable: its de Bruijn index, the number of binders between it and its own.
     Bound(u32),
-    /// A free variable, whose binder was opened: the number of binders that were open before, and its type.
+    /// A free variable for an opened binder: the number of binders that were open before, and its type.
     Free(u32, ExprId),
     /// `Sort`.
     Sort(LevelId),
@@ -109,13 +109,13 @@ const MAX_LEVEL_DEPTH: u32 = 1_000;
 /// Parts of a name.
 const MAX_NAME_DEPTH: u32 = 1_000;
 
-/// Links of a chain that can be followed in the time that it takes to build one part.
+/// Links of a chain that can be followed in the time of building one part.
 pub(crate) const LINKS: usize = 16;
 
 /// Cost of visiting a universe level, in parts. Levels have no cache.
 pub(crate) const LEVEL: usize = 4;
 
-/// Cost of storing 64 bits of a number, in parts. Storing them takes the time of this number of parts, and half their memory.
+/// Cost of storing 64 bits of a number, in parts. Storing them takes the time of as many parts, and half their memory.
 const NUMBER: usize = 4;
 
 /// All names, universe levels and expressions of one check.
@@ -131,7 +131,7 @@ pub struct Store {
     facts: Vec<Facts>,
     nats: Interned<UBig>,
     texts: Interned<Box<str>>,
-    /// Whether an expression, a level or a name was added that is deeper than allowed.
+    /// Whether an added expression, level or name was too deep.
     too_deep: bool,
     /// Greatest number of expressions.
     max_terms: usize,
@@ -166,7 +166,7 @@ impl<T: Clone + Eq + Hash> Interned<T> {
     }
 }
 
-/// The digest of a name whose prefix has the digest `prefix`.
+/// The digest of a name. `prefix` is the digest of its prefix.
 fn digest(name: &Name, prefix: u64) -> u64 {
     let mut hasher = DefaultHasher::new();
     match name {
@@ -203,11 +203,8 @@ impl Default for Store {
     }
 }
 
-/// The empty name.
 pub(crate) const ANONYMOUS: NameId = NameId(0);
-/// Level zero.
 pub(crate) const ZERO: LevelId = LevelId(0);
-/// No levels.
 pub(crate) const NO_LEVELS: LevelsId = LevelsId(0);
 
 impl Store {
@@ -217,8 +214,7 @@ impl Store {
         self.exprs.all.len()
     }
 
-    /// Whether the budget is exceeded: a term was added that is too deep to be traversed, or more was added or traversed than allowed. Then no later result means
-    /// anything.
+    /// Whether the budget is exceeded: an added term is too deep to be traversed, or more was added or traversed than allowed. Then no later result means anything.
     #[must_use]
     pub fn is_spent(&self) -> bool {
         self.too_deep || self.work.get() > self.max_work || self.exprs.all.len() > self.max_terms
@@ -261,7 +257,7 @@ impl Store {
         NameId(id)
     }
 
-    /// The name whose parts are the words of `dotted`, which full stops separate.
+    /// The name with the words of `dotted` as its parts. Full stops separate them.
     pub fn name(&mut self, dotted: &str) -> NameId {
         let mut name = ANONYMOUS;
         for word in dotted.split('.') {
@@ -393,7 +389,7 @@ impl Store {
         self.facts[id.0 as usize]
     }
 
-    /// One more than the greatest loose bound variable, which no binder in the expression binds; 0 if there is none.
+    /// One more than the greatest bound variable without a binder in the expression; 0 if there is none.
     #[must_use]
     pub fn loose(&self, id: ExprId) -> u32 {
         self.facts(id).loose

@@ -168,7 +168,7 @@ fn unproved(
     module.file(&constants)
 }
 
-/// When the budget ended during the search for axioms, the axioms that were not found yet were missed.
+/// If the budget ended during the search for axioms, the search missed the rest of them.
 #[test]
 fn an_unproved_statement_is_refused_under_every_budget() {
     let Some(library) = library(&["Init"]) else {

@@ -1,7 +1,6 @@
 //! The kernel on Lean's own library: 140,000 declarations that Lean 4.28 compiled, of `Init`, `Std` and `Lean`.
 //!
-//! Its modules contain only the public part: most theorems have no proofs, and some
-//! definitions have no values, so that lemmas about their equations cannot be checked.
+//! Its modules contain only the public part: most theorems have no proofs, and some definitions have no values. So lemmas about their equations cannot be checked.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +8,7 @@ use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Member};
 
 use crate::lean::{deep, library};
 
-/// Small enough that a check which takes long fails instead of making the test wait.
+/// So small that a slow check fails instead of making the test wait.
 const BUDGET: Budget = Budget {
     steps: 20_000_000,
     terms: 20_000_000,
@@ -116,7 +115,7 @@ fn a_value_of_another_type_is_rejected() {
     });
 }
 
-/// Checks that the recursors that the kernel derives are those that Lean generated.
+/// Checks that the kernel derives the same recursors as Lean.
 fn recursors(
     checker: &mut Checker<'_>,
     constant: &Constant,

@@ -7,7 +7,7 @@ use kernel::{
 use crate::next;
 use crate::terms::{self, term};
 
-/// A checker whose environment contains only the declarations of a test.
+/// A checker with only the declarations of a test as its environment.
 struct World<'a>(Checker<'a>);
 
 impl World<'_> {

@@ -1,5 +1,5 @@
-//! A notation for the terms of tests. Binders are `fun (x : A) => b` and `(x : A) -> B`, of which several may follow each other. `f@u,1` is a constant with its universe
-//! levels, and `S#0 x` is the first field of `x`, a value of the structure `S`.
+//! A notation for the terms of tests. Binders are `fun (x : A) => b` and `(x : A) -> B`; several may follow each other. `f@u,1` is a constant with its universe levels.
+//! `S#0 x` is the first field of `x`, a value of the structure `S`.
 
 use kernel::{Constant, Expr, ExprId, Kind, Level, LevelId, Store};
 
@@ -36,7 +36,7 @@ struct Parser<'a> {
     store: &'a mut Store,
     tokens: Vec<&'a str>,
     at: usize,
-    /// Names of the variables that are bound here. That of an arrow is empty.
+    /// Names of the variables bound here; the variable of an arrow has an empty name.
     bound: Vec<&'a str>,
 }
 

@@ -33,7 +33,7 @@ const MAX_FORMS: usize = 4;
 pub enum Comparison {
     /// The answers are the same.
     Same(Rule),
-    /// Their values are the same, but the answer lacks a simplification that the expected answer has. The text names it.
+    /// The values are the same, but the answer lacks a simplification that the expected answer has. The text names it.
     Unsimplified(Rule, &'static str),
     /// The answers differ, or could not be shown to be the same.
     Different,
@@ -53,7 +53,7 @@ pub struct Answer<'a> {
     list: Option<Expr>,
     /// The tree of a number, a space and a letter that may be a unit: 0.1 m.
     letter_unit: Option<Expr>,
-    /// Words after its numbers that no list contains.
+    /// Words after its numbers that are in no list.
     unlisted: Vec<String>,
 }
 
@@ -92,7 +92,7 @@ impl<'a> Answer<'a> {
         }
     }
 
-    /// Makes this the expected answer to a question, which states what is counted.
+    /// Makes this the expected answer to a question. The question states what is counted.
     #[must_use]
     pub fn with_question(self, question: &'a str) -> Self {
         // A long prompt ends with the question.
@@ -128,7 +128,7 @@ impl<'a> Answer<'a> {
         readings.into_iter().flatten()
     }
 
-    /// The readings to compare with `expected`. If that is a list, commas separate elements, unless there are spaces after some of the commas.
+    /// The readings to compare with `expected`. If that is a list, commas separate elements, as long as no space follows one of them.
     fn readings_beside(&self, expected: &Expr) -> Vec<&Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         match (&self.number, &self.list) {
@@ -164,7 +164,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     if same_choice(expected_text, answer_text) {
         return Comparison::Same(Rule::Words);
     }
-    // The label of a choice or the formula that the question asks for adds nothing to the value after it.
+    // The label of a choice adds nothing to the value after it. Nor does the formula that the question asks for.
     let value_after = |text| {
         value_after_label(text, question).or_else(|| value_after_asked_formula(text, question))
     };
@@ -178,7 +178,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
             policy,
         );
     }
-    // With a word that is not known to be a noun, a number may have any value.
+    // A word that is not known to be a noun may give its number any value.
     if [expected, answer]
         .into_iter()
         .any(|side| !all_used(&side.unlisted, expected_text, question))
@@ -300,8 +300,8 @@ fn is_tight(text: &str) -> bool {
     !text.match_indices(',').any(loose)
 }
 
-/// Whether a comma certainly separates thousands: the space after it is removed by `\!`, it is in braces, or a zero with another digit follows, with which no
-/// element would begin.
+/// Whether a comma certainly separates thousands. Then `\!` removes the space after it, or it is in braces, or a zero with another digit follows. No element would
+/// begin with those.
 fn is_grouped(text: &str) -> bool {
     let zero = |(at, _): (usize, &str)| {
         let mut rest = text[at + 1..].chars();

@@ -2,7 +2,7 @@
 
 use crate::settings::Extraction;
 
-/// Maximum length in bytes of what a box holds in place of an answer.
+/// Maximum bytes of a placeholder in a box.
 const MAX_PLACEHOLDER: usize = 64;
 
 /// An answer as it is written in the completion.
@@ -140,10 +140,10 @@ fn is_placeholder(content: &str) -> bool {
         && content.split(is_filler).all(is_known)
 }
 
-/// The content of the box that begins last, of those whose content `counts`. Braces that are never closed and escaped braces do not count.
+/// The content of the box that begins last, among those with content that `counts`. Unclosed and escaped braces do not count.
 ///
-/// A box without braces, `$\boxed 5$`, holds everything up to the `$`, where TeX would take one token. The MATH tasks of lm-evaluation-harness read it in
-/// this way (`last_boxed_only_string` in `lm_eval/tasks/hendrycks_math/utils.py`). The code that MATH was published with finds no such box.
+/// A box without braces, `$\boxed 5$`, holds everything up to the `$`, where TeX would take one token. The MATH tasks of lm-evaluation-harness read it in this way
+/// (`last_boxed_only_string` in `lm_eval/tasks/hendrycks_math/utils.py`). The code that MATH was published with finds no such box.
 fn last_boxed(text: &str, counts: fn(&str) -> bool) -> Option<&str> {
     const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
     let bytes = text.as_bytes();
@@ -242,8 +242,7 @@ fn up_to_end_of_formula(text: &str) -> &str {
     &text[..at.min(text.len())]
 }
 
-/// The text after the last "answer is" or a similar phrase: the formulas there, or the words up to the end of the sentence or the line, or up to the beginning
-/// of a reason.
+/// The text after the last "answer is" or a similar phrase. It is the formulas there, or else the words up to the end of the sentence or the line, or up to a reason.
 fn last_phrase(text: &str) -> Option<&str> {
     const PHRASES: [&str; 6] = [
         "answer is",
@@ -302,7 +301,7 @@ fn last_phrase(text: &str) -> Option<&str> {
     Some(line[..end].trim_end_matches(['.', '*', ' ', '!', ',']))
 }
 
-/// The end of several formulas that have only commas and "and" or "or" between them.
+/// The end of several formulas with only commas and "and" or "or" between them.
 fn end_of_formulas(line: &str) -> Option<usize> {
     let (mut end, mut count) = (0, 0);
     loop {

@@ -123,7 +123,7 @@ impl AnswerHints {
         })
     }
 
-    /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it, and excludes no other
+    /// Compares the unit of an answer with the units that the question names. A unit after "in" counts only if no other question follows it. It excludes no other
     /// dimension: "in inches" may be said of the sides of an area.
     pub(crate) fn asked_unit(&self, size: &RBig, dimension: Dimension) -> AskedUnit<'_> {
         let alike = || self.units.iter().filter(|unit| unit.dimension == dimension);
@@ -187,7 +187,7 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     if left.is_some_and(|left| !left.tree.has_variable()) {
         return None;
     }
-    // Formulas are between dollar signs. One after a word such as "find" is asked for. If there is none, any may be.
+    // Formulas are between dollar signs. One after a word such as "find" is requested. If there is no such formula, any may be.
     let pieces: Vec<&str> = question.split('$').collect();
     let asks = |text: &str| {
         let lower = text.to_lowercase();
@@ -201,8 +201,7 @@ pub(crate) fn value_after_asked_formula<'a>(answer: &'a str, question: &str) -> 
     matching.next().map(|_| value)
 }
 
-/// The units after "how many", "number of", "in", "to" and the like, and the last unit of angles. Of miles per hour, miles are named too, since the rest is often
-/// left out.
+/// The units after "how many", "number of", "in", "to" and the like, and the last unit of angles. Miles per hour name miles too, since the rest is often left out.
 fn named_units(lower: &str) -> (Vec<NamedUnit>, Option<Measure>) {
     // cm$^{2}$ is cm^2.
     let text = lower
@@ -217,7 +216,7 @@ fn named_units(lower: &str) -> (Vec<NamedUnit>, Option<Measure>) {
         words.filter(|word| !word.is_empty()).collect()
     };
     let words = in_words(&text);
-    // "Explain how" after a question is none.
+    // "Explain how" after a question does not ask for a unit.
     let asked = in_words(text.rfind('?').map_or(text.as_str(), |end| &text[..end]));
     let last_question = asked.iter().rposition(|word| QUESTION_WORDS.contains(word));
     let is_last = |at: usize| last_question.is_none_or(|last| at >= last);

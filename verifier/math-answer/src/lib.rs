@@ -22,8 +22,8 @@
 //!
 //! Each module imports only those below it. `docs/math-policy.md` lists which answers count as the same, and why.
 //!
-//! Parsing takes time linear in the length of a text, which is limited. No number grows beyond a fixed size. All the work of a comparison is charged to one
-//! meter. So an answer cannot cost more than a fixed number of operations, and a verdict depends only on the two answers and the question.
+//! Parsing takes time linear in the length of a text, and that is limited. No number grows beyond a fixed size. All the work of a comparison is charged to one meter.
+//! So an answer cannot cost more than a fixed number of operations, and a verdict depends only on the two answers and the question.
 
 #![forbid(unsafe_code)]
 #![warn(clippy::print_stdout, clippy::print_stderr)]
@@ -57,8 +57,8 @@ pub struct Graded<'a> {
     pub comparison: Comparison,
 }
 
-/// Compares the final answer of `completion` with the `expected` one. Returns `None` if the completion has no answer. The `question` states what is counted and
-/// in which unit. It may be empty.
+/// Compares the final answer of `completion` with the `expected` one. Returns `None` if the completion has no answer. The `question` states what is counted and in
+/// which unit. It may be empty.
 #[must_use]
 pub fn grade<'a>(
     question: &str,

@@ -8,8 +8,8 @@ use dashu_ratio::RBig;
 /// Maximum number of steps of one comparison. A step takes about ten nanoseconds, all of them about twenty milliseconds.
 const MAX_STEPS: u64 = 2_000_000;
 
-/// The steps that one comparison has left. Everything whose cost grows with the answers is charged here. Once a charge exceeds the remaining steps, all later
-/// charges fail too. So the remaining work ends, and the answers count as different.
+/// The steps that one comparison has left. All work that grows with the answers is charged here. Once a charge exceeds the remaining steps, all later charges fail too.
+/// So the remaining work ends, and the answers count as different.
 #[derive(Debug)]
 pub(crate) struct Meter {
     remaining: Cell<u64>,
@@ -42,7 +42,7 @@ impl Meter {
     }
 }
 
-/// The cost of arithmetic with two fractions, which takes products of their parts and a greatest common divisor.
+/// The cost of arithmetic with two fractions: products of their parts and a greatest common divisor.
 pub(crate) fn arithmetic_cost(a: &RBig, b: &RBig) -> u64 {
     let limbs = limb_count(a.numerator())
         + limb_count(a.denominator())

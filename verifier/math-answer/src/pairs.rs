@@ -23,7 +23,7 @@ pub struct Pair<'a> {
     pub verdict: PairVerdict,
     /// The expected answer.
     pub expected: &'a str,
-    /// The answer that is compared with it.
+    /// The answer to compare with it.
     pub answer: &'a str,
 }
 

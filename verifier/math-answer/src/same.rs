@@ -143,7 +143,7 @@ fn is_based(expr: &Expr) -> bool {
     matches!(expr, Expr::Based(..))
 }
 
-/// Compares two answers of which at least one is in words. Returns `None` if both are mathematics.
+/// Compares two answers if at least one is in words. Returns `None` if both are mathematics.
 #[expect(
     clippy::option_option,
     reason = "the outer `None` means that neither is in words"
@@ -321,7 +321,7 @@ pub(crate) fn equal_in_any_order(
     })
 }
 
-/// A fingerprint of a plain expression, which almost always differs for different values.
+/// A fingerprint of a plain expression. Different values almost always have different ones.
 fn fingerprint(comparer: &ValueComparer, item: &Expr) -> Option<Element> {
     let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
     let bare = split_measure(item).1.is_none();
@@ -405,7 +405,6 @@ fn compare_relations(
     agree.then_some(Rule::Relation)
 }
 
-/// The inverse of a value.
 fn inverted(value: &Expr) -> Expr {
     match value {
         Expr::Ratio(parts) => Expr::Ratio(parts.iter().rev().cloned().collect()),

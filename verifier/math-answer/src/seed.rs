@@ -1,4 +1,4 @@
-//! Random numbers that depend only on the two answers, so that a verdict does too.
+//! Random numbers that depend only on the two answers. So a verdict depends only on them too.
 
 /// The seed of two answers.
 pub(crate) fn seed(expected: &str, answer: &str) -> u64 {

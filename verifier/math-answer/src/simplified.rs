@@ -41,7 +41,7 @@ const UNCONVERTED: &str = "it is to be converted into the unit that is asked for
 const COPIED: &str = "it is copied from the question, and the right answer has another form";
 const TOO_MUCH: &str = "it takes too many steps";
 
-/// The simplification that is missing in `answer` but present in `expected`, which it equals by `rule`. `None` if nothing is missing.
+/// The simplification that `expected` has and `answer` lacks. The two are equal by `rule`. `None` if nothing is missing.
 pub(crate) fn remaining_simplification(
     rule: Rule,
     expected: &Expr,
@@ -217,8 +217,8 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool 
     }
 }
 
-/// Whether the equation `answer` is solved for the name that `expected` is solved for, or has the standard form that it has: the same sides as a sum of squares or
-/// of fractions that equals 1. The order of the sides is free.
+/// Whether the equation `answer` is solved for the same name as `expected`, or has the same standard form. Such a form is a sum of squares or of fractions that equals
+/// 1. The order of the sides is free.
 fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let (expected, answer) = (
         last_of_chain(comparer, expected),
@@ -395,8 +395,8 @@ fn is_repeating(expr: &Expr) -> bool {
     }
 }
 
-/// Whether the question asks for one unit and `answer` is in another: 60 miles per hour is the question where it asks for feet per second. 1 hour 30 minutes are
-/// two units, and 7 dozen is a number only where dozens are counted.
+/// Whether the question asks for one unit and `answer` is in another. If it asks for feet per second, 60 miles per hour is the question. 1 hour 30 minutes are two
+/// units. 7 dozen is a number only if dozens are counted.
 fn is_unconverted(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let hints = &comparer.hints;
     let [expected, answer] =
@@ -454,7 +454,7 @@ fn is_rational(expr: &Expr) -> bool {
     is_algebraic(expr, &|below| is_algebraic(below, &|_| false))
 }
 
-/// A sum or product of powers of variables, whose denominators satisfy `below`.
+/// A sum or product of powers of variables. Denominators must satisfy `below`.
 fn is_algebraic(expr: &Expr, below: &dyn Fn(&Expr) -> bool) -> bool {
     let plain = |expr: &Expr| is_algebraic(expr, below);
     match expr {

@@ -14,7 +14,6 @@ pub(crate) enum Expr {
     Mixed(Full<UBig>, Box<Expr>),
     /// A variable, or a name of several letters.
     Symbol(String),
-    /// A constant.
     Constant(Constant),
     /// A sum of at least two terms.
     Sum(Vec<Expr>),
@@ -24,7 +23,6 @@ pub(crate) enum Expr {
     Product(Vec<Expr>),
     /// A fraction or a division.
     Quotient(Box<Expr>, Box<Expr>),
-    /// A power.
     Power(Box<Expr>, Box<Expr>),
     /// A root: index and radicand.
     Root(Box<Expr>, Box<Expr>),
@@ -34,7 +32,6 @@ pub(crate) enum Expr {
     Apply(String, Vec<Expr>),
     /// An angle in degrees.
     Degrees(Box<Expr>),
-    /// A percentage.
     Percent(Box<Expr>),
     /// ± or ∓ before a term.
     PlusMinus(Side, Box<Expr>),
@@ -48,7 +45,7 @@ pub(crate) enum Expr {
     Tuple(Bracket, Vec<Expr>, Bracket),
     /// Elements in braces.
     Set(Vec<Expr>),
-    /// Elements without brackets, whose order does not matter.
+    /// Elements without brackets, in any order.
     List(Vec<Expr>),
     /// Rows of a matrix, or of a determinant (`true`).
     Matrix(bool, Vec<Vec<Expr>>),
@@ -58,12 +55,11 @@ pub(crate) enum Expr {
     Relation(Vec<Expr>, Vec<Relation>),
     /// `a : b : c`.
     Ratio(Vec<Expr>),
-    /// Words.
     Words(String),
 }
 
-/// A number whose Debug form has all its digits. The library's own Debug form omits the middle of a long number, so that two numbers may share it. The Debug
-/// forms serve as keys that distinguish terms, and the meter is charged their length.
+/// A number with all its digits in its Debug form. The library's own Debug form omits the middle of a long number, so two numbers may share it. The Debug forms serve
+/// as keys of terms, and their length is charged to the meter.
 #[derive(Clone, PartialEq)]
 pub(crate) struct Full<T>(pub(crate) T);
 

@@ -1,10 +1,10 @@
-//! Compares the verdicts on mathematics with a reader's labels. `math_completions.jsonl` has completions of small models, each labelled right or wrong by
-//! reading it beside the expected answer, without any grader's verdict. `docs/math-accuracy.md` has the rule of the labels and the figures.
+//! Compares the verdicts on mathematics with a reader's labels. `math_completions.jsonl` has completions of small models. Each is labelled right or wrong by reading it
+//! beside the expected answer, without any grader's verdict. `docs/math-accuracy.md` has the rule of the labels and the figures.
 //!
 //! The records of the data sets are not in the repository, so the answers are compared without their questions. `score` compares them with the questions.
 //!
-//! A false refusal is a completion that the reader found right and that is not judged correct. A false acceptance is one that the reader found wrong and that is
-//! judged correct.
+//! A false refusal is a completion that is right for the reader and not judged correct. A false acceptance is one that is wrong for the reader and judged correct.
+//! correct.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -12,8 +12,8 @@ use std::fmt;
 use math_answer::{Comparison, Extraction, Policy, Settings, extract, grade};
 use serde_json::Value;
 
-/// A line of the file. `boxed` says whether the completion has a box, and `math_verify` is the verdict of Math-Verify 0.9.0, which
-/// `scripts/bench/math_verify_completions.py` writes.
+/// A line of the file. `boxed` says whether the completion has a box. `math_verify` is the verdict of Math-Verify 0.9.0; `scripts/bench/math_verify_completions.py`
+/// writes it.
 struct Completion(Value);
 
 impl Completion {

@@ -31,7 +31,7 @@ pub struct ExpectedValueStore {
     failed: AtomicBool,
 }
 
-/// The exclusive right to compute the values of a key, until it is dropped.
+/// The exclusive right to compute the values of a key. Dropping it gives up the right.
 #[derive(Debug)]
 pub struct Claim(Option<(File, PathBuf)>);
 
@@ -117,7 +117,7 @@ impl ExpectedValueStore {
             Ok(file) => Some(Claim(Some((file, path)))),
             Err(TryLockError::WouldBlock) => None,
             Err(TryLockError::Error(error)) => {
-                // Without a lock, the values may be computed twice, which is better than not at all.
+                // Without a lock, two processes may compute the values, but that is better than none.
                 tracing::debug!("{} cannot be locked: {error}", path.display());
                 Some(Claim(None))
             }
@@ -172,7 +172,7 @@ impl ExpectedValueStore {
     }
 }
 
-/// Locks an open lock file. It counts as locked if its last holder has removed it since it was opened.
+/// Locks an open lock file. A lock file counts as locked if its last holder has removed it since it was opened here.
 fn lock(file: &File) -> Result<(), TryLockError> {
     file.try_lock()?;
     match file.metadata().map_err(TryLockError::Error)?.nlink() {

@@ -6,7 +6,7 @@ mod verdict_db;
 
 use std::sync::Arc;
 
-pub(crate) use bounded::Bounded;
+pub(crate) use bounded::BoundedCache;
 /// A cache key: the digest of everything that a verdict, or a task's expected values, depend on.
 pub use datasets::digest::{Digest as Key, DigestWriter as KeyWriter};
 pub use expected_value_store::{Claim, ExpectedValueStore};
@@ -14,10 +14,10 @@ pub use verdict_db::{BYTES as DISK_BYTES, VerdictDb};
 
 use crate::grading::Grading;
 
-/// Verdicts by key. An `unavailable` verdict is never cached. A verdict that is not deterministic is cached in memory only: requests of one training step agree, and no
-/// verdict that a clock decided once is stored for good.
+/// Verdicts by key. An `unavailable` verdict is never cached. A verdict that is not deterministic is cached in memory only. So requests of one training step agree, but
+/// the decision of a clock is not stored for good.
 pub struct VerdictCache {
-    memory: Bounded<Grading>,
+    memory: BoundedCache<Grading>,
     disk: Option<Arc<VerdictDb>>,
 }
 
@@ -26,7 +26,7 @@ impl VerdictCache {
     #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {
-            memory: Bounded::new(bytes),
+            memory: BoundedCache::new(bytes),
             disk,
         }
     }

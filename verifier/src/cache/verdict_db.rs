@@ -1,7 +1,7 @@
 //! The verdict database: a redb file that survives a kill at any moment and stays within its size limit.
 //!
-//! Verdicts are in two tables, a young one and an old one. New verdicts are written to the young table, and a verdict that is read from the old table is copied to it.
-//! When the young table has half of the limit, it becomes the old table. The previous old table is dropped: nobody has read its entries since.
+//! A young and an old table hold the verdicts. New verdicts are written to the young one; a verdict that is read from the old one is copied to the young one. When the
+//! young table has half of the limit, it becomes the old one. The previous old table is dropped: nobody has read its entries since.
 
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
@@ -68,8 +68,8 @@ enum Write {
 }
 
 impl VerdictDb {
-    /// Opens or creates the file, with a size limit of about `bytes`. The least recently read verdicts are dropped first. A file that is corrupt, or not a database, is moved aside
-    /// with a warning. While another process has the file open, this is the first file beside it that none has open: `verdicts-2.redb` beside `verdicts.redb`.
+    /// Opens or creates the file, with a size limit of about `bytes`. The least recently read verdicts are dropped first. A file that is corrupt, or not a database, is
+    /// moved aside with a warning. If another process has the file open, this opens the first free file beside it: `verdicts-2.redb` beside `verdicts.redb`.
     ///
     /// # Errors
     /// [`VerdictDbError`] if too many processes use the folder, or the file cannot be opened or created.

@@ -91,7 +91,7 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
         !programs.is_empty(),
         "the data set `{name}` has no code tasks with a solution to measure with"
     );
-    // The comment changes the keys, so that the measured round is not answered from the cache.
+    // The comment changes the keys, so the cache cannot answer the measured round.
     let mut first = canonical_samples(&dataset);
     first.retain(|sample| programs.iter().any(|program| program.task == sample.task));
     for sample in &mut first {

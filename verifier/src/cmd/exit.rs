@@ -1,4 +1,4 @@
-//! Exit codes of errors: 2 if the command line, the configuration or a path that it names has to be changed; 1 for any other error, for example if something has to be
+//! Exit codes of errors. Code 2: the command line, the configuration or a path in them has to be changed. Code 1: any other error. For example, something has to be
 //! fetched or a file repaired.
 
 use std::error::Error;

@@ -1,4 +1,4 @@
-//! `rapid-verifier kernel`: the process that checks compiled proofs for a verifier, which starts it. People do not use it.
+//! `rapid-verifier kernel`: the process that checks compiled proofs. A verifier starts it; people do not use it.
 
 use std::io;
 use std::path::PathBuf;

@@ -1,5 +1,5 @@
-//! `rapid-verifier prepare`. If the sandbox is not built yet, every command that judges runs this in a subprocess: the compiler leaves 1.6 GB of freed memory behind, which a
-//! service would otherwise occupy for as long as it runs.
+//! `rapid-verifier prepare`. The compiler leaves 1.6 GB of freed memory behind, and a service would occupy it for as long as it runs. So every command that judges runs
+//! this in a subprocess if the sandbox is not built yet.
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -27,7 +27,7 @@ takes three minutes of processor time for mbppplus, more than half of it for one
 pub(crate) struct Args {
     #[command(flatten)]
     config: ConfigArgs,
-    /// Data sets whose canonical solutions run, separated by commas: names, or your own .jsonl files
+    /// Data sets with canonical solutions to run, separated by commas: names, or your own .jsonl files
     #[arg(long, value_name = "NAME", value_delimiter = ',')]
     dataset: Vec<String>,
 }

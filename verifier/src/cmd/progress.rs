@@ -12,7 +12,7 @@ pub(crate) struct Progress {
 }
 
 impl Progress {
-    /// The progress of `all` parts of the work on `what`, of which `done` are done already.
+    /// The progress of the work on `what`: `all` parts, with `done` of them done already.
     pub(crate) fn new(what: &str, parts: &'static str, done: usize, all: usize) -> Progress {
         let style = ProgressStyle::with_template("{msg} {bar:30} {pos}/{len} {eta}");
         let bar = ProgressBar::new(all as u64)

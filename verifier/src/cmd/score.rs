@@ -42,7 +42,7 @@ pub(crate) struct Args {
     /// File of samples, one JSON object per line, which may be compressed with gzip; `-` for standard input; or EvalPlus's folder of programs
     #[arg(long, value_name = "FILE", required_unless_present = "audit")]
     samples: Option<PathBuf>,
-    /// Judge the tasks instead of samples: report tasks whose tests are passed by programs that solve nothing
+    /// Judge the tasks instead of samples: report tasks with weak tests, which programs pass without solving anything
     #[arg(long, conflicts_with_all = ["samples", "k", "all_tests", "out"])]
     audit: bool,
     /// The k of Pass@k
@@ -72,7 +72,6 @@ fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
     }
 }
 
-/// What judges the samples of a data set.
 fn judge_of(config: &Config, dataset: Dataset) -> anyhow::Result<Arc<Judge>> {
     let mut registry = Registry::default();
     registry.add(dataset);
@@ -158,7 +157,7 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Judges the samples that `results` does not have yet, and returns all judgements, including the `stored` ones.
+/// Judges the samples that `results` lacks. Returns all judgements, including the `stored` ones.
 fn judge(
     scorer: &SampleScorer<'_>,
     name: &str,
@@ -200,7 +199,7 @@ fn judge(
     Ok(judgements.into_iter().flatten().collect())
 }
 
-/// Notes repeated samples, such as those of a file that was concatenated twice, which no figure shows.
+/// Notes repeated samples, such as those of a file that was concatenated twice. No figure shows them.
 fn note_repeated(samples: &[Sample]) {
     let texts = samples
         .iter()

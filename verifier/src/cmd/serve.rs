@@ -33,7 +33,7 @@ pub(crate) struct Args {
     /// Host and port to listen on; the host is an IP address or a name, and port 0 chooses a free port [default: 127.0.0.1:8700]
     #[arg(long, value_name = "ADDR")]
     listen: Option<Listen>,
-    /// File whose first line is the token that clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
+    /// File with a token in its first line, which clients must send; the environment's RAPID_VERIFIER_TOKEN may hold the token itself instead
     #[arg(long, value_name = "FILE")]
     token_file: Option<PathBuf>,
     /// The token that clients must send, if there is no file
@@ -102,8 +102,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     served
 }
 
-/// Listens on the first of the addresses that this machine has. An address that the machine has and that another program uses is an error: clients try the addresses in the
-/// same order, and would reach that program.
+/// Listens on the first of the addresses that this machine has. If another program uses that address, this fails: clients try the addresses in the same order, and
+/// would reach that program.
 async fn bind(addresses: &[SocketAddr]) -> std::io::Result<TcpListener> {
     let mut last_error = std::io::Error::from(ErrorKind::AddrNotAvailable);
     for address in addresses {
@@ -166,7 +166,7 @@ async fn next([interrupt, terminate]: &mut [Signal; 2]) {
     }
 }
 
-/// Returns when stdin ends, which happens however the process at its other end ends.
+/// Returns when stdin ends, however the process at its other end ends.
 async fn stdin_ended() {
     let (sender, receiver) = tokio::sync::oneshot::channel();
     // A separate thread: a read of stdin cannot be cancelled, and the runtime would wait for one of its own threads at the end.

@@ -82,7 +82,7 @@ impl fmt::Display for Listen {
     }
 }
 
-/// Whether `host` is a valid host name (RFC 1123). A name whose last label is a number is a mistyped address.
+/// Whether `host` is a valid host name (RFC 1123). A name that ends in a number is a mistyped address.
 fn is_name(host: &str) -> bool {
     let is_label = |label: &str| {
         (1..=63).contains(&label.len())

@@ -23,8 +23,8 @@ pub struct Batch {
 }
 
 impl Batch {
-    /// Computes the keys, and collects the judgements that need no judging: verdicts that are cached in memory, and `unavailable` ones of graders that cannot judge now.
-    /// For a large batch this would block a thread that serves other requests too.
+    /// Computes the keys, and collects the judgements that need no judging: cached verdicts in memory, and `unavailable` for graders that cannot judge now. For a large
+    /// batch this would block a thread that serves other requests too.
     #[must_use]
     pub fn new(judge: &Judge, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();
@@ -58,15 +58,15 @@ pub async fn judge(
 ) -> Result<Vec<Judgement>, Full> {
     let Batch { items, started } = batch;
     let to_judge = items.iter().filter(|(_, item)| item.is_err()).count();
-    let (lane, mut places) = (Lane::new(client), judge.reserve(client, to_judge)?);
+    let (lane, mut permits) = (Lane::new(client), judge.reserve(client, to_judge)?);
     let mut pending = Vec::with_capacity(items.len());
     for (task, item) in items {
         let queued = item.map_err(|(item, key)| {
             let (id, on) = (item.id.clone(), Arc::clone(judge));
-            let place = places.split();
+            let permit = permits.split();
             let judging = |waiters| {
                 // Queued at once, so that the items are judged in their order.
-                let first = attempt(&on, (item, key), lane, place, true, &waiters);
+                let first = attempt(&on, (item, key), lane, permit, true, &waiters);
                 verdict(on, key, lane, first, waiters)
             };
             (id, key, judge.verdicts.join(key, judging))

@@ -1,4 +1,4 @@
-//! Work under a key that several may wait for, and that is done once: on the verdicts of equal items, and on the canonical solution of a task.
+//! Work under a key that is done once, however many wait for it: on the verdicts of equal items, and on the canonical solution of a task.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
@@ -11,7 +11,7 @@ use crate::cache::Key;
 /// The keys that are being worked on.
 pub(super) struct InFlight<T>(Mutex<HashMap<Key, Weak<Waiters<T>>>>);
 
-/// Those who wait for a key's result. The task that works on it owns this, so that they notice if the task ends without a result.
+/// Those who wait for a key's result. The task that works on it owns this, so they notice if the task ends without a result.
 pub(super) struct Waiters<T> {
     result: watch::Sender<Option<T>>,
     key: Key,
@@ -41,7 +41,7 @@ impl<T> InFlight<T> {
 }
 
 impl<T: Clone + Send + Sync + 'static> InFlight<T> {
-    /// Waits for the result under `key`. If no task works on it, one is started that does `work`. Also returns whether one did.
+    /// Waits for the result under `key`. Starts a task that does `work` if none works on it. Also returns whether one already did.
     pub(super) fn join<F>(
         self: &Arc<Self>,
         key: Key,
@@ -101,8 +101,8 @@ impl<T> Waiters<T> {
         Abandoned::new(move || waiters.upgrade().is_none_or(|it| it.result.is_closed()))
     }
 
-    /// Waits for a `step` of the work. `None` if it has no result, or if nobody waits for the result any more. Then a step that has begun is finished all the same: who asks again
-    /// meanwhile waits for it, too.
+    /// Waits for a `step` of the work. `None` if the step has no result, or if nobody waits for the result any more. In the second case a step that has begun still
+    /// finishes, so that a later request for the key can wait for it.
     pub(super) async fn step<R, S>(&self, mut step: S, has_begun: impl Fn(&S) -> bool) -> Option<R>
     where
         S: Future<Output = Option<R>> + Unpin,
@@ -139,7 +139,7 @@ mod tests {
 
     use super::*;
 
-    /// Joins the work on a key, which is done once its result is sent.
+    /// Joins the work on a key. The work ends once its result is sent.
     fn join(
         keys: &Arc<InFlight<u32>>,
         has_begun: bool,

@@ -1,4 +1,4 @@
-//! The graders with their cache, their worker threads and the places for those that wait.
+//! The graders with their cache, their worker threads and the queue.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex};
@@ -7,7 +7,7 @@ use std::time::Duration;
 use verifier_api::{Judgement, Readiness};
 
 use super::in_flight::InFlight;
-use super::places::{Place, Places};
+use super::queue::{Queue, QueuePermit};
 use crate::cache::{ExpectedValueStore, Key, VerdictCache, VerdictDb};
 use crate::grade::Grading;
 use crate::grade::code::CanonicalResult;
@@ -17,7 +17,7 @@ use crate::metrics::{Gauges, Metrics};
 use crate::pool::{ClientId, Full, MAX_WORKERS, Pool};
 use crate::registry::Registry;
 
-/// The longest time after which a request that had no place is asked for again, in seconds.
+/// Maximum seconds after which a refused request is to be sent again.
 const MAX_RETRY: u64 = 60;
 
 /// The stores on disk. By default there are none.
@@ -32,41 +32,41 @@ pub struct DiskStores {
 /// Judges items of the tasks that it knows, and whole tasks.
 pub struct Judge {
     /// Maximum number of waiting items.
-    pub(crate) queue: usize,
+    pub(crate) queue_capacity: usize,
     /// The tasks that an item can name by id.
     pub registry: Registry,
     /// The graders.
     pub graders: Graders,
     pub(crate) cache: VerdictCache,
     pub(crate) metrics: Metrics,
-    /// For mathematics, and for first passes, which give up what is long.
+    /// For mathematics, and for first passes, which end early.
     pub(crate) short: Pool,
-    /// For long programs and canonical solutions, so that one that runs for a minute delays others only by its share of the processors. It has one thread more, so that the one
-    /// solution of MBPP+ that runs for minutes leaves as many as there would be without it.
+    /// For long programs and canonical solutions. A program that runs for a minute delays others only by its share of the processors. The pool has one thread more: one
+    /// solution of MBPP+ runs for minutes, and leaves as many threads as there would be without it.
     pub(crate) long: Pool,
-    /// For proofs, so that those that wait for a Lean process (`lean.processes`) or for their statement delay no program.
+    /// For proofs. They wait for a Lean process (`lean.processes`) or for their statement, and must not delay programs meanwhile.
     pub(crate) proofs: Pool,
     /// For each of the operator's own graders, with as many threads as it has processes.
     pub(super) custom: BTreeMap<String, Pool>,
-    /// For the items that wait in any pool, or for a canonical solution.
-    pub(super) places: Arc<Places>,
+    /// The permits of items that wait in any pool, or for a canonical solution.
+    pub(super) queue: Arc<Queue>,
     /// The verdicts that are being found.
     pub(super) verdicts: Arc<InFlight<Judgement>>,
-    /// The canonical solutions that are being run for the samples that wait for them.
+    /// The canonical solutions that samples wait for.
     pub(super) solutions: Arc<InFlight<CanonicalResult>>,
     /// Held while an idle thread of `long` is looked for.
     pub(super) idle_thread: Mutex<()>,
 }
 
 impl Judge {
-    /// Creates a judge with room for `queue` waiting items and for `cache_bytes` of verdicts in memory. Graders that need preparing are not ready until [`Judge::prepare`] has
+    /// Creates a judge with room for `queue_capacity` waiting items and for `cache_bytes` of verdicts in memory. Graders that need preparing are not ready until [`Judge::prepare`] has
     /// run.
     ///
     /// # Errors
     /// If the threads cannot be started.
     pub fn new(
         graders: GraderSettings,
-        (queue, cache_bytes): (usize, usize),
+        (queue_capacity, cache_bytes): (usize, usize),
         mut registry: Registry,
         stores: DiskStores,
     ) -> std::io::Result<Arc<Judge>> {
@@ -84,14 +84,14 @@ impl Judge {
             short: Pool::new("short", workers, 1)?,
             long: Pool::new("long", (workers + 1).min(MAX_WORKERS), 0)?,
             proofs: Pool::new("proof", workers, 0)?,
-            places: Places::new(queue),
+            queue: Queue::new(queue_capacity),
             verdicts: Arc::default(),
             solutions: Arc::default(),
             idle_thread: Mutex::default(),
             graders: Graders::new(graders, stores.expected_values),
             cache: VerdictCache::new(cache_bytes, stores.verdicts),
             metrics: Metrics::default(),
-            queue,
+            queue_capacity,
             registry,
         }))
     }
@@ -158,18 +158,18 @@ impl Judge {
         self.solutions.waiting()
     }
 
-    /// Reserves places for `items` items of `client`.
+    /// Reserves permits for `items` items of `client`.
     ///
     /// # Errors
     /// [`Full`].
-    pub(super) fn reserve(&self, client: ClientId, items: usize) -> Result<Place, Full> {
-        let reserved = self.places.reserve(client, items);
+    pub(super) fn reserve(&self, client: ClientId, items: usize) -> Result<QueuePermit, Full> {
+        let reserved = self.queue.reserve(client, items);
         reserved.map_err(|missing| {
             let waiting = self
                 .pools()
                 .map(|pool| (pool.load().0, pool.jobs_per_second()));
             let mut waiting: Vec<(usize, f64)> = waiting.collect();
-            // For the long pool, as far as is known.
+            // The samples that wait for a canonical solution go to the long pool, as far as is known.
             waiting[1].0 += self.parked();
             Full {
                 retry_after: time_until_free(missing, &waiting),
@@ -178,11 +178,11 @@ impl Judge {
     }
 }
 
-/// When so many `places` may be free, if so many jobs are `waiting` in each pool, and it does so many a second, as it did the last ones.
-fn time_until_free(places: usize, waiting: &[(usize, f64)]) -> Duration {
+/// The time until `permits` may be free. `waiting` has, for each pool, the number of waiting jobs and the jobs that it did per second lately.
+fn time_until_free(permits: usize, waiting: &[(usize, f64)]) -> Duration {
     let are_free_after = |seconds: &u64| {
         let done = |(jobs, a_second): &(usize, f64)| (*jobs as f64).min(a_second * *seconds as f64);
-        waiting.iter().map(done).sum::<f64>() >= places as f64
+        waiting.iter().map(done).sum::<f64>() >= permits as f64
     };
     let seconds = (1..MAX_RETRY).find(are_free_after);
     Duration::from_secs(seconds.unwrap_or(MAX_RETRY))
@@ -195,18 +195,18 @@ mod tests {
     #[test]
     fn a_full_queue_has_places_when_the_pools_in_which_items_wait_have_done_enough() {
         let any = (0, f64::INFINITY);
-        for (places, waiting, seconds) in [
+        for (permits, waiting, seconds) in [
             (5, [(5, f64::INFINITY), any, any], 1),
             (45, [(100, 10.0), any, any], 5),
-            // Short items wait for no long ones, and long ones need their time.
+            // Short items do not wait for long ones, and long ones need their time.
             (45, [(100, 10.0), (100, 0.01), any], 5),
             (2, [any, any, (20, 0.1)], 20),
             (101, [(100, 10.0), any, (20, 0.1)], 10),
             (10, [any, (20, 0.1), any], MAX_RETRY),
             (6, [(5, f64::INFINITY), any, any], MAX_RETRY),
         ] {
-            let found = time_until_free(places, &waiting).as_secs();
-            assert_eq!(found, seconds, "{places} of {waiting:?}");
+            let found = time_until_free(permits, &waiting).as_secs();
+            assert_eq!(found, seconds, "{permits} of {waiting:?}");
         }
     }
 }

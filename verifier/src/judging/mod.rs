@@ -3,7 +3,7 @@
 mod batch;
 mod in_flight;
 mod judge;
-mod places;
+mod queue;
 mod sample;
 mod work;
 

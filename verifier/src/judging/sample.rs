@@ -1,4 +1,5 @@
-//! The stages of a sample on its way to a verdict, as far as it needs them: cache, first pass, canonical solution of its task, full run. It waits for each without a thread.
+//! The stages of a sample on its way to a verdict, as far as it needs them: cache, first pass, canonical solution of its task, full run. A waiting sample holds no
+//! thread.
 
 use std::collections::BTreeMap;
 use std::sync::{Arc, PoisonError};
@@ -10,7 +11,7 @@ use verifier_api::{Id, Judgement, Verdict};
 
 use super::in_flight::Waiters;
 use super::judge::Judge;
-use super::places::Place;
+use super::queue::QueuePermit;
 use crate::cache::Key;
 use crate::grade::Grading;
 use crate::grade::code::{CanonicalResult, NoCanonicalResult, NoVerdictYet};
@@ -21,22 +22,21 @@ use crate::registry::RegisteredTask;
 /// Poll interval while another process runs a canonical solution.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// What an attempt at a sample has found.
 pub(super) struct Attempted {
     item: JudgeItem,
     graded: Result<Grading, NoVerdictYet>,
     /// Whether the verdict was cached.
     cached: bool,
-    /// How long it took.
+    /// The duration of the attempt.
     seconds: f64,
 }
 
-/// Queues an attempt at an item, whose verdict has this key. It has `place` until it begins.
+/// Queues an attempt at an item. `key` is that of its verdict. The attempt holds `permit` until it begins.
 pub(super) fn attempt(
     judge: &Arc<Judge>,
     (mut item, key): (JudgeItem, Key),
     lane: Lane,
-    place: Place,
+    permit: QueuePermit,
     first_pass: bool,
     waiters: &Arc<Waiters<Judgement>>,
 ) -> Queued<Attempted> {
@@ -49,7 +49,7 @@ pub(super) fn attempt(
     let is_instant = matches!(item.task.spec, TaskSpec::Math(_));
     let (on, abandoned) = (Arc::clone(judge), waiters.abandoned());
     pool.run(lane, is_instant, move || {
-        drop(place);
+        drop(permit);
         let started = Instant::now();
         let stored = on.cache.get(&key);
         let cached = stored.is_some();
@@ -97,7 +97,7 @@ pub(super) async fn verdict(
             Ok(grading) => return Some(judgement(item.id, key, grading, cached, all_seconds)),
             Err(reason) => reason,
         };
-        let place = judge.places.readmit(lane.client);
+        let permit = judge.queue.readmit(lane.client);
         match reason {
             NoVerdictYet::NotInFirstPass => first_pass = false,
             NoVerdictYet::CanonicalResult(needed) => {
@@ -108,12 +108,12 @@ pub(super) async fn verdict(
                 item.known.canonical_result = Some(result);
             }
         }
-        queued = attempt(&judge, (item, key), lane, place, first_pass, &waiters);
+        queued = attempt(&judge, (item, key), lane, permit, first_pass, &waiters);
     }
 }
 
-/// Runs a task's canonical solution for all samples that wait for it: with its whole fuel if that begins at once, and otherwise in a first pass, so that a short solution never
-/// waits for long ones.
+/// Runs a task's canonical solution for all samples that wait for it. It gets its whole fuel if it can begin at once. Otherwise it runs in a first pass, so that a
+/// short solution never waits for long ones.
 async fn canonical_result(
     judge: Arc<Judge>,
     task: Arc<RegisteredTask>,
@@ -147,7 +147,7 @@ async fn canonical_result(
     }
 }
 
-/// A verdict as the item's client gets it. It took the worker threads so many `seconds`.
+/// A verdict in the form for the client. The worker threads spent `seconds` on it.
 pub(super) fn judgement(
     id: Id,
     key: Key,
@@ -174,7 +174,7 @@ pub(super) fn milliseconds(seconds: f64) -> f64 {
     (seconds * 1e6).round() / 1e3
 }
 
-/// What an item is answered that was not judged. There is no key.
+/// The judgement of an item that was not judged. It has no key.
 pub(crate) fn no_judgement(id: Id, detail: Json, retryable: bool) -> Judgement {
     Judgement {
         id,

@@ -1,4 +1,4 @@
-//! Work for the sandbox, in the order of the queue: in a first pass, and by the threads for long programs if the first pass gives it up.
+//! Work for the sandbox, in the order of the queue: in a first pass, then on the threads for long programs if the first pass gives it up.
 
 use std::sync::Arc;
 
@@ -13,11 +13,11 @@ where
     T: Send + 'static,
     W: Fn(bool, &Abandoned) -> Result<T, SandboxError> + Send + Sync + 'static,
 {
-    let mut place = judge
+    let mut permit = judge
         .reserve(client, 1)
         .map_err(|_| "the queue is full".to_owned())?;
     let (lane, work) = (Lane::new(client), Arc::new(work));
-    // Alive while the client waits.
+    // Dropped when the client leaves.
     let waits = Arc::new(());
     let mut first_pass = true;
     loop {
@@ -27,7 +27,7 @@ where
         };
         let (work, waits) = (Arc::clone(&work), Arc::downgrade(&waits));
         let run = pool.run(lane, false, move || {
-            drop(place);
+            drop(permit);
             work(
                 first_pass,
                 &Abandoned::new(move || waits.strong_count() == 0),
@@ -38,6 +38,6 @@ where
             Some(done) => return done.map_err(|error| error.to_string()),
             None => return Err("the work in the sandbox was lost".to_owned()),
         }
-        place = judge.places.readmit(client);
+        permit = judge.queue.readmit(client);
     }
 }

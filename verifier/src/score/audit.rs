@@ -1,4 +1,4 @@
-//! Finds tasks with weak tests: tests that trivial programs pass. The programs are judged on each task like samples.
+//! Finds tasks with weak tests, which trivial programs pass. The programs are judged on each task like samples.
 
 use std::collections::{BTreeMap, HashSet};
 use std::sync::Arc;
@@ -12,7 +12,7 @@ use super::{Sample, judge_samples};
 use crate::grade::code::TestMode;
 use crate::judging::Judge;
 
-/// Constant results that weak tests may accept: results for empty arguments, and results that tests of a property expect.
+/// Constant results that weak tests may accept: those for empty arguments, and those for tests of a property.
 const CONSTANTS: [&str; 9] = [
     "[]", "0", "''", "{}", "()", "set()", "None", "True", "False",
 ];
@@ -23,7 +23,7 @@ const EMPTY_ARGUMENTS: &str = "for value in [*args, *kwargs.values()]:
         elif hasattr(value, 'clear'):
             value.clear()";
 
-/// When tests that a trivial program passes are weak.
+/// When the tests that a trivial program passes count as weak.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum WeakIf {
     /// It passes all of them.
@@ -42,7 +42,7 @@ struct TrivialProgram {
     /// How to change tests that it passes.
     remedy: &'static str,
     weak_if: WeakIf,
-    /// What its function consists of.
+    /// The body of its function.
     body: String,
 }
 
@@ -100,7 +100,7 @@ impl TrivialProgram {
 pub struct WeakTask {
     /// The task's id.
     pub task: String,
-    /// What the trivial program does that passes tests.
+    /// What the trivial program does.
     pub program: String,
     /// Number of tests that it passes.
     pub passed: u32,
@@ -115,7 +115,7 @@ pub struct WeakTask {
 pub struct Audit {
     /// The data set.
     pub dataset: String,
-    /// Number of audited tasks, which are functions.
+    /// Number of audited tasks. Only functions are audited.
     pub tasks: usize,
     /// The tasks for which no program can be judged, with the reason.
     pub unavailable: BTreeMap<String, String>,
@@ -232,7 +232,7 @@ mod tests {
 
     use super::*;
 
-    /// The judgements of a task with two tests, of which the programs that do something pass as many.
+    /// The judgements of a task with two tests. `passed` has the programs that pass some, by what they do.
     fn judged(task: &str, passed: &[(&str, u32)]) -> Vec<Judgement> {
         let judgement = |program: &TrivialProgram| {
             let passed = passed

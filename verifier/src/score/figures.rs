@@ -1,4 +1,4 @@
-//! What the judgements of a file amount to.
+//! The figures of a file's judgements.
 
 use std::collections::BTreeMap;
 
@@ -19,14 +19,14 @@ pub struct Score {
     pub tasks: usize,
     /// Number of samples with each verdict.
     pub verdicts: BTreeMap<&'static str, usize>,
-    /// Number of samples without a verdict, which no other figure counts.
+    /// Number of samples without a verdict. No other figure counts them.
     pub masked: usize,
     /// Pass@k by k; `null` if no task has k judged samples.
     pub pass_at: BTreeMap<usize, Option<Estimate>>,
 }
 
 impl Score {
-    /// Computes the score. Judgements are grouped by id, which is the task's.
+    /// Computes the score. Judgements are grouped by their task's id.
     #[must_use]
     pub fn new(dataset: &str, judgements: &[Judgement], ks: &[usize]) -> Score {
         let mut tasks: BTreeMap<&Id, Counts> = BTreeMap::new();

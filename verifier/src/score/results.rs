@@ -37,13 +37,13 @@ pub enum ResultsError {
         /// What to do.
         remedy: &'static str,
     },
-    /// The grader cannot judge, so it is not known whether the stored judgements are comparable with new ones.
+    /// The grader cannot judge, so stored judgements may not be comparable with new ones.
     #[error("the samples cannot be judged: {0}")]
     Unavailable(String),
 }
 
 impl ResultsError {
-    /// A file that exists already, and has something else, as `reason` says.
+    /// The error for an existing file with other content, as `reason` says.
     fn other(path: &Path, reason: &str) -> ResultsError {
         ResultsError::Misnamed {
             path: path.to_owned(),
@@ -58,7 +58,7 @@ pub struct Results {
     path: PathBuf,
     file: File,
     /// The end of the complete lines, while an incomplete line follows them.
-    torn: Option<u64>,
+    incomplete_from: Option<u64>,
     /// Number of lines in the file.
     written: usize,
     /// New lines that are to replace lines in the file.
@@ -66,7 +66,7 @@ pub struct Results {
 }
 
 impl Results {
-    /// Opens `path`, and returns the judgements in it, which are those of the first of `samples`. An incomplete line at the end is overwritten by the next judgement.
+    /// Opens `path`, and returns its judgements. They must be those of the first of `samples`. The next judgement overwrites an incomplete line at the end.
     ///
     /// # Errors
     /// [`ResultsError`]; [`ResultsError::Misnamed`] if a line is not a judgement, or is of another sample.
@@ -104,7 +104,7 @@ impl Results {
             Err(TryLockError::Error(error)) => tracing::debug!("{}: {error}", path.display()),
         }
         let mut stored = Vec::new();
-        let (mut complete, mut torn) = (0, None);
+        let (mut complete, mut incomplete_from) = (0, None);
         let mut reader = BufReader::new(&file);
         let mut line = Vec::new();
         loop {
@@ -128,7 +128,7 @@ impl Results {
                     "{}: its last line is incomplete, and is written again",
                     path.display()
                 );
-                torn = Some(complete);
+                incomplete_from = Some(complete);
                 break;
             }
             let judgement = parse_line(&line, stored.len(), samples);
@@ -138,15 +138,15 @@ impl Results {
         let results = Results {
             path: path.to_owned(),
             file,
-            torn,
+            incomplete_from,
             written: stored.len(),
             replaced: BTreeMap::new(),
         };
         Ok((results, stored))
     }
 
-    /// Writes the judgement of the sample with this index: the first without a line, or one whose line [`Results::finish`] replaces. A new line is in the file, and not in a buffer
-    /// of this process.
+    /// Writes the judgement of the sample with this index. The sample is the first one without a line, or has a line that [`Results::finish`] is to replace. A new line
+    /// goes to the file at once, not to a buffer of this process.
     ///
     /// # Errors
     /// [`ResultsError::Io`].
@@ -157,7 +157,7 @@ impl Results {
         judgement: &Judgement,
     ) -> Result<(), ResultsError> {
         let line = line_of(sample, judgement);
-        if let Some(complete) = self.torn.take() {
+        if let Some(complete) = self.incomplete_from.take() {
             let cut = self.file.set_len(complete);
             cut.map_err(|source| self.io(source))?;
         }
@@ -216,7 +216,7 @@ impl Results {
         }
     }
 
-    /// The error for a file whose judgements are of these samples, but have other keys.
+    /// The error for a file with judgements of these samples under other keys.
     #[must_use]
     pub fn judged_differently(&self, index: usize, task: &str) -> ResultsError {
         let reason = format!(
@@ -227,7 +227,7 @@ impl Results {
     }
 }
 
-/// Parses the judgement in a line, which must be of the sample with the same index.
+/// Parses the judgement in a line. It must be of the sample with the same index.
 fn parse_line(line: &[u8], index: usize, samples: &[Sample]) -> Result<Judgement, String> {
     let number = index + 1;
     let json: Json = serde_json::from_slice(line)
@@ -340,11 +340,15 @@ mod tests {
         put(&mut results, 1, None);
         drop(results);
         let before = std::fs::read_to_string(&path).unwrap();
-        let torn = format!(
+        let incomplete = format!(
             "{before}{}",
             line_of(&sample(2), &judgement(2, Some(1.0))).trim_end()
         );
-        for text in [before.as_str(), &torn, &torn[..before.len() + 1]] {
+        for text in [
+            before.as_str(),
+            &incomplete,
+            &incomplete[..before.len() + 1],
+        ] {
             std::fs::write(&path, text).unwrap();
             let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
             assert_eq!(rewards(&stored), [Some(1.0), None]);

@@ -59,11 +59,11 @@ const FORM: &str = "a sample is one line, such as {\"task_id\": \"Mbpp/2\", \"co
 /// The path that stands for standard input.
 const STANDARD_INPUT: &str = "-";
 
-/// Reads the samples at `path`: a file of JSON Lines, or `-` for standard input, plain or gzip; or a folder of programs as EvalPlus writes it, with one file for each
-/// sample (`Mbpp_2/0.py`).
+/// Reads the samples at `path`: a file of JSON Lines, or `-` for standard input, plain or gzip; or a folder of programs. The folder is in EvalPlus's form, with one
+/// file for each sample (`Mbpp_2/0.py`).
 ///
-/// A line has `task_id`, `task` or `id`: the data set's id of the task (`mbppplus/2`), its last part (`2`, `"2"`), or another project's id (`Mbpp/2`), which the samples of a
-/// user's own data set may have too. It also has `solution`, a whole program, or else `completion`. `prompt` is optional. Other fields are ignored.
+/// A line has `task_id`, `task` or `id`. It is the data set's id of the task (`mbppplus/2`), its last part (`2`, `"2"`), or another project's id (`Mbpp/2`). Samples of
+/// a user's own data set may have the latter too. A line also has `solution`, a whole program, or else `completion`. `prompt` is optional. Other fields are ignored.
 ///
 /// # Errors
 /// [`ScoreError`], which names the faulty line. A task that `dataset` does not have is an error too.

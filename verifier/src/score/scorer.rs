@@ -76,7 +76,7 @@ impl<'a> SampleScorer<'a> {
             (index, judgement)
         });
         // As many as the queue has room for, so that a slow sample delays only those far behind it.
-        judging.buffered(self.judge.queue.max(1))
+        judging.buffered(self.judge.queue_capacity.max(1))
     }
 
     async fn judge_one(&self, index: usize) -> Judgement {
@@ -93,8 +93,8 @@ impl<'a> SampleScorer<'a> {
         })
     }
 
-    /// The indices of the samples that are still to be judged, if `results` has the judgements `stored` of the first samples: those without a judgement, and those without a
-    /// verdict.
+    /// The indices of the samples that are still to be judged: those without a judgement, and those without a verdict. `stored` are the judgements that `results` has,
+    /// of the first samples.
     ///
     /// # Errors
     /// If a stored judgement has another key, because of another grader, other settings or another task: it would not be comparable with new ones. Also if the task's grader
@@ -154,7 +154,7 @@ mod tests {
     use crate::registry::Registry;
     use crate::service::tests::settings;
 
-    /// A judge with one task, a function that doubles its argument and whose prompt is code; and the sources that its sandbox runs.
+    /// A judge with one task, and the sources that its sandbox runs. The task is a function that doubles its argument. Its prompt is code.
     fn judging() -> (Arc<Judge>, Arc<Mutex<Vec<String>>>) {
         let spec = TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),

@@ -23,7 +23,7 @@ impl<'a> TaskLookup<'a> {
         }
     }
 
-    /// The task that a sample means by `id`, with its id in the data set. The id of another data set's task is refused, whatever its number.
+    /// The task that a sample means by `id`, with its id in the data set. Ids of another data set's tasks are refused, whatever their number.
     ///
     /// # Errors
     /// What is wrong with `id`, and what to do.
@@ -40,7 +40,7 @@ impl<'a> TaskLookup<'a> {
 
     fn resolve_foreign_id(&self, id: &str) -> Option<String> {
         let (prefix, rest) = id.split_once('/')?;
-        let meant = meant(prefix)?;
+        let meant = foreign_dataset(prefix)?;
         let possible = meant == self.dataset || !datasets::NAMES.contains(&self.dataset);
         possible.then(|| format!("{}/{rest}", self.dataset))
     }
@@ -53,7 +53,7 @@ impl<'a> TaskLookup<'a> {
         let other = datasets::NAMES
             .into_iter()
             .find(|name| *name == prefix)
-            .or_else(|| meant(prefix))
+            .or_else(|| foreign_dataset(prefix))
             .filter(|other| *other != dataset);
         if let Some(other) = other {
             return format!(
@@ -74,7 +74,7 @@ impl<'a> TaskLookup<'a> {
 }
 
 /// The data set that `prefix` means in other projects' samples.
-fn meant(prefix: &str) -> Option<&'static str> {
+fn foreign_dataset(prefix: &str) -> Option<&'static str> {
     let (_, meant) = FOREIGN_PREFIXES.iter().find(|(name, _)| *name == prefix)?;
     Some(meant)
 }

@@ -1,4 +1,4 @@
-//! Checks the token: that of the scheme Bearer, or the password of the scheme Basic, for clients that can only put credentials into the URL.
+//! Checks the token. It is the token of the scheme Bearer, or the password of the scheme Basic, for clients that can only put credentials into the URL.
 
 use std::sync::Arc;
 

@@ -1,7 +1,7 @@
 //! Receives request bodies within the limits of size, time and memory, and unpacks them.
 //!
-//! tower-http has layers that limit and unpack bodies. They know no pace and no memory of all bodies together, they limit only the unpacked size, and they unpack on the threads
-//! that serve other requests, which a body that takes long to unpack would block.
+//! tower-http has layers that limit and unpack bodies. They limit neither the pace of a body nor the memory of all bodies together, and of sizes only the unpacked one.
+//! They unpack on the threads that serve other requests, so a slow body would block those.
 
 use std::io::Read;
 use std::sync::Arc;
@@ -24,7 +24,7 @@ use crate::pool::Full;
 /// Time limit for reading a request's body.
 const TIMEOUT: Duration = Duration::from_secs(120);
 
-/// How far a client may lag that sends a body.
+/// How far a client may lag while it sends a body.
 const LAG: Duration = Duration::from_secs(10);
 
 /// Bytes that are unpacked at a time, before memory is reserved for them.
@@ -33,7 +33,7 @@ const CHUNK: usize = 64 << 10;
 /// Receives the body of a request from `sender`, and parses it.
 ///
 /// # Errors
-/// If the body is too large, too slow or incomplete, if its coding is unknown, if there is no memory for it while `hold` lasts, and those of `parse`.
+/// If the body is too large, too slow or incomplete, or its coding is unknown. If there is no memory for it while `hold` lasts. Also the errors of `parse`.
 pub(super) async fn read<T: Send + 'static>(
     sender: &Sender,
     body: Body,
@@ -42,10 +42,10 @@ pub(super) async fn read<T: Send + 'static>(
 ) -> Result<T, ProblemResponse> {
     let declared_packed = is_declared_packed(&sender.headers)?;
     let (mut bytes, mut permit) = receive(sender, body, hold, LAG).await?;
-    // A packed body is no JSON, so what begins like one is packed, whether its header says so or not.
+    // JSON never begins like a packed body, so what begins like one is packed, whether its header says so or not.
     let is_packed = declared_packed || bytes.starts_with(&GZIP);
     let (service, held) = (Arc::clone(&sender.service), sender.held.clone());
-    // On a thread that serves no other requests, which a large body would block.
+    // Parsing a large body would block a thread that serves other requests.
     let parsed = tokio::task::spawn_blocking(move || {
         if is_packed {
             let (packed, limit) = (bytes.len(), service.settings.limits.body_bytes);
@@ -62,7 +62,7 @@ pub(super) async fn read<T: Send + 'static>(
     parsed.await.map_err(|_| ProblemResponse::unread())?
 }
 
-/// Receives a body from a client that may lag so far, as it was sent.
+/// Receives a body as it was sent. The client may lag as far as `lag`.
 pub(super) async fn receive(
     sender: &Sender,
     body: Body,
@@ -110,7 +110,7 @@ async fn with_hold<T>(
     }
 }
 
-/// Fails if a body is announced that is longer than `limit`.
+/// Fails if the announced length exceeds `limit`.
 fn check_length(headers: &HeaderMap, limit: usize) -> Result<(), ProblemResponse> {
     let announced = headers
         .get(header::CONTENT_LENGTH)

@@ -16,7 +16,7 @@ pub(super) const MAX_VALUES: usize = 4 << 20;
 const MEMORY: usize = 4;
 /// Bytes that a value counts as.
 const VALUE_BYTES: usize = 200 / MEMORY;
-/// A body that is longer than this share of all memory leaves [`RESERVE`] of it to others, so that clients who send long bodies do not keep out short ones.
+/// Clients with long bodies must not keep out short ones. So a body over this share of all memory leaves [`RESERVE`] of it to others.
 const SHORT: u32 = 64;
 /// The share that is for short bodies alone.
 const RESERVE: u32 = 8;
@@ -85,7 +85,7 @@ impl BodyPermit {
         Ok(())
     }
 
-    /// Reserves memory for the values of `body`, a complete and unpacked one, in addition to its bytes.
+    /// Reserves memory for the values of `body`, in addition to its bytes. `body` is complete and unpacked.
     ///
     /// # Errors
     /// If it has more than [`MAX_VALUES`], or there is not enough memory now.
@@ -98,7 +98,7 @@ impl BodyPermit {
         self.grow(bytes).map_err(ProblemResponse::from)
     }
 
-    /// Holds as much as an answer of `bytes` takes, instead of a body. If that is more and there is not enough, it holds as much as it did.
+    /// Holds the memory of an answer of `bytes` instead of the body's. If the answer needs more and there is not enough, it keeps what it has.
     pub(super) fn fit_answer(&mut self, bytes: usize) {
         let bytes = bytes / MEMORY;
         let _ = self.grow(bytes);
@@ -135,8 +135,8 @@ fn count_values(json: &[u8]) -> usize {
     values
 }
 
-/// Whether the quoted text that begins here may be a task or tests in JSON, as other projects' clients send them (`compat/label.rs`). Spaces may precede its bracket, and both
-/// may be escaped. Formulas begin with an escaped backslash, and are none.
+/// Whether the quoted text that begins here may be a task or tests in JSON, as other projects' clients send them (`compat/label.rs`). Spaces may precede its bracket,
+/// and both may be escaped. A formula begins with an escaped backslash, so it does not count.
 fn may_be_task(text: &[u8]) -> bool {
     let mut rest = text;
     loop {

@@ -32,18 +32,18 @@ use crate::pool::Full;
 /// Time limits for clients.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct ConnectionTimeouts {
-    /// For the head of a request, including the idle time before it, which hyper does not distinguish.
+    /// For the head of a request. hyper counts the idle time before it too.
     pub(super) head: Duration,
-    /// For the rest of a body whose request is answered already, because it is refused.
+    /// For the rest of a body after its request was refused.
     pub(super) linger: Duration,
-    /// How far a client may lag that reads its answer.
+    /// How far a client may lag while it reads its answer.
     pub(super) unread: Duration,
-    /// At shutdown, once every complete request has its response: for incomplete requests and unread responses.
+    /// At shutdown, for incomplete requests and unread responses, once every complete request has its response.
     pub(super) shutdown_grace: Duration,
 }
 
 const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
-    // Longer than clients keep an idle connection (reqwest: 90 s), so that no request arrives on a connection that is just being closed.
+    // Clients keep an idle connection for a shorter time (reqwest: 90 s). So no request arrives on a connection that is just being closed.
     head: Duration::from_secs(120),
     linger: Duration::from_secs(30),
     unread: Duration::from_secs(30),
@@ -51,10 +51,10 @@ const TIMEOUTS: ConnectionTimeouts = ConnectionTimeouts {
     shutdown_grace: Duration::from_secs(5),
 };
 
-/// What is answered without a place among the requests.
+/// The paths that are answered without a permit for the request.
 const PROBES: [&str; 3] = ["/healthz", "/readyz", "/metrics"];
 
-/// Maximum number of bytes of a body that are discarded, several times the default of `limits.body_bytes`.
+/// Maximum bytes of a body that are discarded, several times the default of `limits.body_bytes`.
 const MAX_DISCARDED: u64 = 256 << 20;
 
 /// Interval at which connections are checked.
@@ -63,7 +63,8 @@ const CHECK_INTERVAL: Duration = Duration::from_millis(25);
 /// Poll interval for open requests at shutdown.
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Serves requests until `asked_to_stop` ends. Requests that are complete by then still get their responses, however long judging takes. Incomplete ones get a few seconds.
+/// Serves requests until `asked_to_stop` ends. Requests that are complete by then still get their responses, however long judging takes. Incomplete ones get a few
+/// seconds.
 pub async fn serve(
     listener: TcpListener,
     service: &Arc<Service>,
@@ -121,7 +122,7 @@ pub(super) async fn serve_with(
             }
         });
     }
-    // From now on, new connections are refused at once.
+    // From here on, new connections are refused at once.
     drop((listener, stopping));
     let _ = stop.send(());
     service.stopping.store(true, Ordering::SeqCst);
@@ -142,8 +143,8 @@ struct Connection {
 }
 
 impl Connection {
-    /// Serves the requests. Closing a socket that has unread bytes resets the connection, and a client that is still sending then sees that instead of its answer. So an answer to
-    /// a request whose body is unread says `Connection: close`, and after it the rest of the body is discarded.
+    /// Serves the requests. Closing a socket with unread bytes resets the connection, and a client that is still sending then sees the reset instead of its answer. So
+    /// an answer before the end of the body says `Connection: close`, and the rest of the body is discarded after it.
     async fn serve(
         &self,
         http: &http1::Builder,
@@ -182,7 +183,7 @@ impl Connection {
         }
     }
 
-    /// The answer to a request, which holds its memory until it is sent.
+    /// The answer to a request. It holds its memory until it is sent.
     async fn answer(&self, mut request: Request<Incoming>, unread: &Arc<AtomicBool>) -> Response {
         let is_complete = request.body().is_end_stream();
         unread.store(!is_complete, Ordering::SeqCst);
@@ -190,10 +191,10 @@ impl Connection {
         let OpenSocket {
             sockets, socket, ..
         } = &self.open;
-        let mut place = None;
+        let mut permit = None;
         if !is_probe {
-            place = sockets.place(socket).await;
-            if place.is_none() {
+            permit = sockets.request_permit(socket).await;
+            if permit.is_none() {
                 return ProblemResponse::from(Full::NOW).into_response();
             }
         }
@@ -205,7 +206,7 @@ impl Connection {
         request.extensions_mut().insert(held.clone());
         let app = TowerToHyperService::new(self.app.clone());
         let Ok(answer) = app.call(self.watched(request, unread)).await;
-        drop(place);
+        drop(permit);
         match held.take() {
             Some(permit) => holding(answer, permit).await,
             None => answer,
@@ -224,7 +225,7 @@ impl Connection {
     }
 }
 
-/// The answer with a body that holds `permit`, for the memory that it takes itself, until it is sent.
+/// The answer with a body that holds `permit` until it is sent. The permit covers the memory of the answer itself.
 async fn holding(answer: Response, mut permit: BodyPermit) -> Response {
     struct Answer(
         Bytes,

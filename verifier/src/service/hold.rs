@@ -1,4 +1,4 @@
-//! Holds a request that cannot be answered now, for clients that give up after a few attempts.
+//! Holds requests without an answer, for clients that give up after a few attempts.
 
 use std::sync::atomic::Ordering;
 use std::time::Duration;

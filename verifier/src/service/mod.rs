@@ -7,6 +7,7 @@ mod compat;
 mod connections;
 mod hold;
 mod openapi;
+mod origin_guard;
 mod pace;
 mod problem;
 mod request;
@@ -15,7 +16,6 @@ mod routes;
 mod sender;
 mod sockets;
 mod state;
-mod strangers;
 mod token;
 
 pub use connections::serve;

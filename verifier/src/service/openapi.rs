@@ -34,7 +34,7 @@ pub(super) fn document() -> Json {
     })
 }
 
-/// The route, with its method, that a path without one may mean: it differs by slashes, versions, letters' case or a typo.
+/// The known route nearest to `path`, with its method: one that differs by slashes, versions, letters' case or a typo.
 pub(super) fn nearest_route(path: &str) -> Option<String> {
     let bare = |path: &str| {
         let names = path.split('/');
@@ -52,10 +52,10 @@ pub(super) fn nearest_route(path: &str) -> Option<String> {
     Some(format!("{method} {route}"))
 }
 
-/// The operations of each path. The file has what is each route's own: the schema of its body, the answers that are no problems, and problems besides those of all routes like
-/// it.
+/// The operations of each path. The file has only what is special to a route: the schema of its body, its answers that are no problems, and problems that similar
+/// routes lack.
 fn paths() -> Json {
-    // A test parses it.
+    // A test parses the file.
     let mut paths: Json = serde_json::from_str(include_str!("openapi.json")).unwrap_or_default();
     for (path, operations) in paths.as_object_mut().into_iter().flatten() {
         for (_, operation) in operations.as_object_mut().into_iter().flatten() {
@@ -108,10 +108,10 @@ struct Bodies;
 fn schemas() -> Json {
     let mut schemas = json!(Bodies::openapi().components.unwrap_or_default().schemas);
     name_kinds(&mut schemas);
-    // Where a task is read, this becomes a part of the entry point.
+    // Reading a task merges this field into the entry point.
     schemas["CodeTask"]["properties"]["class_name"] = json!({
         "type": ["string", "null"],
-        "description": "The class of which `entry_point` is a method, if that is only its name."
+        "description": "The class with the method `entry_point`, if that is only the method's name."
     });
     schemas
 }

@@ -9,12 +9,11 @@ const SLOWEST: f64 = 16.0 * 1024.0;
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Pace {
     begun: Instant,
-    /// When the slowest client would have been as far.
+    /// When a client at the slowest pace would have transferred as much.
     due: Instant,
 }
 
 impl Pace {
-    /// A transfer that begins now.
     pub(super) fn new(now: Instant) -> Pace {
         Pace {
             begun: now,
@@ -28,7 +27,7 @@ impl Pace {
         self.due = (self.due + paid).min(now);
     }
 
-    /// How long it has taken.
+    /// The time since the transfer began.
     pub(super) fn age(&self, now: Instant) -> Duration {
         now.saturating_duration_since(self.begun)
     }

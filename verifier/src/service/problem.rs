@@ -49,7 +49,6 @@ pub struct ProblemResponse {
 }
 
 impl Kind {
-    /// A problem of this kind.
     fn with(self, detail: impl Into<String>) -> ProblemResponse {
         let Kind(status, name, title) = self;
         let problem = Problem {
@@ -68,7 +67,6 @@ impl Kind {
 }
 
 impl ProblemResponse {
-    /// The document.
     pub(super) fn problem(&self) -> &Problem {
         &self.problem
     }
@@ -115,7 +113,7 @@ impl ProblemResponse {
         ))
     }
 
-    /// An error in the item `item`, or in the body if it is `None`. `field` may be of any length; in `reason`, text of the client's is shortened.
+    /// An error in the item `item`, or in the body if that is `None`. `field` may have any length. Text of the client in `reason` is already shortened.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
         let field = excerpt(field);
         let place = item.map_or_else(
@@ -128,7 +126,7 @@ impl ProblemResponse {
         answer
     }
 
-    /// A body of another service's route that is not JSON, or lacks fields.
+    /// An error in a body for another service's route: it is not JSON, or lacks fields.
     pub(super) fn bad_body(body: &[u8], error: &serde_json::Error) -> ProblemResponse {
         let reason = excerpt(&loose_json::reason(body, error));
         let detail =
@@ -160,7 +158,7 @@ impl ProblemResponse {
         self.problem.status == QUEUE_FULL.0
     }
 
-    /// No reward, for a client to whom a verdict `unavailable` cannot be told.
+    /// No reward, for a client that knows no verdict `unavailable`.
     pub(super) fn unavailable(reason: &str) -> ProblemResponse {
         let mut answer = UNAVAILABLE.with(format!(
             "{reason}. This is no verdict on a completion, so there is no reward"
@@ -211,7 +209,7 @@ impl ProblemResponse {
         UNKNOWN_TASK.with(reason)
     }
 
-    /// `meant` is the route that the client may have meant.
+    /// `meant` is the existing route nearest to `path`.
     pub(super) fn unknown_route(path: &str, meant: Option<String>) -> ProblemResponse {
         let path = excerpt(path);
         let meant = meant.map_or_else(String::new, |route| format!(" (did you mean `{route}`?)"));
@@ -258,7 +256,7 @@ impl IntoResponse for ProblemResponse {
             );
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
-            // RFC 7694 and RFC 9110, 15.5.16: what would have been accepted.
+            // RFC 7694 and RFC 9110, 15.5.16: the answer names what would have been accepted.
             let (name, accepted) = match self.problem.kind.ends_with(UNKNOWN_ENCODING.1) {
                 true => (header::ACCEPT_ENCODING, "gzip"),
                 false => (header::ACCEPT, "application/json"),
@@ -277,7 +275,7 @@ impl IntoResponse for ProblemResponse {
     }
 }
 
-/// The response if a handler panicked, which the panic itself has written to stderr.
+/// The response if a handler panicked. The panic itself is already on stderr.
 pub(super) fn panicked(_: Box<dyn Any + Send + 'static>) -> Response {
     ProblemResponse::internal().into_response()
 }

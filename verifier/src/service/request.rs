@@ -20,7 +20,6 @@ const MAX_ID: usize = 1_024;
 /// An item that cannot be judged.
 #[derive(Debug)]
 pub(super) struct BadItem {
-    /// Its id, if it has one.
     pub(super) id: Option<Id>,
     pub(super) problem: ProblemResponse,
 }
@@ -59,7 +58,7 @@ pub(super) fn read(
     Ok(items.collect())
 }
 
-/// Parses a body that is an object, of which `parse` takes what it knows. For the routes of other projects' clients, whose bodies may have more fields.
+/// Parses a body that is an object. `parse` takes the fields that it knows; other projects' clients may send more.
 pub(super) fn read_object<T>(
     body: &[u8],
     parse: impl FnOnce(Fields<'_>) -> Result<T, FieldError>,
@@ -91,7 +90,7 @@ pub(super) fn check_count(
     Ok(())
 }
 
-/// The id of an item, or the reason why it is none.
+/// The id of an item, or why it is not an id.
 pub(super) fn id(json: &RawValue) -> Result<Id, String> {
     let length = json.get().len();
     if length > MAX_ID {
@@ -102,7 +101,6 @@ pub(super) fn id(json: &RawValue) -> Result<Id, String> {
     Id::of(json).ok_or_else(|| wrong_kind("a string or a number", json))
 }
 
-/// The id in the field `name`.
 pub(super) fn id_of(fields: &mut Fields<'_>, name: &str) -> Result<Id, FieldError> {
     let json = fields.take(name)?;
     id(json).map_err(|reason| fields.fault(name, reason))

@@ -8,9 +8,9 @@ use axum::routing::{get, post};
 use tower_http::catch_panic::CatchPanicLayer;
 
 use super::state::Service;
-use super::{auth, compat, problem, routes, strangers};
+use super::{auth, compat, origin_guard, problem, routes};
 
-/// The service's router. It needs no socket: tests call it directly.
+/// The service's router. Tests call it directly, without a socket.
 pub fn app(service: Arc<Service>) -> Router {
     let guarded = Router::new()
         .route("/v1/verify", post(routes::verify))
@@ -33,7 +33,7 @@ pub fn app(service: Arc<Service>) -> Router {
         .method_not_allowed_fallback(routes::wrong_method)
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),
-            strangers::check,
+            origin_guard::refuse_other_origins,
         ))
         .layer(middleware::from_fn_with_state(
             Arc::clone(&service),

@@ -27,21 +27,20 @@ use crate::metrics;
 
 type Shared = State<Arc<Service>>;
 
-/// The parameters of `/v1/verify`.
 #[derive(Default, Deserialize)]
 pub(super) struct VerifyQuery {
     #[serde(default)]
-    errors: ErrorsBy,
+    errors: ErrorScope,
 }
 
-/// What an item that cannot be used ends.
+/// What an unusable item invalidates.
 #[derive(Clone, Copy, Default, PartialEq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-enum ErrorsBy {
-    /// The request.
+enum ErrorScope {
+    /// The whole request.
     #[default]
     Request,
-    /// The item alone.
+    /// Only the item.
     Item,
 }
 
@@ -65,7 +64,7 @@ pub(super) async fn verify(
                 Err(BadItem {
                     id: Some(id),
                     problem,
-                }) if errors == ErrorsBy::Item => Some(refusal(id, problem.problem())),
+                }) if errors == ErrorScope::Item => Some(refusal(id, problem.problem())),
                 Err(BadItem { problem, .. }) => return Err(problem),
             });
         }
@@ -81,7 +80,7 @@ pub(super) async fn verify(
     Ok(Json(VerifyResponse { results }))
 }
 
-/// The judgement of an item that cannot be used.
+/// The judgement of an unusable item.
 fn refusal(id: Id, problem: &Problem) -> Judgement {
     let detail = json!({ "reason": problem.detail, "problem": problem });
     no_judgement(id, detail, false)

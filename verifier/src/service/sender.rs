@@ -13,7 +13,7 @@ use super::Service;
 use super::body_memory::BodyPermit;
 use crate::pool::ClientId;
 
-/// The address that a request came from. Those of one IPv6 network of 64 bits count as one, since whoever has one of them has all.
+/// The address that a request came from. An IPv6 network of 64 bits counts as one address, since whoever has one of its addresses has all.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(super) struct Peer(IpAddr);
 
@@ -29,7 +29,7 @@ impl Peer {
     }
 }
 
-/// The permit for a request's body, which the connection takes when the answer is made.
+/// The permit for a request's body, until the connection takes it for the answer.
 #[derive(Clone, Default)]
 pub(super) struct Held(Arc<Mutex<Option<BodyPermit>>>);
 
@@ -48,7 +48,7 @@ pub(super) struct Sender {
     pub(super) service: Arc<Service>,
     /// The request's headers.
     pub(super) headers: HeaderMap,
-    /// Whose turn in the queue its items have: that of its address. Its credentials do not count, since anyone may vary their spelling.
+    /// The client that takes turns in the queue: the address. Credentials do not count, since anyone may vary their spelling.
     pub(super) client: ClientId,
     /// Where its body's memory is held.
     pub(super) held: Held,

@@ -1,8 +1,9 @@
-//! The open connections: what each waits for, and which makes room for another.
+//! The open connections: their phases, and which of them is closed to make room for another.
 //!
-//! `limits.connections`, and some more, may wait for their clients. While there are as many, a new connection gets the socket of a client that lags: one that does not read its
-//! answer before others, of the address with the most connections, the one that lags most. If none lags, it gets one of the address with the most connections. A request that is
-//! being answered is never broken off. There are places for several times as many requests. For both, addresses take turns, and those that have fewer come first.
+//! At most `limits.connections`, and some more, may wait for their clients. At this limit, a new connection gets the socket of a client that lags. Clients that do not
+//! read their answers come first, then the address with the most connections, then the longest lag. If none lags, an address with the most connections loses one. No
+//! request is broken off while it is being answered. Several times as many requests may be in flight. For sockets and requests, addresses take turns, and those with
+//! fewer come first.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
@@ -20,74 +21,70 @@ use super::sender::Peer;
 
 /// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;
-/// Connections that are accepted and have no socket yet.
+/// Maximum accepted connections without a socket.
 const MAX_ARRIVED: usize = 1_024;
-/// Requests of one address at a time, in multiples of `limits.connections`. They wait for verdicts, which the queue and the memory of bodies limit too. All addresses together
-/// may have one multiple more, so that one that has a request only finds a place.
-const PLACES: usize = 8;
-/// A client that lags this far loses its socket, or its place, if another needs it.
+/// Requests of one address at a time, in multiples of `limits.connections`. They wait for verdicts; the queue and the memory of bodies limit them too. All addresses
+/// together may have one multiple more, so that an address with a single request gets a permit.
+const REQUESTS_PER_CONNECTION: usize = 8;
+/// A client that lags this far loses its socket, or its request's permit, if another needs it.
 const LAG: Duration = Duration::from_millis(100);
-/// If none lags, so does one that takes this long, for another with fewer connections. It could keep others out for minutes.
+/// A client that does not lag loses it after this time, to one with fewer connections. Otherwise it could keep others out for minutes.
 const TURN: Duration = Duration::from_millis(500);
 
-/// What a connection waits for.
-///
-/// In the order in which they make room for others, the last first.
+/// What a connection waits for. The later a phase stands here, the sooner it makes room for others.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// The service.
     Answering,
-    /// A place for its request.
+    /// A permit for its request.
     Queued,
-    /// The rest of its request's body.
+    /// The rest of the body of its request.
     Receiving,
     /// A request.
     Idle,
-    /// Its client, which has not read all of the answer.
+    /// Its client: part of the answer is unread.
     Sending,
 }
 
 /// The open connections of a service.
 pub(super) struct Sockets {
-    /// Most sockets that wait for their clients.
+    /// Maximum sockets that wait for their clients.
     limit: usize,
     open: Mutex<HashMap<u64, Arc<Socket>>>,
     arrived: Mutex<VecDeque<(Peer, TcpStream)>>,
-    places: Mutex<Places>,
+    permits: Mutex<RequestPermits>,
 }
 
-/// The places of requests.
-struct Places {
+struct RequestPermits {
     free: usize,
-    /// The number that each peer has.
+    /// The number of permits that each peer holds.
     held: HashMap<Peer, usize>,
-    waiting: VecDeque<(Peer, oneshot::Sender<Place>)>,
+    waiting: VecDeque<(Peer, oneshot::Sender<RequestPermit>)>,
 }
 
-/// The place of one request, until it is dropped.
-pub(super) struct Place {
+/// The permit for one request. Dropping it releases the permit.
+pub(super) struct RequestPermit {
     sockets: Arc<Sockets>,
     peer: Peer,
 }
 
-/// One connection.
 pub(super) struct Socket {
     pub(super) peer: Peer,
     state: Mutex<(Phase, Pace)>,
-    /// Its end, decided by others.
+    /// Notified when another connection needs this socket.
     broken: Notify,
-    /// A refusal of its request, which waits for a place.
+    /// Notified when its request, still without a permit, is refused.
     refused: Notify,
 }
 
-/// A connection's entry in the table, until it is dropped.
+/// A connection's entry in the table. Dropping it removes the entry.
 pub(super) struct OpenSocket {
     pub(super) sockets: Arc<Sockets>,
     number: u64,
     pub(super) socket: Arc<Socket>,
 }
 
-/// How many there are of each.
+/// The number of connections of each peer.
 fn counted(peers: impl Iterator<Item = Peer>) -> HashMap<Peer, usize> {
     let mut counts = HashMap::new();
     peers.for_each(|peer| *counts.entry(peer).or_default() += 1);
@@ -99,21 +96,20 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Sockets {
-    /// Sockets for as many `connections`.
     pub(super) fn new(connections: usize) -> Arc<Sockets> {
         Arc::new(Sockets {
             limit: connections.saturating_add(SPARE),
             open: Mutex::default(),
             arrived: Mutex::default(),
-            places: Mutex::new(Places {
-                free: connections.saturating_mul(PLACES + 1),
+            permits: Mutex::new(RequestPermits {
+                free: connections.saturating_mul(REQUESTS_PER_CONNECTION + 1),
                 held: HashMap::new(),
                 waiting: VecDeque::new(),
             }),
         })
     }
 
-    /// A new connection, which [`Sockets::open`] returns in its turn. If too many wait for theirs, the last of the peer with the most is closed.
+    /// Adds a new connection. [`Sockets::open`] returns it in its turn. If too many wait, the peer with the most loses its newest.
     pub(super) fn arrive(&self, peer: Peer, stream: TcpStream) {
         let mut arrived = lock(&self.arrived);
         arrived.push_back((peer, stream));
@@ -124,7 +120,7 @@ impl Sockets {
         }
     }
 
-    /// A socket for the next connection: of those that wait, one of the peer with the fewest. `None` if all are taken, and no client can be made to give up its own.
+    /// A socket for the next connection: of those that wait, one of the peer with the fewest. `None` if all are taken and no client has to give up its own.
     pub(super) fn open(self: &Arc<Self>, number: u64) -> Option<(OpenSocket, TcpStream)> {
         let mut arrived = lock(&self.arrived);
         let peers = counted(lock(&self.open).values().map(|socket| socket.peer));
@@ -149,15 +145,15 @@ impl Sockets {
         Some((open, stream))
     }
 
-    /// Whether as many sockets as may be wait for their clients.
+    /// Whether the maximum number of sockets waits for clients.
     fn is_full(&self) -> bool {
         let open = lock(&self.open);
         let wait = |socket: &&Arc<Socket>| !socket.is_answering();
         open.len() >= self.limit && open.values().filter(wait).count() >= self.limit
     }
 
-    /// Breaks off a connection that is in such a phase, for one of `peer`: one that lags, of a peer with at least as many; else one that takes long, of a peer with more than twice
-    /// as many; else one that waits for a place. False if there is none.
+    /// Breaks off a connection in an `allowed` phase, in favour of `peer`. First come those that lag, of a peer with at least as many. Then those that take long, of a
+    /// peer with more than twice as many, and among these last the ones that wait for a permit. False if there is none.
     fn break_off(&self, peer: Peer, allowed: impl Fn(Phase) -> bool) -> bool {
         let now = Instant::now();
         let mut open = lock(&self.open);
@@ -185,7 +181,7 @@ impl Sockets {
         broken_off
     }
 
-    /// Breaks off the connections whose clients lag as far as this in reading their answers.
+    /// Breaks off the connections of clients that lag by `lag` in reading their answers.
     pub(super) fn break_off_unread(&self, lag: Duration) {
         let now = Instant::now();
         lock(&self.open).retain(|_, socket| {
@@ -201,51 +197,53 @@ impl Sockets {
             .any(|socket| socket.is_answering())
     }
 
-    /// A place for the request of `socket`: one that is free, or the next that is of all peers that wait, if its own has the fewest. While there is none, clients whose bodies lag
-    /// lose theirs. `None` if the socket is needed for another.
-    pub(super) async fn place(self: &Arc<Self>, socket: &Socket) -> Option<Place> {
+    /// A permit for the request of `socket`: a free one, or the next released one if its peer holds the fewest of all that wait. Meanwhile, clients that lag with their
+    /// bodies lose theirs. `None` if another connection needs the socket.
+    pub(super) async fn request_permit(self: &Arc<Self>, socket: &Socket) -> Option<RequestPermit> {
         socket.enter(Phase::Queued);
         let (give, given) = oneshot::channel();
-        lock(&self.places).waiting.push_back((socket.peer, give));
-        self.give_places();
-        let mut place = pin!(given);
+        lock(&self.permits).waiting.push_back((socket.peer, give));
+        self.grant_permits();
+        let mut permit = pin!(given);
         loop {
             tokio::select! {
                 biased;
-                place = &mut place => {
+                permit = &mut permit => {
                     socket.enter(Phase::Receiving);
-                    return place.ok();
+                    return permit.ok();
                 }
                 () = socket.refused.notified() => return None,
                 () = tokio::time::sleep(LAG) => {
                     self.break_off(socket.peer, |phase| phase == Phase::Receiving);
                     static WARNED: Once = Once::new();
                     WARNED.call_once(|| tracing::warn!(
-                        "there are as many requests as limits.connections allows ({PLACES} for each); others wait until one is answered. This is logged once"
+                        "there are as many requests as limits.connections allows ({REQUESTS_PER_CONNECTION} for each); others wait until one is answered. This is logged once"
                     ));
                 }
             }
         }
     }
 
-    fn give_places(self: &Arc<Self>) {
+    fn grant_permits(self: &Arc<Self>) {
         loop {
-            let mut places = lock(&self.places);
-            let held = |peer: &Peer| places.held.get(peer).copied().unwrap_or(0);
-            let waiting = places.waiting.iter().enumerate();
+            let mut permits = lock(&self.permits);
+            let held = |peer: &Peer| permits.held.get(peer).copied().unwrap_or(0);
+            let waiting = permits.waiting.iter().enumerate();
             let next = waiting.map(|(at, (peer, _))| (held(peer), at)).min();
-            // Each gives up the more, the fewer are left, so that there is one for a peer that comes later.
-            let Some((_, next)) = next.filter(|(held, _)| *held < places.free * PLACES) else {
+            // The fewer permits are free, the fewer a peer may hold, so that a later peer finds one.
+            let Some((_, next)) =
+                next.filter(|(held, _)| *held < permits.free * REQUESTS_PER_CONNECTION)
+            else {
                 return;
             };
-            let Some((peer, give)) = places.waiting.remove(next) else {
+            let Some((peer, give)) = permits.waiting.remove(next) else {
                 return;
             };
-            places.free -= 1;
-            *places.held.entry(peer).or_default() += 1;
-            drop(places);
-            // Who has gone gives it back by dropping it.
-            let _ = give.send(Place {
+            permits.free -= 1;
+            *permits.held.entry(peer).or_default() += 1;
+            drop(permits);
+            // If the receiver is gone, dropping the permit releases it.
+            let _ = give.send(RequestPermit {
                 sockets: Arc::clone(self),
                 peer,
             });
@@ -253,23 +251,22 @@ impl Sockets {
     }
 }
 
-impl Drop for Place {
+impl Drop for RequestPermit {
     fn drop(&mut self) {
-        let mut places = lock(&self.sockets.places);
-        places.free += 1;
-        if let Some(held) = places.held.get_mut(&self.peer) {
+        let mut permits = lock(&self.sockets.permits);
+        permits.free += 1;
+        if let Some(held) = permits.held.get_mut(&self.peer) {
             *held -= 1;
             if *held == 0 {
-                places.held.remove(&self.peer);
+                permits.held.remove(&self.peer);
             }
         }
-        drop(places);
-        self.sockets.give_places();
+        drop(permits);
+        self.sockets.grant_permits();
     }
 }
 
 impl Socket {
-    /// The connection is in this phase from now on.
     pub(super) fn enter(&self, phase: Phase) {
         *lock(&self.state) = (phase, Pace::new(Instant::now()));
     }
@@ -278,12 +275,12 @@ impl Socket {
         lock(&self.state).0 == Phase::Answering
     }
 
-    /// Returns once the connection shall end.
+    /// Returns once another connection needs this one's socket.
     pub(super) async fn broken(&self) {
         self.broken.notified().await;
     }
 
-    /// Ends the connection, or refuses its request. False if it is being answered by now.
+    /// Ends the connection, or refuses its request. False if the request is being answered meanwhile.
     fn break_off(&self) -> bool {
         match lock(&self.state).0 {
             Phase::Answering => return false,
@@ -297,7 +294,7 @@ impl Socket {
         lock(&self.state).1.record(bytes, Instant::now());
     }
 
-    /// The client does not read, so it has to, unless its next request is being answered by now.
+    /// The kernel's buffer is full, so the client has to read, unless its next request is already being answered.
     fn blocked(&self) {
         let mut state = lock(&self.state);
         if !matches!(state.0, Phase::Answering | Phase::Sending) {
@@ -305,7 +302,7 @@ impl Socket {
         }
     }
 
-    /// All that was written is sent.
+    /// Everything written has been sent.
     fn flushed(&self) {
         let mut state = lock(&self.state);
         if state.0 == Phase::Sending {
@@ -320,7 +317,7 @@ impl Drop for OpenSocket {
     }
 }
 
-/// A stream that records what its client sends and reads.
+/// A stream that records its client's pace.
 pub(super) struct Paced {
     pub(super) stream: TcpStream,
     pub(super) socket: Arc<Socket>,
@@ -385,7 +382,7 @@ impl AsyncWrite for Paced {
 }
 
 impl Drop for Paced {
-    /// What the client has not read is discarded, which the kernel would keep for minutes otherwise.
+    /// Discards what the client has not read. The kernel would keep it for minutes otherwise.
     fn drop(&mut self) {
         if lock(&self.socket.state).0 == Phase::Sending {
             let _ = self.stream.set_zero_linger();

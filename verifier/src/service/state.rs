@@ -32,18 +32,18 @@ pub struct ServiceSettings {
     pub graders: GraderSettings,
 }
 
-/// A running service, shared by its requests. It receives items and sends judgements, which are its judge's.
+/// A running service, shared by its requests. It receives items and sends the judgements of its judge.
 pub struct Service {
     pub(super) settings: ServiceSettings,
-    /// What judges the items.
+    /// Judges the items of all requests.
     pub judge: Arc<Judge>,
     pub(super) body_memory: BodyMemory,
-    /// Whether the requests that are open are the last.
+    /// Whether it accepts no further requests.
     pub(super) stopping: AtomicBool,
 }
 
 impl Service {
-    /// Creates a service, whose judge is not prepared yet.
+    /// Creates a service. Its judge is not prepared yet.
     ///
     /// # Errors
     /// If the threads cannot be started.

@@ -77,7 +77,7 @@ fn a_value_begun_as_text_cannot_continue_in_binary_form() {
     }
     let null = Ok(vec![Call::Returned("null".to_owned())]);
     assert_eq!(results_of(&limits, &[b"P", b"MN"]), null);
-    // Text may follow a binary form, which then no longer counts. A value that is requested again starts from scratch.
+    // Text may follow a binary form, and then replaces it. A value that is requested again starts from scratch.
     assert_eq!(
         results_of(&limits, &[b"B[\x01\0\0\0N", b"P", b"Vnull"]),
         null

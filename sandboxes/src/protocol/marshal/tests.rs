@@ -83,7 +83,7 @@ fn bytes_that_are_not_a_value_and_values_without_a_form_are_refused() {
         b"[\xff\xff\xff\x7fN",
         b"[\xff\xff\xff\xff",
         b"z\x02a",
-        // A reference to nothing, a list that contains itself, and a reference that references may name.
+        // A reference to nothing, a list that contains itself, and a reference with the flag for shared objects.
         b"r\0\0\0\0",
         b"\xdb\x01\0\0\0r\0\0\0\0",
         b"\xa9\x02N\xf2\0\0\0\0",

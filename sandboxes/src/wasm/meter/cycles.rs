@@ -6,8 +6,8 @@ use super::ModuleSummary;
 
 /// The functions that are charged on entry: every cycle of calls enters one of them.
 ///
-/// A cycle that contains an indirect call enters a function that is called indirectly and from which an indirect call can be reached. All such functions are
-/// charged. The other cycles consist of calls by name only, and a depth-first search finds a function in each.
+/// A cycle with an indirect call enters a function that is called indirectly, and an indirect call can be reached from there. All such functions are charged. The other
+/// cycles consist of calls by name only, and a depth-first search finds a function in each.
 pub(super) fn entries(summary: &ModuleSummary) -> BTreeSet<u32> {
     let reaching = reaching(summary);
     let mut charged: BTreeSet<u32> = summary
@@ -20,7 +20,7 @@ pub(super) fn entries(summary: &ModuleSummary) -> BTreeSet<u32> {
     charged
 }
 
-/// The functions from which an indirect call can be reached, directly or through functions that they call by name. An imported function may call back.
+/// The functions that lead to an indirect call, directly or through functions that they call by name. An imported function may call back.
 fn reaching(summary: &ModuleSummary) -> BTreeSet<u32> {
     let mut callers = vec![Vec::new(); summary.imported as usize + summary.calls.len()];
     for (caller, calls) in (summary.imported..).zip(&summary.calls) {

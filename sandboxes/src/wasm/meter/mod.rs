@@ -1,16 +1,15 @@
 //! Metering: a module is rewritten so that it counts its own work down and stops when no fuel is left.
 //!
-//! Every cycle in the module's control flow gets a charge, and nothing else does: each loop's head, and the entries of as many functions as it takes to cut all
-//! recursion (`cycles`). Straight-line code between two charges is no longer than the module itself, so that the charges bound the work. An iteration of
-//! a loop costs the number of operators in the loop, and a charged entry that of the function. Operators in inner loops do not count, and the highest price is
-//! [`MAX_PRICE`]. Bulk operations on memory also cost a unit for each byte.
+//! Every cycle in the module's control flow gets a charge, and nothing else does. Charges are at each loop's head, and at the entries of enough functions to cut all
+//! recursion (`cycles`). Straight-line code between two charges is no longer than the module itself, so the charges bound the work. An iteration of a loop costs the
+//! number of operators in the loop, and a charged entry that of the function. Operators in inner loops do not count, and the highest price is [`MAX_PRICE`]. Bulk
+//! operations on memory also cost a unit for each byte.
 //!
 //! What the rewritten module needs from its host:
 //!
 //! - the global [`FUEL`], the units that are left;
-//! - the global [`MARK`], which is never negative. If less fuel than that is left, charged functions and loops of the highest price call [`REFUEL`],
-//!   in which the host checks the clock and lowers the mark, or stops the guest. Programs reach such a place all the time, since an interpreter's main loop has
-//!   that price.
+//! - the global [`MARK`], which is never negative. With less fuel than that, charged functions and loops of the highest price call [`REFUEL`]. There the host checks
+//!   the clock and lowers the mark, or stops the guest. Programs reach such a place all the time, since an interpreter's main loop has that price.
 //!
 //! Cheaper loops and bulk operations do not call the host, since calls take registers. They trap (`unreachable`) if they make [`FUEL`] negative. A guest stops at
 //! the same place in every run, whatever the marks were. The compiler's own metering counts every instruction and calls the host; this one costs a sixth of
@@ -32,7 +31,7 @@ pub(super) const REFUEL: (&str, &str) = ("host", "refuel");
 /// The most that an iteration of a loop or an entry costs. If there are more operators, they are mostly alternatives.
 const MAX_PRICE: u64 = 100;
 
-/// Rewrites a module. It must have imports, globals and exports, to which this adds, and no start function, since that could not get fuel.
+/// Rewrites a module. It must have imports, globals and exports, since this adds to them. It must have no start function, since that could not get fuel.
 pub(super) fn metered(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
     let summary = ModuleSummary::of(module)?;
     if summary.extended_sections != 3 || summary.has_start {
@@ -47,7 +46,7 @@ pub(super) fn metered(module: &[u8]) -> wasmtime::Result<Vec<u8>> {
 /// What the rewriting needs to know about the module. Functions are numbered as in the module: imports first.
 #[derive(Default)]
 struct ModuleSummary {
-    /// Number of import, global and export sections, to which the rewriting adds.
+    /// Number of import, global and export sections. The rewriting adds to these.
     extended_sections: u32,
     /// Whether it has a start function.
     has_start: bool,

@@ -198,7 +198,7 @@ struct Prices {
 impl Prices {
     fn of(body: &FunctionBody<'_>) -> wasmtime::Result<Prices> {
         let mut iterations = BTreeMap::new();
-        // `blocks` has the open blocks, and for loops the operator that begins them. `counts` has the number of operators in the function and in each open loop.
+        // `blocks` has the open blocks, with the first operator of loops. `counts` has the number of operators in the function and in each open loop.
         let mut blocks = Vec::new();
         let mut counts = vec![0_u64];
         for (at, operator) in body.get_operators_reader()?.into_iter().enumerate() {

@@ -110,7 +110,7 @@ fn fd_write(mut caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done
     })
 }
 
-/// Total bytes of `count` buffers. Entries from the first that is outside the memory are not counted; the call itself then reports them.
+/// Total bytes of `count` buffers, up to the first entry outside the memory. The call itself reports such an entry.
 fn total(caller: &mut GuestCaller<'_>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
     let view = View::of(caller)?;
     Ok((0..count.min(BUFFERS))

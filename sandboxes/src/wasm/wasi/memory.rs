@@ -1,4 +1,4 @@
-//! Reads and writes a guest's linear memory at addresses that the guest gives. None of them is trusted.
+//! Reads and writes a guest's linear memory at addresses from the guest. None of them is trusted.
 
 use wasmtime::Caller;
 
@@ -62,7 +62,7 @@ impl<'a> View<'a> {
         self.write(at, &value.to_le_bytes())
     }
 
-    /// The bytes that the element `index` of an array of `iovec`s names, and the store's data.
+    /// The buffer of the element `index` of an array of `iovec`s, and the store's data.
     pub(super) fn buffer(
         &mut self,
         array: i32,

@@ -77,8 +77,8 @@ fn arguments(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     Ok(())
 }
 
-/// Defines the other imports, which do nothing. Most refuse: everything is read-only, and there is no listing, no links and no sockets. Of each: its name, its parameters
-/// (`i` is an `i32`, `I` an `i64`), and what it returns.
+/// Defines the other imports. They do nothing. Most refuse: everything is read-only, and there is no listing, no links and no sockets. Each has its name, its
+/// parameters (`i` is an `i32`, `I` an `i64`), and its result.
 fn refused(linker: &mut Linker<StoreData>) -> wasmtime::Result<()> {
     for (name, parameters, code) in [
         ("fd_advise", "iIIi", 0),

@@ -1,8 +1,8 @@
-//! Time, randomness and the standard streams, which a program elsewhere would get from the machine.
+//! Time, randomness and the standard streams. A native program would get them from the machine.
 
 use super::errno::{self, Errno};
 
-/// Seconds from 1970 to 2025-01-01T00:00:00Z, where every run's clock begins.
+/// Seconds from 1970 to 2025-01-01T00:00:00Z, the start of every run's clock.
 const EPOCH: u64 = 1_735_689_600;
 
 /// A clock that measures work. It advances by a nanosecond for each unit of fuel, by a microsecond for each reading, and by the time that the program sleeps.
@@ -77,7 +77,6 @@ impl Output {
         }
     }
 
-    /// Whether more than the limit was written.
     pub(in crate::wasm) fn exceeded(&self) -> bool {
         self.exceeded
     }

@@ -1,4 +1,4 @@
-"""A service whose queue stays full, and completions of which it is known whether they are right."""
+"""A service with a queue that stays full, and completions that are known to be right or wrong."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ SAMPLES = 12
 """How many completions are sent at once."""
 MAX_ROUNDS = 20
 SLOW_PROGRAMS = itertools.count()
-"""Numbers of slow programs, none of which is in a service's cache."""
+"""Numbers of slow programs. None is in a service's cache."""
 
 
 def completion(number: int) -> str:

@@ -24,14 +24,14 @@ const PIECES: &[&str] = &[
     "(0,1)\\cup", "\\binom{4096}{2048}", "512!", "x_1", "443075998594971901525755795893562721", "0.\\overline{142857}", "\\land", "(x,y)=",
     "AB:BC=", "the ratio ", "\\text{the area of }", "m\\angle A:", "pct", " per cent", "-2y\\ge 6", "2x<4", "x=1,y=2;", "(1,2),", "2(x+", ")/3", "(a-5)/3",
 ];
-/// Maximum number of repetitions of a part of an answer. Repetition builds answers of the maximum length, which single pieces seldom reach.
+/// Maximum number of repetitions of a part of an answer. Single pieces seldom give an answer of the maximum length; repetition does.
 const REPEATED: usize = 64;
 /// Repeats the pieces before it: 254, the number of pieces, the number of repetitions.
 const REPEAT: u8 = 254;
 
-/// Maximum processor time of one comparison. Instrumented code takes several times as long as the released code, whose limit is 20 ms.
+/// Maximum processor time of one comparison. The released code has a limit of 20 ms, and instrumented code takes several times as long.
 const LIMIT: Duration = Duration::from_millis(100);
-/// Number of runs of a comparison that exceeds the limit.
+/// Maximum runs of a comparison over the limit.
 const RUNS: usize = 5;
 
 /// Processor time of this thread, from the first field of Linux's `schedstat`, in nanoseconds.

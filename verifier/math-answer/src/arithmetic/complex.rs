@@ -1,5 +1,4 @@
-//! Complex numbers of many digits, computed from real ones. The library provides only real functions, and is called only for arguments for which they are
-//! defined.
+//! Complex numbers of many digits, computed from real ones. The library provides only real functions. It is called only for arguments within their domains.
 
 use std::cell::RefCell;
 
@@ -22,7 +21,7 @@ thread_local! {
     static CONSTANTS: RefCell<ConstCache> = RefCell::default();
 }
 
-/// Drops the cached digits. After one answer has needed very many, all later values would be cut from those, which is slower than computing few.
+/// Drops the cached digits. After one answer has needed very many, all later values would be cut from those. That is slower than computing few.
 pub(crate) fn forget_constants() {
     CONSTANTS.with_borrow_mut(|constants| *constants = ConstCache::new());
 }
@@ -33,7 +32,7 @@ pub(crate) struct Complex {
     pub(crate) im: Real,
 }
 
-/// Arithmetic at a fixed precision. Every operation returns `None` if it has no value or one that is too large.
+/// Arithmetic at a fixed precision. Every operation returns `None` if its value is undefined or too large.
 #[derive(Clone, Copy)]
 pub(crate) struct Precision {
     context: Context<HalfEven>,

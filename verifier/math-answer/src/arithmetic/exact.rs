@@ -9,10 +9,10 @@ use crate::syntax::{Expr, Full, Function};
 
 /// Maximum length of a number in bits.
 const MAX_BITS: usize = 8192;
-/// Largest number whose factorial is computed.
+/// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u32 = 512;
 
-/// The rational value of `expr`, if it has one that can be computed within the limits.
+/// The rational value of `expr`, if there is one within the limits.
 pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);

@@ -1,9 +1,8 @@
 //! Identities checked by chance: both sides are computed modulo primes of 61 bits at random points.
 //!
-//! Numbers, sums, products, quotients, integer powers of any size, and square roots of numbers are computed without rounding. π and e are random points like
-//! variables, since no answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their
-//! degree over 2⁶⁰ (Schwartz 1980, Zippel 1979). The prime p is 3 modulo 4, and the values are a + bi. In that field of p² elements every integer has a square
-//! root.
+//! Numbers, sums, products, quotients, integer powers of any size, and square roots of numbers are computed without rounding. π and e are random points, like
+//! variables. No answer's identity depends on a relation between them. Two different expressions agree at a point with a probability of about their degree over 2⁶⁰
+//! (Schwartz 1980, Zippel 1979). The prime p is 3 modulo 4, and the values are a + bi. In that field of p² elements every integer has a square root.
 
 use std::collections::HashMap;
 
@@ -17,9 +16,9 @@ use crate::meter::{Meter, limb_count};
 use crate::seed::mix;
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// Largest number whose factorial is computed.
+/// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
-/// Upper limit of the primes by which radicands are factored.
+/// Upper limit of the primes that divide radicands.
 const MAX_FACTOR: u64 = 1 << 12;
 
 /// The number a + bi.
@@ -59,7 +58,6 @@ impl Field {
         }
     }
 
-    /// The value of `expr`.
     pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {

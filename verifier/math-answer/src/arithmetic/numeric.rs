@@ -52,7 +52,8 @@ pub(crate) enum Computed {
     Needs(usize),
 }
 
-/// Number of points that follow each other and have all patterns of signs of two names, with values of one size: about 1, then thousands, then hundredths, and so on.
+/// Number of consecutive points with values of one size. They have all patterns of signs of two names. The sizes are about 1, then thousands, then hundredths, and so
+/// on.
 const POINTS_OF_A_SIZE: u64 = 4;
 const SIZES: u64 = 3;
 
@@ -154,7 +155,7 @@ pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
     })
 }
 
-/// The number of bits of the longer part of a fraction, without trailing zeros. As many are needed to distinguish it from its neighbours.
+/// The number of bits of the longer part of a fraction, without trailing zeros: as many as distinguish the fraction from its neighbours.
 fn bits(value: &RBig) -> usize {
     let (above, below) = (value.numerator(), value.denominator());
     let of = |length: usize, zeros: Option<usize>| length - zeros.unwrap_or(0);
@@ -249,7 +250,7 @@ struct Evaluator<'a> {
     precision: Precision,
     point: &'a mut Point,
     meter: &'a Meter,
-    /// Bits that are lost when terms of different sizes are added, or when a function of a very small or very large number is computed.
+    /// Bits that are lost by adding terms of different sizes, or by a function of a very small or very large number.
     lost_bits: usize,
     domain: Domain,
 }
@@ -359,7 +360,7 @@ impl<'a> Evaluator<'a> {
         self.lost_bits = self.lost_bits.max(2 * size);
     }
 
-    /// Records that a negative number, or one without a real value, has a root, a logarithm or a power that is no whole number.
+    /// Records a root, a logarithm or a fractional power of a negative number, or of one without a real value.
     fn note_negative(&mut self, number: &Complex, domain: Domain) {
         if !is_zero(&number.im) || number.re < Real::ZERO {
             self.domain = self.domain.max(domain);

@@ -2,8 +2,8 @@
 
 use crate::syntax::{Expr, Function};
 
-/// Whether it may have a value assigned: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these, MN/AB or x:y. An equation with a sum or a product on
-/// this side is a step on the way to an answer.
+/// Whether it may have a value assigned: x, (x, y), f(2), |z|, sin A, Area, and a ratio of two of these, MN/AB or x:y. An equation with a sum or a product on this side
+/// is a step on the way to an answer.
 pub(crate) fn is_assignable(expr: &Expr) -> bool {
     let is_symbol = |expr: &Expr| matches!(expr, Expr::Symbol(_));
     match expr {

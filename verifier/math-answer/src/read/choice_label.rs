@@ -22,7 +22,7 @@ const ANNOUNCEMENTS: [&str; 6] = [
     "answer",
 ];
 
-/// Words and commands that leave open which choice is meant, or that deny one.
+/// Words and commands that leave the choice open, or deny one.
 const HEDGES: [&str; 24] = [
     "or",
     "and",

@@ -1,7 +1,6 @@
-//! Nouns that may be counted: those of a committed list, and those that the task uses.
+//! Nouns that may be counted: those of a committed list, and those in the task.
 //!
-//! No list can contain all words that change a value, so no list of such words decides. A number with a word that is not known to be a noun equals no other
-//! number.
+//! No list can contain all words that change a value, so no list of such words decides. A number with a word that is not known to be a noun equals no other number.
 
 use std::collections::HashSet;
 use std::sync::LazyLock;
@@ -17,7 +16,7 @@ pub(crate) const FILLER_WORDS: [&str; 14] = [
 static NOUNS: LazyLock<HashSet<&'static str>> =
     LazyLock::new(|| include_str!("nouns.txt").lines().collect());
 
-/// Nouns of the list that stand for a number or an amount of other things. A question that counts people is not answered by pairs.
+/// Nouns of the list for a number or an amount of other things. A question that counts people is not answered by pairs.
 const NOUNS_WITH_VALUE: [&str; 7] = [
     "pair", "couple", "triplet", "barrel", "bushel", "carat", "stone",
 ];
@@ -96,8 +95,7 @@ fn has_value(word: &str) -> bool {
         || matches!(measure(word), Measure::Unit(..))
 }
 
-/// Whether each of `words` is a noun that the `expected` answer or the `question` uses. If the question counts something, a noun with a value must be part of
-/// it.
+/// Whether each of `words` is a noun that the `expected` answer or the `question` uses. If the question counts something, a noun with a value must be part of it.
 pub(crate) fn all_used(words: &[String], expected: &str, question: &str) -> bool {
     if words.is_empty() {
         return true;

@@ -32,7 +32,7 @@ pub(crate) enum Kind<'a> {
     Command(&'a str),
     /// The content of `\text{…}` and similar commands.
     Text(&'a str),
-    /// `{` and `}`, which group and are not printed.
+    /// `{` and `}`. They group, and are not printed.
     Open,
     Close,
     /// `\{` and `\}`.
@@ -90,7 +90,7 @@ const DECORATION: [&str; 38] = [
     "strut",
 ];
 
-/// Commands whose argument is text.
+/// Commands with text as their argument.
 const TEXT: [&str; 12] = [
     "text",
     "textbf",
@@ -106,7 +106,7 @@ const TEXT: [&str; 12] = [
     "emph",
 ];
 
-/// Commands whose argument is not printed.
+/// Commands with an argument that is not printed.
 const INVISIBLE: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
 
 /// The tokens of `text`. `None` if there are too many.

@@ -62,11 +62,10 @@ pub(crate) fn parse(text: &str, commas: Commas) -> Option<Expr> {
     parse_answer(text, commas, Letters::Names).map(|parsed| parsed.tree)
 }
 
-/// A parsed answer.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ParsedAnswer {
     pub(crate) tree: Expr,
-    /// Words after its numbers that no list contains.
+    /// Words after its numbers that are in no list.
     pub(crate) unlisted: Vec<String>,
 }
 
@@ -127,7 +126,7 @@ pub(crate) struct Parser<'a> {
     bars: usize,
     commas: Commas,
     letters: Letters,
-    /// Words after numbers that no list contains, including those of attempts that failed.
+    /// Words after numbers that are in no list, including those of attempts that failed.
     unlisted: Vec<String>,
 }
 

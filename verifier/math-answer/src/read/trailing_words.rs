@@ -1,4 +1,4 @@
-//! Words after a value, which may be ignored if they only name what is counted.
+//! Words after a value. They may be ignored if they only name what is counted.
 //!
 //! If they cannot be a unit, a scale such as "million" or a plain noun phrase, the answer is not parsed and is compared as text. `counted_nouns.rs` decides
 //! whether a noun is known.
@@ -257,7 +257,7 @@ const SPELLED_SYMBOLS: [&str; 12] = [
 pub(crate) struct TrailingWords {
     /// The scales that multiply the number, from the number outwards, and then the unit or the noun phrase: `million`, then `dollars`.
     pub(crate) layers: Vec<String>,
-    /// Words of the noun phrase that no list contains.
+    /// Words of the noun phrase that are in no list.
     pub(crate) unlisted: Vec<String>,
 }
 
@@ -284,7 +284,7 @@ pub(crate) fn parse_trailing_words(words: &str) -> Option<TrailingWords> {
     Some(TrailingWords { layers, unlisted })
 }
 
-/// Splits words without scales. Returns the unit or the noun phrase that they are, and the noun phrase alone, which is empty after a unit unless more words
+/// Splits words without scales. Returns the unit or the noun phrase that they are, and the noun phrase alone. After a unit the latter is empty unless more words
 /// follow.
 fn unit_or_noun_phrase(words: &[&str]) -> Option<(String, String)> {
     if words.len() > MAX_WORDS {

@@ -34,7 +34,7 @@ pub(crate) struct Dimension {
     mass: i32,
     money: Option<char>,
     temperature: i32,
-    /// Units of their own, such as months or amperes, and degrees Fahrenheit and Celsius, which are not multiples of each other.
+    /// Units of their own, such as months or amperes. Degrees Fahrenheit and Celsius are such units too, since they are not multiples of each other.
     named: Option<char>,
 }
 

@@ -79,7 +79,6 @@ const SCALES: [&str; 6] = [
     "ten", "hundred", "thousand", "million", "billion", "trillion",
 ];
 
-/// An answer in words.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WordAnswer {
     /// A choice, or any other single letter. Its case matters.
@@ -94,7 +93,7 @@ pub(crate) enum WordAnswer {
     Words(String),
 }
 
-/// The answer in words that an expression is: words, or letters that form a word.
+/// The answer in words that an expression stands for: plain words, or letters of one word.
 pub(crate) fn word_answer(expr: &Expr) -> Option<WordAnswer> {
     match expr {
         Expr::Words(words) => Some(parse_words(words)),

@@ -59,7 +59,6 @@ impl<'a> Linear<'a> {
         }
     }
 
-    /// `left` − `right`.
     pub(crate) fn difference(left: &'a Expr, right: &'a Expr, meter: &Meter) -> Option<Self> {
         let right = Self::from_expr(right, meter)?.times(&RBig::NEG_ONE, meter)?;
         Self::from_expr(left, meter)?.plus(&right, meter)

@@ -1,4 +1,4 @@
-//! Values that have names: x = 5 is 5, if the other answer has no name.
+//! Values with names: x = 5 is 5, if the other answer has no name.
 
 use std::borrow::Cow;
 
@@ -134,7 +134,6 @@ pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow
     unchanged
 }
 
-/// Whether `rounded` is near `exact`.
 fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
     let size = |expr: &Expr| match comparer.real_number(&value(expr))? {
         RealNumber::Exact(number) => Some(number.to_f64().value()),

@@ -55,7 +55,7 @@ pub(crate) fn compare_quantities(
             }
             same(&scaled(&expected, &size), &scaled(&answer, &other_size)).map(|_| Rule::Unit)
         }
-        // The sign of the expected answer decides: 50% and 50 are the same, but 50% is not answered by 0.5, which would be half a percent.
+        // The sign of the expected answer decides. 50% and 50 are the same, but 0.5 is no answer to 50%, since it would be half a percent.
         (Some(Measure::Percent), None) => same(&expected, &answer),
         (None, Some(Measure::Percent)) => {
             if counts_percent_or_degrees(comparer.hints.percent, comparer, &expected) {
@@ -173,7 +173,7 @@ pub(crate) fn angle_unit(expr: &Expr) -> Option<Measure> {
     }
 }
 
-/// A word that qualifies a measure and changes it: the scale of degrees, their direction, or the unit per which an amount of money is.
+/// A word that qualifies a measure and changes it: the scale of degrees, their direction, or the unit after "per" of an amount of money.
 fn qualifier(expr: &Expr) -> Option<String> {
     let (measure_of, words) = match expr {
         Expr::Negative(inner) => return qualifier(inner),

@@ -12,7 +12,7 @@ use crate::syntax::{Bracket, Constant, Expr, Relation, SetOperator};
 /// Maximum number of intervals of a set.
 const MAX_INTERVALS: usize = 32;
 
-/// An end of an interval: its position, the expression that it was written as, and whether it belongs to the interval.
+/// An end of an interval: its position, its expression as written, and whether it belongs to the interval.
 #[derive(Debug, Clone)]
 struct End {
     at: RealNumber,
@@ -50,7 +50,7 @@ impl<'a> RealSet<'a> {
         ends.filter(finite).count()
     }
 
-    /// The set of real numbers that `expr` denotes, or that satisfy it.
+    /// The set of real numbers that `expr` denotes, or the set of its solutions.
     pub(crate) fn from_expr(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         let without_variable = |intervals| Self {
             intervals,
@@ -404,7 +404,7 @@ fn end(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<End> {
     })
 }
 
-/// Whether it is a variable or a function of one, which an inequality may bound.
+/// Whether it is a variable or a function of one. An inequality may bound those.
 fn is_name(expr: &Expr) -> bool {
     match expr {
         Expr::Symbol(name) => name != "Reals",

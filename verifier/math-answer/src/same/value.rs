@@ -1,4 +1,4 @@
-//! The constant factor by which two expressions differ, if there is one that is real and not 0.
+//! The constant factor by which two expressions differ, if one is real and not 0.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;
@@ -16,12 +16,12 @@ use crate::syntax::{Constant, Expr, Full, Function};
 const STEPS_PER_COST: u64 = 6_000;
 /// Maximum number of times that the precision is raised.
 const MAX_RAISES: usize = 4;
-/// Number of points at which a numeric identity must hold, and maximum number of points that are tried.
+/// Number of points at which a numeric identity must hold, and the maximum that is tried.
 const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 24;
 /// Points with large values, all positive and then all negative, and one with small values.
 const FAR_POINTS: [u64; 3] = [16, 7, 32];
-/// Number of points at which both sides must be real, if there are points at which neither is.
+/// Number of points at which both sides must be real, if neither is at some others.
 const MIN_REAL_POINTS: u64 = 2;
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
@@ -134,7 +134,7 @@ impl ValueComparer {
         let (mut agreed, mut real, mut undefined, mut names) = (0, 0, 0, 0);
         let pieces = has_pieces(expected) || has_pieces(answer);
         for index in 0..MAX_TRIES {
-            // One name has two patterns of signs, which the first two points of each size have.
+            // One name has two patterns of signs. The first two points of each size have both.
             if undefined > 0 && names == 1 && index % 4 > 1 {
                 continue;
             }
@@ -154,7 +154,7 @@ impl ValueComparer {
             real += u64::from(same && values.0.domain.max(values.1.domain) == Domain::Real);
             names = point.variables();
             if undefined == 0 && agreed == MIN_POINTS {
-                // What has pieces may be the same on one of them only: |x − 5| is 5 − x for small x.
+                // Expressions with pieces may be the same on one of them only: |x − 5| is 5 − x for small x.
                 for index in FAR_POINTS.into_iter().filter(|_| pieces) {
                     let mut point = Point::new(self.seed, index);
                     let values = self.values_at(expected, answer, &mut point);
@@ -257,7 +257,7 @@ impl ValueComparer {
         })
     }
 
-    /// The constant factor by which two expressions differ, if there is one that is real and not 0.
+    /// The constant factor by which two expressions differ, if one is real and not 0.
     pub(crate) fn proportional(&self, expected: &Expr, answer: &Expr) -> Option<f64> {
         let mut first: Option<(numeric::Value, numeric::Value)> = None;
         let (mut agreed, mut factor) = (0, 0.0);
@@ -313,8 +313,8 @@ fn infinity(expr: &Expr) -> Option<bool> {
 }
 
 impl ValueComparer {
-    /// The cost of computing a value to many digits: 4 for most functions, 8 for those that need two of these, 8 for roots and powers that need a logarithm and
-    /// an exponential, and 1 or 2 for other expressions.
+    /// The cost of computing a value to many digits. It is 4 for most functions, and 8 for those that need two of these. It is 8 for roots and powers that need a
+    /// logarithm and an exponential, and 1 or 2 for other expressions.
     fn cost(&self, expr: &Expr) -> u32 {
         let parts = |parts: &[Expr]| {
             parts
@@ -379,7 +379,7 @@ fn is_always_real(expr: &Expr) -> bool {
     }
 }
 
-/// Whether a value may be given by one formula for some values of the variables, and by another for others.
+/// Whether one formula may give the value for some values of the variables, and another for others.
 fn has_pieces(expr: &Expr) -> bool {
     match expr {
         Expr::Root(_, radicand) => !is_one_sign(radicand),

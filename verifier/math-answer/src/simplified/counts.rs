@@ -1,7 +1,7 @@
 //! The simplifications that an expression still needs, counted by kind.
 //!
-//! `docs/math-policy.md` lists every kind. The count depends on how an expression is written, not on its value: 26 + 1 has two terms that could be one, and
-//! √180 has a square in its radicand.
+//! `docs/math-policy.md` lists every kind. The count depends on how an expression is written, not on its value: 26 + 1 has two terms instead of one, and √180 has a
+//! square in its radicand.
 
 mod angle;
 mod product;
@@ -22,7 +22,7 @@ pub(crate) enum Simplification {
     Terms,
     /// Factors that could be one factor, or cancel: x·x², (x²)³, t³/t⁴, √2·√3.
     Factors,
-    /// Roots whose radicand contains a power: √180, √(x³).
+    /// Roots with a power in the radicand: √180, √(x³).
     Roots,
     /// Arithmetic with i that could be done.
     Complex,
@@ -106,7 +106,6 @@ impl SimplificationCounts {
             .find(|kind| self.0[*kind as usize] > expected.0[*kind as usize])
     }
 
-    /// The count of one kind.
     pub(crate) fn count(self, kind: Simplification) -> usize {
         self.0[kind as usize]
     }

@@ -15,7 +15,7 @@ const NODE_COST: u64 = 10;
 
 /// Whether `expected` and `answer` are sums of the same terms, after each number that multiplies or divides a sum is distributed over its terms.
 ///
-/// The terms are compared one by one, so nothing else may remain to be simplified: 2(3(x + 1) − 4) is not accepted for 6x − 2, since 6 − 8 is not carried out.
+/// The terms are compared one by one, so nothing else may remain to be simplified. 2(3(x + 1) − 4) is not accepted for 6x − 2, since 6 − 8 is not carried out.
 pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> bool {
     let (Some(expected), Some(answer)) = (
         Expanded::from_expr(expected, &comparer.meter),

@@ -2,7 +2,7 @@
 
 use crate::syntax::{Expr, Full};
 
-/// Whether `answer` has a fraction with a common factor, or a fraction within a denominator, that `expected` has not: (x² + x)/(x + 1)² for x/(x + 1).
+/// Whether `answer` has a fraction that `expected` lacks, with a common factor or within a denominator: (x² + x)/(x + 1)² for x/(x + 1).
 pub(crate) fn is_less_reduced(expected: &Expr, answer: &Expr) -> bool {
     let degrees = denominator_degree(expected).zip(denominator_degree(answer));
     let higher = degrees.is_some_and(|((_, max), (min, _))| min > max);

@@ -137,7 +137,7 @@ pub(crate) fn is_ten(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(Full(ten)) if *ten == RBig::from(10))
 }
 
-/// 12/4, 12:4 and 30·10⁻¹, which equal 3.
+/// 12/4, 12:4 and 30·10⁻¹. They equal 3.
 pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     let divides_evenly = || rational(expr, meter).is_some_and(|value| value.is_int());
     match expr {
@@ -160,7 +160,7 @@ pub(crate) fn is_whole_quotient(expr: &Expr, meter: &Meter) -> bool {
     }
 }
 
-/// 2:1, which cannot be simplified further.
+/// 2:1. It cannot be simplified further.
 pub(crate) fn is_ratio_to_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Ratio(parts)
         if matches!(parts.as_slice(), [_, Expr::Number(Full(one))] if one.is_one()))

@@ -1,5 +1,5 @@
-//! One attempt at a sample. It is broken off when nobody waits for it any more. The first is a first pass, with little fuel, in which most programs finish. The others are judged
-//! later, by separate threads, so that they delay nothing.
+//! One attempt at a sample. It is broken off when nobody waits for it any more. The first attempt is a first pass, with little fuel, in which most programs finish.
+//! Separate threads judge the others later, so that they delay nothing.
 
 use std::sync::Arc;
 
@@ -12,12 +12,12 @@ use crate::memory_pool::{FREE_ALLOWANCE, INSTANCES, MemoryPool};
 /// Fuel of a first pass: a few tenths of a second in WebAssembly, and one second of processor time in Docker.
 const FUEL: u64 = 2_000_000_000;
 
-/// A sandbox for the runs of an attempt. In a first pass it defers a program ([`Deferred::Long`]) that has not finished after [`FUEL`]. A run that finishes earlier equals a run of
-/// the wrapped sandbox, because fuel is counted the same way whatever the limit.
+/// A sandbox for the runs of an attempt. In a first pass it defers a program ([`Deferred::Long`]) that has not finished after [`FUEL`]. A run that finishes earlier
+/// equals a run of the wrapped sandbox, because fuel is counted the same way whatever the limit.
 ///
-/// Nearly every program needs less memory than [`FREE_ALLOWANCE`], which each may use at any time. A program that needs more is run again from its start, with its full limit, once
-/// the pool has that much. Both runs behave identically until the first hits its limit: the sandbox ends a program at its limit, and does not reveal the limit before. So a verdict
-/// does not depend on what else runs. A first pass does not wait for memory ([`Deferred::NoMemory`]).
+/// Nearly every program needs less memory than [`FREE_ALLOWANCE`], and may use that much at any time. A program that needs more is run again from its start, with its
+/// full limit, once the pool has that much. Both runs behave identically until the first hits its limit: the sandbox ends a program at its limit, and does not reveal
+/// the limit before. So a verdict does not depend on what else runs. A first pass does not wait for memory ([`Deferred::NoMemory`]).
 #[derive(Clone)]
 pub(super) struct Attempt {
     pub(super) sandbox: Arc<dyn Sandbox>,
@@ -72,8 +72,8 @@ impl Sandbox for Attempt {
     }
 }
 
-/// Whether a first pass is pointless for a task whose canonical solution used `fuel`.
-pub(super) fn is_hopeless(fuel: u64) -> bool {
+/// Whether a first pass is pointless, since the task's canonical solution used `fuel`.
+pub(super) fn exceeds_first_pass(fuel: u64) -> bool {
     fuel >= FUEL
 }
 

@@ -1,4 +1,4 @@
-//! Runs a task's canonical solution, in the same sandbox as other programs, also on the task's test code. The values that it returns are the expected values.
+//! Runs a task's canonical solution in the sandbox of the other programs, also on the task's test code. The values that it returns are the expected values.
 
 use std::sync::Arc;
 
@@ -18,7 +18,7 @@ use crate::grade::Grading;
 
 /// Fuel for a canonical solution of a data set's task: three times what the slowest of MBPP+ uses (task 599, 698 G), some minutes of a core.
 const SOLUTION_FUEL: u64 = 2_000_000_000_000;
-/// Fuel for a canonical solution of an inline task, in multiples of an ordinary program's: anyone may send one that loops, and others wait meanwhile.
+/// Fuel for a canonical solution of an inline task, in multiples of an ordinary program's. It is small, since anyone may send a solution that loops while others wait.
 const INLINE_SOLUTION_FUEL: u64 = 4;
 
 impl CodeGrader {
@@ -60,7 +60,7 @@ impl CodeGrader {
             .field(canonical_solution(task))
             .field(&task.entry_point)
             .fields(calls_of(task).iter());
-        // With less fuel, it may have another result.
+        // An inline task's solution has less fuel, so it may have another result.
         let key = match self.inline {
             true => key.field("inline"),
             false => key,
@@ -83,7 +83,7 @@ impl CodeGrader {
                 Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
                     return Err(NoCanonicalResult::NotInFirstPass);
                 }
-                // Someone may have begun to wait again.
+                // Another sample may need the result by now.
                 Err(SandboxError::Deferred(Deferred::Abandoned)) => {
                     return Err(NoCanonicalResult::Elsewhere);
                 }
@@ -118,8 +118,8 @@ impl CodeGrader {
         };
         let limits = self.solution_limits();
         let request = Request::new(work, &limits);
-        // A suspended machine looks like a program that waits, which a canonical solution does not do on purpose. So it gets a second run, except in a first pass, which is
-        // to be short.
+        // A suspended machine looks like a program that waits. A canonical solution does not wait on purpose, so it gets a second run. A first pass has to be short, so
+        // it gets none there.
         match self.sandbox.run(&request) {
             Ok(run) if run.end == End::OutOfTime && !self.sandbox.first_pass => {
                 self.sandbox.run(&request)
@@ -128,7 +128,7 @@ impl CodeGrader {
         }
     }
 
-    /// Runs the canonical solution on the task's own test code, as far as it has any, and returns the fuel used.
+    /// Runs the canonical solution on the task's own test code, if there is any. Returns the fuel used.
     fn check_own_tests(&self, task: &CodeTask) -> Result<u64, Box<Grading>> {
         if task.asserts.is_empty() {
             return Ok(0);
@@ -198,7 +198,7 @@ fn expected_values_of(run: Run, calls: usize) -> Result<ExpectedValues, Box<Grad
             "call {index} raised {kind}: {}",
             excerpt(&message)
         ))),
-        // A value that is only long comes as a digest.
+        // A merely long value would come as a digest.
         Call::TooDeepOrLarge => Err(wrong(format!(
             "call {index} returned a value that is nested too deeply, or that refers to itself"
         ))),

@@ -1,15 +1,15 @@
 //! Compares a result with the expected value.
 //!
-//! Values pass if they are equal in Python, where the floats in them may differ by a tolerance, at any depth (`equality`). The task says whether values are compared as sets, as
-//! "not None", or by one of the special rules of a few of EvalPlus's tasks (`evalplus_special_rules`).
+//! Values pass if they are equal in Python, except that floats in them may differ by a tolerance, at any depth (`equality`). The task says whether values are compared
+//! as sets, as "not None", or by a special rule. A few of EvalPlus's tasks have such rules (`evalplus_special_rules`).
 //!
 //! EvalPlus compares in the same way, with these differences:
 //!
-//! - A record without a tolerance has one there only if the expected value is a float, or a list or tuple of floats alone, and then it stays for all later tests of the task.
-//!   With a tolerance, numpy compares: `allclose` takes lists for tuples, integers for close that differ by less than 1e-7 of their size, `[[1.0], [2.0]]` for
-//!   `[[1.0, 1.0], [2.0, 2.0]]`, and no sets or dicts. Here one rule holds for all values.
+//! - If a record sets no tolerance, EvalPlus uses one only if the expected value is a float, or a list or tuple of floats alone. Then it stays for all later tests of
+//!   the task. numpy compares with it: `allclose` takes lists for tuples, `[[1.0], [2.0]]` for `[[1.0, 1.0], [2.0, 2.0]]`, and no sets or dicts. It takes integers for
+//!   close if they differ by less than 1e-7 of their size. Here one rule holds for all values.
 //! - There a numpy scalar and a Python number have different types. Here a numpy scalar is the number that it contains.
-//! - There no program passes if the expected value is or contains a NaN, which neither equals itself nor is close to itself. Here a NaN passes for a NaN
+//! - There no program passes if the expected value is or contains a NaN, since a NaN neither equals itself nor is close to itself. Here a NaN passes for a NaN
 //!   (`allclose`'s `equal_nan`), and for nothing else: a test that no program can pass teaches nothing.
 
 use datasets::{CodeTask, Compare, Value};
@@ -25,7 +25,7 @@ const FLOAT_TOLERANCE: f64 = 1e-6;
 pub(super) struct Rule {
     pub compare: Compare,
     pub atol: f64,
-    /// Whether the expected values are JSON, which has no tuples: a list then stands for a tuple too.
+    /// Whether the expected values are JSON. JSON has no tuples, so a list then stands for a tuple too.
     pub from_json: bool,
 }
 

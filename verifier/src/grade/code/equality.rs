@@ -5,7 +5,7 @@ use datasets::Value;
 
 /// The tolerance relative to the expected number, in addition to the absolute one.
 const RELATIVE: f64 = 1e-7;
-/// The most pairs of elements that are compared in vain to match two sets or dicts; those that need more are not equal.
+/// Maximum pairs of elements that are compared in vain to match two sets or dicts. Two that need more count as not equal.
 const MAX_MISMATCHES: usize = 1_000_000;
 
 /// Which values count as equal.
@@ -24,7 +24,7 @@ type Element<'a> = (f64, Hashed, &'a Value, &'a Value);
 
 impl Equality {
     /// Whether `expected == got` in Python, for two separate objects: `1 == 1.0 == True`, a list never equals a tuple, and sets and dicts have no order. Numbers may
-    /// differ by the tolerance. One more thing differs: a NaN equals a NaN, which is what the author of a task that expects one means (see `compare`).
+    /// differ by the tolerance. Unlike in Python, a NaN equals a NaN: the author of a task that expects a NaN means this (see `compare`).
     pub(super) fn holds(self, expected: &Value, got: &Value) -> bool {
         let all = |a: &[Value], b: &[Value]| {
             a.len() == b.len() && a.iter().zip(b).all(|(a, b)| self.holds(a, b))
@@ -45,12 +45,11 @@ impl Equality {
         }
     }
 
-    /// Whether `set(expected) == set(got)`.
     pub(super) fn holds_for_sets(self, expected: &[Value], got: &[Value]) -> bool {
         self.matches(distinct(expected), distinct(got))
     }
 
-    /// Whether each of `expected` has one of `got` for itself. It takes the first one, in the order of their numbers, that is free and equal.
+    /// Whether each of `expected` has an element of `got` to itself. It takes the first that is free and equal, in the order of their numbers.
     fn matches(self, expected: Option<Vec<Element<'_>>>, got: Option<Vec<Element<'_>>>) -> bool {
         let (Some(expected), Some(got)) = (expected, got) else {
             return false;
@@ -113,7 +112,7 @@ fn sorted<'a>(items: impl Iterator<Item = (&'a Value, &'a Value)>) -> Option<Vec
     Some(elements)
 }
 
-/// The first number in an element, and the least in a set, so that it differs little between elements that differ little; if there is none, an infinity.
+/// The first number in an element, or the least in a set, so that similar elements get similar numbers. An infinity if there is none.
 fn first_number(value: &Value) -> f64 {
     const NONE: f64 = f64::NEG_INFINITY;
     match value {
@@ -132,7 +131,7 @@ fn first_number(value: &Value) -> f64 {
     }
 }
 
-/// The real and the imaginary part of a number, rounded; `None` if it is no number.
+/// The real and the imaginary part of a number, rounded; `None` for other values.
 fn approximation(value: &Value) -> Option<(f64, f64)> {
     Some(match value {
         Value::Bool(b) => (f64::from(u8::from(*b)), 0.0),
@@ -143,8 +142,8 @@ fn approximation(value: &Value) -> Option<(f64, f64)> {
     })
 }
 
-/// A value in a form for which Python's equality is Rust's. Opaque objects, which equal nothing, and dicts, which cannot be hashed, have no such form. A list has that of a
-/// tuple, for which a list of JSON stands.
+/// A value in a form in which Rust's equality is Python's. Opaque objects have none, since they equal nothing; nor have dicts, since they cannot be hashed. A list has
+/// the form of a tuple, because a list of JSON stands for one.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum Hashed {
     None,

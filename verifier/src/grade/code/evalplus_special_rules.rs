@@ -2,8 +2,8 @@
 
 use datasets::Value;
 
-/// Whether `got` is, within `atol`, the surface of a square pyramid with the base `args[0]` and the height `args[1]`: the base plus four triangles, rounded to a whole
-/// number.
+/// Whether `got` is, within `atol`, the surface of a square pyramid with the base `args[0]` and the height `args[1]`. The surface is the base plus four triangles,
+/// rounded to a whole number.
 pub(super) fn pyramid_surface(args: &[Value], got: &Value, atol: f64) -> bool {
     let [base, height] = args else { return false };
     let (Some(base), Some(height), Some(got)) = (real(base), real(height), real(got)) else {

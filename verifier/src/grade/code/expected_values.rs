@@ -1,4 +1,4 @@
-//! A cache of expected values, the values that canonical solutions return, in memory and on disk. Those of a task are computed once.
+//! A cache of expected values, in memory and on disk. Canonical solutions return them. Those of a task are computed once.
 
 use std::collections::HashSet;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -10,7 +10,7 @@ use serde::{Deserialize, Serialize};
 
 use super::not_run::bad_task;
 use super::value_mismatch::without_encoding;
-use crate::cache::{Bounded, Claim, ExpectedValueStore, Key};
+use crate::cache::{BoundedCache, Claim, ExpectedValueStore, Key};
 use crate::grade::Grading;
 
 /// Poll interval while another thread or process runs the canonical solution.
@@ -25,7 +25,7 @@ pub(super) struct ExpectedValues {
     pub fuel: u64,
 }
 
-/// The expected values, or the `unavailable` grading that says why there are none.
+/// The expected values, or the `unavailable` grading with the reason for their absence.
 pub(super) type ExpectedResult = Result<Arc<ExpectedValues>, Box<Grading>>;
 
 /// The result of a task's canonical solution: the expected values that samples are compared with, or why there are none.
@@ -55,9 +55,9 @@ pub enum NoCanonicalResult {
 
 /// A cache of expected values, by task.
 pub(super) struct ExpectedValuesCache {
-    /// A permanent failure is cached too, so that the solution, which gets the same fuel each time, is not run again for each sample.
-    memory: Bounded<ExpectedResult>,
-    /// The keys whose canonical solutions run in this process now.
+    /// Permanent failures are cached too, so that the solution is not run again for each sample. It gets the same fuel each time.
+    memory: BoundedCache<ExpectedResult>,
+    /// The keys with a canonical solution that runs in this process now.
     running: Mutex<HashSet<Key>>,
     store: Option<Arc<ExpectedValueStore>>,
 }
@@ -78,13 +78,13 @@ impl Drop for ComputeClaim<'_> {
 impl ExpectedValuesCache {
     pub(super) fn new(bytes: usize, store: Option<Arc<ExpectedValueStore>>) -> ExpectedValuesCache {
         ExpectedValuesCache {
-            memory: Bounded::new(bytes),
+            memory: BoundedCache::new(bytes),
             running: Mutex::new(HashSet::new()),
             store,
         }
     }
 
-    /// The cached result of a canonical solution, or that of `run`, which is called only if no other thread or process runs the solution.
+    /// The cached result of a canonical solution, or the result of `run`. `run` is called only if no other thread or process runs the solution.
     pub(super) fn get_or_run(
         &self,
         key: Key,
@@ -136,7 +136,7 @@ impl ExpectedValuesCache {
         Some(read)
     }
 
-    /// Caches a result. That of an inline task stays in memory, so that clients cannot fill the disk.
+    /// Caches a result. Results of inline tasks stay in memory, so that clients cannot fill the disk.
     fn store(&self, key: Key, result: &ExpectedResult, inline: bool) {
         self.store_in_memory(key, result);
         if let Some(store) = &self.store
@@ -158,7 +158,7 @@ impl ExpectedValuesCache {
     }
 }
 
-/// The expected values that a task's tests have.
+/// The expected values in a task's tests.
 pub(super) fn recorded_values(task: &CodeTask) -> ExpectedResult {
     let recorded = task.tests.iter();
     let values: Option<_> = recorded
@@ -172,7 +172,7 @@ pub(super) fn recorded_values(task: &CodeTask) -> ExpectedResult {
     Ok(Arc::new(ExpectedValues { values, fuel: 0 }))
 }
 
-/// Returns the expected values, or an `unavailable` grading if one of them has no encoding: such a value equals nothing, not even itself, so no program could pass.
+/// Returns the expected values, or an `unavailable` grading if one of them has no encoding. Such a value equals nothing, not even itself, so no program could pass.
 pub(super) fn check_encodable(expected: Arc<ExpectedValues>, compare: Compare) -> ExpectedResult {
     if matches!(compare, Compare::NotNone | Compare::Root) {
         return Ok(expected);

@@ -4,8 +4,8 @@
 //! completion ── answer ──▶ answer text ── fences ──▶ parts ── sandbox parses ──▶ outlines ── choose ──▶ program
 //! ```
 //!
-//! `docs/tasks.md` states the rule. The sandbox's interpreter parses the texts, in an instance in which no program runs. Parsing in the program's own instance, before its
-//! run, would save an instance. But a completion without valid Python could then be judged only once the task's expected values are known, which may take minutes.
+//! `docs/tasks.md` states the rule. The sandbox's interpreter parses the texts, in an instance that runs no program. Parsing in the program's own instance, before its
+//! run, would save an instance. But then even a completion without valid Python would wait for the task's expected values, perhaps for minutes.
 
 mod answer;
 mod choose;
@@ -21,7 +21,7 @@ pub use self::choose::ExtractedProgram;
 use self::fences::Part;
 use super::program::{self, Wanted};
 
-/// Maximum size of a text that is parsed, in bytes. No model writes more, and a longer text would use up the fuel of the others.
+/// Maximum bytes of a text to parse. No model writes more, and a longer text would use up the fuel of the others.
 const MAX_TEXT_BYTES: usize = 1 << 20;
 
 choice! {
@@ -36,7 +36,7 @@ choice! {
     }
 }
 
-/// Finds the program of `completion` by the rule `extraction`; without one, the completion is the program. `None` if there is none.
+/// Finds the program of `completion` by the rule `extraction`; without a rule, the completion is the program. `None` if there is none.
 ///
 /// # Errors
 /// [`Stopped`].

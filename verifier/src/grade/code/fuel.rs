@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use sandboxes::{Limits, Sandbox, docker};
 
-/// Fuel in WebAssembly for what a native interpreter does in a second: a task's `time_limit` has this much for each of its seconds.
+/// Fuel in WebAssembly for what a native interpreter does in a second. A task's `time_limit` gives this much for each second.
 const FUEL_PER_SECOND: u64 = 25_000_000_000;
 /// The limit of fuel in multiples of what the task's canonical solution uses.
 const CANONICAL_FUEL: u64 = 10;
@@ -12,8 +12,8 @@ const CANONICAL_FUEL: u64 = 10;
 /// Fuel per second that even a slow machine burns on the slowest work per unit of fuel (reads scattered over memory). It determines the backstop.
 const SLOW_FUEL_PER_SECOND: f64 = 1e8;
 
-/// The fuel in `sandbox` of a program on a task with this time limit, whose canonical solution uses `canonical` units, if that is known. `limits` has the fuel that it has at least. A
-/// program that works like the solution has enough of it, whatever the time limit.
+/// The fuel in `sandbox` of a program on a task with this time limit. `canonical` is the fuel of its canonical solution, if known. `limits` has the minimum. A program
+/// that works like the solution has enough fuel, whatever the time limit.
 pub(super) fn fuel_limit(
     sandbox: &dyn Sandbox,
     limits: &Limits,

@@ -66,7 +66,7 @@ impl<'a> From<&'a ProgramTask> for Problem<'a> {
     }
 }
 
-/// What is known of a sample before its verdict. It goes with the sample from one attempt to the next, so that nothing is found out twice.
+/// What is known of a sample before its verdict. It goes with the sample from one attempt to the next, so that no work is repeated.
 #[derive(Debug, Clone, Default, PartialEq)]
 pub struct Known {
     /// The program in its completion, once that has been parsed.
@@ -78,16 +78,16 @@ pub struct Known {
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoVerdictYet {
-    /// The first pass cannot judge it: it is a proof, its program is long or needs memory that is in use, or a failure occurred that another try may not have. It has to be
-    /// judged without a first pass.
+    /// The first pass cannot judge it, so it has to be judged without one. It is a proof, its program is long or needs memory that is in use, or a failure occurred
+    /// that may pass.
     NotInFirstPass,
     /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
     CanonicalResult(Key),
 }
 
 impl CodeGrader {
-    /// A grader that runs programs in `sandbox` under `limits`, whose fuel is for tasks that do not need more ([`fuel_limit`]).
-    /// Up to `memory` bytes of expected values are cached in memory. `store`, which limits its own size, stores those of tasks that are not inline.
+    /// A grader that runs programs in `sandbox` under `limits`. Tasks may need more fuel than these give ([`fuel_limit`]). Up to `memory` bytes of expected values are
+    /// cached in memory. `store` keeps those of tasks that are not inline, and limits its own size.
     #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
@@ -110,7 +110,7 @@ impl CodeGrader {
         }
     }
 
-    /// This grader with a pool of so many bytes for all programs together that need more than [`FREE_ALLOWANCE`](crate::memory_pool::FREE_ALLOWANCE). The sandbox must end a
+    /// This grader with a pool of `bytes` for all programs together that need more than [`FREE_ALLOWANCE`](crate::memory_pool::FREE_ALLOWANCE). The sandbox must end a
     /// program at its memory limit, whatever the limit is.
     #[must_use]
     pub fn with_memory_pool(mut self, bytes: Option<u64>) -> CodeGrader {
@@ -143,7 +143,9 @@ impl CodeGrader {
         }
     }
 
-    /// This grader for one attempt. A first pass gives up what is long or needs memory that is in use. The runs are broken off when nobody waits for them any more.
+    /// This grader for one attempt. A first pass gives up long programs, and those that need memory in use. The runs are broken off when nobody waits for them any
+    /// more.
+    /// more.
     #[must_use]
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
@@ -165,7 +167,7 @@ impl CodeGrader {
     /// Judges `completion`, unless its verdict needs more than this attempt gives it. Blocks while the program runs, and never runs the canonical solution.
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if that result is `known`. Another attempt continues with what is `known` then.
+    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if that result is `known`. The next attempt continues with what is `known` then.
     pub fn grade<'a>(
         &self,
         task: impl Into<Problem<'a>>,
@@ -212,7 +214,7 @@ impl CodeGrader {
             {
                 known.canonical_result = Some(result);
             } else {
-                // Another thread or process computes it.
+                // Another thread or process computes the result.
                 std::thread::sleep(POLL_INTERVAL);
             }
         }
@@ -231,10 +233,10 @@ impl CodeGrader {
         extract::find(sandbox, self.extraction, wanted, completion, limits)
     }
 
-    /// The program of a completion, which is parsed unless its program is `known`.
+    /// The program of a completion. The completion is parsed unless its program is `known`.
     ///
     /// # Errors
-    /// The grading of a completion without a program, or that was not read to its end.
+    /// The grading of a completion without a program, or of one that was not read to its end.
     pub(super) fn extracted<'k>(
         &self,
         wanted: Wanted<'_>,
@@ -280,7 +282,7 @@ impl CodeGrader {
         let Some(fault) = &program.fault else {
             return Ok(&program.source);
         };
-        // Computing the expected values, which this verdict does not need, may take minutes.
+        // The expected values may take minutes to compute, and this verdict does not need them.
         let mut total = task.tests.len();
         if !task.asserts.is_empty() {
             total += self.suite(task)?.tests.len();
@@ -296,7 +298,7 @@ impl CodeGrader {
         mode: TestMode,
         expected: Arc<ExpectedValues>,
     ) -> Result<Grading, Box<Grading>> {
-        if self.sandbox.first_pass && attempt::is_hopeless(expected.fuel) {
+        if self.sandbox.first_pass && attempt::exceeds_first_pass(expected.fuel) {
             return Err(SandboxError::from(Deferred::Long).into());
         }
         let canonical = task.canonical.is_some().then_some(expected.fuel);
@@ -362,7 +364,7 @@ impl CodeGrader {
             .of(self.sandbox(), &with_class(task), &self.limits)
     }
 
-    /// Runs the test code in a separate instance, which calls the program's instance.
+    /// Runs the test code in a separate instance. It calls the program's instance.
     pub(super) fn run_test_code(
         &self,
         task: &CodeTask,

@@ -18,10 +18,10 @@ mod fuel;
 mod grader;
 mod not_run;
 mod program;
+mod program_dependency;
 mod run_tests;
 mod stdio;
 mod suite;
-mod test_dependency;
 mod value_mismatch;
 
 pub use expected_values::{CanonicalResult, NoCanonicalResult};

@@ -1,4 +1,4 @@
-//! The gradings of samples whose program is not run.
+//! The gradings of samples without a run of their program.
 
 use sandboxes::SandboxError;
 use sandboxes::outline::Stopped;

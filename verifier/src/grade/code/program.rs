@@ -1,7 +1,7 @@
-//! Assembles the program that is run from the extracted code.
+//! Assembles the program to run from the extracted code.
 //!
-//! If the task has a prefix (HumanEval's form), the code is either the rest of a function, which is appended to the prefix unchanged, spaces included; or a whole
-//! function, as chat models answer, which is appended to the part of the prefix before that function.
+//! If the task has a prefix (HumanEval's form), the code is one of two things. The rest of a function is appended to the prefix unchanged, spaces included. A whole
+//! function, as chat models answer, is appended to the part of the prefix before that function.
 
 use std::borrow::Cow;
 
@@ -36,7 +36,7 @@ impl<'a> From<&'a CodeTask> for Wanted<'a> {
     }
 }
 
-/// The program of `code`. `fenced` says whether the code was in a fenced block, and `whole` whether it has the whole function and not only the rest of the prefix's.
+/// The program of `code`. `fenced` says whether the code was in a fenced block. `whole` says whether it has the whole function, not only the rest of the prefix's.
 pub(super) fn assemble<'a>(
     wanted: Wanted<'_>,
     code: &'a str,
@@ -64,7 +64,7 @@ pub(super) fn assemble<'a>(
 /// The beginning of an import that must come first in a program.
 const FUTURE: &str = "from __future__ import";
 
-/// Whether every `__future__` import in `code` is a line of its own, which can be moved. True if there are none.
+/// Whether every `__future__` import in `code` is a line of its own, so that it can be moved. True if there are none.
 pub(super) fn futures_can_move(code: &str) -> bool {
     code.lines()
         .filter(|line| line.contains(FUTURE))
@@ -106,10 +106,10 @@ pub(super) fn is_whole(code: &str, name: &str) -> bool {
     begins_at_the_margin && code.lines().any(|line| defines(line, name))
 }
 
-/// The function that stands for a task's method in the program that is run. A program may have a function with the name of the method.
+/// The function that stands for a task's method in the program. A program may have a function with the name of the method.
 const FUNCTION: &str = "_rapid_method";
 
-/// The program that is run for calls of a task's entry point, and the function to call in it. For a method, the function makes an instance for each call.
+/// The program to run for calls of a task's entry point, and the function to call in it. For a method, the function makes an instance for each call.
 pub(super) fn callable<'a>(entry_point: &'a str, source: &'a str) -> (Cow<'a, str>, &'a str) {
     let Some((class, _, name)) = method(entry_point) else {
         return (Cow::Borrowed(source), entry_point);
@@ -123,7 +123,7 @@ pub(super) fn callable<'a>(entry_point: &'a str, source: &'a str) -> (Cow<'a, st
     (Cow::Owned(source), FUNCTION)
 }
 
-/// The task as its test code is read: for a method, with a class whose method calls the program.
+/// The task in the form for its test code. For a method, it has a class with a method that calls the program.
 pub(super) fn with_class(task: &CodeTask) -> Cow<'_, CodeTask> {
     let Some((class, _, name)) = method(&task.entry_point) else {
         return Cow::Borrowed(task);

@@ -12,8 +12,8 @@ use verifier_api::Verdict;
 use super::fuel::with_fuel;
 use crate::grade::Grading;
 
-/// Maximum number of runs after the first. If a program runs out of fuel or memory or exits in a test, a fresh instance continues with the next test, so that the later
-/// tests count too. The verdict is decided by then.
+/// Maximum number of runs after the first. If a program runs out of fuel or memory or exits in a test, a fresh instance continues with the next test. So the later
+/// tests count too, although the verdict is already decided.
 const MAX_FURTHER_RUNS: usize = 3;
 /// A further run gets at least the whole fuel divided by this.
 const FURTHER_FUEL_DIVISOR: u64 = 8;
@@ -21,7 +21,7 @@ const FURTHER_FUEL_DIVISOR: u64 = 8;
 /// How many of a task's tests are run.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum TestMode {
-    /// Up to the first that fails, which decides the verdict.
+    /// Up to the first failure, since it decides the verdict.
     UntilFailure,
     /// All, so that the share of passed tests is known.
     All,
@@ -83,7 +83,7 @@ impl TestResults {
             let fuel = left.max(limits.fuel / FURTHER_FUEL_DIVISOR);
             let finished = match run(start, &with_fuel(*limits, fuel), None) {
                 Ok(finished) => finished,
-                // After a test that stopped the program, later tests may lack the names that it was to assign. The verdict, which is decided, stays.
+                // Without the test that stopped the program, later tests may lack names that it was to assign. The verdict stays, since it is already decided.
                 Err(SandboxError::Unusable(_)) if further > 0 => break,
                 Err(error) => return Err(error),
             };
@@ -119,7 +119,7 @@ impl TestResults {
         results
     }
 
-    /// Records a run in which the watch saw the first `passed` tests pass. The calls that it did not see are checked here.
+    /// Records a run in which the watch saw the first `passed` tests pass. The other calls are checked here.
     fn record_watched_run(&mut self, run: Run, passed: usize, check: &ValueCheck) {
         let answered = run.calls.len().min(self.total);
         self.passed = passed.min(answered);
@@ -216,7 +216,7 @@ fn failure_of(call: &Call, check: impl Fn(&str) -> Option<Json>) -> Option<Json>
         Call::Raised { kind, message } => {
             Some(json!({ "raised": excerpt(&format!("{kind}: {message}")) }))
         }
-        // A value that is only long comes as a digest.
+        // A merely long value would come as a digest.
         Call::TooDeepOrLarge => Some(
             json!({ "raised": "the returned value is nested too deeply, or refers to itself" }),
         ),

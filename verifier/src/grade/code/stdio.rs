@@ -1,4 +1,4 @@
-//! Judges whole programs: each test is a run of its own, as natively, and its standard output is compared here.
+//! Judges whole programs. Each test is a run of its own, as natively, and its standard output is compared here.
 //!
 //! The program never sees the expected output. Its exit status can only make a test fail.
 
@@ -26,12 +26,12 @@ pub const VERSION: &str = "stdio-1";
 /// The fuel of all tests of a task together, in multiples of the fuel of one.
 const MAX_TESTS_FUEL: u64 = 10;
 
-/// A program to run for what it writes.
+/// A program to run for its output.
 #[derive(Debug, Clone, PartialEq)]
 pub struct ProgramRun {
     /// Python source.
     pub source: String,
-    /// What it reads from standard input, at most [`MAX_STREAM_BYTES`].
+    /// The content of standard input, at most [`MAX_STREAM_BYTES`].
     pub stdin: String,
     /// Fuel of the run.
     pub fuel: u64,
@@ -114,7 +114,7 @@ impl CodeGrader {
                 break;
             }
             // Many short runs take as long as a long one.
-            if self.sandbox.first_pass && attempt::is_hopeless(results.fuel) {
+            if self.sandbox.first_pass && attempt::exceeds_first_pass(results.fuel) {
                 return Err(Deferred::Long.into());
             }
         }

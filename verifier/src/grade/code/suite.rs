@@ -1,9 +1,10 @@
 //! Splits a task's test code into single tests.
 //!
-//! A text that defines tests (`unittest.TestCase` classes, classes in pytest's form, `test_…` functions, HumanEval's `check(candidate)`, each of which may be asynchronous)
-//! is loaded once, and a separate statement runs each of its tests. A test with pytest's `parametrize` is one test for each set of arguments. Any other text is one test.
-//! The code under `if __name__ == "__main__":` is run if it tests something that is not run anyway. Python's own parser finds the tests, in the sandbox, without running
-//! the text. A text that is not Python, or has only comments, or contains what looks like a test but would not be run, is an error in the task, not in a program.
+//! A text that defines tests is loaded once, and a separate statement runs each test. Tests are methods of `unittest.TestCase` and of classes in pytest's form,
+//! functions `test_…`, and HumanEval's `check(candidate)`; each may be asynchronous. A test with pytest's `parametrize` is one test for each set of arguments. Any
+//! other text is one test. Code under `if __name__ == "__main__":` runs if it tests something that would not run otherwise. In the sandbox, Python's own parser finds
+//! the tests without running the text. Some texts are an error in the task, not in a program: those that are not Python, have only comments, or contain something like
+//! a test that would not run.
 
 use std::fmt::Write as _;
 use std::sync::Arc;
@@ -14,8 +15,8 @@ use sandboxes::protocol::EVENT_LOOP;
 use sandboxes::{Call, Limits, Program, Request, Sandbox, SandboxError, Work};
 use serde_json::json;
 
-use super::test_dependency;
-use crate::cache::{Bounded, Key, KeyWriter};
+use super::program_dependency;
+use crate::cache::{BoundedCache, Key, KeyWriter};
 
 const FIND_TESTS: &str = concat!(
     include_str!("find_tests.py"),
@@ -23,7 +24,7 @@ const FIND_TESTS: &str = concat!(
 );
 const PYTEST_STAND_IN: &str = include_str!("pytest_stand_in.py");
 const RUN_CASE: &str = include_str!("run_case.py");
-/// After [`EVENT_LOOP`].
+/// Needs [`EVENT_LOOP`] before it.
 const RUN_ASYNC: &str = include_str!("run_async.py");
 /// Maximum size of the cached suites, in bytes.
 const MAX_MEMORY: usize = 64 << 20;
@@ -46,7 +47,7 @@ impl Suite {
     pub(super) fn depends_on_program(&self, index: usize) -> bool {
         let run = self.tests.iter().take(index + 1);
         let texts = std::iter::once(&self.prelude).chain(run);
-        test_dependency::depends_on_program(texts.map(String::as_str))
+        program_dependency::depends_on_program(texts.map(String::as_str))
     }
 
     /// Adds a text to the prelude, once.
@@ -62,7 +63,7 @@ impl Suite {
         self.assigns_names.push(assigns_names);
     }
 
-    /// The setup for a fresh instance that continues at the test `index`: the earlier tests that assign names, except those that `stopped` the program.
+    /// The setup for a fresh instance that continues at the test `index`: the earlier tests that assign names. Tests that `stopped` the program are left out.
     pub(super) fn setup_for(&self, index: usize, stopped: &[usize]) -> Vec<String> {
         (0..index)
             .filter(|earlier| self.assigns_names[*earlier] && !stopped.contains(earlier))
@@ -72,11 +73,11 @@ impl Suite {
 }
 
 /// A cache of suites, so that each task's test code is parsed once.
-pub(super) struct Suites(Bounded<Arc<Suite>>);
+pub(super) struct Suites(BoundedCache<Arc<Suite>>);
 
 impl Suites {
     pub(super) fn new() -> Suites {
-        Suites(Bounded::new(MAX_MEMORY))
+        Suites(BoundedCache::new(MAX_MEMORY))
     }
 
     /// The suite of `task`'s test code.
@@ -171,7 +172,7 @@ fn split_into_tests(
         }
         let _ = write!(suite.prelude, "\n{code}\n");
         for (test, name) in tests {
-            // A test whose name is its text stands for the whole text, in another form.
+            // A test with its text as its name stands for the whole text, in another form.
             let is_whole_text = name == *text;
             suite.add(test, name, is_whole_text);
         }
@@ -219,7 +220,7 @@ mod tests {
             ("assert f(1); x = 2", true),
             ("assert (x := f(1)) == 2", true),
             ("for x in range(3):\n    assert f(x)", true),
-            // A line inside a string that does not look like an assertion counts as one that may assign names.
+            // A line of a string counts as one that may assign names, unless it looks like an assertion.
             ("assert f(1) == \"\"\"\nx\"\"\"", true),
         ] {
             assert_eq!(assigns_names(text), expected, "{text}");

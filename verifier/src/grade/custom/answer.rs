@@ -1,4 +1,4 @@
-//! What an operator's program or server is asked about one item, and its answer, as JSON.
+//! The question to an operator's program or server about one item, and its answer, as JSON.
 
 use std::collections::BTreeMap;
 
@@ -14,7 +14,7 @@ pub(super) const MAX_TERMS: usize = 16;
 /// Maximum size of a `detail` as JSON, in bytes.
 const MAX_DETAIL: usize = 2_000;
 
-/// What a grader's own program or server is asked.
+/// The question about one item.
 pub(super) struct Question<'a> {
     /// The task's fields, with its `kind`.
     pub(super) task: &'a Map<String, Json>,
@@ -45,11 +45,11 @@ impl Failure {
     }
 }
 
-/// A reward with its terms and what explains it.
+/// A reward with its terms and its explanation.
 #[derive(Debug, Default, Deserialize)]
 #[serde(default)]
 pub(super) struct Answer {
-    /// The item that it is for, in an answer of a program.
+    /// The item of this answer, if a program sent it.
     pub(super) id: Json,
     reward: Json,
     terms: BTreeMap<String, Json>,
@@ -66,7 +66,7 @@ impl Answer {
         }
     }
 
-    /// The same answer, if it is a reward that counts.
+    /// The same answer, if its reward is valid.
     pub(super) fn check(self) -> Result<Self, Failure> {
         let fault = |reason: String| Err(Failure::new(reason));
         if !self.error.is_null() {

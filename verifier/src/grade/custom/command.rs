@@ -1,7 +1,8 @@
 //! The processes of an operator's program. Each judges one item at a time, and stays for the next.
 //!
-//! A process gets `{"id": …, "task": {…}, "prompt": "…", "completion": "…"}` on a line, and answers on a line with the same `id`: `reward`, and `terms` and `detail` if it
-//! likes, or `error`. A process that answers anything else, or too late, is ended with all that it started, so that no answer is taken for that of another item.
+//! A process gets `{"id": …, "task": {…}, "prompt": "…", "completion": "…"}` on a line. It answers on a line with the same `id` and a `reward`, optionally with `terms`
+//! and `detail`, or with an `error`. A process that answers anything else, or too late, is ended with all that it started. So no answer is taken for that of another
+//! item.
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
@@ -32,7 +33,7 @@ struct Process {
     process: HelperProcess,
     /// The content of the files that it has read.
     content: Content,
-    /// Number of items that it has got.
+    /// Number of items that it has received.
     asked: u64,
     /// What it has written after its last answer.
     surplus: Vec<u8>,
@@ -114,7 +115,7 @@ impl Processes {
                 }
                 Err(wrong) => {
                     let failure = self.failure(process, wrong);
-                    // It may have ended since its last answer, which says nothing about the item.
+                    // The process may have ended since its last answer. That says nothing about the item.
                     if !(was_idle && failure.retryable) {
                         return Err(failure);
                     }
@@ -127,7 +128,7 @@ impl Processes {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// An idle process that has read this content. Those of another are ended.
+    /// An idle process that has read this content. Ends those that have read another.
     fn take(&self, content: &Content) -> Option<Process> {
         let mut idle = self.idle();
         let old: Vec<Process> = idle
@@ -155,24 +156,24 @@ impl Processes {
     }
 
     /// Ends a process that gave no answer.
-    fn failure(&self, process: Process, wrong: Wrong) -> Failure {
+    fn failure(&self, process: Process, no_answer: NoAnswer) -> Failure {
         let end = process.process.end();
         let late = || {
             let seconds = self.time.as_secs_f64();
             Failure::new(format!("it did not answer within {seconds} seconds"))
         };
-        match (wrong, end.cause) {
-            (Wrong::Line(reason), _) => Failure::new(reason),
-            (Wrong::Ended, EndCause::Late) => late(),
-            (Wrong::Ended, EndCause::Exited(code)) => Failure::passing(format!(
+        match (no_answer, end.cause) {
+            (NoAnswer::Line(reason), _) => Failure::new(reason),
+            (NoAnswer::Ended, EndCause::Late) => late(),
+            (NoAnswer::Ended, EndCause::Exited(code)) => Failure::passing(format!(
                 "its program ended with the status {code}: {}",
                 end.last_line()
             )),
-            (Wrong::Ended, EndCause::Signal(signal)) => Failure::passing(format!(
+            (NoAnswer::Ended, EndCause::Signal(signal)) => Failure::passing(format!(
                 "its program was ended by the signal {signal}: {}",
                 end.last_line()
             )),
-            (Wrong::Ended, EndCause::Dismissed) => {
+            (NoAnswer::Ended, EndCause::Dismissed) => {
                 Failure::passing("its program closed its standard output")
             }
         }
@@ -180,7 +181,7 @@ impl Processes {
 }
 
 /// Why a process gave no answer.
-enum Wrong {
+enum NoAnswer {
     /// It has ended, or was ended because it was late.
     Ended,
     /// It wrote something else.
@@ -188,10 +189,10 @@ enum Wrong {
 }
 
 impl Process {
-    fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<Answer, Wrong> {
+    fn ask(&mut self, question: &Question<'_>, time: Duration) -> Result<Answer, NoAnswer> {
         if !self.surplus.is_empty() {
             let line = excerpt(String::from_utf8_lossy(&self.surplus).trim());
-            return Err(Wrong::Line(format!(
+            return Err(NoAnswer::Line(format!(
                 "it wrote more than one line for an item: {line}"
             )));
         }
@@ -209,19 +210,19 @@ impl Process {
         let line = self
             .process
             .write_all(line.as_bytes())
-            .map_err(|_| Wrong::Ended)
+            .map_err(|_| NoAnswer::Ended)
             .and_then(|()| self.line());
         self.process.allow(None);
         let line = line?;
         let answer: Answer = serde_json::from_slice(&line).map_err(|error| {
             let text = excerpt(String::from_utf8_lossy(&line).trim());
-            Wrong::Line(format!(
+            NoAnswer::Line(format!(
                 "it wrote a line that is no answer ({error}): {text}"
             ))
         })?;
         if answer.id.as_u64() != Some(id) {
             let other = excerpt(&answer.id.to_string());
-            return Err(Wrong::Line(format!(
+            return Err(NoAnswer::Line(format!(
                 "it answered the item {other} when it was asked for {id}; an answer repeats the `id` of its item, and there is one for each"
             )));
         }
@@ -229,12 +230,12 @@ impl Process {
     }
 
     /// The next line that it writes.
-    fn line(&mut self) -> Result<Vec<u8>, Wrong> {
+    fn line(&mut self) -> Result<Vec<u8>, NoAnswer> {
         let (mut line, mut buffer) = (Vec::new(), [0; 16 << 10]);
         loop {
             let read = match self.process.read(&mut buffer) {
                 Ok(read @ 1..) => &buffer[..read],
-                Ok(0) | Err(_) => return Err(Wrong::Ended),
+                Ok(0) | Err(_) => return Err(NoAnswer::Ended),
             };
             if let Some(end) = read.iter().position(|byte| *byte == b'\n') {
                 line.extend_from_slice(&read[..end]);
@@ -243,7 +244,7 @@ impl Process {
             }
             line.extend_from_slice(read);
             if line.len() > MAX_LINE {
-                return Err(Wrong::Line(format!(
+                return Err(NoAnswer::Line(format!(
                     "its answer is longer than {} MiB",
                     MAX_LINE >> 20
                 )));

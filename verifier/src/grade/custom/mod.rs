@@ -85,7 +85,7 @@ impl CustomGrader {
                     Source::Command(processes) => processes.ask(&question, &content),
                     Source::Url(server) => server.ask(&question),
                 }?;
-                // A program may have read a file before or after it changed.
+                // The program may have read a file before or after it changed.
                 match self.files.content() {
                     Ok(now) if now == content => Ok(answer),
                     _ => Err(Failure::passing("its files changed while it judged")),

@@ -6,7 +6,7 @@ use verifier_api::Verdict;
 use super::*;
 use crate::grade::lean::JailChoice;
 
-/// A program whose answer to each item is written by `BODY`; `say` writes one.
+/// A program that answers each item by `BODY`; `say` writes an answer.
 const PROGRAM: &str = r"
 import json, os, subprocess, sys, time
 def say(**fields):
@@ -194,7 +194,7 @@ fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
     }
 }
 
-/// Answers requests to `/N` with what the N-th of these functions makes of the body.
+/// Answers requests to `/N` with the result of the N-th function for the body.
 fn serve(answers: Vec<fn(Json) -> (u16, String)>) -> (tokio::runtime::Runtime, String) {
     let runtime = tokio::runtime::Runtime::new().unwrap();
     let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
@@ -215,7 +215,7 @@ fn a_server_is_asked_in_its_form_and_only_a_number_from_0_to_1_is_its_reward() {
     use RequestForm::{NemoGym, OpenRlhf, Slime, Verify};
     const FULL: &str =
         r#"{"results": [{"reward": 0.5, "verdict": "incorrect", "terms": {"style": -3}}]}"#;
-    // The form; what the server makes of a request; the reward, or a part of the reason why there is none and whether another try may help.
+    // The form; the server's answer to a request; and the reward. Without a reward, a part of the reason instead, and whether another try may help.
     type Case = (
         RequestForm,
         fn(Json) -> (u16, String),

@@ -1,4 +1,4 @@
-//! An HTTP server that rewards an item, in the form of this service's `/v1/verify` or of a server that another trainer calls.
+//! An HTTP server that rewards an item. Its form is that of this service's `/v1/verify`, or of a server for another trainer.
 
 use std::time::Duration;
 
@@ -13,7 +13,7 @@ use super::settings::{CustomSettings, RequestForm};
 
 /// Maximum length of a response, in bytes.
 const MAX_RESPONSE: usize = 1 << 20;
-/// The fields of a task that may hold what the other trainers call its label, in the order in which they are tried.
+/// The fields of a task that may hold the label of the other trainers, in order of precedence.
 const LABELS: [&str; 5] = [
     "label",
     "ground_truth",
@@ -105,7 +105,7 @@ impl Server {
     }
 }
 
-/// What the other trainers call a task's label: the first of [`LABELS`] that it has, or else the whole task.
+/// The label of a task for the other trainers: the first of [`LABELS`] that it has, or else the whole task.
 fn label(task: &Map<String, Json>) -> Json {
     let found = LABELS.iter().find_map(|name| task.get(*name));
     found.cloned().unwrap_or_else(|| json!(task))

@@ -56,7 +56,7 @@ pub(super) fn proof_in(completion: &str) -> &str {
         }
         at += line.len();
     }
-    // A block that the end of the completion cut off. After other text, a fence without a label may instead have closed the prompt's block.
+    // The end of the completion cut this block off. After other text, a fence without a label may instead have closed the prompt's block.
     let follows_text = before_fences.is_some_and(|before| !before.trim().is_empty());
     let cut_off = open.filter(|(label, _)| *label != Label::None || !follows_text);
     blocks.extend(cut_off.map(|(label, start)| (label, &completion[start..])));
@@ -89,8 +89,8 @@ fn is_proof(text: &str) -> bool {
     last.contains("--") || last.ends_with("..") || !(is_heading || is_sentence)
 }
 
-/// The text without the queries after its last declaration: whole lines of `#print axioms NAME`, `#print NAME` or `#check NAME`, which change nothing. Only such lines and
-/// those that close a section may follow, so that a query surely ends with its line. `text` has no comments.
+/// The text without the queries after its last declaration. They are whole lines of `#print axioms NAME`, `#print NAME` or `#check NAME`, and change nothing. Only such
+/// lines and lines that close a section may follow, so that a query surely ends with its line. `text` has no comments.
 pub(super) fn without_queries(text: &str) -> String {
     let mut after: Vec<&str> = Vec::new();
     let mut rest = text;
@@ -174,7 +174,7 @@ fn import(line: &str) -> Option<&str> {
     (name.len() < module.len() && is_name(name)).then_some(name)
 }
 
-/// Indents a tactic block: all its lines alike, and further than the theorem. The first line often lacks its indentation, which the prompt would have supplied.
+/// Indents a tactic block: all its lines alike, and further than the theorem. The first line often lacks its indentation, since the prompt would have supplied it.
 pub(super) fn indented(body: &str) -> String {
     let body = body.trim_matches(['\n', '\r']).trim_end();
     // The statement ended in `by`, and the proof may begin with it again.

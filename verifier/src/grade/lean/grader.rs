@@ -33,7 +33,7 @@ pub struct LeanGrader {
     pub(super) second_checker: Option<SecondChecker>,
     /// Whether axiom dependencies are checked transitively.
     pub(super) axioms: Axioms,
-    /// Headers that are not checked, because the operator lists them.
+    /// Headers that are trusted, since the operator lists them.
     pub(super) headers: Vec<String>,
     pub(super) kernel_runner: KernelRunner,
     pub(super) statements: Statements,
@@ -90,7 +90,7 @@ impl LeanGrader {
         let statement_module = self.compiled_statement(header, &sources)?;
         let compile = || {
             let compiled = self.lean.compile(header, &sources.proof)?;
-            // It may have been stopped, or a busy machine may have kept its output.
+            // Lean may have been stopped, or a busy machine may have kept its output.
             if compiled.files.is_empty() && compiled.messages.body_error().is_none() {
                 let reason = "it compiled nothing of the proof, and printed no error";
                 return Err(LeanError::Crashed(reason.to_owned()));
@@ -132,8 +132,8 @@ impl LeanGrader {
             .compile(self.lean.as_ref(), open, header, statement)
     }
 
-    /// The grading of a proof from a run of Lean or of a checker on it. The machine may have had no memory for two runs. So an error in the header or a crash is the proof's
-    /// fault only if Lean then compiles the statement alone, after the same header, and another run on the proof fails.
+    /// The grading of a proof from a run of Lean or of a checker on it. Even in two runs, an error in the header or a crash may be for lack of memory. It is the
+    /// proof's fault only if Lean then compiles the statement alone, after the same header, and another run on the proof fails.
     fn grade_run<T>(
         &self,
         header: &str,
@@ -207,7 +207,7 @@ impl LeanGrader {
             return Grading::new(Verdict::Correct, detail);
         };
         let file = format!("{header}\n\n{}", sources.proof);
-        // It also ends like this for lack of memory, so an objection counts only if it makes it twice.
+        // It also ends like this for lack of memory. So its objection counts only if it makes it twice.
         let check = || match second_checker.objection(&file, compiled)? {
             Some(_) => second_checker.objection(&file, compiled),
             None => Ok(None),

@@ -14,7 +14,7 @@ pub(super) fn incorrect(reason: &str) -> Box<Grading> {
     Box::new(Grading::new(Verdict::Incorrect, detail))
 }
 
-/// The grading of a proof on which Lean or a checker gave no answer, although it works on the statement.
+/// The grading of a proof without an answer of Lean or a checker, although it works on the statement.
 pub(super) fn grading_without_answer(error: &LeanError) -> Grading {
     let stopped = |verdict| Grading {
         // This depends on a clock, on the memory that the machine had, or on when the processes were counted.

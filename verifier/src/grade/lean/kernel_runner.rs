@@ -1,4 +1,4 @@
-//! Runs the kernel in separate processes, because the modules that it reads are hostile.
+//! Runs the kernel in separate processes, because it reads hostile modules.
 //!
 //! ```text
 //! kernels    the pool of processes: starts, queries and replaces them

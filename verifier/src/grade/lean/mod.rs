@@ -1,9 +1,9 @@
 //! The grader of Lean proofs.
 //!
-//! A proof is a program that runs while it is elaborated, so the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
-//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also in a
-//! jail ([`kernel_runner`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's messages only
-//! explain a verdict.
+//! A proof is a program that runs during elaboration. So the output of the process that ran it is not trusted. A proof with words that no proof needs is refused
+//! ([`scan`]). Lean compiles the statement alone, once ([`statement`]), and the statement with the proof ([`proof`]), each in a jail. Then an independent kernel, also
+//! in a jail ([`kernel_runner`]), reads both compiled modules. It checks every declaration that the theorem depends on, the theorem's type, and its axioms. Lean's
+//! messages only explain a verdict.
 
 mod extract;
 mod grader;

@@ -23,11 +23,11 @@ pub(super) struct LeanSources {
     pub proof: String,
 }
 
-/// The texts that decide whether `completion` proves the theorem `statement`, which is given up to and including `:= by` or an equivalent (`:=`, `:= sorry`,
-/// `:= by sorry`). `header` has imports and options.
+/// The texts that decide whether `completion` proves the theorem `statement`. The statement ends with `:= by` or an equivalent (`:=`, `:= sorry`, `:= by sorry`).
+/// `header` has imports and options.
 ///
 /// # Errors
-/// The grading, if Lean has nothing to compile: the completion has no proof, the proof has a word that no proof needs, or the task is not a theorem.
+/// The grading, if Lean has nothing to compile: the completion has no proof, the proof has a refused word, or the task is not a theorem.
 pub(super) fn sources(
     header: &str,
     statement: &str,

@@ -1,9 +1,9 @@
 //! Scans the words of a Lean text for what a proof may not contain, before Lean sees the text. This is a first, cheap check: no acceptance depends on it alone.
 //!
-//! Elaborating a Lean file runs code that the file contains: macros, elaborators, `#eval`. A proof needs none of it, so words that define or run such code are refused. It
-//! is easy to misjudge where Lean sees a comment begin or end (`«--»`, `/--/`, `/-/-`), so Lean gets the text without comments: the scan reads exactly what Lean reads, and
-//! no rule about comments can hide a word. Otherwise the scan errs on the side of refusing: words in strings count as code, because an interpolated string contains code, and
-//! so do words that follow a number (`1macro`) or a sign (`⁻¹macro`) without a space.
+//! Elaborating a Lean file runs code in the file: macros, elaborators, `#eval`. A proof needs none of it, so words that define or run such code are refused. It is easy
+//! to misjudge where Lean sees a comment begin or end (`«--»`, `/--/`, `/-/-`). So Lean gets the text without comments: the scan reads exactly what Lean reads, and no
+//! rule about comments can hide a word. Otherwise the scan errs on the side of refusing. Words in strings count as code, because an interpolated string contains code.
+//! So do words that follow a number (`1macro`) or a sign (`⁻¹macro`) without a space.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::LazyLock;
@@ -45,10 +45,10 @@ fn is_in(list: &str, word: &str) -> bool {
     LISTS.contains(&(list, word))
 }
 
-/// The reason why words are refused that run code as the elaborator does; it is one of `scan/refused_words.txt` too.
+/// The reason for refusing words that run code as the elaborator does. `scan/refused_words.txt` has it too.
 const META: &str = "it runs code while the proof is checked";
 
-/// Prefixes of words that define code which runs at elaboration.
+/// Prefixes of words that define code for elaboration.
 const REFUSED_PREFIXES: &[&str] = &["declare_", "register_", "builtin_", "unsafe"];
 
 /// A word or a sign of a text, with its line.
@@ -99,7 +99,7 @@ pub(super) fn without_comments(text: &str) -> Result<String, Refused> {
     Ok(bare)
 }
 
-/// The length of a block comment, which may contain others; `None` if it has no end.
+/// The length of a block comment, including nested ones; `None` if it has no end.
 fn comment_length(text: &str) -> Option<usize> {
     let (mut depth, mut at) = (0_usize, 0);
     let bytes = text.as_bytes();
@@ -162,8 +162,10 @@ fn word_length(text: &str) -> usize {
     end.max(1)
 }
 
-/// The parts of a word that Lean may read as keywords: every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), the text after a number's digits, the text
-/// between characters that Lean does not count as letters, such as those of `⁻¹` and `ᵒᵖ`, and the text after the letters that end a sign, such as `≃o` and `[ZMOD`.
+/// The parts of a word that Lean may read as keywords. They are every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), and the text after a number's
+/// digits. Lean does not count some characters as letters, such as those of `⁻¹` and `ᵒᵖ`: the text between them is such a part. So is the text after the letters that
+/// end a sign, such as `≃o` and `[ZMOD`.
+/// sign, such as `≃o` and `[ZMOD`.
 fn keywords<'a>(word: &Word<'a>) -> impl Iterator<Item = &'a str> {
     let Word { text, before, .. } = *word;
     let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -289,7 +291,7 @@ fn is_command(word: &str) -> bool {
     beginnings.chain([word]).any(|name| is_in("commands", name))
 }
 
-/// Whether the tactic's setting that begins with the parenthesis at `place` is a literal. Lean evaluates any other expression there, unseen by the kernel.
+/// Whether the tactic's setting that begins with the parenthesis at `place` is a literal. Lean evaluates any other expression there, and the kernel does not see that.
 fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     let text = |at: usize| words.get(at).map_or("", |word| word.text);
     let mut depth = 0_usize;

@@ -63,7 +63,7 @@ settings! {
     beside {
         /// Files that a jail hides from Lean: the service's token file, if it has one.
         pub secrets: Vec<PathBuf>,
-        /// The program that checks proofs in separate processes: this project's `rapid-verifier`, which names itself. Without it, proofs are checked in this process, which is
+        /// The program that checks proofs in separate processes: `rapid-verifier`, which sets this to itself. Without it, proofs are checked in this process; this is
         /// for tests.
         pub kernel: Option<PathBuf>,
     }
@@ -86,7 +86,7 @@ choice! {
         /// Through everything that is imported.
         #[default]
         Followed = "followed",
-        /// Through the proof's own declarations: for a Lean whose library comes without its proofs.
+        /// Through the proof's own declarations: for a library without its proofs.
         Named = "named",
     }
 }
@@ -207,8 +207,8 @@ fn jail(choice: JailChoice) -> Result<Jail, String> {
     }
 }
 
-/// The identity of a Lean: a digest of everything that the verdicts on all proofs depend on, and a name for people. `libraries` are the folders in which the program finds
-/// compiled modules, and `inherited` its variables that are not in `program`. Trusted headers are not part of it: each key has whether its own header is trusted.
+/// The identity of a Lean: a digest of everything that the verdicts on all proofs depend on, and a name for people. `libraries` are the program's folders of compiled
+/// modules. `inherited` are its variables that are not in `program`. Trusted headers are not part of it: each key has whether its own header is trusted.
 pub(super) fn identity(
     settings: &LeanSettings,
     program: &Program,

@@ -1,6 +1,7 @@
-//! Runs a snippet: a file of Lean that stands for itself, without a theorem that it should prove. Its verdict is what Lean's messages say.
+//! Runs a snippet: a file of Lean that stands for itself, without a theorem to prove. Its verdict is what Lean's messages say.
 //!
-//! Elaborating a snippet runs its code, which may write messages of its own. So this verdict says less than that on a proof, and a service gives it only in a jail.
+//! Elaborating a snippet runs its code, and that may write messages of its own. So this verdict says less than the verdict on a proof, and a service gives it only in a
+//! jail.
 
 use sandboxes::lean::{Compiled, LeanError, Message, Position, Severity, imports, with_retry};
 use serde_json::{Value as Json, json};
@@ -15,15 +16,15 @@ pub const NO_JAIL: &str = "a snippet may run any code while Lean reads it, and n
 
 /// Maximum number of messages.
 const MAX_MESSAGES: usize = 1000;
-/// Bytes of the longest text of all messages together.
+/// Maximum bytes of all messages' texts together.
 const MAX_MESSAGES_BYTES: usize = 1 << 20;
 
-/// What Lean writes about a declaration with `sorry`, in either of its quotation marks.
+/// Lean's message about a declaration with `sorry`, in either of its quotation marks.
 const SORRIES: [&str; 2] = ["declaration uses 'sorry'", "declaration uses `sorry`"];
 
 impl LeanGrader {
-    /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean, and once more if a busy machine may have made it fail. Blocks while Lean works. The
-    /// detail has Lean's `messages` and the places of its `sorries`, or the `reason` why there are none.
+    /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean. Runs it once more if a busy machine may have made it fail. Blocks while Lean
+    /// works. The detail has Lean's `messages` and the places of its `sorries`, or the `reason` why there are none.
     #[must_use]
     pub fn run_snippet(&self, code: &str, seconds: u64) -> Grading {
         if !self.is_jailed() {
@@ -47,7 +48,7 @@ impl LeanGrader {
             },
             Err(error) => {
                 let may_be_lean = matches!(error, LeanError::Header(_) | LeanError::Crashed(_));
-                // It is the snippet's fault if Lean works without it.
+                // A failure is the snippet's fault if Lean works without the snippet.
                 match may_be_lean.then(|| self.lean.compile("", "")) {
                     Some(Err(error)) => *no_answer(&error),
                     _ => grading_without_answer(&error),
@@ -65,7 +66,7 @@ fn stopped(verdict: Verdict, reason: &str) -> Grading {
     Grading::new(verdict, json!({ "reason": reason }))
 }
 
-/// Whether Lean reports an error up to the end of the snippet's imports. It may have had no memory for what they name.
+/// Whether Lean reports an error up to the end of the snippet's imports. The machine may have had no memory for them.
 fn fails_at_imports(code: &str, compiled: &Compiled) -> bool {
     let lines = imports("", code).lines().count();
     let is_at_imports =

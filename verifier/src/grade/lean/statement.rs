@@ -1,4 +1,4 @@
-//! A cache of compiled statements. Each statement is compiled once without a proof, and the library that its header imports is opened once, to check that it exists. Of the
+//! A cache of compiled statements. Each statement is compiled once without a proof. The library that its header imports is opened once, to check that it exists. Of the
 //! failures that may pass, only an error in the header is cached, for a minute.
 
 use std::collections::HashMap;
@@ -46,7 +46,7 @@ struct HeaderError {
 }
 
 impl HeaderError {
-    /// The first may pass, as when many processes read the same library at once.
+    /// A first error may pass, for example when many processes read the same library at once.
     fn grading(&self) -> Box<Grading> {
         match self.again {
             false => no_answer(&self.error),
@@ -75,8 +75,8 @@ impl Statements {
     /// Compiles a statement after its header, or returns the cached module. `open` opens the library that the header imports.
     ///
     /// # Errors
-    /// The `unavailable` grading. Another try may succeed unless Lean does not accept the statement, has twice not accepted its header, or what it compiled or its library
-    /// cannot be read.
+    /// The `unavailable` grading. Another try may succeed, except after Lean's objection to the statement, after a second error in its header, or if the compiled
+    /// module or its library cannot be read.
     pub(super) fn compile(
         &self,
         lean: &dyn Lean,
@@ -135,7 +135,7 @@ impl Statements {
     }
 }
 
-/// Compiles a statement. The inner error is Lean's objection to it, which is permanent; the outer one may pass.
+/// Compiles a statement. The inner error is Lean's objection to it, and is permanent. The outer one may pass.
 fn compile(
     lean: &dyn Lean,
     header: &str,
@@ -207,7 +207,7 @@ mod tests {
             assert_eq!(compile(&statements), Err(no_answer(&error)));
         }
         assert_eq!(lean.runs(), 2);
-        // It may have been the machine, but hardly twice.
+        // The machine may have caused one error, but hardly two.
         statements.header_delay = Duration::ZERO;
         assert_eq!(compile(&statements), Err(bad_task(&error.to_string())));
         assert!(compile(&statements).is_ok());

@@ -1,4 +1,4 @@
-//! What the routes of all clients share: a body is received within the limits of `/v1/verify`, its items are judged as there, and it is held while there is no reward.
+//! What all clients' routes share: they receive a body within the limits of `/v1/verify`, judge its items as there, and hold the request while there is no reward.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -16,16 +16,15 @@ use crate::service::hold::Hold;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service, body};
 
-/// How long a client that has waited in vain may take to repeat its request, which then waits for what still runs.
-const REPETITION: Duration = Duration::from_secs(60);
+/// Judging goes on this long after a client gave up, so that its repeated request finds the results.
+const RETRY_GRACE: Duration = Duration::from_secs(60);
 
-/// A client.
 pub(super) struct Client {
     /// Its name in the metrics.
     pub(super) name: &'static str,
     /// The longest time from a request to its answer, a little less than the client itself waits.
     pub(super) patience: Duration,
-    /// What it is answered, with a reason, when that time is over: what it repeats.
+    /// The answer, with a reason, when that time is over: a status on which the client repeats its request.
     pub(super) refusal: fn(&str) -> ProblemResponse,
 }
 
@@ -70,7 +69,7 @@ impl Client {
         parsed.map_err(refused)
     }
 
-    /// Receives a body, from which `parse` makes items and what else the answer needs, and judges the items.
+    /// Receives a body and judges its items. `parse` returns the items, and whatever else the answer needs.
     ///
     /// # Errors
     /// Those of [`Client::read`], and this client's refusal if there is no reward.
@@ -89,7 +88,7 @@ impl Client {
         Ok((rewards.map_err(refused)?, rest))
     }
 
-    /// [`Client::judge`] for a client that may be told in its own form that there is no reward, which is counted as `outcome`.
+    /// [`Client::judge`] for a client with its own answer for a missing reward. Such an answer is counted as `outcome`.
     pub(super) async fn judge_or_withhold<T: Send + 'static>(
         &self,
         sender: &Sender,
@@ -115,7 +114,7 @@ impl Client {
         Ok((rewards, rest))
     }
 
-    /// Counts items by what the client was told about them.
+    /// Counts items by the outcome that the client gets.
     pub(super) fn count(&self, service: &Service, outcome: &'static str, items: usize) {
         service
             .judge
@@ -124,10 +123,9 @@ impl Client {
     }
 }
 
-/// An item of `/v1/verify`.
+/// An item without an id: these clients' answers have ids of their own, or none.
 pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) -> JudgeItem {
     JudgeItem {
-        // The answers of these clients have ids of their own, or none.
         id: Id::Text(String::new()),
         task,
         prompt,
@@ -149,7 +147,7 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
             Err(withheld) => withheld,
             Ok(judgements) => {
                 let unjudged = judgements.iter().filter(|one| one.reward.is_none());
-                let withheld = unjudged.min_by_key(|one| one.retryable).map(why);
+                let withheld = unjudged.min_by_key(|one| one.retryable).map(withheld);
                 for (at, judgement) in open.into_iter().zip(judgements) {
                     rewards[at] = judgement
                         .reward
@@ -167,7 +165,7 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
     }
 }
 
-/// Judges those of the items that are still open, once. What takes longer than the client waits goes on for [`REPETITION`].
+/// Judges the open items once. What takes longer than the client waits goes on for [`RETRY_GRACE`].
 async fn attempt(
     sender: &Sender,
     items: &Arc<Vec<JudgeItem>>,
@@ -182,7 +180,7 @@ async fn attempt(
     }
     let permit = sender.held.take();
     tokio::spawn(async move {
-        let _ = tokio::time::timeout(REPETITION, judging).await;
+        let _ = tokio::time::timeout(RETRY_GRACE, judging).await;
         drop(permit);
     });
     Err(later(
@@ -190,7 +188,6 @@ async fn attempt(
     ))
 }
 
-/// Judges items once.
 async fn judge_once(
     on: Arc<Judge>,
     client: ClientId,
@@ -205,7 +202,7 @@ async fn judge_once(
     judged.map_err(|_| later("the queue is full"))
 }
 
-/// No reward now.
+/// A reward may come later.
 fn later(reason: &str) -> Withheld {
     Withheld {
         reason: reason.to_owned(),
@@ -214,7 +211,7 @@ fn later(reason: &str) -> Withheld {
 }
 
 /// Why a judgement has no reward.
-fn why(judgement: &Judgement) -> Withheld {
+fn withheld(judgement: &Judgement) -> Withheld {
     let reason = judgement.detail["reason"].as_str();
     Withheld {
         reason: reason.unwrap_or("the service cannot judge").to_owned(),

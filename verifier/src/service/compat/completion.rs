@@ -26,9 +26,9 @@ const END_TOKENS: [&str; 13] = [
     "<|finetune_right_pad_id|>",
 ];
 
-/// Bytes of the shortest end of a prompt that counts as a prompt whose beginning was cut off.
+/// A prompt that was too long may have lost its beginning. Its end must have at least this many bytes to count as the prompt.
 const MIN_CUT_PROMPT: usize = 32;
-/// Bytes of the longest prompt whose beginning may have been cut off.
+/// Maximum bytes of a prompt for which such an end is looked for.
 const MAX_CUT_PROMPT: usize = 1 << 20;
 
 /// `text` without the end tokens that it ends with.
@@ -55,7 +55,7 @@ fn without_begin_tokens(mut text: &str) -> &str {
     text
 }
 
-/// The completion in `text`, which may begin with `prompt`, or with the end of a prompt that was too long.
+/// The completion in `text`. It may come after `prompt`, or after the end of a prompt that was too long.
 pub(super) fn after_prompt<'a>(text: &'a str, prompt: &str) -> &'a str {
     let (text, prompt) = (without_begin_tokens(text), without_begin_tokens(prompt));
     let rest = text.strip_prefix(prompt).or_else(|| {

@@ -1,8 +1,8 @@
 //! Kimina: `KiminaClient(api_url="http://…/compat/kimina")`, and the older `/verify`.
 //!
-//! Its client sends snippets of Lean, which need not prove anything, and reads Lean's messages about each. So this route runs whatever code a snippet has, only in a jail.
-//! The messages are those of the process that ran the snippet, which may forge them: `/v1/verify` decides on proofs, by a kernel. The client waits 600 seconds, repeats a
-//! request that fails twice, and then reports an `error` of its own for each snippet.
+//! Its client sends snippets of Lean, which need not prove anything, and reads Lean's messages about each. So this route runs whatever code a snippet has, only in a
+//! jail. The snippet can forge these messages, because its own process writes them. `/v1/verify` decides on proofs, by a kernel. The client waits 600 seconds, repeats
+//! a failed request twice, and then reports an `error` of its own for each snippet.
 
 use std::collections::HashSet;
 use std::sync::Arc;
@@ -34,9 +34,9 @@ const CLIENT: Client = Client {
 struct Form {
     /// The list of snippets.
     list: &'static str,
-    /// The id of each, here and in the answer.
+    /// The field with a snippet's id, here and in the answer.
     id: &'static str,
-    /// The fields of which one has the text.
+    /// The fields that may have the text; one of them does.
     texts: &'static [&'static str],
     /// What asks for Lean's info trees.
     infotree: &'static str,
@@ -160,7 +160,7 @@ fn snippet_of(path: &str, snippet: &RawValue, form: Form) -> Result<(String, Str
     Err(fields.fault(form.texts[form.texts.len() - 1], "it is missing"))
 }
 
-/// What the client is told about a snippet: Lean's response, or why there is none.
+/// The client's result for a snippet: Lean's response, or why there is none.
 fn result(id: &str, item: &Rewarded, form: Form) -> Value {
     let (detail, seconds) = (&item.judgement.detail, item.judgement.elapsed_ms / 1e3);
     let mut result = json!({ form.id: id });
@@ -179,7 +179,7 @@ fn result(id: &str, item: &Rewarded, form: Form) -> Value {
     result
 }
 
-/// Without the fields that are null or an empty list, which Lean's REPL leaves out too.
+/// Without the fields that are null or an empty list. Lean's REPL leaves them out too.
 fn without_nulls(json: &Value) -> Value {
     match json {
         Value::Object(fields) => fields

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 
 use crate::registry::{RegisteredTask, Registry};
 
-/// Letters of the shortest name that counts as a data set's if the service has none of this name.
+/// Minimum letters of a data set's name in a task's id, if the service does not have that data set.
 const MIN_DATASET_NAME: usize = 3;
 
 /// How to write an answer that could also be something else.
@@ -127,7 +127,7 @@ mod tests {
     use super::*;
     use crate::registry::questions;
 
-    /// A registry with the data sets `sums` and `x`, each with the task 2, whose answer is 4.
+    /// A registry with the data sets `sums` and `x`. Each has the task 2, with the answer 4.
     fn registry() -> Registry {
         let mut registry = Registry::default();
         for name in ["sums", "x"] {

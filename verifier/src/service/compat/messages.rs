@@ -2,7 +2,7 @@
 
 use serde_json::Value as Json;
 
-/// The text of the last message with this role; `None` if there is none. What is no message, such as a tool call, is skipped.
+/// The text of the last message with this role; `None` if there is none. Skips what is no message, such as a tool call.
 pub(super) fn last<'a>(messages: &'a [Json], role: &str) -> Option<&'a Json> {
     messages
         .iter()
@@ -32,7 +32,7 @@ pub(super) fn text(content: &Json) -> Option<String> {
     }
 }
 
-/// The text of a prompt that is a text, or messages, of which the last one of the user counts; `None` if it has another form.
+/// The text of a prompt: the prompt itself, or the last user message of a list of messages. `None` if it has another form.
 pub(super) fn prompt(prompt: &Json) -> Option<String> {
     match prompt {
         Json::Array(messages) => last(messages, "user").map_or(Some(String::new()), text),

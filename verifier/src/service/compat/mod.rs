@@ -1,7 +1,7 @@
 //! The routes of other projects' clients, each under a base path of its own, in a file of its own.
 //!
-//! They read a client's request into the items of `/v1/verify`, which are judged by the same code, and answer in the client's form. None of them makes a reward out of
-//! `unavailable`: a request is held for nearly as long as its client waits ([`client`]), then it is refused.
+//! A route reads its client's request into the items of `/v1/verify`, and answers in the client's form. The same code judges the items. None of the routes makes a
+//! reward of `unavailable`: it holds the request for nearly as long as the client waits ([`client`]), then refuses it.
 
 mod client;
 mod completion;
@@ -22,7 +22,6 @@ use super::Service;
 
 pub(super) use sandbox_fusion::wire as sandbox_fusion_wire;
 
-/// The routes.
 pub(super) fn routes() -> Router<Arc<Service>> {
     let nemo_gym = Router::new()
         .route("/seed_session", post(nemo_gym::session))

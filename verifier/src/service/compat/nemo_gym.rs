@@ -1,7 +1,9 @@
-//! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`, and without it, since NeMo Gym knows a server by its host and port only.
+//! NeMo Gym: a resources server, at the base path `/compat/nemo-gym`. It also answers without the base path, since NeMo Gym knows a server by its host and port only.
 //!
-//! An agent sends the row of the data set, to which `responses_create_params` belongs, with the model's `response` in the form of OpenAI's Responses API, and gets it back
-//! with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no reward.
+//! An agent sends the row of the data set, with its `responses_create_params`, and the model's `response` in the form of OpenAI's Responses API. It gets all of this
+//! back with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no
+//! reward.
+//! gives no reward.
 
 mod aggregate;
 
@@ -28,7 +30,7 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-/// The fields of an earlier answer, which a row has if it is verified again.
+/// A row that is verified again has these fields of the earlier answer.
 const ANSWER_FIELDS: [&str; 6] = [
     "reward",
     "mask_sample",
@@ -41,7 +43,7 @@ const ANSWER_FIELDS: [&str; 6] = [
 /// The fields of a row, as they were sent.
 type Row = BTreeMap<String, Box<RawValue>>;
 
-/// Begins or ends a session. Judging needs no state, so there is nothing to do but to repeat its id, which NeMo Gym has sent since 0.7.
+/// Begins or ends a session. Judging needs no state, so this only repeats the session's id. NeMo Gym has sent it since 0.7.
 pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
@@ -79,7 +81,7 @@ pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, Prob
     Ok(Json(row))
 }
 
-/// What stands for a reward where the operator wants no errors: 0, with the marks by which NeMo Gym and its trainers leave the sample out.
+/// The answer where the operator wants no errors: reward 0, with the marks by which NeMo Gym and its trainers leave the sample out.
 fn failsafe(reason: &str) -> Value {
     json!({
         "reward": 0.0,
@@ -90,7 +92,6 @@ fn failsafe(reason: &str) -> Value {
     })
 }
 
-/// Parses a body of `/verify`.
 fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), ProblemResponse> {
     read_object(body, |mut fields| {
         let row = fields
@@ -108,7 +109,7 @@ fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), Prob
     })
 }
 
-/// The label of a row, which newer rows have in `verifier_metadata`, and its place.
+/// The label of a row and its place. Newer rows have it in `verifier_metadata`.
 fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue), FieldError> {
     const NAME: &str = "expected_answer";
     if !fields.has(NAME)
@@ -141,7 +142,7 @@ fn prompt(fields: &mut Fields<'_>) -> Result<String, FieldError> {
         .ok_or_else(|| params.fault("input", "it must be a string or messages"))
 }
 
-/// The text of the model's last message; empty if there is none, as after a tool call that was the last step.
+/// The text of the model's last message. Empty if there is none, as after a final tool call.
 fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let mut response = Fields::new("response.", fields.take("response")?)?;
     let output: Vec<Value> = serde_json::from_str(response.take("output")?.get())
@@ -170,7 +171,6 @@ pub(super) async fn aggregate_metrics(
     Ok(Json(metrics))
 }
 
-/// Parses a body of `/aggregate_metrics`.
 fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, ProblemResponse> {
     read_object(body, |mut fields| {
         let name = "verify_responses";

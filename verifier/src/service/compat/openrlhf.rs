@@ -34,7 +34,6 @@ pub(super) async fn get_reward(sender: Sender, body: Body) -> Result<Json<Value>
     ))
 }
 
-/// Parses a body.
 fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemResponse> {
     read_object(body, |mut fields| {
         let queries = fields.required_list("query")?;

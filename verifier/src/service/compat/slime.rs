@@ -1,6 +1,6 @@
 //! slime: `--rm-type remote_rm --rm-url http://…/compat/slime/rm`.
 //!
-//! Its client sends one sample at a time and takes the answer, a bare number, as the reward. It waits 120 seconds, repeats a request that fails nine times, and then
+//! Its client sends one sample at a time. It takes the answer, a bare number, as the reward. It waits 120 seconds, and repeats a failed request nine times before it
 //! ends; older versions end at the first failure.
 
 use std::time::Duration;
@@ -31,7 +31,6 @@ pub(super) async fn rm(sender: Sender, body: Body) -> Result<Json<f64>, ProblemR
     }
 }
 
-/// Parses a body.
 fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
     read_object(body, |mut fields| {
         let prompt = fields.optional("prompt").map(RawValue::get);

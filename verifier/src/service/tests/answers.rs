@@ -8,7 +8,7 @@ use super::*;
 use crate::fake_lean::{FakeLean, message};
 use crate::fake_sandbox::exited;
 
-/// A Lean whose messages about a file are determined by its words.
+/// A Lean that derives its messages about a file from the words in it.
 fn lean() -> Arc<FakeLean> {
     FakeLean::new(|_, body, seconds| {
         let info = |data: &str| vec![message(Severity::Information, 1, data)];
@@ -39,14 +39,14 @@ fn lean() -> Arc<FakeLean> {
     })
 }
 
-/// The run of a program whose words say how it ends; else that of [`doubled`].
+/// The run of a program that says in words how it ends; otherwise the run of [`doubled`].
 fn by_words(source: &str, calls: &[String], limits: &Limits) -> Result<Run, SandboxError> {
     let is_short = limits.fuel <= 6_000_000_000;
     let end = match source.trim() {
         "shout" => return Ok(exited(0, &calls[0].to_uppercase())),
         "limits" if is_short => {
-            let told = format!("{} bytes, at most 3 s", limits.memory);
-            return Ok(exited(0, &told));
+            let stdout = format!("{} bytes, at most 3 s", limits.memory);
+            return Ok(exited(0, &stdout));
         }
         "fail" => return Ok(exited(1, "")),
         "broken" => return Err(sandboxes::Deferred::Failed("no engine".to_owned()).into()),
@@ -89,7 +89,7 @@ fn named(name: &str) -> Router {
     app(service)
 }
 
-/// The lines of the table, each with its continuation, without comments, and with the names replaced that it gives.
+/// The lines of the table without comments. Continuations are joined, and names are replaced by the texts that the table defines.
 fn lines() -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     let text = include_str!("answers.txt").lines();
@@ -113,7 +113,7 @@ fn lines() -> Vec<String> {
     replaced
 }
 
-/// Whether an answer has what is expected: of an object these fields, and of a text what follows `…`.
+/// Whether an answer matches the expected one: an object has these fields; a text contains what follows `…`.
 fn has(found: &Json, expected: &Json) -> bool {
     match (expected, found) {
         (Json::Object(expected), _) => expected
@@ -154,7 +154,7 @@ fn request(text: &str) -> (Request<Body>, &str, &str) {
     )
 }
 
-/// Checks an answer, of which `expected` is `STATUS ANSWER`.
+/// Checks an answer. `expected` is `STATUS ANSWER`.
 fn check(line: &str, expected: &str, (status, text, headers): (StatusCode, String, HeaderMap)) {
     let (code, answer) = expected.split_once(' ').unwrap_or((expected, ""));
     assert_eq!(status.as_str(), code, "{line}\n{text}");

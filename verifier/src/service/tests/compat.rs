@@ -14,7 +14,7 @@ const OPENRLHF: &str = "/compat/openrlhf/get_reward";
 const SLIME: &str = "/compat/slime/rm";
 const NEMO_GYM: &str = "/compat/nemo-gym/verify";
 
-/// Settings with which a request is held for so long.
+/// Settings with `compat_hold`.
 fn holding(hold: Duration) -> ServiceSettings {
     let mut settings = settings();
     settings.compat_hold = hold;
@@ -59,7 +59,7 @@ async fn verdicts_are_shared_with_the_native_route() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
 }
 
-/// A service whose sandbox fails while `broken` is set.
+/// A service with a sandbox that fails while `broken` is set.
 pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) {
     let service = service(settings);
     let broken = Arc::new(AtomicBool::new(false));
@@ -75,7 +75,7 @@ pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) 
     (app(service), broken)
 }
 
-/// A request of each client for one sample of a code task, and where the reward is in its answer.
+/// A request of each client for one sample of a code task, and the place of the reward in its answer.
 fn one_of_each() -> [(&'static str, Json, &'static str); 3] {
     [
         (OPENRLHF, openrlhf(&[("right", doubles())]), "/rewards/0"),
@@ -205,7 +205,7 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 1);
 }
 
-/// A runtime and a service for bodies that are no client's.
+/// A runtime and a service for arbitrary bodies.
 static ANY: LazyLock<(Runtime, Router)> = LazyLock::new(|| (Runtime::new().unwrap(), ready().0));
 
 /// Pieces of JSON that a parser may not expect.

@@ -79,7 +79,7 @@ async fn rest_for(client: &mut TcpStream) -> String {
 const HEAD: &str =
     "POST /v1/verify HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n";
 
-/// A request of a client that sends no other.
+/// A request with `Connection: close`.
 fn closing(request: &str, body: &str) -> String {
     format!(
         "{request} HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: {}\r\n\r\n{body}",
@@ -129,8 +129,8 @@ async fn a_client_that_does_not_complete_a_head_is_disconnected() {
     }
 }
 
-/// Each attack has more connections than the service, and none of them ever times out. A body that is announced and does not come takes no memory. The last two do not lag, and keep out only
-/// their own address.
+/// Each attack has more connections than the service, and none of them ever times out. A body that is announced and does not come takes no memory. The last two attacks
+/// do not lag, and keep out only their own address.
 #[tokio::test(flavor = "multi_thread")]
 async fn clients_that_lag_keep_nobody_out() {
     let six = ServiceSettings {
@@ -216,7 +216,7 @@ async fn what_an_inline_task_runs_ends_when_its_client_leaves() {
     }
 }
 
-/// It leaves others a place, and a part of the queue, and delays no probe. What has no place waits for one: eight requests have one for each connection.
+/// It leaves others a permit and a part of the queue, and delays no probe. Eight requests have a permit for each connection; the others wait for one.
 #[tokio::test(flavor = "multi_thread")]
 async fn a_client_with_many_requests_delays_no_other() {
     for (connections, own) in [(100, 17), (1, 7)] {
@@ -363,7 +363,7 @@ async fn an_endless_body_ends_its_connection_and_one_that_was_read_does_not() {
         })
         .await;
     }
-    // The place of its connection is free again.
+    // The permit of its request is free again.
     let mut client = served
         .client(&format!("{HEAD}content-length: 2\r\n\r\n{{}}").repeat(2))
         .await;

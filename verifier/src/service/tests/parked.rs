@@ -1,4 +1,4 @@
-//! Samples whose task's canonical solution has not been run yet.
+//! Samples of tasks with a canonical solution that has not been run yet.
 
 use super::queue::{Gate, gated};
 use super::*;
@@ -14,7 +14,7 @@ fn samples(task: &Json, count: usize) -> Json {
         .collect()
 }
 
-/// A sample each of `count` tasks, whose solutions differ in the number after `source`.
+/// A sample each of `count` tasks. Their solutions differ in the number after `source`.
 pub(super) fn tasks_with_solutions(source: &str, count: usize) -> Json {
     (0..count)
         .map(|n| {
@@ -33,7 +33,7 @@ async fn a_canonical_solution_is_run_once_no_worker_waits_for_it_and_no_text_is_
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &samples(&task_with_solution("right slow"), 10));
     let loads = || (service.judge.short.load(), service.judge.long.load());
-    // The solution alone has a thread.
+    // Only the solution has a thread.
     until(|| service.judge.parked() == 10 && loads() == ((0, 0), (0, 1))).await;
     let (_, body) = verify(&app, &samples(&doubles(), 3)).await;
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 3]));
@@ -42,7 +42,7 @@ async fn a_canonical_solution_is_run_once_no_worker_waits_for_it_and_no_text_is_
     let (_, body) = first.await.unwrap();
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
-    // Those that waited were not parsed again.
+    // The waiting samples were not parsed again.
     assert_eq!(sandbox.parses.load(Ordering::SeqCst), parsed + 3 + 10);
 }
 

@@ -29,7 +29,7 @@ impl Gate {
     }
 }
 
-/// A service in which programs that contain "slow" wait until the gate opens. Programs that contain "long" run out of fuel in a first pass, and wait with their full fuel.
+/// A service where programs with "slow" wait until the gate opens. Programs with "long" run out of fuel in a first pass, and wait with their full fuel.
 pub(super) fn gated(gate: &Arc<Gate>) -> (Arc<Service>, Arc<FakeSandbox>) {
     gated_with(settings(), gate)
 }
@@ -95,7 +95,7 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
 }
 
-/// Items that take long, whether they occupy their threads, and an item that does not wait for them.
+/// Items that take long; whether they occupy their threads; and an item that does not wait for them.
 type Case = (Json, fn(&Service) -> bool, Json);
 
 /// Short work waits for no long work of its kind, and none for work of another kind.

@@ -1,4 +1,4 @@
-//! SandboxFusion's routes. A request that the service cannot answer is held and then refused; it never gets a result that no run had.
+//! SandboxFusion's routes. A request without an answer is held and then refused. It never gets an invented result.
 
 use std::time::{Duration, Instant};
 
@@ -15,7 +15,7 @@ pub(super) fn of_verl(timeout: f64) -> Json {
             "language": "python", "files": {}, "fetch_files": [] })
 }
 
-/// Sends a request that nobody can answer, and checks that it is held and then refused.
+/// Sends a request without a possible answer, and checks that it is held and then refused.
 async fn held_and_refused(app: &Router, path: &str, body: &Json, says: &str) {
     let started = Instant::now();
     let (status, problem) = ask(app, path, body).await;

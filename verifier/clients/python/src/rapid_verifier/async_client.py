@@ -233,7 +233,7 @@ class AsyncClient:
         return await self._question("v1/info", wire.service_info)
 
     async def datasets(self) -> tuple[wire.Dataset, ...]:
-        """The data sets whose tasks can be named in a request. One attempt."""
+        """The data sets with tasks that a request can name. One attempt."""
         return await self._question("v1/datasets", wire.datasets)
 
     async def ready(self) -> wire.Readiness:

@@ -136,7 +136,7 @@ class Client:
         return background.run(call())
 
     def datasets(self) -> tuple[wire.Dataset, ...]:
-        """The data sets whose tasks can be named in a request. One attempt."""
+        """The data sets with tasks that a request can name. One attempt."""
 
         async def call() -> tuple[wire.Dataset, ...]:
             return await (await self.on_background()).datasets()

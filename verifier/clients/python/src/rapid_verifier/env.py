@@ -47,7 +47,7 @@ ObservationType = TypeVar("ObservationType")
 
 
 class SingleTurnEnv(Generic[ObservationType]):
-    """An environment whose episodes have one step.
+    """An environment with episodes of one step.
 
     `tasks` are pairs of a prompt and a ground truth. `observation` makes observations from the
     fields of `Observation`; give the package's own type where it needs one. The other parameters

@@ -30,16 +30,16 @@ Reward = Callable[..., Any]
 def serve(function: Reward) -> None:
     """Answers the verifier's items with the rewards of `function`, until there are no more.
 
-    `function` has one of these signatures, of which it may omit what it does not need:
+    `function` has one of these signatures, and may omit the parameters that it does not need:
 
     - `reward(prompt, completion, **columns)`, with the other fields of the task as `columns`
     - TRL's `reward(prompts, completions, **columns)`, which returns a list
     - verl's `compute_score(data_source, solution_str, ground_truth, extra_info)`
 
     It returns a number from 0 to 1, or a dictionary with `reward` (or `score`), `terms` and
-    `detail`, of which other numbers are terms too. It may be a coroutine function. If it raises
-    an exception, or returns `None`, the completion gets no reward, and training leaves it out.
-    What it prints goes to the verifier's log.
+    `detail`. Other numbers in the dictionary are terms too. It may be a coroutine function. If it
+    raises an exception, or returns `None`, the completion gets no reward, and training leaves it
+    out. What it prints goes to the verifier's log.
     """
     call = _caller(function)
     items, answers = _streams()

@@ -12,8 +12,8 @@ def completion_text(completion: object) -> str:
     """The text to judge: the text itself, or that of the last message of the assistant.
 
     A message is a mapping, or an object, with `role` and `content`. The content is text, a list of
-    parts of which those with `text` count, or `None`, which counts as empty. So does an empty list
-    of messages, which is what a rollout without a reply leaves.
+    parts, or `None`. Only parts with `text` count, and `None` counts as empty. So does an empty
+    list of messages, as a rollout without a reply leaves it.
 
     Raises `GroundTruthError` if there are messages, and none of the assistant.
     """

@@ -16,7 +16,7 @@ from rapid_verifier.errors import ItemError
 def tagged(value: object) -> Any:
     """`value` as JSON; what JSON lacks is an object with one key, such as `{"$tuple": […]}`.
 
-    A dict whose keys are all strings stays as it is, so that tagged JSON may be given too.
+    A dict with only strings as keys stays as it is, so that tagged JSON may be given too.
 
     Raises `ItemError` for a type without such a form.
     """

@@ -318,7 +318,7 @@ class Grader:
 
 @dataclass(frozen=True)
 class Dataset:
-    """A data set whose tasks a request can name."""
+    """A data set with tasks that a request can name."""
 
     name: str
     """The part of a task's id before the first slash."""

@@ -5,8 +5,8 @@ use std::borrow::Cow;
 /// The small forms of ASCII characters, from U+FE50 on.
 const SMALL_FORMS: &str = ",,. ;:?!-(){}()#&*+-<>= \\$%@";
 
-/// The text with the ASCII characters of which others are full-width, small or mathematical forms (NFKC), and with digits below the line as indices. Characters
-/// with a meaning of their own stay: x², ½, ①, ℝ, 𝔽 and `～`, which stands between the ends of a range.
+/// The text with ASCII characters in place of their full-width, small or mathematical forms (NFKC), and with digits below the line as indices. Characters with a
+/// meaning of their own stay: x², ½, ①, ℝ, 𝔽, and `～` between the ends of a range.
 pub(crate) fn with_ascii_forms(text: &str) -> Cow<'_, str> {
     if text.is_ascii() {
         return Cow::Borrowed(text);

@@ -262,7 +262,7 @@ impl<'a> Parser<'a> {
         })
     }
 
-    /// The argument of `\frac` and `\sqrt`, which is a single digit if it has no braces: `\frac12`.
+    /// The argument of `\frac` and `\sqrt`. Without braces it is a single digit: `\frac12`.
     fn single_digit_argument(&mut self) -> Option<Expr> {
         if let Some(Kind::Number(digits)) = self.peek()
             && digits.len() > 1
@@ -422,7 +422,7 @@ impl<'a> Parser<'a> {
         )
     }
 
-    /// The statements, if any, up to a closing bracket, which is not consumed.
+    /// The statements, if any, up to a closing bracket. The bracket is not consumed.
     pub(super) fn elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
         let bars = std::mem::take(&mut self.bars);
         let items = self.deeper(|parser| {
@@ -556,7 +556,7 @@ impl<'a> Parser<'a> {
                 self.absolute_value()
             }
             other if LETTERS.contains(&other) => Some(Expr::Symbol(format!("\\{other}"))),
-            // Others are operators and relations that have no meaning here. As a factor among others, whose order does not matter, one would be the same on either side.
+            // Others are operators and relations without a meaning here. As a factor among others, in any order, one would be the same on either side.
             _ => None,
         }
     }

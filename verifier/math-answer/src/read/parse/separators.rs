@@ -52,8 +52,8 @@ fn join_of(separator: &str) -> Join {
     }
 }
 
-/// The list of the items. If all are inequalities or equations with words between them, the set that they form. "And" binds more tightly than "or", and a comma
-/// means the same as the word after it.
+/// The list of the items. If all are inequalities or equations with words between them, it is the set that they form. "And" binds more tightly than "or". A comma means
+/// the same as the word after it.
 pub(super) fn join_items(mut items: Vec<Expr>, joins: &[Join]) -> Option<Expr> {
     if joins.is_empty() {
         return items.pop();

@@ -1,4 +1,4 @@
-//! Forms that are recognised by how they begin: names before an equals sign, choices before their values, set-builder notation, and answers in plain words.
+//! Forms that are recognised by their beginning: names before an equals sign, choices before their values, set-builder notation, and answers in plain words.
 
 use super::{Parser, product};
 use crate::read::assignable::is_assignable;
@@ -12,7 +12,7 @@ const MAX_PLAIN_WORDS_LENGTH: usize = 32;
 /// Words before a name that add nothing to it.
 const NEUTRAL_WORDS: [&str; 4] = ["ratio", "quantity", "value", "measure"];
 
-/// Words that name a quantity of the thing named after them. Its area is another quantity than its perimeter.
+/// Words for a quantity of the thing named after them. Its area is another quantity than its perimeter.
 const QUANTITY_KINDS: [&str; 13] = [
     "length",
     "distance",
@@ -285,7 +285,7 @@ impl Parser<'_> {
             .then_some(Expr::Apply(name, arguments))
     }
 
-    /// After `\{`: `x \mid 0<x<1`, where the condition is an inequality of the letter.
+    /// After `\{`: `x \mid 0<x<1`. The condition is an inequality of the letter.
     pub(super) fn set_builder(&mut self) -> Option<Expr> {
         let start = self.at;
         let built = self.set_builder_body();

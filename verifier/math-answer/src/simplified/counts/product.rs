@@ -17,7 +17,7 @@ use crate::simplified::notation::{
 };
 use crate::syntax::{Constant, Expr, Full, Function};
 
-/// The largest number whose powers are looked for in a radicand.
+/// Powers of larger numbers are not looked for in a radicand.
 const MAX_FACTOR: u32 = 1 << 12;
 /// Maximum length in bits of a radicand in which they are looked for.
 const MAX_RADICAND: usize = 512;
@@ -324,7 +324,7 @@ impl Counter<'_> {
         self.add_factor(base, &total_power, product);
     }
 
-    /// Multiplies by a power whose exponent is not a number.
+    /// Multiplies by a power with an exponent that is not a number.
     fn add_exponential<'b>(
         &mut self,
         expr: &'b Expr,

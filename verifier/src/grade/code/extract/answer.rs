@@ -49,7 +49,7 @@ pub(super) fn without_end_tokens(completion: &str) -> &str {
     }
 }
 
-/// `text` up to the first end-of-turn token that ends its line and is not inside a block of code that is closed later.
+/// `text` up to the first end-of-turn token that ends its line. Tokens inside a block of code that is closed later do not count.
 pub(super) fn before_next_turn(text: &str) -> &str {
     let is_fence = |line: &str| line.trim_start().starts_with("```");
     let fences = text

@@ -71,7 +71,7 @@ pub(super) fn choose(
             let defines = |block: &Block<'_>| block.defines(name);
             last(&|block| counts(block) && defines(block)).or_else(|| last(&defines))
         }
-        // A block without a label may be an example of the input or the output, which may be valid Python.
+        // A block without a label may be an example of the input or the output. Even that may be valid Python.
         None => last(&|block| block.label == Label::Python && block.alone.is_some())
             .or_else(|| last(&|block| counts(block) && block.alone.is_some())),
     };
@@ -154,7 +154,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a
             blocks.len() > before && ends_in_code(parsed)
         });
         let Some(mark) = marks.get(index) else { break };
-        // A bare fence after code that no fence opened closes that code.
+        // Code may begin without a fence. A bare fence after it closes it.
         if mark.label == Label::Markdown || mark.is_bare() && code {
             (index, is_outside) = (index + 1, true);
             continue;
@@ -244,7 +244,7 @@ fn uses(piece: Option<&Piece>) -> impl Iterator<Item = &str> {
         .flat_map(|piece| piece.uses.iter().map(String::as_str))
 }
 
-/// The program of the `chosen` block, together with the `earlier` blocks that provide names which it uses.
+/// The program of the `chosen` block, with those `earlier` blocks that provide names for it.
 fn with_dependencies(
     wanted: Wanted<'_>,
     chosen: &Block<'_>,

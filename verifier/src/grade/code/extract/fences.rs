@@ -1,5 +1,5 @@
-//! The fences of a text, and the parts between them, with what the parser says of each. Nothing is parsed here. A bare fence may open a block, or close code that no fence opened, so the parts of both
-//! readings are returned, and `choose` picks one.
+//! The fences of a text, and the parts between them, with the parser's outline of each. Nothing is parsed here. A bare fence may open a block, or close code that no
+//! fence opened. So the parts of both readings are returned, and `choose` picks one.
 
 use std::borrow::Cow;
 use std::ops::Range;
@@ -20,7 +20,7 @@ const LANGUAGES: &str = "bash c console cpp cs csharp css csv diff go haskell ht
 pub(super) enum Label {
     None,
     Python,
-    /// A block of Markdown, whose content is read like the text around it.
+    /// A block of Markdown. Its content is read like the text around it.
     Markdown,
     Other,
 }
@@ -64,7 +64,7 @@ pub(super) struct Part<'a> {
 }
 
 impl<'a> Part<'a> {
-    /// A text as a single part, which no fence encloses.
+    /// A text as a single part without fences.
     pub(super) fn whole(text: &'a str) -> Part<'a> {
         Part {
             text: Cow::Borrowed(text),
@@ -96,12 +96,11 @@ impl Part<'_> {
     }
 }
 
-/// The position of a part.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum PartPosition {
     /// Outside, before the mark with this index.
     Gap(usize),
-    /// In the block that the mark with the index `mark` opens. Reading continues at the mark `next`, which is outside if `outside`, because a bare fence closed the block.
+    /// In the block that the mark with the index `mark` opens. Reading continues at the mark `next`. It is outside if `outside`, because a bare fence closed the block.
     Block {
         mark: usize,
         next: usize,
@@ -274,7 +273,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
     parts
 }
 
-/// The index of the mark that closes the block which mark `number` opens: the first of its kind. A mark with a label closes the block and opens another.
+/// The index of the mark that closes the block opened by mark `number`: the first of its kind. A mark with a label closes the block and opens another.
 fn closer(marks: &[Mark], number: usize) -> Option<usize> {
     let opener = &marks[number];
     let fits = |mark: &Mark| mark.sign == opener.sign && mark.count >= opener.count;

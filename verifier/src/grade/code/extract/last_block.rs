@@ -38,7 +38,7 @@ pub(super) fn extract(completion: &str) -> Option<&str> {
             }
         }
     }
-    // A block that the end of the completion cut off; or, if the block is empty, the closing fence of a block that the prompt opened.
+    // A block that the end of the completion cut off. If it is empty, the fence closes a block that the prompt opened.
     if let Some(fence) = open {
         let block = &completion[fence.content..];
         if block.trim().is_empty() {
@@ -57,13 +57,13 @@ pub(super) fn extract(completion: &str) -> Option<&str> {
 struct Fence {
     marks: usize,
     python: bool,
-    /// The position at which its line begins.
+    /// Where its line begins.
     start: usize,
-    /// The position at which its block begins.
+    /// Where its block begins.
     content: usize,
 }
 
-/// The number of backticks that the line begins with, if they are three or more and the only ones in the line.
+/// The number of backticks at the start of the line, if there are three or more and the line has no others.
 fn fence(line: &str) -> Option<usize> {
     let line = line.trim_start();
     let marks = line.bytes().take_while(|&byte| byte == b'`').count();

@@ -78,7 +78,7 @@ fn returned(values: &[&str]) -> Vec<Call> {
         .collect()
 }
 
-/// A sandbox in which a program that contains `word` needs this much fuel. All programs return the right values.
+/// A sandbox where a program with `word` needs this much fuel. All programs return the right values.
 fn needing(word: &'static str, fuel: u64) -> FakeSandbox {
     FakeSandbox::new(move |source, _, limits| {
         if source.contains(word) && limits.fuel < fuel {
@@ -88,7 +88,7 @@ fn needing(word: &'static str, fuel: u64) -> FakeSandbox {
     })
 }
 
-/// The grading of a program whose run is `run`, for a task with recorded values.
+/// The grading of a program that runs like `run`, for a task with recorded values.
 fn grading(run: Run) -> Grading {
     let (grader, _) = grader(FakeSandbox::new(move |_, _, _| Ok(run.clone())));
     grader.judge(&task(None), "def f(n): ...", TestMode::All)

@@ -1,12 +1,12 @@
-//! Compares what a program wrote with what it had to write. `docs/verifier.md` states the rule.
+//! Compares a program's output with the expected output. `docs/verifier.md` states the rule.
 //!
 //! Both texts are read as lines. Blanks at the end of a line do not count, nor do blank lines at the end of the text. Then both must have the same lines. In a line, a
-//! number that is expected with a point or an exponent may be written in another way, and differ a little; everything else is compared as text.
+//! number that is expected with a point or an exponent may have another notation and differ a little; everything else is compared as text.
 
 use datasets::excerpt::excerpt;
 use serde_json::{Value as Json, json};
 
-/// The most by which a number may differ, absolutely, or relative to the expected number if that is beyond ±1.
+/// Maximum difference of a number. It is absolute, or relative to the expected number if that is beyond ±1.
 const TOLERANCE: f64 = 1e-6;
 
 /// The first difference between two outputs.
@@ -28,7 +28,7 @@ impl Difference<'_> {
     }
 }
 
-/// The first difference between what a program had to write and what it wrote; `None` if they count as the same.
+/// The first difference between the expected output and the output; `None` if they count as the same.
 pub(super) fn difference<'a>(expected: &'a str, got: &'a str) -> Option<Difference<'a>> {
     let (mut expected, mut got) = (lines(expected), lines(got));
     for line in 1.. {

@@ -34,7 +34,7 @@ fn refused(line: usize, error: &str) -> Compiled {
 
 const HEADER: &str = "prelude\n\nuniverse u\n";
 
-/// A grader whose Lean compiles the statement correctly, and returns a test's results for proofs.
+/// A grader with a Lean that compiles the statement correctly, and returns a test's results for proofs.
 fn grader_for_proofs(
     compile: impl Fn(&str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
 ) -> (LeanGrader, Arc<FakeLean>) {
@@ -312,7 +312,7 @@ fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
     assert_eq!(lean.runs(), 2);
 }
 
-/// The machine may have been out of memory when Lean loaded what a snippet imports.
+/// The machine may have been out of memory when Lean loaded a snippet's imports.
 #[test]
 fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
     let code = "import Mathlib\n\nexample : 1 = 1 := rfl";

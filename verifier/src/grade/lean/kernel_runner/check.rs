@@ -1,4 +1,4 @@
-//! What the kernel is asked, and what it answers.
+//! A question to the kernel, and its answer.
 
 use kernel::{Axioms, Error};
 

@@ -12,8 +12,8 @@ use super::wire::{self, HELLO, RequestKind, ResponseKind};
 /// The exit code of a process that lacks the memory for a thread.
 pub(super) const EXIT_NO_MEMORY: i32 = 12;
 
-/// Limits the memory of this process, and answers requests from `from` until the stream ends. `folders` have the compiled modules. This is the main function of the process
-/// that [`super::Kernels`] starts.
+/// The main function of a process that [`super::Kernels`] starts. Limits the memory of this process, and answers requests from `from` until the stream ends. `folders`
+/// have the compiled modules.
 ///
 /// # Errors
 /// If the system refuses the limits, or a request is malformed.
@@ -73,7 +73,7 @@ pub fn serve(
     Ok(())
 }
 
-/// The reason for refusing a statement on which the kernel panics.
+/// The reason for refusing a statement if the kernel panics on it.
 const FAILED: &str = "the kernel failed on this statement; please report it";
 
 /// The statement of the current requests.

@@ -1,4 +1,4 @@
-//! The pool of processes that check proofs: one for each proof that is checked at a time. A process is reused for the next proof, and replaced if it misbehaves.
+//! The pool of processes that check proofs. Each checks one proof at a time, is reused for the next, and is replaced if it misbehaves.
 
 use std::path::PathBuf;
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -15,7 +15,7 @@ use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
 
 /// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;
-/// SIGKILL, with which the system ends a process if it is out of memory.
+/// SIGKILL. The system ends a process with it if memory is short.
 const SIGKILL: i32 = 9;
 /// The beginning of the runtime's message after a failed allocation.
 const ALLOCATION_FAILED: &str = "memory allocation of ";
@@ -32,7 +32,7 @@ pub struct Kernels {
 }
 
 impl Kernels {
-    /// `program` is this project's `rapid-verifier`, which is started as `rapid-verifier kernel` with the folders of compiled modules. Each process may use `memory_mib`
+    /// `program` is this project's `rapid-verifier`. It is started as `rapid-verifier kernel` with the folders of compiled modules. Each process may use `memory_mib`
     /// besides its stack, and `start_seconds` to start or to open a library.
     #[must_use]
     pub fn new(

@@ -1,6 +1,6 @@
 //! The protocol between the verifier and a process of the kernel: frames of bounded size. Neither side trusts the other's frames.
 //!
-//! A request is the length of a head, the head as JSON, and the files whose sizes the head states. A response is a length, and JSON.
+//! A request is the length of a head, the head as JSON, and the files. The head states their sizes. A response is a length, and JSON.
 
 use std::io::{self, Read, Write};
 
@@ -16,7 +16,7 @@ const MAX_FILES: usize = 8;
 /// Maximum length of a reason, in characters.
 const MAX_REASON: usize = 4_000;
 
-/// The first message of a process, which tells it from other programs.
+/// The first message of a process. It distinguishes the process from other programs.
 pub(super) const HELLO: &str = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
 
 /// The kinds of request.

@@ -4,14 +4,14 @@ use std::collections::BTreeMap;
 
 use serde_json::{Map, Value, json};
 
-/// The field that says which task an answer is about.
+/// The field with the index of an answer's task.
 const TASK_INDEX: &str = "_ng_task_index";
 /// The field that counts the rollouts of a task.
 const ROLLOUT_INDEX: &str = "_ng_rollout_index";
 
 type Response = Map<String, Value>;
 
-/// The statistics of each task and of all. An answer whose reward is no measurement is left out.
+/// The statistics of each task and of all tasks. Leaves out answers without a measured reward.
 pub(super) fn metrics(responses: &[Response]) -> Value {
     let measured: Vec<&Response> = responses.iter().filter(|one| is_measured(one)).collect();
     let mut groups: BTreeMap<i64, Vec<&Response>> = BTreeMap::new();

@@ -1,4 +1,4 @@
-//! What both routes share: how long a request is held, and what it is refused.
+//! What both routes share: how long a request is held, and how it is refused then.
 
 use std::time::Duration;
 
@@ -13,26 +13,26 @@ use crate::service::{ProblemResponse, Service};
 
 pub(super) const CLIENT: Client = Client {
     name: "sandbox-fusion",
-    // Without a timeout of its own.
+    // For a body, before the request's own timeouts are known.
     patience: Duration::from_secs(28),
     refusal: ProblemResponse::no_answer,
 };
 
-/// Seconds that SandboxFusion takes for a timeout that a request leaves out.
+/// The default of SandboxFusion for a timeout that is missing in the request, in seconds.
 const DEFAULT_TIMEOUT: f64 = 10.0;
 /// Seconds that verl waits beyond both timeouts.
 pub(super) const CLIENT_SLACK: f64 = 10.0;
-/// Seconds before the client gives up at which it is refused.
+/// A request is refused this many seconds before its client gives up.
 const MARGIN: f64 = 2.0;
 /// The longest timeout, in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
 
-/// What SandboxFusion answers.
+/// The answer of SandboxFusion's own server.
 pub(in crate::service::compat) async fn ping() -> axum::Json<&'static str> {
     axum::Json("pong")
 }
 
-/// The time at which a request that arrived at `arrival` is refused.
+/// When to refuse a request that arrived at `arrival`.
 pub(super) fn deadline(arrival: Instant, compile: f64, run: f64) -> Instant {
     arrival + Duration::from_secs_f64(compile + run + CLIENT_SLACK - MARGIN)
 }
@@ -49,7 +49,6 @@ pub(super) fn timeout(field: &str, given: Option<f64>) -> Result<f64, ProblemRes
     }
 }
 
-/// Only Python runs here.
 pub(super) fn check_language(field: &str, language: &str) -> Result<(), ProblemResponse> {
     if language == "python" {
         return Ok(());
@@ -63,7 +62,7 @@ pub(super) fn check_language(field: &str, language: &str) -> Result<(), ProblemR
     ))
 }
 
-/// Reads a request's body, and returns what `make` makes of it, on the thread that parses.
+/// Reads a request's body, and calls `make` with it on the thread that parses.
 pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
     sender: &Sender,
     body: Body,
@@ -81,7 +80,7 @@ pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
 /// Attempts to answer until that succeeds, or the client is about to give up.
 ///
 /// # Errors
-/// That of the last attempt that ended, which says what is missing.
+/// The reason of the last attempt that ended.
 pub(super) async fn answer<T, F>(
     service: &Service,
     until: Instant,
@@ -104,7 +103,7 @@ where
     }
 }
 
-/// The answer to a request that cannot be answered in time, which is counted.
+/// Counts and returns the answer to a request that cannot be answered in time.
 pub(super) fn refusal(service: &Service, missing: &str) -> ProblemResponse {
     CLIENT.count(service, "withheld", 1);
     (CLIENT.refusal)(missing)

@@ -16,13 +16,13 @@ use crate::pool::ClientId;
 use crate::service::sender::Sender;
 use crate::service::{ProblemResponse, Service};
 
-/// Fuel that stands for a second. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
+/// Fuel per second of a request's timeout. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
 const FUEL_PER_SECOND: f64 = 2e9;
-/// The most fuel of a program, in multiples of the service's limit.
+/// Maximum fuel of a program, in multiples of the service's limit.
 const MAX_FUEL: u64 = 10;
-/// The least memory of a program, in bytes, which the interpreter needs itself.
+/// Minimum memory of a program, in bytes: what the interpreter itself needs.
 const MIN_MEMORY: u64 = 256 << 20;
-/// Exit statuses of programs that end without one: as of a program that the kernel kills, and of one that aborts.
+/// Exit statuses, as a shell gives them, of a program that the kernel kills and of one that aborts.
 const KILLED: i32 = 137;
 const ABORTED: i32 = 134;
 
@@ -116,7 +116,7 @@ async fn attempt(
     .await
 }
 
-/// A run as SandboxFusion describes it.
+/// A run in the form of SandboxFusion.
 fn response(run: Run, time: Duration) -> RunCodeResponse {
     let (return_code, stderr) = match run.end {
         End::Exited { status, stderr } => (Some(status), stderr),
@@ -130,7 +130,7 @@ fn response(run: Run, time: Duration) -> RunCodeResponse {
             format!("OSError: more than {MAX_STREAM_BYTES} bytes of standard output"),
         ),
         End::Died(how) => (Some(ABORTED), how),
-        // Not of whole programs.
+        // A whole program does not end like this.
         End::Unloadable { kind, message } => (Some(1), format!("{kind}: {message}")),
         End::Completed | End::Uncalled | End::Watched => (Some(ABORTED), String::new()),
     };

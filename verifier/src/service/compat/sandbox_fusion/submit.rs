@@ -50,7 +50,7 @@ pub(in crate::service::compat) async fn submit(
             TaskSpec::Math(_) | TaskSpec::Lean(_) | TaskSpec::Custom(_) => None,
         })
     };
-    // Both at once, so that the answer waits in the queue once.
+    // Both at the same time, so that the request waits in the queue only once.
     let (judgement, program) = tokio::try_join!(judgement(&sender, &item, until), program)?;
     let extracted = match program {
         Some(found) => found.map_err(|missing| refusal(service, &missing))?,
@@ -63,8 +63,8 @@ pub(in crate::service::compat) async fn submit(
     Ok(Json(result(item.id, extracted, judgement)))
 }
 
-/// The completion's judgement, which has a reward. Without one, the client is refused: at once if the task can never be judged; else, also while its grader cannot work, when the
-/// client is about to give up.
+/// The completion's judgement, with a reward. Without one it refuses the client: at once if the task can never be judged. Otherwise, also while its grader cannot work,
+/// it refuses when the client is about to give up.
 async fn judgement(
     sender: &Sender,
     item: &JudgeItem,
@@ -140,7 +140,7 @@ fn registered_task(
     })
 }
 
-/// The part of a record that says which form it has.
+/// The fields that tell the forms of a record apart.
 #[derive(Deserialize)]
 struct Form {
     #[serde(default)]
@@ -205,7 +205,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     }
     match (form.prompt, form.entry_point, text) {
         (Some(prompt), Some(entry_point), Some(test)) => {
-            // Tests may use what stands before the function.
+            // Tests may use the definitions that stand before the function.
             let head = format!("def {entry_point}(");
             let preamble = prompt.rfind(&head).map_or("", |at| prompt[..at].trim());
             let imports = (!preamble.is_empty()).then_some(preamble);
@@ -223,7 +223,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
     }
 }
 
-/// The program in the completion, for which the sandbox parses it again: verdicts are cached without it. Empty if there is none.
+/// The program in the completion; empty if there is none. Verdicts are cached without the program, so the sandbox parses the completion again.
 async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Result<String, String> {
     let (judging, item) = (Arc::clone(judge), item.clone());
     let program = queued(judge, client, move |first_pass, _| {
@@ -247,7 +247,7 @@ fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
         ..
     } = judgement;
     let accepted = verdict == Verdict::Correct;
-    // Answers and proofs have one test.
+    // Answers and proofs count as one test.
     let passing = passed.unwrap_or(u32::from(accepted));
     let mut tests: Vec<EvalTestCase> = (0..passing)
         .map(|_| EvalTestCase {

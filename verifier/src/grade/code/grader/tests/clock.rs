@@ -1,4 +1,4 @@
-//! Runs that a clock, or the machine's lack of memory, ends, in a sandbox where this may happen.
+//! Runs that end by a clock or for lack of the machine's memory, in a sandbox where this may happen.
 
 use super::*;
 

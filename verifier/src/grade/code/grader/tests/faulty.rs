@@ -1,8 +1,8 @@
-//! Errors in tasks, for which no program gets a wrong verdict.
+//! Errors in tasks. No program gets a wrong verdict because of them.
 
 use super::*;
 
-/// A sandbox in which test code defines no tests, a test raises if it divides by 0 and passes otherwise, and a run calls the program if `f(` stands in a test, not as a method.
+/// A sandbox without tests in test code. A test raises if it divides by 0 and passes otherwise. A run calls the program if `f(` stands in a test, not as a method.
 fn dividing() -> FakeSandbox {
     FakeSandbox::new(|source, calls, _| {
         if finds_tests(source) {

@@ -16,7 +16,7 @@ fn doubling() -> ProgramTask {
     }
 }
 
-/// A sandbox in which a program doubles the number in its standard input, except that its runs are changed by `change`, which sees the number.
+/// A sandbox where a program doubles the number in its standard input. `change` sees the number, and may change the run.
 fn running(
     change: impl Fn(u32, Run) -> Run + Send + Sync + 'static,
 ) -> (CodeGrader, Arc<FakeSandbox>) {

@@ -1,29 +1,29 @@
-//! The places in which items wait, of which there are a limited number. A client may have only so many that others get some, too.
+//! The queue, as permits for items that wait. Their number is limited, and each client leaves some to others.
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use crate::pool::ClientId;
 
-/// A client with several requests may have this many times the places that it leaves to others.
+/// A client with several requests may hold this many times the permits that it leaves to others.
 const SHARE: usize = 8;
 
-/// The places of all items that wait, wherever they do.
-pub(super) struct Places {
+/// The permits of all items that wait, in whichever pool.
+pub(super) struct Queue {
     capacity: usize,
     taken: Mutex<HashMap<ClientId, usize>>,
 }
 
-/// Places of one client, which are free again when this is dropped.
-pub(super) struct Place {
-    places: Arc<Places>,
+/// Permits of one client. Dropping this releases them.
+pub(super) struct QueuePermit {
+    queue: Arc<Queue>,
     client: ClientId,
     count: usize,
 }
 
-impl Places {
-    pub(super) fn new(capacity: usize) -> Arc<Places> {
-        Arc::new(Places {
+impl Queue {
+    pub(super) fn new(capacity: usize) -> Arc<Queue> {
+        Arc::new(Queue {
             capacity,
             taken: Mutex::default(),
         })
@@ -33,15 +33,15 @@ impl Places {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Takes `count` places.
+    /// Takes `count` permits.
     ///
     /// # Errors
-    /// The number of places that have to become free first.
+    /// The number of permits that have to become free first.
     pub(super) fn reserve(
         self: &Arc<Self>,
         client: ClientId,
         count: usize,
-    ) -> Result<Place, usize> {
+    ) -> Result<QueuePermit, usize> {
         let mut taken = self.lock();
         let all: usize = taken.values().sum();
         let own = taken.get(&client).copied().unwrap_or(0);
@@ -50,15 +50,15 @@ impl Places {
             false => (own + count).div_ceil(SHARE),
         };
         let missing = (all + count + left_to_others).saturating_sub(self.capacity);
-        // More may wait than there are places, which is no reason to refuse a request that needs none.
+        // Readmitted items may exceed the capacity. A request that needs no permit is not refused then.
         if count > 0 && missing > 0 {
             return Err(missing);
         }
         Ok(self.take(&mut taken, client, count))
     }
 
-    /// Takes a place for an item that had one before, even if there is none.
-    pub(super) fn readmit(self: &Arc<Self>, client: ClientId) -> Place {
+    /// Takes a permit for an item that had one before, even beyond the capacity.
+    pub(super) fn readmit(self: &Arc<Self>, client: ClientId) -> QueuePermit {
         self.take(&mut self.lock(), client, 1)
     }
 
@@ -67,31 +67,31 @@ impl Places {
         taken: &mut HashMap<ClientId, usize>,
         client: ClientId,
         count: usize,
-    ) -> Place {
+    ) -> QueuePermit {
         *taken.entry(client).or_default() += count;
-        Place {
-            places: Arc::clone(self),
+        QueuePermit {
+            queue: Arc::clone(self),
             client,
             count,
         }
     }
 }
 
-impl Place {
-    /// One of these places. There must be one.
-    pub(super) fn split(&mut self) -> Place {
+impl QueuePermit {
+    /// One of these permits. There must be one.
+    pub(super) fn split(&mut self) -> QueuePermit {
         self.count -= 1;
-        Place {
-            places: Arc::clone(&self.places),
+        QueuePermit {
+            queue: Arc::clone(&self.queue),
             client: self.client,
             count: 1,
         }
     }
 }
 
-impl Drop for Place {
+impl Drop for QueuePermit {
     fn drop(&mut self) {
-        let mut taken = self.places.lock();
+        let mut taken = self.queue.lock();
         if let Some(count) = taken.get_mut(&self.client) {
             *count -= self.count;
             if *count == 0 {
@@ -107,16 +107,16 @@ mod tests {
 
     #[test]
     fn a_request_gets_all_its_places_or_none() {
-        let places = Places::new(3);
+        let queue = Queue::new(3);
         let client = ClientId::default();
-        let missing = |count| places.reserve(client, count).err();
-        let mut two = places.reserve(client, 2).ok().unwrap();
+        let missing = |count| queue.reserve(client, count).err();
+        let mut two = queue.reserve(client, 2).ok().unwrap();
         assert_eq!((missing(1), missing(3)), (None, Some(2)));
         let one = two.split();
         drop(two);
         assert_eq!(missing(2), None);
-        // Who had a place gets one even if there is none, and who needs none is not refused.
-        let more = [(); 3].map(|()| places.readmit(client));
+        // An item that had a permit gets one beyond the capacity, and a request that needs none is not refused.
+        let more = [(); 3].map(|()| queue.readmit(client));
         assert_eq!((missing(0), missing(1)), (None, Some(2)));
         drop((one, more));
         assert_eq!(missing(3), None);
@@ -124,12 +124,12 @@ mod tests {
 
     #[test]
     fn a_client_with_several_requests_leaves_places_to_others() {
-        let places = Places::new(20);
+        let queue = Queue::new(20);
         let [one, other] = [1, 2].map(ClientId);
-        let _first = places.reserve(one, 10).ok().unwrap();
-        // 16 and the two that are left to others, or 17 and three.
-        assert_eq!(places.reserve(one, 8).err(), Some(1));
-        assert!(places.reserve(one, 7).is_ok());
-        assert!(places.reserve(other, 10).is_ok());
+        let _first = queue.reserve(one, 10).ok().unwrap();
+        // 16 permits leave two to others, and 17 leave three.
+        assert_eq!(queue.reserve(one, 8).err(), Some(1));
+        assert!(queue.reserve(one, 7).is_ok());
+        assert!(queue.reserve(other, 10).is_ok());
     }
 }

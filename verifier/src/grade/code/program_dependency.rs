@@ -4,11 +4,11 @@ use std::collections::HashSet;
 
 use datasets::python_name::is_keyword;
 
-/// Whether the last of `texts`, the test code that was run, can depend on what the program does: whether it uses a name that no earlier independent text assigned.
+/// Whether the last of `texts`, the test code that ran, can depend on what the program does. It can if it uses a name that no earlier independent text assigned.
 ///
 /// The program may define any name, even `len`. So a name is independent only if a text that does not depend on the program assigned it. A text that depends on the
-/// program may pass it the objects of those names, such as a list that the program sorts in place, so after it no name is independent. Words in strings and comments
-/// count as names: this errs on the side of "depends".
+/// program may pass it the objects of those names, such as a list that the program sorts in place. So after such a text no name is independent. Words in strings and
+/// comments count as names: this errs on the side of "depends".
 pub(super) fn depends_on_program<'a>(texts: impl Iterator<Item = &'a str>) -> bool {
     let mut independent = HashSet::new();
     let mut last_depends = false;
@@ -56,7 +56,7 @@ mod tests {
             (&["x = f(1)", "y = 2", "assert y == 3"], false),
             (&["x = 3", "y = x", "assert y == 4"], false),
             (&["x = 3", "x = f(1)", "assert x == 3"], true),
-            // The program may have changed an object that it was passed, under any name.
+            // The program may have changed an object that was passed to it, under any name.
             (&["x = [2, 1]", "f(x)", "assert x == [1, 2]"], true),
             (
                 &["x = [2, 1]", "y = x", "assert f(y) is None", "assert x"],

@@ -1,8 +1,8 @@
-//! Keeps web pages away from a service without a token.
+//! The origin guard: keeps web pages away from a service without a token.
 //!
-//! A browser on this machine sends requests to it for any page that it shows. A page of a stranger cannot read the answers, unless the stranger's domain comes to mean
-//! 127.0.0.1 (DNS rebinding), and it can send requests whose media type needs no permission, which JSON's does. So a service without a token answers only requests to this
-//! machine's own names, from no other origin, and reads only JSON. A page cannot know a token, so with one there is nothing to check.
+//! A browser on this machine sends requests to the service for any page that it shows. A foreign page cannot read the answers, except by DNS rebinding: its domain then
+//! resolves to 127.0.0.1. It can send requests with a media type that needs no permission; JSON's type needs one. So a service without a token answers only requests to
+//! this machine's own names, from no other origin, and reads only JSON. A page cannot know a token, so with a token there is nothing to check.
 
 use std::net::IpAddr;
 use std::sync::Arc;
@@ -16,21 +16,21 @@ use axum::response::{IntoResponse as _, Response};
 
 use super::{ProblemResponse, Service};
 
-pub(super) async fn check(
+pub(super) async fn refuse_other_origins(
     State(service): State<Arc<Service>>,
     request: Request,
     next: Next,
 ) -> Response {
     if service.settings.token.is_none()
-        && let Err(problem) = admit(&request, &service.settings.allowed_hosts)
+        && let Err(problem) = check(&request, &service.settings.allowed_hosts)
     {
         return problem.into_response();
     }
     next.run(request).await
 }
 
-/// Fails if a web page may have sent the request. A request without a host is not a browser's.
-fn admit(request: &Request, allowed: &[String]) -> Result<(), ProblemResponse> {
+/// Fails if a web page may have sent the request. Browsers always send a host.
+fn check(request: &Request, allowed: &[String]) -> Result<(), ProblemResponse> {
     let header = |name: HeaderName| {
         let value = request.headers().get(name);
         value.map(|value| String::from_utf8_lossy(value.as_bytes()))
@@ -57,7 +57,7 @@ fn admit(request: &Request, allowed: &[String]) -> Result<(), ProblemResponse> {
     Ok(())
 }
 
-/// Whether `host`, a host with or without a port, means this machine wherever it is looked up, or is allowed.
+/// Whether `host`, with or without a port, is allowed or always means the local machine.
 fn is_own(host: &str, allowed: &[String]) -> bool {
     let Ok(authority) = host.parse::<Authority>() else {
         return false;
@@ -74,7 +74,7 @@ fn is_own(host: &str, allowed: &[String]) -> bool {
             .any(|allowed| allowed.trim_end_matches('.').eq_ignore_ascii_case(&name))
 }
 
-/// Whether an origin is that of a page which the service at `host` itself has sent.
+/// Whether `origin` is that of the pages of the service at `host`.
 fn is_page_of(origin: &str, host: &str) -> bool {
     let rest = origin
         .strip_prefix("http://")
