@@ -52,7 +52,7 @@ impl MemoryBudget {
 }
 
 /// A run that does not fit into the memory or onto the disk, or may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// The memory is too small.
     #[error(
@@ -62,7 +62,7 @@ pub enum Misfit {
     )]
     Memory {
         /// What the run takes.
-        estimate: MemoryEstimate,
+        estimate: Box<MemoryEstimate>,
         /// What there is.
         budget: MemoryBudget,
     },
@@ -73,7 +73,7 @@ pub enum Misfit {
     )]
     Disk {
         /// What the run writes.
-        estimate: MemoryEstimate,
+        estimate: Box<MemoryEstimate>,
         /// Maximum number of checkpoints at once.
         all: usize,
         /// Bytes that are free.
@@ -200,7 +200,7 @@ impl MemoryEstimate {
             return Ok(None);
         };
         let misfit = Misfit::Memory {
-            estimate: *self,
+            estimate: Box::new(*self),
             budget,
         };
         let memory = self.memory;
@@ -218,7 +218,7 @@ impl MemoryEstimate {
         all: usize,
         free: Option<u64>,
     ) -> Result<Option<Misfit>, Misfit> {
-        let (estimate, one) = (*self, self.checkpoint);
+        let (estimate, one) = (Box::new(*self), self.checkpoint);
         let Some(free) = free.filter(|free| *free < one * all as u64 + self.samples) else {
             return Ok(None);
         };

@@ -183,8 +183,10 @@ fn the_first_phase_raises_alarms_with_an_example_and_good_updates_clear_them() {
         let mut samples = vec![sample(others, finish); number];
         samples[0] = sample(first, finish);
         let rewards: Vec<f64> = samples.iter().filter_map(|it| it.reward).collect();
-        let mut monitor = AlarmMonitor::default();
-        monitor.uniform_groups_teach = teach;
+        let mut monitor = AlarmMonitor {
+            uniform_groups_teach: teach,
+            ..AlarmMonitor::default()
+        };
         let raised = monitor.first_phase(&samples, &rewards);
         let names: Vec<&str> = raised.iter().map(|it| it.alarm.name()).collect();
         assert_eq!(names.join(" "), expected);
