@@ -73,8 +73,9 @@ impl VerifierProcess {
         Self::start(&program, &log, recipe, runs_code, data_dir).await
     }
 
-    /// Starts it on a free port of this machine; its stderr goes to the end of `log`. It judges by the policies of the recipe. If it is not to run programs, it does not prepare their
-    /// sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they send one.
+    /// Starts it on a free port of this machine; its stderr goes to the end of `log`. It judges by the policies of the recipe. If it is not to run programs, it does not
+    /// prepare their sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they
+    /// send one.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,

@@ -1,8 +1,9 @@
 //! Alarms: signs in a run's numbers that it is going wrong, reported while there is time to act.
 //!
 //! Alarms are a pure function of the recipe, of the samples of the first phase, and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order. A resumed run
-//! computes them again from those lines, so they have no stored state but the alarms of the first phase, which are those of step 0. Each alarm is reported once when it is raised and once when it is cleared. Raising and clearing have different limits (hysteresis), so
-//! that a number near a limit does not raise it again and again. [`rules`] has the limits, with their reasons.
+//! computes them again from those lines. It keeps only those that the first phase raised, at step 0. Each alarm is reported once when it is raised and once when it is
+//! cleared. Raising and clearing have different limits (hysteresis), so that a number near a limit does not raise it again and again. [`rules`] has the limits, with
+//! their reasons.
 //!
 //! An alarm changes nothing in the run: the user decides what it means.
 

@@ -160,7 +160,7 @@ fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups(
 }
 
 #[test]
-fn the_first_phase_raises_alarms_with_an_example_and_good_updates_clear_them() {
+fn alarms_of_the_first_phase_have_an_example_and_good_updates_clear_them() {
     let sample = |verdict: &str, finish: &str| -> SampleRecord {
         let reward = f64::from(u8::from(verdict == "correct"));
         serde_json::from_value(serde_json::json!({
