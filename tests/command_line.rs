@@ -46,9 +46,13 @@ fn a_dry_run_has_the_warnings_of_the_run_and_calls_no_task_held_out_that_is_trai
     std::fs::write(&tasks, [1, 2, 3].map(line).concat()).unwrap();
     let dataset = format!("data.dataset={}", tasks.display());
     let line = "train --recipe quickstart --dry-run --set algorithm.preset=pg --set";
-    let outcome = run(rapid(line.split(' ')).arg(dataset)).success();
+    let outcome = run(rapid(line.split(' ')).arg(&dataset)).success();
     let tasks = "3 training tasks, 3 to evaluate on, all of them trained on too";
     assert_has(&outcome.stdout, &[tasks]);
+    let line = line.replace("dry-run", "print-config");
+    let printed = run(rapid(line.split(' ')).arg(dataset)).success();
+    assert!(outcome.stdout.starts_with(printed.stdout.trim_end()));
+    assert_eq!(printed.stderr, "");
     let warnings = [
         "every evaluation task is trained on too",
         "the factor `one`",

@@ -167,7 +167,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             Some(_) => None,
             None => {
                 let (kinds, data_dir) = (kinds(&dataset), args.data_dir.as_deref());
-                Some(VerifierProcess::of_command(&verifier, &kinds, data_dir).await?)
+                Some(VerifierProcess::of_command(&verifier, &kinds, data_dir, None).await?)
             }
         };
         if let Some(own) = &own {

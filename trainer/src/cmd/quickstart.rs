@@ -1,5 +1,6 @@
 //! `rapid quickstart`: fetches a small model, starts a verifier, trains, and compares the evaluations before and after.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 
 use anyhow::Context as _;
@@ -54,7 +55,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 async fn quickstart(args: &Args) -> anyhow::Result<()> {
     let stop = StopSignal::on_ctrl_c();
     // Errors of the command line are reported before anything is fetched.
-    let program = VerifierProcess::program()?;
+    VerifierProcess::program()?;
     let config = resolve(args)?;
     if let Some(config::Device(device)) = args.device {
         device.available()?;
@@ -75,11 +76,8 @@ async fn quickstart(args: &Args) -> anyhow::Result<()> {
         say("stopped before training began; downloaded files are kept");
         return Err(Interrupted.into());
     }
-    std::fs::create_dir_all(&folder)
-        .with_context(|| format!("{} cannot be created", folder.display()))?;
-    let log = folder.join("verifier.log");
-    let verifier = VerifierProcess::start(&program, &log, &config.verifier, false, None).await?;
-    say(&format!("the verifier listens on {}", verifier.url()));
+    let (settings, run) = (&config.verifier, Some(&*folder));
+    let verifier = VerifierProcess::of_command(settings, &BTreeSet::new(), None, run).await?;
 
     let launched = run::launch(Launch {
         config,

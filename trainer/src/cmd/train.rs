@@ -10,7 +10,7 @@ use engine::{Leader, check_slices};
 use trainer::config::{self, Config, MAX_THREADS};
 use trainer::data::{self, Prompts, TaskCounts};
 use trainer::interrupt::StopSignal;
-use trainer::plan::{MemoryEstimate, RunPlan, warnings};
+use trainer::plan::{MemoryBudget, MemoryEstimate, RunPlan, free_space, warnings};
 use trainer::policy::UnloadedModel;
 use trainer::reward::RewardClient;
 use trainer::run::{self, Launch, Progress, RunFolder, RunOutcome, Target, TrainError};
@@ -34,6 +34,7 @@ Examples:
   rapid train --recipe my.toml --set optimiser.lr=5e-6 --set run.updates=100 --out runs/mine
   rapid train --recipe paper/qwen2.5-0.5b-mbppplus-rapid-h4 --dry-run > my.toml
   rapid train --recipe my.toml --set run.slices=8 --dry-run --ranks 8
+  rapid train --recipe quickstart --set data.dataset=mine.jsonl --print-config
   rapid train --resume runs/mine
   rapid train --resume runs/mine --set run.updates=200
   srun rapid train --recipe my.toml --set run.slices=8 --out runs/mine --or-resume
@@ -81,6 +82,9 @@ pub(crate) struct Args {
     /// Print the resolved recipe, with the plan of the run in comments, and do nothing else; --recipe accepts the output
     #[arg(long)]
     dry_run: bool,
+    /// Print the resolved recipe, and do nothing else: no file of the model or the tasks is read
+    #[arg(long, conflicts_with = "dry_run")]
+    print_config: bool,
     /// With --dry-run, plan the run for this many ranks of mpirun or srun
     #[arg(long, value_name = "N", requires = "dry_run", default_value_t = 1, value_parser = positive)]
     ranks: usize,
@@ -90,6 +94,10 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
+    if args.print_config {
+        super::check_alone()?;
+        return super::print(&args.config()?.to_toml());
+    }
     if args.dry_run {
         super::check_alone()?;
         check_data_dir(args.data_dir.as_deref())?;
@@ -138,8 +146,11 @@ async fn train(
     let verifier = match config.verifier.url {
         Some(_) => None,
         None => {
+            // What a run would refuse is refused before anything is fetched, started or written.
+            run::locate_model(&config.model)?;
             let kinds = kinds(&data::open(&config, data_dir.as_deref())?);
-            let own = VerifierProcess::of_command(&config.verifier, &kinds, data_dir.as_deref());
+            let (data_dir, run) = (data_dir.as_deref(), Some(&*folder));
+            let own = VerifierProcess::of_command(&config.verifier, &kinds, data_dir, run);
             Some(own.await?)
         }
     };
@@ -153,6 +164,11 @@ async fn train(
         ranks,
     };
     let result = run::launch(launch).await;
+    if verifier.is_some() && !folder.join("config.toml").exists() {
+        // A run that is refused leaves nothing.
+        let _ = std::fs::remove_file(folder.join("verifier.log"))
+            .and_then(|()| std::fs::remove_dir(&folder));
+    }
     drop(verifier);
     let (program, typed) = (shell::program(), shell::path(&folder));
     let resume = format!("{program} train --resume {typed}");
@@ -215,9 +231,11 @@ fn plan(
     if let Err(error) = device.available() {
         tracing::warn!("planned for this machine's memory, not the GPU's: {error}");
     }
-    let misfits = plan.model.map_or(Ok(Vec::new()), |model| {
-        model.check(config, device, target.new_folder())
-    });
+    let memory = MemoryBudget::of(device);
+    let disk = target.new_folder().and_then(free_space);
+    let misfits = plan
+        .model
+        .map_or(Ok(Vec::new()), |model| model.check(config, memory, disk));
     for misfit in misfits.iter().flatten() {
         say(&format!("warning: {misfit}"));
     }
@@ -225,7 +243,7 @@ fn plan(
     for warning in warnings(config, counts.unwrap_or(&inputs.tasks)) {
         say(&format!("warning: {warning}"));
     }
-    super::print(&planned(config, &plan))?;
+    super::print(&planned(config, &plan.text(config, memory, disk)))?;
     misfits?;
     Ok(())
 }
@@ -284,8 +302,8 @@ impl PlanInputs {
 }
 
 /// The resolved recipe with the plan in comments, which is itself a valid recipe.
-fn planned(config: &Config, plan: &RunPlan) -> String {
-    let plan = plan.text(config).replace('\n', "\n# ");
+fn planned(config: &Config, plan: &str) -> String {
+    let plan = plan.replace('\n', "\n# ");
     format!("{}\n\n# {plan}\n", config.to_toml().trim_end())
 }
 
@@ -342,8 +360,9 @@ mod tests {
     fn the_output_of_a_dry_run_is_the_same_recipe() {
         for name in config::built_in() {
             let config = config::load(&name, &["run.updates=1".to_owned()]).unwrap();
-            let printed = planned(&config, &RunPlan::new(&config, 300, 100, None));
-            assert!(printed.contains("\n# 300 training tasks"), "{printed}");
+            let plan = RunPlan::new(&config, 300, 100, None);
+            let printed = planned(&config, &plan.text(&config, None, None));
+            assert!(printed.contains(", 300 training tasks"), "{printed}");
             assert_eq!(config::parse("my.toml", &printed, &[]).unwrap(), config);
         }
     }

@@ -9,6 +9,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use datasets::fetch::{self, ArtifactKind};
+use tempfile::NamedTempFile;
 use tokio::io::{AsyncBufReadExt as _, BufReader};
 use tokio::process::{Child, Command};
 use trainer::config;
@@ -47,29 +48,34 @@ impl VerifierProcess {
     }
 
     /// Starts one for a command that was given no verifier, to judge tasks of these `kinds`. The interpreter of programs is fetched if it is needed and missing.
+    /// It logs to `verifier.log` in the folder `run`, which is created; without one, to a new temporary file, which stays.
     pub(crate) async fn of_command(
         recipe: &config::Verifier,
         kinds: &BTreeSet<String>,
         data_dir: Option<&Path>,
+        run: Option<&Path>,
     ) -> anyhow::Result<Self> {
         let program = Self::program().context(RewardError::NoUrl)?;
         let runs_code = kinds.contains("code");
         if runs_code && fetch::locate(ArtifactKind::Sandbox, SANDBOX).is_none() {
             fetch::fetch(ArtifactKind::Sandbox, SANDBOX).await?;
         }
-        let name = format!("{NAME}-{}.log", std::process::id());
-        let log = std::env::temp_dir().join(name);
-        let process = Self::start(&program, &log, recipe, runs_code, data_dir).await?;
-        say(&format!(
-            "the verifier listens on {}, and logs to {}",
-            process.url,
-            log.display()
-        ));
-        Ok(process)
+        let log = match run {
+            Some(run) => std::fs::create_dir_all(run).map(|()| run.join("verifier.log")),
+            None => NamedTempFile::with_prefix(format!("{NAME}.log-"))
+                .and_then(|log| Ok(log.into_temp_path().keep()?)),
+        };
+        let folder = run.map_or_else(std::env::temp_dir, Path::to_owned);
+        let log = log.with_context(|| format!("no log in {}", folder.display()))?;
+        if run.is_none() {
+            say(&format!("the verifier logs to {}", log.display()));
+        }
+        Self::start(&program, &log, recipe, runs_code, data_dir).await
     }
 
-    /// Starts it on a free port of this machine; its stderr goes to `log`. It judges by the policies of the recipe. If it is not to run programs, it does not prepare their
-    /// sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they send one.
+    /// Starts it on a free port of this machine; its stderr goes to the end of `log`. It judges by the policies of the recipe. If it is not to run programs, it does not
+    /// prepare their sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they
+    /// send one.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,
@@ -77,8 +83,8 @@ impl VerifierProcess {
         runs_code: bool,
         data_dir: Option<&Path>,
     ) -> anyhow::Result<Self> {
-        let errors =
-            File::create(log).with_context(|| format!("{} cannot be written", log.display()))?;
+        let errors = File::options().create(true).append(true).open(log);
+        let errors = errors.with_context(|| format!("{} cannot be written", log.display()))?;
         let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])

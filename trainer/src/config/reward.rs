@@ -25,6 +25,7 @@ settings! {
         /// The number of those last tokens, as a fraction of sampling.max_tokens.
         pub overlong_margin: f64 = 0.2 => above(0.0, 1.0),
         /// A further term: one that a grader of your own gives (docs/rewards.md), another grader's reward, or one of those above with a condition.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub terms: BTreeMap<String, RewardTerm>,
     }
 }

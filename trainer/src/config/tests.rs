@@ -25,6 +25,7 @@ fn every_built_in_recipe_reads_back_unchanged_and_on_mathematics_names_its_verif
         let config = load(&name, &sets).unwrap_or_else(|error| panic!("{name}: {error}"));
         let saved = parse("config.toml", &config.to_toml(), &[]).unwrap();
         assert_eq!(saved, config, "{name}");
+        assert!(!config.to_toml().contains("[reward.terms]"));
         let policies = (
             config.verifier.math_policy.as_deref(),
             config.verifier.math_extraction.as_deref(),

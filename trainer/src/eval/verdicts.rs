@@ -78,10 +78,9 @@ impl Verdicts {
             String::new()
         };
         let is_malformed = |sample: &&SampleRecord| sample.verdict == Verdict::Malformed;
-        let example = samples.clone().find(is_malformed)?.completion.chars();
-        let beginning: String = example.take(120).collect();
+        let example = samples.clone().find(is_malformed)?.example();
         Some(format!(
-            "{malformed} of {judged} completions ({}) have no answer in the form that is graded (malformed): does the template ask for it ({template}){cut}? One of them begins: {beginning:?}",
+            "{malformed} of {judged} completions ({}) have no answer in the form that is graded (malformed): does the template ask for it ({template}){cut}? {example}",
             percent(malformed as f64 / judged as f64)
         ))
     }
@@ -93,13 +92,13 @@ mod tests {
 
     #[test]
     fn a_hint_names_the_template_and_quotes_one_if_nearly_all_completions_have_no_answer() {
-        let completion = "1\n2".repeat(60);
+        let (prompt, completion) = ("é".repeat(300), "1\n2".repeat(100));
         let hint = |malformed: usize, finish: &str| {
             let verdicts = ["correct"; 1].into_iter().chain(["unavailable"; 5]);
             let verdicts = verdicts.chain(std::iter::repeat_n("malformed", malformed));
             let sample = |verdict| {
                 serde_json::from_value(serde_json::json!({
-                    "task": "a", "sample": 0, "prompt": "", "completion": completion, "reward": 0.0, "verdict": verdict,
+                    "task": "a", "sample": 0, "prompt": prompt, "completion": completion, "reward": 0.0, "verdict": verdict,
                     "detail": {}, "tokens": 1, "logp": -1.0, "finish": finish,
                 }))
                 .unwrap()
@@ -108,7 +107,11 @@ mod tests {
             Verdicts::hint(&samples.iter(), ("--template", "--max-tokens"))
         };
         let start = "9 of 10 completions (90.0%) have no answer in the form that is graded (malformed): does the template ask for it (--template)";
-        let end = format!("? One of them begins: {:?}", &completion[..120]);
+        let shown = (&prompt[..400], &completion[..200]);
+        let end = format!(
+            "? For example, a prompt ends {:?} and its completion begins {:?}",
+            shown.0, shown.1
+        );
         assert_eq!(hint(9, "stop").unwrap(), format!("{start}{end}"));
         let cut = ", and the limit of tokens (--max-tokens), at which nearly all are cut off";
         assert_eq!(hint(9, "length").unwrap(), format!("{start}{cut}{end}"));

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use engine::config::ModelConfig;
 use engine::{Demand, Device, Footprint, shared_prompt_tokens, trained_elements};
 
-use super::checkpoints;
+use super::RunPlan;
 use crate::config::{Config, ConfigError};
 use crate::data::{Prompt, Prompts};
 
@@ -23,6 +23,10 @@ pub struct MemoryEstimate {
     pub reference: u64,
     /// Bytes of one checkpoint on disk: the weights, and the trained weights again with their moments.
     pub checkpoint: u64,
+    /// Number of checkpoints that are certainly on disk at once at some time.
+    pub checkpoints: usize,
+    /// Bytes of all samples, with completions of the maximum length.
+    pub samples: u64,
     /// Bytes that each rank sends in an update, and as many that it receives: its gradient's shards to their owners, and its shard of the weights to all.
     pub exchanged: u64,
 }
@@ -48,7 +52,7 @@ impl MemoryBudget {
 }
 
 /// A run that does not fit into the memory or onto the disk, or may not.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, thiserror::Error)]
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Misfit {
     /// The memory is too small.
     #[error(
@@ -58,18 +62,19 @@ pub enum Misfit {
     )]
     Memory {
         /// What the run takes.
-        estimate: MemoryEstimate,
+        estimate: Box<MemoryEstimate>,
         /// What there is.
         budget: MemoryBudget,
     },
-    /// The disk has no room for all checkpoints.
-    #[error("a checkpoint takes {} of disk space, up to {all} are there at once, and {} is free: make room, lower run.keep, or give --out on another disk",
-        gb(*.one), gb(*.free)
+    /// The disk has no room for all that the run writes.
+    #[error("the run writes up to {all} checkpoints of {} at once ({} for certain) and up to {} of samples, and {} is free: make room, give --out on another disk, lower run.keep or \
+        eval.samples, raise run.checkpoint_every, or train adapters ([lora])",
+        gb(.estimate.checkpoint), .estimate.checkpoints, gb(.estimate.samples), gb(*.free)
     )]
     Disk {
-        /// Bytes of a checkpoint.
-        one: u64,
-        /// Number of checkpoints.
+        /// What the run writes.
+        estimate: Box<MemoryEstimate>,
+        /// Maximum number of checkpoints at once.
         all: usize,
         /// Bytes that are free.
         free: u64,
@@ -91,6 +96,8 @@ pub(super) fn gb(bytes: u64) -> String {
 
 /// Bytes of the program itself: its code, a tokenizer, prompts, connections.
 const PROGRAM: u64 = 100 << 20;
+/// Bytes of a sample in its two files: those of a token, and those of its fields.
+const SAMPLE: (usize, usize) = (10, 500);
 
 impl MemoryEstimate {
     /// The estimate for a model and the prompts of its tasks, for each of `ranks` ranks.
@@ -121,10 +128,11 @@ impl MemoryEstimate {
             update_prompts: config.prompts_per_update(),
             ranks,
         };
+        let eval_tokens = config.eval.max_tokens.unwrap_or(training.max_tokens);
         let evaluation = Demand {
             prompt_tokens: longest(&prompts.eval),
             shared_prompt_tokens: shared(&prompts.eval),
-            max_tokens: config.eval.max_tokens.unwrap_or(training.max_tokens),
+            max_tokens: eval_tokens,
             samples: config.eval.samples,
             sampled_prompts: prompts.eval.len(),
             update_prompts: 0,
@@ -132,6 +140,17 @@ impl MemoryEstimate {
         };
         let [training, evaluation] =
             [training, evaluation].map(|demand| Footprint::new(model, &options, &demand));
+        let plan = RunPlan::new(config, prompts.train.len(), prompts.eval.len(), None);
+        let samples = |prompts: &[Arc<Prompt>], max_tokens: usize, completions: usize| {
+            let prompt: usize = prompts.iter().map(|prompt| prompt.text.len()).sum();
+            completions * (prompt / prompts.len().max(1) + SAMPLE.0 * max_tokens + SAMPLE.1)
+        };
+        let evaluated = plan.evaluations * plan.eval_completions;
+        let samples = samples(&prompts.train, config.sampling.max_tokens, plan.completions)
+            + samples(&prompts.eval, eval_tokens, evaluated);
+        // How many updates a teacher's completions make is not known yet.
+        let saved = plan.updates.checked_div(config.run.checkpoint_every);
+        let saved = saved.filter(|_| config.data.teacher.is_none());
         let parameters = model.parameters();
         let trained = trained_elements(model, options.lora) as u64;
         let reference_model = config.algorithm.kl > 0.0 && options.lora.is_none();
@@ -147,6 +166,8 @@ impl MemoryEstimate {
             },
             reference: if reference_model { training.weights } else { 0 },
             checkpoint: 4 * (parameters + 3 * trained),
+            checkpoints: saved.unwrap_or(1).clamp(1, config.run.keep + 1),
+            samples: samples as u64,
             exchanged: 2 * 4 * trained * (ranks as u64 - 1) / ranks as u64,
         })
     }
@@ -157,19 +178,19 @@ impl MemoryEstimate {
         PROGRAM + self.memory.peak() + self.reference
     }
 
-    /// Checks whether the run fits into the memory of its device, and a new run's checkpoints onto the disk of its folder `new`. Returns warnings: a machine's memory is
-    /// allocated when it is touched, and completions may be shorter than the maximum; some checkpoints may fit onto the disk.
+    /// Checks whether the run fits into the memory of its device, and what a new run writes into the free bytes of its disk. Returns warnings: a machine's memory is
+    /// allocated when it is touched, and completions may be shorter than the maximum.
     ///
     /// # Errors
     /// [`Misfit`] if the run cannot fit.
     pub fn check(
         &self,
         config: &Config,
-        device: Device,
-        new: Option<&Path>,
+        memory: Option<MemoryBudget>,
+        disk: Option<u64>,
     ) -> Result<Vec<Misfit>, Misfit> {
-        let memory = self.fits(MemoryBudget::of(device))?;
-        let disk = self.fits_on_disk(checkpoints(config), new.and_then(free_space))?;
+        let memory = self.fits(memory)?;
+        let disk = self.fits_on_disk(super::checkpoints(config), disk)?;
         Ok(memory.into_iter().chain(disk).collect())
     }
 
@@ -179,7 +200,7 @@ impl MemoryEstimate {
             return Ok(None);
         };
         let misfit = Misfit::Memory {
-            estimate: *self,
+            estimate: Box::new(*self),
             budget,
         };
         let memory = self.memory;
@@ -191,21 +212,24 @@ impl MemoryEstimate {
         Ok(Some(misfit))
     }
 
-    /// Whether `all` checkpoints fit into the `free` bytes of a disk; a warning if only some do.
+    /// Whether `all` checkpoints and the samples fit into the `free` bytes of a disk; a warning if they may not.
     pub(crate) fn fits_on_disk(
         &self,
         all: usize,
         free: Option<u64>,
     ) -> Result<Option<Misfit>, Misfit> {
-        let one = self.checkpoint;
-        let Some(free) = free.filter(|free| *free < one * all as u64) else {
+        let (estimate, one) = (Box::new(*self), self.checkpoint);
+        let Some(free) = free.filter(|free| *free < one * all as u64 + self.samples) else {
             return Ok(None);
         };
-        let misfit = Misfit::Disk { one, all, free };
-        if free < one {
-            Err(misfit)
-        } else {
-            Ok(Some(misfit))
+        let misfit = Misfit::Disk {
+            estimate,
+            all,
+            free,
+        };
+        match free < one * self.checkpoints as u64 {
+            true => Err(misfit),
+            false => Ok(Some(misfit)),
         }
     }
 }

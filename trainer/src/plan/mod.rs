@@ -60,9 +60,9 @@ impl RunPlan {
         }
     }
 
-    /// The plan of this recipe as text.
+    /// The plan of this recipe as text, a line for each subject, with the `memory` and the bytes of disk space that there are for it.
     #[must_use]
-    pub fn text(&self, config: &Config) -> String {
+    pub fn text(&self, config: &Config, memory: Option<MemoryBudget>, disk: Option<u64>) -> String {
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let evaluated = match self.trained_on {
             0 => "held out".to_owned(),
@@ -79,56 +79,67 @@ impl RunPlan {
         };
         let algorithm = &config.algorithm;
         let phase = algorithm.h * algorithm.n_step;
+        let phases = match self.phases {
+            Some(phases) => format!(
+                "{} of {}",
+                count(phases, "inference phase"),
+                up_to(phases, phase)
+            ),
+            None => format!(
+                "inference phases of up to {}, whose number is chosen during the run",
+                count(phase.min(self.completions), "completion")
+            ),
+        };
         let mut lines = vec![
             format!(
-                "{}, {} {evaluated}",
+                "tasks: {}, {}, {} {evaluated}; template {:?}{}",
+                config.data.dataset,
                 count(self.tasks, "training task"),
-                self.eval_tasks
+                self.eval_tasks,
+                config.data.template,
+                if config.data.chat { ", as a chat" } else { "" }
             ),
-            match self.phases {
-                Some(phases) => format!(
-                    "{} of {}",
-                    count(phases, "inference phase"),
-                    up_to(phases, phase)
-                ),
-                None => format!(
-                    "inference phases of up to {}, whose number is chosen during the run",
-                    count(phase.min(self.completions), "completion")
-                ),
-            },
             format!(
-                "{} on {} each",
+                "algorithm: {}, G = {}, H = {}, {} on {} each",
+                algorithm.preset.name(),
+                algorithm.group_size,
+                algorithm.h,
                 count(self.updates, "update"),
                 up_to(self.updates, algorithm.n_step)
             ),
+            format!("sampling: {phases}"),
             format!(
-                "{} in all, at most {} tokens",
-                count(self.completions, "completion"),
+                "completions: {} in all, at most {} tokens",
+                self.completions,
                 self.completions * config.sampling.max_tokens
             ),
         ];
         if algorithm.dynamic_sampling > 0 {
             lines.push(format!(
-                "at most {} more, in place of groups that are all correct or all incorrect",
-                count(self.completions * algorithm.dynamic_sampling, "completion")
+                "  at most {} more, in place of groups that are all correct or all incorrect",
+                self.completions * algorithm.dynamic_sampling
             ));
         }
         lines.push(format!(
-            "{} of {}",
+            "evaluation: {} of {}",
             count(self.evaluations, "evaluation"),
             count(self.eval_completions, "completion")
         ));
         let checkpoints = count(self.checkpoints, "checkpoint");
         let Some(model) = self.model else {
             lines.push(format!(
-                "at most {checkpoints} at once; the model is not on this machine yet, so its memory and disk space are not known"
+                "disk: at most {checkpoints} at once; the model is not on this machine yet, so its memory and disk space are not known"
             ));
             return lines.join("\n");
         };
+        let of = |all: u64, room: Option<u64>| {
+            room.map_or(gb(all), |room| format!("{} of {}", gb(all), gb(room)))
+        };
+        let available = memory.map(|memory| memory.bytes);
+        lines.push(format!("memory: about {}", of(model.peak(), available)));
         let memory = model.memory;
         lines.push(format!(
-            "memory: about {}, {} of it for the {:.0} M weights, {} for gradient and moments, and {} for keys and values or, in their place, kept activations",
-            gb(model.peak()),
+            "  {} for {:.0} M weights, {} for gradient and moments, {} for keys and values or activations",
             gb(memory.weights + model.reference),
             model.parameters as f64 / 1e6,
             gb(memory.optimiser),
@@ -136,14 +147,17 @@ impl RunPlan {
         ));
         if model.ranks > 1 {
             lines.push(format!(
-                "{} ranks, each with that memory: in an update, each sends and receives about {}",
+                "  {} ranks, each with that memory: in an update, each sends and receives about {}",
                 model.ranks,
                 gb(model.exchanged)
             ));
         }
+        let all = model.checkpoint * self.checkpoints as u64 + model.samples;
         lines.push(format!(
-            "disk: at most {checkpoints} at once, {} each",
-            gb(model.checkpoint)
+            "disk: at most {checkpoints} of {} at once and {} of samples, together {}",
+            gb(model.checkpoint),
+            gb(model.samples),
+            of(all, disk)
         ));
         lines.join("\n")
     }

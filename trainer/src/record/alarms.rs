@@ -31,6 +31,8 @@ datasets::choice! {
         StaleSamples = "stale-samples",
         /// Many completions have no verdict.
         Masked = "masked",
+        /// Nearly all completions of the first phase have no answer in the form that is graded.
+        NoAnswer = "no-answer",
     }
 }
 
@@ -53,7 +55,7 @@ pub enum AlarmState {
 /// A line of `alarms.jsonl`.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct AlarmRecord {
-    /// Updates done.
+    /// Updates done; 0 for an alarm of the first phase's samples.
     pub step: usize,
     /// Which alarm.
     pub alarm: Alarm,

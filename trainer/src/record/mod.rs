@@ -240,6 +240,15 @@ pub struct SampleRecord {
 }
 
 impl SampleRecord {
+    /// The end of its prompt and the start of its completion, in one line with control characters escaped.
+    #[must_use]
+    pub fn example(&self) -> String {
+        let mut ends = self.prompt.char_indices().rev();
+        let end = &self.prompt[ends.nth(199).map_or(0, |(at, _)| at)..];
+        let start: String = self.completion.chars().take(200).collect();
+        format!("For example, a prompt ends {end:?} and its completion begins {start:?}")
+    }
+
     /// The lines of a group.
     pub fn of_group(group: &SampledGroup) -> impl Iterator<Item = Self> + '_ {
         group

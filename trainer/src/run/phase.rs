@@ -41,9 +41,10 @@ impl Run {
                 samples
             }
         };
+        let rewards = self.settings.rewards(&samples.groups);
         self.job
             .journal
-            .sampled(&self.job.folder, phase, &samples)?;
+            .sampled(&self.job.folder, phase, &samples, &rewards)?;
         Ok(samples)
     }
 

@@ -411,24 +411,33 @@ fn a_plan_counts_the_phases_updates_completions_and_evaluations_of_a_run() {
         },
         reference: 0,
         checkpoint: 1_600_000_000,
+        checkpoints: 2,
+        samples: 100_000_000,
         exchanged: 0,
     };
     let plan = RunPlan::new(&config, 11, 5, Some(model));
     // The newest checkpoint, the best, and one that is being written.
     let disk = |free| model.fits_on_disk(plan.checkpoints, Some(free));
-    assert_eq!(disk(4_800_000_000), Ok(None));
-    assert!(disk(4_799_999_999).is_ok_and(|warning| warning.is_some()));
-    assert!(disk(1_599_999_999).is_err());
+    assert_eq!(disk(4_900_000_000), Ok(None));
+    for warned in [4_899_999_999, 3_200_000_000] {
+        assert!(disk(warned).is_ok_and(|warning| warning.is_some()));
+    }
+    assert!(disk(3_199_999_999).is_err());
     // 33 prompts: 9 updates of 4 prompts, the last of 1; 3 phases of 3 updates.
-    insta::assert_snapshot!(plan.text(&config), @r"
-    11 training tasks, 5 held out
-    3 inference phases of up to 48 completions
-    9 updates on up to 16 completions each
-    132 completions in all, at most 528 tokens
-    4 evaluations of 20 completions
-    memory: about 2.5 GB, 0.4 GB of it for the 100 M weights, 1.2 GB for gradient and moments, and 0.7 GB for keys and values or, in their place, kept activations
-    disk: at most 3 checkpoints at once, 1.6 GB each
-    ");
+    let memory = Some(MemoryBudget {
+        bytes: 8_000_000_000,
+        is_gpu: false,
+    });
+    insta::assert_snapshot!(plan.text(&config, memory, Some(9_000_000_000)), @r#"
+    tasks: toy, 11 training tasks, 5 held out; template "plain"
+    algorithm: rapid-paper, G = 4, H = 3, 9 updates on up to 16 completions each
+    sampling: 3 inference phases of up to 48 completions
+    completions: 132 in all, at most 528 tokens
+    evaluation: 4 evaluations of 20 completions
+    memory: about 2.5 GB of 8.0 GB
+      0.4 GB for 100 M weights, 1.2 GB for gradient and moments, 0.7 GB for keys and values or activations
+    disk: at most 3 checkpoints of 1.6 GB at once and 0.1 GB of samples, together 4.9 GB of 9.0 GB
+    "#);
     let fits = |bytes, is_gpu| model.fits(Some(MemoryBudget { bytes, is_gpu }));
     assert_eq!(model.fits(None), Ok(None));
     assert_eq!(fits(2_600_000_000, true), Ok(None));

@@ -20,6 +20,7 @@ use super::{Job, Summary, TrainError};
 use crate::config::{self, Config};
 use crate::data::{self, Prompts};
 use crate::interrupt::StopSignal;
+use crate::plan::{MemoryBudget, RunPlan, free_space};
 use crate::policy::Policy;
 use crate::reward::RewardClient;
 
@@ -43,7 +44,7 @@ pub struct Launch {
     pub data_dir: Option<PathBuf>,
     /// Where the run is written.
     pub target: Target,
-    /// The address of a verifier that ends with this process, if the configuration names none. It is not saved.
+    /// The address of a verifier that ends with this process, if the configuration names none. It is not saved. Its log is `verifier.log` in the run's folder.
     pub verifier: Option<String>,
     /// A request to stop.
     pub stop: StopSignal,
@@ -101,6 +102,8 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         provenance.check(previous, &config.data.dataset)?;
     }
     let model = locate_model(&config.model)?;
+    let own = launch.verifier.as_ref();
+    let own = own.map_or("", |_| ", the run's own, which logs to verifier.log");
     let verifier = config::Verifier {
         url: launch.verifier.or_else(|| config.verifier.url.clone()),
         ..config.verifier.clone()
@@ -108,10 +111,9 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let rewards = RewardClient::with_reward(&verifier, &config.reward)?;
     let graders = rewards.start(&config.data.dataset, &dataset).await?;
     let progress = &mut launch.progress;
-    progress.say(config.to_toml().trim_end());
     let ranks = launch.ranks.as_ref();
     let engine = open::open(&config, &model, ranks)?;
-    progress.say(&open::describe(&model, &engine));
+    let described = open::describe(&config, &model, &engine);
     let digest = tokio::task::block_in_place(|| model_digest::digest(&model))?;
     let provenance = provenance.with(digest, &engine.info().device, &graders);
     if let Some(previous) = &previous {
@@ -124,8 +126,12 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let policy: Arc<dyn Policy> = Arc::new(engine);
     let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;
-    let place = (ranks.map_or(1, Leader::size), launch.target.new_folder());
-    preflight::check(&config, &sizes, policy.as_ref(), &prompts, place, progress)?;
+    let ranks = ranks.map_or(1, Leader::size);
+    let memory = MemoryBudget::of(config.engine_options().device);
+    // A run that is resumed has written some checkpoints already.
+    let disk = launch.target.new_folder().and_then(free_space);
+    let room = (memory, disk);
+    let estimate = preflight::check(&config, &sizes, &*policy, &prompts, ranks, room, progress)?;
     let (demonstrations, teacher_file) = match teacher {
         Some(teacher) => {
             let (policy, prompts) = (policy.as_ref(), &prompts.train);
@@ -137,7 +143,18 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     };
     // Nothing is written before everything is checked.
     let folder = open_folder(&launch.target, &config, &provenance)?;
-    progress.say(&format!("run folder: {}", folder.root().display()));
+    let tasks = prompts.train.len();
+    let tasks = demonstrations.as_ref().map_or(tasks, Vec::len);
+    let plan = RunPlan {
+        trained_on: prompts.counts.trained_on,
+        ..RunPlan::new(&config, tasks, prompts.eval.len(), Some(estimate))
+    };
+    progress.say(&format!(
+        "model: {described}\n{}\ntime: shown after the first phase, with the progress\nverifier: {}{own}\nfolder: {}, with all settings in config.toml",
+        plan.text(&config, memory, disk),
+        verifier.url.unwrap_or_default(),
+        folder.root().display()
+    ));
     if let Some(file) = teacher_file {
         write_whole(&folder.root().join(sft::FILE), &file)?;
     }

@@ -97,14 +97,15 @@ pub(super) fn open_reference(
 }
 
 /// The model and its device, in a line.
-pub(super) fn describe(model: &Path, engine: &Engine) -> String {
+pub(super) fn describe(config: &Config, model: &Path, engine: &Engine) -> String {
     let info = engine.info();
     let adapters = info.adapters.map_or_else(String::new, |weights| {
         format!(" and {:.1} M in adapters", weights as f64 / 1e6)
     });
+    let path = model.display().to_string();
     format!(
         "{}: {}, {:.0} M weights{adapters}, context {}, on {}",
-        model.display(),
+        config.model.name.as_ref().unwrap_or(&path),
         info.architecture,
         info.parameters as f64 / 1e6,
         info.context,

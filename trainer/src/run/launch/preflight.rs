@@ -1,18 +1,16 @@
 //! Checks before a run starts, and its warnings.
 
-use std::path::Path;
-
 use engine::config::ModelConfig;
 
 use crate::config::Config;
 use crate::data::{DataError, Prompts};
-use crate::plan::{MemoryEstimate, warnings};
+use crate::plan::{MemoryBudget, MemoryEstimate, warnings};
 use crate::policy::Policy;
 use crate::rollout;
 use crate::run::TrainError;
 use crate::run::observers::Progress;
 
-/// Refuses a run that cannot work on `ranks` ranks, and prints warnings about one that may not work.
+/// Refuses a run that cannot work on `ranks` ranks in this room (see [`MemoryEstimate::check`]), and prints warnings about one that may not work. Returns its estimate.
 ///
 /// # Errors
 /// [`TrainError::Misfit`], [`TrainError::Engine`], [`TrainError::Data`].
@@ -21,24 +19,23 @@ pub(super) fn check(
     model: &ModelConfig,
     policy: &dyn Policy,
     prompts: &Prompts,
-    (ranks, new): (usize, Option<&Path>),
+    ranks: usize,
+    (memory, disk): (Option<MemoryBudget>, Option<u64>),
     progress: &Progress,
-) -> Result<(), TrainError> {
+) -> Result<MemoryEstimate, TrainError> {
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
     whole_phases(config, prompts.train.len())?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
-    let device = config.engine_options().device;
-    // Of a run that is resumed, some checkpoints are there already.
-    for misfit in estimate.check(config, device, new)? {
+    for misfit in estimate.check(config, memory, disk)? {
         progress.say(&format!("warning: {misfit}"));
     }
     for warning in warnings(config, &prompts.counts) {
         progress.say(&format!("warning: {warning}"));
     }
-    Ok(())
+    Ok(estimate)
 }
 
 /// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.

@@ -8,14 +8,11 @@
 //!            └─▶ progress ◀───────────────┘
 //! ```
 
-use engine::Finish;
-
 use super::Progress;
 use super::alarms::AlarmMonitor;
 use super::tensorboard::TensorboardWriter;
 use crate::config::Config;
 use crate::data::{Phase, PromptSchedule};
-use crate::eval;
 use crate::record::{
     AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord, StepTimings, timestamp,
 };
@@ -58,7 +55,12 @@ impl Journal {
         // A teacher's completions are all correct, and no policy sampled them: no alarm applies.
         if config.run.alarms && config.data.teacher.is_none() {
             let mut monitor = AlarmMonitor::new(&config.algorithm);
-            alarms = monitor.replay(steps, evals);
+            // Before the first update, the samples of the first phase are read again. A damaged log is rebuilt without what it had of them.
+            let logged: Vec<AlarmRecord> = folder.read(Log::Alarms).unwrap_or_default();
+            let logged = logged.into_iter().filter(|it| it.step == 0);
+            alarms.extend(logged.filter(|_| !steps.is_empty()));
+            monitor.active.extend(alarms.iter().map(|it| it.alarm));
+            alarms.extend(monitor.replay(steps, evals));
             let active: Vec<String> = monitor.active.iter().map(ToString::to_string).collect();
             if !active.is_empty() {
                 self.progress.say(&format!(
@@ -74,24 +76,21 @@ impl Journal {
         Ok(())
     }
 
-    /// The samples of a phase are ready, sampled now or loaded from disk.
+    /// The samples of a phase are ready, sampled now or loaded from disk. `rewards` are those that training gives to the judged ones.
     pub(in crate::run) fn sampled(
-        &self,
+        &mut self,
         folder: &RunFolder,
         phase: &Phase,
         samples: &Rollout,
+        rewards: &[f64],
     ) -> Result<(), TrainError> {
         let groups = samples.groups.iter();
         let records: Vec<SampleRecord> = groups.flat_map(SampleRecord::of_group).collect();
-        if phase.index == 0 {
-            let settings = ("`data.template`", "`sampling.max_tokens`");
-            if let Some(hint) = eval::Verdicts::hint(&records.iter(), settings) {
-                self.progress
-                    .say(&format!("warning: in the first phase, {hint}"));
-            }
-            if records.iter().all(|record| record.finish == Finish::Length) {
-                self.progress.say("warning: all completions of the first phase reach the limit of tokens, without an end token or a stop string. `rapid doctor --model MODEL` lists the model's end tokens. If one is missing, add its id to `eos_token_id` in generation_config.json; otherwise raise `sampling.max_tokens`, or set `data.stop`");
-            }
+        if phase.index == 0
+            && let Some(monitor) = &mut self.monitor
+        {
+            let alarms = monitor.first_phase(&records, rewards);
+            self.report(folder, &alarms)?;
         }
         let (index, updates) = (phase.index, phase.first_update);
         let title = format!("Phase {index}: training samples after {updates} updates");

@@ -62,3 +62,27 @@ async fn tensorboard_shows_every_number_of_the_logs_and_alarms_are_logged_once()
     run_in(&off, &config).await.unwrap();
     assert!(!off.join("alarms.jsonl").exists());
 }
+
+#[tokio::test(flavor = "multi_thread")]
+async fn an_alarm_of_the_first_phase_stays_when_the_run_is_resumed() {
+    let server = FakeVerifier::serve(|_, items| {
+        let mut judged: Vec<_> = items.iter().map(|it| judgement(&it.id, false)).collect();
+        for judgement in &mut judged {
+            judgement["verdict"] = "malformed".into();
+        }
+        Answer::Results(judged)
+    });
+    let (home, server) = (fakes::folder(), server.await);
+    let mut expected = None;
+    for failing in [None, Some(1), Some(5)] {
+        let root = home.path().join(format!("{failing:?}"));
+        let config = config(&server.url, &[]);
+        if let Some(updates) = failing {
+            fail_after(updates, &root, &config).await;
+        }
+        run_in(&root, &config).await.unwrap();
+        let alarms = std::fs::read_to_string(root.join("alarms.jsonl")).unwrap();
+        assert!(alarms.starts_with("{\"step\":0,\"alarm\":\"no-answer\""));
+        assert_eq!(*expected.get_or_insert(alarms.clone()), alarms);
+    }
+}

@@ -1,11 +1,13 @@
 //! Alarms: signs in a run's numbers that it is going wrong, reported while there is time to act.
 //!
-//! Alarms are a pure function of the recipe and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order. A resumed run computes them again from those lines,
-//! so they have no stored state. Each alarm is reported once when it is raised and once when it is cleared. Raising and clearing have different limits (hysteresis), so
-//! that a number near a limit does not raise it again and again. [`rules`] has the limits, with their reasons.
+//! Alarms are a pure function of the recipe, of the samples of the first phase, and of the lines of `metrics.jsonl` and `eval.jsonl`, in their order. A resumed run
+//! computes them again from those lines. It keeps only those that the first phase raised, at step 0. Each alarm is reported once when it is raised and once when it is
+//! cleared. Raising and clearing have different limits (hysteresis), so that a number near a limit does not raise it again and again. [`rules`] has the limits, with
+//! their reasons.
 //!
 //! An alarm changes nothing in the run: the user decides what it means.
 
+mod first_phase;
 mod held_out;
 mod rules;
 mod window;
@@ -13,12 +15,12 @@ mod window;
 use std::collections::BTreeSet;
 
 use crate::config::Algorithm;
-use crate::record::{Alarm, AlarmRecord, AlarmState, EvalRecord, StepRecord};
+use crate::record::{Alarm, AlarmRecord, AlarmState, EvalRecord, SampleRecord, StepRecord};
 use held_out::HeldOut;
 use window::Window;
 
 /// The result of a rule.
-#[derive(Debug, Clone, PartialEq)]
+#[derive(Debug, Clone, PartialEq, Default)]
 struct Finding {
     alarm: Alarm,
     /// Whether the numbers are beyond the limit that raises the alarm.
@@ -50,6 +52,15 @@ impl AlarmMonitor {
             uniform_groups_teach: !algorithm.compares_within_groups(),
             ..Self::default()
         }
+    }
+
+    /// Reads the samples of the first phase with their rewards, and returns the alarms that they raise: none once an update has been read.
+    pub fn first_phase(&mut self, samples: &[SampleRecord], rewards: &[f64]) -> Vec<AlarmRecord> {
+        if self.window.rewards().is_some() {
+            return Vec::new();
+        }
+        let findings = first_phase::all(samples, rewards, self.uniform_groups_teach);
+        self.changes(0, findings)
     }
 
     /// Reads the record of an update, and returns the alarms that it raises and clears.

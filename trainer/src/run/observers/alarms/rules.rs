@@ -34,6 +34,8 @@ const FEWER: (f64, f64) = (0.1, 0.2);
 const NO_SIGNAL: usize = 100;
 /// Effective sample size as a share of the samples. Below 0.3, as with a standard deviation of ℓ of 1.1, more than two thirds of the samples no longer count.
 const ESS: (f64, f64) = (0.3, 0.4);
+/// Twice the mean reward that a phase can have if nine in ten completions have no answer.
+const ANSWERED: f64 = 0.2;
 /// Half of the share of masked samples that ends a run with `verifier.max_masked` = 0.1.
 const MASKED: (f64, f64) = (0.05, 0.02);
 
@@ -52,6 +54,13 @@ pub(super) fn all(window: &Window, phase: usize, uniform_groups_teach: bool) -> 
         findings.push(truncation(&start, &now, window.disjoint(), phase));
         findings.push(stale(&now));
         findings.push(masked(&now));
+        // The first phase may have raised it.
+        findings.push(Finding {
+            alarm: Alarm::NoAnswer,
+            cleared: now.reward > ANSWERED,
+            numbers: format!("the reward is {:.3} now", now.reward),
+            ..Finding::default()
+        });
     }
     findings
 }

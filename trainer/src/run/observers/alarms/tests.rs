@@ -160,6 +160,46 @@ fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups(
 }
 
 #[test]
+fn alarms_of_the_first_phase_have_an_example_and_good_updates_clear_them() {
+    let sample = |verdict: &str, finish: &str| -> SampleRecord {
+        let reward = f64::from(u8::from(verdict == "correct"));
+        serde_json::from_value(serde_json::json!({
+            "task": "a", "sample": 0, "prompt": "é".repeat(300) + "\n", "completion": "\u{1b}[2J", "verdict": verdict, "detail": {},
+            "reward": reward, "tokens": 1, "logp": -1.0, "finish": finish,
+        }))
+        .unwrap()
+    };
+    let end = "é".repeat(199) + "\\n";
+    let example = format!("a prompt ends \"{end}\" and its completion begins \"\\u{{1b}}[2J\". ");
+    for (others, first, finish, number, teach, expected) in [
+        ("incorrect", "correct", "stop", 32, false, ""),
+        ("incorrect", "incorrect", "stop", 32, true, "all-wrong"),
+        ("correct", "correct", "stop", 32, false, "all-right"),
+        ("correct", "correct", "stop", 32, true, ""),
+        ("correct", "correct", "stop", 31, false, ""),
+        ("malformed", "correct", "stop", 32, false, "no-answer"),
+        ("malformed", "incorrect", "length", 2, false, "truncation"),
+    ] {
+        let mut samples = vec![sample(others, finish); number];
+        samples[0] = sample(first, finish);
+        let rewards: Vec<f64> = samples.iter().filter_map(|it| it.reward).collect();
+        let mut monitor = AlarmMonitor {
+            uniform_groups_teach: teach,
+            ..AlarmMonitor::default()
+        };
+        let raised = monitor.first_phase(&samples, &rewards);
+        let names: Vec<&str> = raised.iter().map(|it| it.alarm.name()).collect();
+        assert_eq!(names.join(" "), expected);
+        assert!(raised.iter().all(|it| it.text.contains(&example)));
+        monitor.uniform_groups_teach = false;
+        monitor.replay(&steps(20, |_| {}), &[]);
+        assert!(monitor.active.is_empty());
+        // Once there are updates, they say more.
+        assert_eq!(monitor.first_phase(&samples, &rewards), []);
+    }
+}
+
+#[test]
 fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
     let alarms = |reward: f64, right: fn(usize) -> usize| -> Vec<Alarm> {
         let steps = steps(20, |record| {
