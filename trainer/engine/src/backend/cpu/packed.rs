@@ -26,7 +26,7 @@ struct Matrix {
 }
 
 impl PackedWeights {
-    /// Registers a new block, for whose matrices panels are stored from now on.
+    /// Registers a new block of weights: from now on, panels of its matrices are stored.
     pub(super) fn register(&mut self, block: Buf) {
         self.blocks.insert(block.block);
     }

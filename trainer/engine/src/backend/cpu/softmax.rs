@@ -144,8 +144,8 @@ pub(super) fn draw_row(
     })
 }
 
-/// The first token whose cumulated weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with a
-/// positive weight.
+/// The first token at which the cumulative weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with
+/// a positive weight.
 fn pick(
     level: SimdLevel,
     row: &[f32],

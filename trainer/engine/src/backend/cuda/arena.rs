@@ -162,7 +162,7 @@ impl Arena {
         driver: &mut dyn Driver,
         bytes: usize,
     ) -> Result<Address, Fault> {
-        // The smallest that suffices, so that a large one stays whole for a large buffer of the next phase.
+        // The smallest slab that suffices, so that a large one stays whole for a large buffer of the next phase.
         let fitting = self.slabs.iter_mut().filter(|s| s.hole(bytes).is_some());
         let best = fitting.min_by_key(|slab| slab.hole(bytes).map(|(_, len)| len));
         if let Some(address) = best.and_then(|slab| slab.take(bytes)) {

@@ -1,4 +1,5 @@
-//! A batch in the layout that the kernels read: one piece of memory, whose layout depends on sizes alone, except for the last parts; and the table of segments.
+//! A batch in one piece of memory, in the layout that the kernels read, and the table of segments. Except for the last parts, the layout depends on sizes
+//! alone.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -12,7 +13,7 @@ use crate::batch::{Batch, Span};
 const QUERY_TILE: usize = 64;
 /// Number of rows of keys of a tile in attention's backward pass.
 pub(super) const KEY_TILE: usize = 64;
-/// Number of queries of the tiles that pass by it, for most widths of heads.
+/// Number of queries of the tiles that are streamed past it, for most head widths.
 const PASSING: usize = 32;
 /// Words of a `struct KeyTile`.
 const KEY_TILE_WORDS: usize = 8;
@@ -232,10 +233,11 @@ impl KeyTiles {
     }
 }
 
-/// Divides a tile's visits into pieces of at most `most` pairs each: the first visit, the number of visits, and which of how many parts of each.
+/// Divides a tile's visits into pieces of at most `most` pairs each. A piece is the first visit, the number of visits, and the part and number of parts of each
+/// visit.
 fn pieces(visits: &[[usize; 3]], most: usize) -> Vec<[usize; 4]> {
     let mut pieces: Vec<[usize; 4]> = Vec::new();
-    // What may be added to the last piece.
+    // The pairs that can still be added to the last piece.
     let mut room = 0;
     for (visit, [_, _, pairs]) in visits.iter().enumerate() {
         match pieces.last_mut() {

@@ -7,8 +7,8 @@ use std::ops::Range;
 use super::pack::Row;
 use super::{LANES, Lanes, NARROW_STRIP, at_level};
 
-/// Number of a panel's rows that a narrow tile multiplies before it stores its sums. Together with the operands of the tile's rows they take 16 KiB of the
-/// first-level cache, which has 32 or more, and 24 KiB where pairs are taken apart.
+/// Number of a panel's rows that a narrow tile multiplies before it stores its sums. With the operands of the tile's rows they take 16 KiB, or 24 KiB where
+/// pairs are split. The first-level cache has at least 32 KiB.
 const NARROW_DEPTH: usize = 128;
 
 /// Destination of a tile of the result, and whether the tile is added to its content.
@@ -200,8 +200,8 @@ unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usi
     });
 }
 
-/// Multiplies the rows of `to` by a panel, with registers for the sums of a few rows only. So that each part of the panel is read from the first-level cache for all
-/// rows but the first, the sums are stored between parts. This changes none of them.
+/// Multiplies the rows of `to` by a panel, with registers for the sums of a few rows only. The sums are stored between parts of the panel. So each part is read
+/// from the first-level cache for all rows but the first. This changes no sum.
 ///
 /// # Safety
 /// As [`wide`].
@@ -308,8 +308,8 @@ fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize)
     }
 }
 at_level! {
-    /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`. `pairs` tells whether they contain
-    /// pairs of bf16. Without an instruction for them, `a` is from [`super::pack::pack_split`] instead, and has twice as many rows.
+    /// Multiplies the rows of the panel `a` by panels of the same number of rows, `panel` rows apart in `b`. `pairs`: whether they contain pairs of bf16.
+    /// Without an instruction for pairs, `a` is from [`super::pack::pack_split`] and has twice as many rows.
     pairs fn tiles(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }
 
