@@ -48,7 +48,7 @@ struct Function {
     shared: u32,
 }
 
-/// Fields are dropped in this order.
+/// Rust drops fields in this order: what uses the context goes before the context.
 #[derive(Debug)]
 struct Gpu {
     info: GpuInfo,
@@ -108,7 +108,7 @@ impl Gpu {
         })
     }
 
-    /// Makes the context current for the calling thread, which may have used another one meanwhile.
+    /// Makes the context current for the calling thread, in case the thread has used another one.
     fn bind(&self) -> Result<(), Fault> {
         self.context.bind()
     }
@@ -123,7 +123,7 @@ impl Gpu {
         self.settle()
     }
 
-    /// Waits for an exchange with other ranks, for which the driver would wait without end.
+    /// Waits for an exchange with other ranks until the deadline. The driver itself would wait without end.
     fn settle(&mut self) -> Result<(), Fault> {
         let Some(link) = &mut self.link else {
             return Ok(());
@@ -152,8 +152,8 @@ impl Gpu {
             *pointer = (&raw mut *value).cast();
         }
         let [x, y, z] = launch.grid;
-        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
-        // backend's tests hold that they are the kernel's arguments.
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, and it copies them before. The backend's tests
+        // hold that they are the kernel's arguments.
         let launched = unsafe {
             launch_kernel(
                 found.raw,

@@ -1,7 +1,7 @@
 //! Decoding passes are recorded and replayed as a whole: one call of the device instead of hundreds.
 //!
-//! A pass is identified by the addresses of its buffers and by its number of tokens, which is one of a few. All other differences between two such passes are
-//! in memory that the kernels read.
+//! A pass is identified by the addresses of its buffers and by its number of tokens, rounded up to one of a few. Everything else that differs between two
+//! passes is in memory that the kernels read.
 
 use std::collections::HashMap;
 
@@ -9,12 +9,12 @@ use super::Cuda;
 use super::driver::{Address, Fault, Recording};
 use crate::backend::Buf;
 
-/// Numbers of tokens for which decoding is recorded are powers of two up to this, and multiples of it up to 16 times as many. Beyond that, their distance is a
-/// sixteenth of the next power of two, so that padding takes at most an eighth of a pass.
+/// Decoding is recorded for these numbers of tokens: powers of two up to this, then multiples of it up to 16 times as many. Beyond that, the step is a
+/// sixteenth of the next power of two, so padding takes at most an eighth of a pass.
 const STEP: usize = 64;
 
 /// Maximum number of recordings: those of two KV caches for up to 1,024 sequences at once, 22 each, or of one for up to 16,384. A KV cache of another size has
-/// other buffers, so a long run would otherwise fill the memory with recordings for buffers that no longer exist.
+/// other buffers. Without a limit, a long run would fill the memory with recordings for buffers that no longer exist.
 const MAX_RECORDINGS: usize = 56;
 
 /// Number of failed recordings after which no more are tried. Passes that are run call by call are slower, but correct.

@@ -50,7 +50,7 @@ fn piece(bytes: usize) -> usize {
     }
 }
 
-/// Multiprocessors of a device, about. A device with more divides sums into more parts.
+/// Approximate number of multiprocessors of a device. A device with more divides sums into more parts.
 const MULTIPROCESSORS: u32 = 132;
 
 /// What the scratch memory of a model depends on, for its largest pass.
@@ -76,7 +76,7 @@ pub(crate) struct ScratchSizes {
 }
 
 impl ScratchSizes {
-    /// Bytes of all pieces, about.
+    /// Approximate bytes of all pieces.
     pub(crate) fn bytes(self) -> u64 {
         let Self { tokens, heads, .. } = self;
         // Tokens, positions, rows, spans and tiles, and a segment for each block of the KV cache.

@@ -1,4 +1,4 @@
-//! Memory that exists as addresses alone. Only what small allocations receive from the host is stored, which is where a batch's indices are.
+//! Memory that exists only as addresses. Small allocations store what the host writes to them, since a batch's indices are there.
 
 use std::collections::BTreeMap;
 

@@ -20,7 +20,7 @@ fn launch(grid: [u32; 3]) -> Launch {
     }
 }
 
-/// What was counted since the last call, waiting for the device.
+/// Waits for the device, and returns what was counted since the last call.
 fn counted(device: &mut dyn Driver, ledger: &Ledger) -> Work {
     device.synchronise().unwrap();
     ledger.take()

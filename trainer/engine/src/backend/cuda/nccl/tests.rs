@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::backend::group::{local, on_each};
 
-/// The stand-in, in a file of its own, so that tests share nothing of it.
+/// The stand-in, copied to a file of its own, so that tests share none of its state.
 struct StandIn {
     nccl: &'static Nccl,
     idle: unsafe extern "C" fn(Comm) -> c_int,
@@ -58,7 +58,7 @@ impl StandIn {
         unsafe { (self.alive)() }
     }
 
-    /// What each of some ranks, which are threads, makes of its connection.
+    /// Runs `work` on ranks that are threads, each with its connection.
     fn each<T: Send>(
         &self,
         size: usize,
