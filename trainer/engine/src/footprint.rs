@@ -20,8 +20,8 @@ use crate::train::slices::{borders, cuts};
 pub struct Demand {
     /// Tokens of the longest prompt.
     pub prompt_tokens: usize,
-    /// Tokens at the beginning of all prompts that sampling computes and stores once for all of them ([`shared_prompt_tokens`]), and training once for each pack; fewer
-    /// than `prompt_tokens`. With 0, or where only some prompts begin alike, the footprint is an upper bound.
+    /// Tokens at the beginning of all prompts; fewer than `prompt_tokens`. Sampling computes and stores them once for all prompts ([`shared_prompt_tokens`]),
+    /// and training computes them once for each pack. With 0, or where only some prompts begin alike, the footprint is an upper bound.
     ///
     /// [`shared_prompt_tokens`]: crate::shared_prompt_tokens
     pub shared_prompt_tokens: usize,
@@ -29,7 +29,7 @@ pub struct Demand {
     pub max_tokens: usize,
     /// Completions per prompt.
     pub samples: usize,
-    /// Prompts whose completions are sampled at the same time.
+    /// Prompts that are sampled at the same time.
     pub sampled_prompts: usize,
     /// Prompts of one optimiser update; 0 without training.
     pub update_prompts: usize,
@@ -61,7 +61,8 @@ impl Footprint {
         self.weights + self.optimiser + self.work + self.reserved + phase
     }
 
-    /// The footprint of training a model, or of sampling alone if nothing is trained; of each rank, if there are several. A GPU that is missing counts as the CPU.
+    /// The footprint of training a model, or of sampling alone if nothing is trained. With several ranks, it is that of each. A GPU that is missing counts as
+    /// the CPU.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
         let place = options.device.memory().map_or(Place::Cpu, Place::Gpu);
         Self::on(place, config, options, demand)
@@ -162,13 +163,13 @@ pub fn trained_elements(config: &ModelConfig, lora: Option<Lora>) -> usize {
     )
 }
 
-/// Bytes of the gradients, one more for each level of a rank's tree of slices, and of the two moments, which ranks divide.
+/// Bytes of gradients and moments. Each level of a rank's tree of slices has one more gradient, and ranks divide the two moments.
 fn optimiser_bytes(slices: usize, ranks: usize, trained: u64) -> u64 {
     4 * trained * gradients(slices, ranks) as u64 + 8 * trained.div_ceil(ranks as u64)
 }
 
-/// Token counts of a rank's packs in an update whose completions all have the maximum length; the largest first. Sequences share their prompts' common beginning and
-/// their prompt, and no more is known of them: if they share more, their tree is smaller. Slices are packed one by one, and count as much as the largest.
+/// Token counts of a rank's packs in an update, the largest first. All completions have the maximum length. Sequences share the beginning of all prompts, and
+/// their own prompt; if they share more, their tree is smaller. Slices are packed one by one, and each counts as much as the largest.
 fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
     let inputs = demand.prompt_tokens + demand.max_tokens.saturating_sub(1);
     let branch = |number: usize| Branch {
@@ -188,7 +189,7 @@ fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
         let packs = cut(branches, pack_tokens).into_iter();
         packs.map(|pack| Branch::tokens(&branches[pack])).sum()
     });
-    // Other sequences may fill packs otherwise, but in all have hardly more tokens: with several slices, a common beginning may be repeated once more.
+    // Other sequences may fill packs otherwise, but hardly have more tokens in all: with several slices, a common beginning may be repeated once more.
     let capacity = pack_tokens.max(inputs);
     let mut remaining = tokens.max().unwrap_or(0);
     let mut of_slice = Vec::new();

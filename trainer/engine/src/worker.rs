@@ -34,7 +34,8 @@ use thread::{Opened, Worker};
 /// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`]; with several ranks, a panic
 /// while sampling is an [`EngineError::Device`] of that call alone.
 ///
-/// If an update or [`Engine::load_state`] fails while it changes the weights, the model is torn: all calls that use or save it are errors, until a state is loaded.
+/// If an update or [`Engine::load_state`] fails while it changes the weights, the model is inconsistent: calls that use or save it are errors until a state is
+/// loaded.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -46,7 +47,7 @@ struct Shared {
     worker: Worker,
     opened: Opened,
     limits: Limits,
-    /// The model as other ranks know it, if there are any.
+    /// The commands to the other ranks, if there are any.
     led: Option<Led>,
 }
 
@@ -60,7 +61,7 @@ impl Engine {
             return Self::start(options.backend(), load, options);
         };
         let sharing = Sharing::new(leader.ranks.clone(), options.slices.unwrap_or(1))?;
-        // What depends on the machine is decided by this rank.
+        // This rank decides what depends on the machine.
         let kernel = options.kernel.or_else(|| Some(Bf16Kernel::detect()));
         let options = EngineOptions { kernel, ..options };
         let order = Order::Open {
@@ -76,7 +77,7 @@ impl Engine {
         Self::start_with(options.backend(), load, options, sharing, Some(led))
     }
 
-    /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
+    /// Creates a model with random weights, a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
     pub fn random(
         config: ModelConfig,
         seed: u64,
@@ -97,7 +98,7 @@ impl Engine {
         Ok((engine, ledger))
     }
 
-    /// Creates a model with random weights on a GPU whose calls are measured one by one.
+    /// Creates a model with random weights on a GPU, and measures each of the GPU's calls.
     pub fn profiled(
         config: ModelConfig,
         options: EngineOptions,
@@ -295,7 +296,7 @@ impl Engine {
         self.shared.opened.text.tokenizer.token(id)
     }
 
-    /// Facts about the loaded model, for people and for run folders.
+    /// Facts about the loaded model, for users and for run folders.
     pub fn info(&self) -> &ModelInfo {
         &self.shared.opened.info
     }
@@ -305,7 +306,7 @@ impl Engine {
         self.shared.opened.device_memory.clone()
     }
 
-    /// Like [`Engine::run_on_worker`], but an error if the model is torn.
+    /// Like [`Engine::run_on_worker`], but an error if the model is inconsistent.
     fn run_on_whole<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,

@@ -11,7 +11,7 @@ use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
 /// The architectures: A100, H100 and H200, and the Blackwell of workstations.
 const ARCHITECTURES: [u32; 3] = [80, 90, 120];
-/// Position of the architecture whose machine code is compiled in every test run; that of the others takes another minute.
+/// Position of the architecture that is compiled in every test run; the others take another minute.
 const ALWAYS: usize = 1;
 /// Position of the architecture that is compiled with `RAPID_TEST_LONG=1` alone.
 const LONG: usize = 2;

@@ -27,7 +27,7 @@ const LORA: Lora = Lora {
     seed: 5,
 };
 
-/// A folder with a model whose weights make several shards.
+/// A folder with a model that has weights for several shards.
 fn model() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -288,7 +288,7 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
     });
 }
 
-/// A generation whose first completion is received, and no other.
+/// Drops a generation after its first completion.
 fn dropped(engine: &Engine) {
     let request = |n: u64| GenerateRequest {
         prompt: vec![7, 8, 9].into(),
@@ -329,7 +329,7 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     assert!(leader.end().is_err());
 }
 
-/// A rank that looks at the weights that the host gathers, and may receive a wrong bit of them, once.
+/// A rank that inspects the weights that the host gathers. It may get a wrong bit of them, once.
 struct Watched {
     ranks: Arc<dyn Ranks>,
     /// Whether the host has gathered weights.

@@ -325,8 +325,8 @@ pub(crate) fn llama_cpp_name(name: &str, flags: Flags) -> String {
         })
 }
 
-/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys, Hugging Face a head's first half with its
-/// second, so the conversion to GGUF interleaves the halves, and this reverses it.
+/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys; Hugging Face rotates a head's first half
+/// with its second. The conversion to GGUF therefore interleaves the halves, and this reverses it.
 fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
     let mut rows = Vec::with_capacity(data.len());
     for head in data.chunks_exact(head_dim * columns) {

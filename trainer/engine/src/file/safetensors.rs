@@ -170,7 +170,7 @@ impl SafetensorsFile {
         super::wrong(&self.path, reason)
     }
 
-    /// What reads a tensor's elements, its first byte in the file and number of bytes.
+    /// The function that reads a tensor's elements, its first byte in the file, and its number of bytes.
     fn locate(&self, name: &str, shape: &[usize]) -> Result<(ReadFn, u64, usize), EngineError> {
         let entry = self
             .entries

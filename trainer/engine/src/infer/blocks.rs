@@ -1,4 +1,4 @@
-//! Blocks of the KV cache: which prompt or sample holds which rows, and which blocks hold the beginnings of prompts, so that prompts that begin alike share them.
+//! Blocks of the KV cache: which prompt or sample holds which rows. Prompts that begin alike share the blocks of their common prefix.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -13,8 +13,8 @@ pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }
 
-/// The tokens of a block of a prompt, and the block before it, whose tokens have a beginning of their own. So it stands for all tokens up to its last, and equal
-/// ones stand for equal beginnings: tokens are compared, not digests of them.
+/// A prefix of a prompt in whole blocks: the tokens of its last block, and the block before it, which has a prefix of its own. So equal values stand for equal
+/// prefixes. Tokens are compared, and not digests of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 struct Beginning {
     before: Option<usize>,
@@ -27,11 +27,11 @@ pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
     /// Number of tables that hold each block. Prompts that begin alike hold the same blocks.
     holders: Vec<usize>,
-    /// The blocks that prompts can share: those that are full of a prompt's tokens and that some prompt holds. One block per beginning.
+    /// The blocks that prompts can share: full of tokens of a prompt that holds them. Each prefix has one block.
     ///
-    /// Whoever holds a block holds the ones before it too, so a block that a beginning names as `before` is not reused while the beginning is here.
+    /// Whoever holds a block holds the ones before it too. So the block `before` of a prefix is not reused while the prefix is here.
     shared: HashMap<Beginning, usize>,
-    /// The beginnings of these blocks.
+    /// The prefixes of these blocks.
     beginnings: HashMap<usize, Beginning>,
 }
 
@@ -53,8 +53,8 @@ impl BlockAllocator {
         self.holders.len()
     }
 
-    /// The blocks that hold the longest beginning of a prompt that can be shared, in order ([`BlockTable::share`]). The prompt's last token is not in them: it is
-    /// computed for its logits.
+    /// The blocks of the longest prefix of a prompt that it can share, in order ([`BlockTable::share`]). The prompt's last token is not in them: it is computed
+    /// for its logits.
     pub(crate) fn prefix(&self, prompt: &[u32]) -> Vec<usize> {
         let mut found = Vec::new();
         for tokens in whole_blocks(&prompt[..prompt.len().saturating_sub(1)]) {
@@ -100,8 +100,8 @@ impl BlockTable {
         }
     }
 
-    /// Offers the blocks that the prompt's tokens `from..end` fill to prompts that begin alike. A beginning that has a block keeps it. Their rows must be written before
-    /// any batch reads them, or by the same batch.
+    /// Lets prompts with the same prefix share the blocks that the prompt's tokens `from..end` fill. A prefix that has a block keeps it. The blocks' rows must
+    /// be written before any batch reads them, or by the same batch.
     pub(crate) fn offer(&self, pool: &mut BlockAllocator, prompt: &[u32], from: usize, end: usize) {
         let filled = whole_blocks(prompt).zip(&self.blocks).enumerate();
         for (number, (tokens, &block)) in filled.take(end / BLOCK).skip(from / BLOCK) {
@@ -126,7 +126,6 @@ impl BlockTable {
         }
     }
 
-    /// Number of blocks that it holds.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -140,7 +139,7 @@ impl BlockTable {
         self.blocks[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Adds the rows of the tokens `from..to`. The first token's begin a range of their own, so that prompts have the same ranges for all their samples.
+    /// Adds the rows of the tokens `from..to`. The first token's row begins a new range, so prompts have the same ranges for all their samples.
     pub(crate) fn add_rows(&self, from: usize, to: usize, rows: &mut KvRows) {
         let mut position = from;
         while position < to {

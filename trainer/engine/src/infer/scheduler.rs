@@ -1,10 +1,10 @@
 //! Decides which tokens to compute next.
 //!
 //! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and a bounded number of tokens of prompts and
-//! of preempted samples. A prompt that begins like another one in the store shares its blocks, and computes only what follows them. A prompt is not admitted
-//! while an older one still has tokens for later steps, so what it can share is computed, or is planned for the same step: a batch writes all its rows before
-//! it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
-//! the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
+//! of preempted samples (chunked prefill). A prompt shares the blocks of a prefix that is in the store, and computes only what follows. It is not admitted
+//! while an older prompt still has tokens for later steps. So the blocks that it can share are computed, or planned for the same step: a batch writes all its
+//! rows before it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed
+//! from the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
 
 use super::blocks::{BLOCK, BlockAllocator, blocks_for};
 use super::sequence::{SampleState, SequenceGroup};
@@ -203,7 +203,7 @@ impl Scheduler {
         chunks
     }
 
-    /// Records that a chunk is being computed. Adds to `ready` the request and number of each sample whose next token is sampled from the chunk's last token.
+    /// Records that a chunk is being computed. Adds to `ready` the request and number of the samples that get a token from the chunk's last logits.
     pub(crate) fn computed(&mut self, chunk: &ScheduledChunk, ready: &mut Vec<(usize, usize)>) {
         let sequence = &mut self.sequences[chunk.request];
         match chunk.sample {
@@ -234,8 +234,8 @@ impl Scheduler {
         }
     }
 
-    /// Returns a finished sample's blocks to the pool, unless this has been done, and its prompt's blocks after the last of its samples. Prompts that share
-    /// them keep them.
+    /// Returns a finished sample's blocks to the pool, unless this has been done. After the last sample of a prompt, returns the prompt's blocks. Prompts that
+    /// share them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
         if self.sequences[request].samples[sample].phase == SampleState::Done {
             return;
@@ -255,8 +255,8 @@ impl Scheduler {
     }
 }
 
-/// Takes blocks for a prompt: those that hold its beginning already, which need not be computed, and free ones for what follows. Takes none and returns `false`
-/// if there are too few, also for the first block of each of its samples.
+/// Takes blocks for a prompt: those of its prefix in the store, which need not be computed, and free ones for what follows. Takes none and returns `false` if
+/// too few are free for these and for the first block of each of its samples.
 fn admit_prompt(pool: &mut BlockAllocator, sequence: &mut SequenceGroup) -> bool {
     let prefix = pool.prefix(&sequence.prompt);
     let missing = blocks_for(sequence.prompt.len()) - prefix.len();

@@ -158,7 +158,7 @@ impl Decoder {
 
     /// One block over the current batch: residual stream `input` → `output`. `output` may be the same buffer as `input` and as `acts.middle`.
     ///
-    /// `cache` is the layer's KV cache, each row the keys and then the values, to which the batch's are written first. Without one, row i is the batch's token i.
+    /// `cache` is the layer's KV cache: each row has keys, then values. The batch's are written first. Without a cache, row i is the batch's token i.
     pub(crate) fn block(
         &mut self,
         layer: usize,

@@ -18,12 +18,11 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Number of elements.
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// This range of `buffer`, which has the layout that the region belongs to.
+    /// This range of `buffer`, if the buffer has the region's layout.
     pub(crate) fn within(self, buffer: Buf) -> Buf {
         buffer.at(self.offset, self.len)
     }
@@ -217,7 +216,6 @@ impl Layout {
         }
     }
 
-    /// Number of elements of the buffer.
     pub(crate) fn len(&self) -> usize {
         self.tensors.len
     }

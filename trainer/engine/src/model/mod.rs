@@ -50,7 +50,7 @@ pub struct Model {
     gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
-    /// Whether the weights are neither the old nor the new ones: an update or a load of a state changes them, or failed while it did.
+    /// Whether some weights may be old and others new: an update or a load of a state is changing them, or failed while it did.
     pub(crate) torn: bool,
     pub(crate) sharing: Sharing,
     /// How it exchanges with other ranks; `None` until the first time.
@@ -252,7 +252,7 @@ impl Model {
         self.end_infer()
     }
 
-    /// Begins what [`Model::infer`] does. The device may be computing when it returns.
+    /// Starts [`Model::infer`]. The device may still be computing when this returns.
     pub(crate) fn begin_infer(
         &mut self,
         batch: &Batch,
@@ -311,7 +311,7 @@ impl Model {
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the KV cache, which computes `logit_rows` rows of logits.
+    /// Makes `batch` the current one, for a pass with keys and values in the KV cache. It has `tokens` tokens and computes `logit_rows` rows of logits.
     fn begin_stored(
         &mut self,
         batch: &Batch,

@@ -102,7 +102,7 @@ impl Cutter {
         }
     }
 
-    /// Number of elements that the parts take which `cut` cuts.
+    /// Number of elements of the parts that `cut` cuts.
     fn count<T>(cut: impl FnOnce(&mut Self) -> T) -> PerDtype<usize> {
         let endless = Buf {
             block: 0,
@@ -126,7 +126,7 @@ impl Cutter {
     }
 }
 
-/// The next `len` elements of a buffer of which some are used.
+/// The next `len` elements of a buffer, after those that are used.
 fn part(buf: Buf, used: &mut usize, len: usize) -> Buf {
     let part = buf.at(*used, len);
     *used += len.next_multiple_of(ALIGN);
@@ -145,9 +145,9 @@ pub(crate) struct Widths {
     pub(crate) vocabulary: usize,
     /// Maximum number of rows of logits that the head computes at a time ([`Backend::logits_rows`]).
     pub(crate) head_rows: usize,
-    /// Whether queries and keys go through norms; the rotated ones then lie apart from the projections.
+    /// Whether queries and keys have norms; the rotated ones are then stored apart from the projections.
     pub(crate) qk_norm: bool,
-    /// Whether both parts of a block end in a norm, whose inputs then lie apart from the residual stream.
+    /// Whether both parts of a block end in a norm; the norms' inputs are then stored apart from the residual stream.
     pub(crate) sandwich: bool,
     /// Number of tables of rotations, 1 or 2.
     pub(crate) rope_tables: usize,
@@ -273,9 +273,9 @@ impl BlockActivations {
 pub(crate) struct PassSize {
     /// Tokens.
     pub(crate) tokens: usize,
-    /// Tokens whose logits are computed, each as often as it is requested.
+    /// Rows of logits that are computed: a token counts as often as it is requested.
     pub(crate) logit_rows: usize,
-    /// Targets whose log-probabilities are computed.
+    /// Targets of log-probabilities.
     pub(crate) targets: usize,
 }
 
@@ -301,7 +301,7 @@ impl PassSize {
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workspace {
-    /// The largest pass that the buffers suffice for; of the rows of logits, those that the head computes at a time.
+    /// The largest pass that the buffers suffice for. It counts only the rows of logits that the head computes at a time.
     pub(crate) size: PassSize,
     pub(crate) all: PerDtype<Buf>,
     /// Residual stream.
@@ -315,7 +315,7 @@ pub(crate) struct Workspace {
     pub(crate) low: Buf,
     /// Cosines and sines of the batch's positions. The second table is for sliding-window layers, and empty if their rotations are those of the other layers.
     pub(crate) rope: [Buf; 2],
-    /// Rows of the residual stream whose logits are computed, before and after the last norm.
+    /// Rows of the residual stream for the head, before and after the last norm.
     pub(crate) picked: Buf,
     pub(crate) picked_normed: Buf,
     pub(crate) logits: Buf,

@@ -1,4 +1,4 @@
-//! The tokenizer of models with random weights. Every byte is a token, whose id is the byte's value; 256 is the special token `<|end|>`.
+//! The tokenizer of models with random weights. Every byte is a token with the byte's value as its id; 256 is the special token `<|end|>`.
 
 use serde_json::{Map, Value, json};
 

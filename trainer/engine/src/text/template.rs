@@ -147,7 +147,7 @@ fn without_generation_tags(source: &str) -> String {
     while let Some(start) = rest.find("{%") {
         let (before, tag_on) = rest.split_at(start);
         result += before;
-        // Search after the opening `{%`, whose `%` does not close the tag.
+        // Search after the opening `{%`: its `%` does not close the tag.
         let Some(length) = tag_on[2..].find("%}") else {
             rest = tag_on;
             break;

@@ -97,7 +97,7 @@ pub(crate) fn save_state(
     let mut is_known = false;
     let written = write_state(model, file, |model, item| {
         let values = model.tensor(&item.name, item.kind);
-        // All ranks have an error of what they exchange.
+        // An error of an exchange is already known to all ranks.
         is_known = values.is_err() && item.kind != TensorKind::Weight;
         values
     });

@@ -32,7 +32,7 @@ impl CountSketch {
         Ok(())
     }
 
-    /// Adds the sketch of `values`, elements number `first` and on, to `buckets`, of which there must be `size`.
+    /// Adds the sketch of `values`, the elements from number `first` on, to the `size` buckets.
     pub fn add(self, buckets: &mut [f32], first: usize, values: &[f32]) {
         let (mut number, mut rest) = (first, values);
         while !rest.is_empty() {

@@ -85,7 +85,7 @@ impl Device {
         Ok(cuda::open_on(driver, dtype))
     }
 
-    /// Opens a GPU whose calls are measured one by one.
+    /// Opens a GPU, and measures each of its calls.
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.

@@ -36,7 +36,7 @@ pub(super) fn generate(
     })
 }
 
-/// Has `sample` sample this rank's part, and passes finished completions to its argument, which returns whether more are wanted.
+/// Calls `sample` for this rank's part. It passes finished completions to its argument, which returns whether more are wanted.
 fn together(
     ranks: &dyn Ranks,
     part: &Part,
@@ -54,7 +54,7 @@ fn together(
             // The exchange ends before the sampling only if it fails.
             !cancelled.load(Ordering::Relaxed) && !exchange.is_finished()
         };
-        // The other ranks learn of a panic as of an error. Without that, all would exchange nothing for ever.
+        // The other ranks get a panic as an error. Otherwise all ranks would exchange nothing for ever.
         let sampled = catch_unwind(AssertUnwindSafe(|| sample(&mut emit)));
         let result = sampled.unwrap_or_else(|_| {
             Err(EngineError::Device(
@@ -75,7 +75,7 @@ fn together(
     })
 }
 
-/// What a rank tells in a round. The completions go to rank 0 only.
+/// What a rank sends in a round. The completions go to rank 0 only.
 #[derive(Default, Serialize, Deserialize)]
 struct Message {
     completions: Vec<Completion>,

@@ -1,4 +1,5 @@
-//! What rank 0 has the other ranks do, and how they obey. It alone has the trainer's state; they have the model, and compute their share of each command.
+//! The commands that rank 0 sends to the other ranks, and how these run them. Rank 0 alone has the trainer's state. The others have the model, and compute
+//! their share of each command.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -74,7 +75,7 @@ impl Order {
         })
     }
 
-    /// Begins what all ranks do.
+    /// Sends the order to the other ranks, and begins it.
     pub(super) fn begin<'a>(
         &self,
         leader: &'a Leader,
@@ -85,7 +86,7 @@ impl Order {
     }
 }
 
-/// A model of rank 0, as the other ranks know it.
+/// Rank 0's commands to the other ranks for one model.
 #[derive(Clone)]
 pub(super) struct Led {
     pub(super) leader: Leader,
@@ -93,7 +94,7 @@ pub(super) struct Led {
 }
 
 impl Led {
-    /// Begins a command to this model.
+    /// Sends a command to this model on the other ranks, and begins it.
     pub(super) fn begin(
         &self,
         command: Command,
@@ -102,17 +103,17 @@ impl Led {
         Order::Obey { model, command }.begin(&self.leader)
     }
 
-    /// Has the other ranks drop this model. If it cannot be sent, they have ended.
+    /// Makes the other ranks drop this model. If the order cannot be sent, they have ended.
     pub(super) fn close(&self) {
         let model = self.model;
         drop(Order::Close { model }.begin(&self.leader));
     }
 }
 
-/// What of this rank's machine it computes with.
+/// The parts of its machine that a rank computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Local {
-    /// The GPU, where rank 0 computes on one.
+    /// The number of its GPU, if rank 0 computes on one.
     pub gpu: usize,
     /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
     pub threads: Option<usize>,
@@ -121,10 +122,9 @@ pub struct Local {
 /// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
 ///
 /// # Errors
-/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Other errors are those of commands, which rank 0 gets too; it decides
-/// what follows.
+/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Errors of commands are also rank 0's, and it decides what follows.
 pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
-    // The other ranks may be waiting for this one, so the caller has to learn of a panic and end them.
+    // The other ranks may be waiting for this one, so the caller has to get an error and end them.
     catch_unwind(AssertUnwindSafe(|| obey_orders(ranks, local))).unwrap_or_else(|_| {
         Err(EngineError::Group(format!(
             "rank {} panicked, so the ranks cannot go on; its message is printed above",
@@ -168,7 +168,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
     }
 }
 
-/// A model of this rank.
+/// A model that this rank opened by an order of rank 0.
 struct Followed {
     model: Model,
     opened: Opened,
@@ -244,7 +244,8 @@ impl Followed {
     }
 }
 
-/// The number by which a rank sees its GPU, the `number`-th of its machine, if it sees only those of `CUDA_VISIBLE_DEVICES`: a scheduler may show each rank one of its own.
+/// The number by which a rank addresses GPU `number` of its machine. A scheduler may show each rank one GPU of its own, in `CUDA_VISIBLE_DEVICES`; it is then
+/// GPU 0.
 fn visible_gpu(number: usize, visible: Option<&str>) -> usize {
     match visible.map(str::trim) {
         Some(one) if !one.is_empty() && !one.contains(',') => 0,

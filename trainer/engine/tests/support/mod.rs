@@ -263,8 +263,8 @@ impl Case {
         }
     }
 
-    /// Makes sequences begin alike: of a group's completions, two are equal, and one parts from them halfway; every second prompt goes on where a completion of
-    /// the group before it is, halfway.
+    /// Makes sequences begin alike. Every second prompt begins with the prompt and half of a completion of the group before it. Each group repeats a
+    /// completion, and another one begins with half of it.
     pub(crate) fn begin_alike(mut self, seed: u64) -> Self {
         let mut random = Random(seed);
         let vocabulary = self.config.vocab_size;
@@ -298,7 +298,7 @@ pub(crate) fn update(
     step(model, groups, TEMPERATURE, objective, adamw)
 }
 
-/// Every weight by its name, or what training stores for every one that it changes.
+/// Every weight by its name, or what training stores for each trained weight.
 pub(crate) fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
     let shapes = match kind {
         TensorKind::Weight => model.config().tensor_shapes(),
