@@ -262,7 +262,7 @@ impl ModelConfig {
             .sum()
     }
 
-    /// Rejects sizes that no model has, so that products of them cannot overflow and no absurd allocation is made.
+    /// Rejects sizes that no model has: products of them could overflow or lead to absurd allocations.
     pub(crate) fn check(&self) -> Result<(), String> {
         within("vocab_size", self.vocab_size, 1 << 22)?;
         within("hidden_size", self.hidden_size, 1 << 16)?;

@@ -272,8 +272,8 @@ fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> 
     candidates
 }
 
-/// A number strictly between 0 and 1, a function of its arguments alone: 53 bits of Philox4x32-10 (Salmon et al. 2011), with the seed as its key and the index
-/// as its counter.
+/// A number strictly between 0 and 1, a function of its arguments alone. Its 53 bits are of Philox4x32-10 (Salmon et al. 2011), with the seed as key and the
+/// index as counter.
 pub fn uniform(seed: u64, index: u64) -> f64 {
     let [a, b, _, _] = philox([index as u32, (index >> 32) as u32, 0, 0], seed);
     let bits = (u64::from(a) << 32 | u64::from(b)) >> 11;

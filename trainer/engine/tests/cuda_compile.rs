@@ -1,5 +1,5 @@
-//! Every kernel compiles for the architectures that it is written for, on a machine without a GPU, and takes the registers and the memory that
-//! `kernels/resources.txt` lists.
+//! Every kernel compiles on a machine without a GPU, for all architectures that it is written for. It takes the registers and the memory listed in
+//! `kernels/resources.txt`.
 
 use crate::long;
 

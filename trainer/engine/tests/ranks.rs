@@ -329,7 +329,7 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     assert!(leader.end().is_err());
 }
 
-/// A rank that inspects the weights that the host gathers. It may get a wrong bit of them, once.
+/// A rank that inspects the weights gathered by the host. It may get a wrong bit of them, once.
 struct Watched {
     ranks: Arc<dyn Ranks>,
     /// Whether the host has gathered weights.

@@ -1,8 +1,8 @@
 //! The GGUF container: its metadata, and its tensors in f32.
 //!
-//! The header is parsed here rather than by candle, since every length in it must be checked against the file's size before memory is allocated for it. candle
-//! expands the quantised blocks. No two tensors overlap, so all of them in f32 take at most about seven times the file's size: the densest blocks store 32
-//! values in 18 bytes.
+//! The header is parsed here rather than by candle: every length is checked against the file's size before memory is allocated for it. But candle expands the
+//! quantised blocks. No two tensors overlap, so all of them in f32 take at most about seven times the file's size: the densest blocks store 32 values in 18
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;

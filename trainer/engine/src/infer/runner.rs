@@ -259,7 +259,7 @@ fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     blocks
 }
 
-/// Number of prompts that can be in the store at once: one for each running sample, and a few whose computation is in progress.
+/// Number of prompts that can be in the store at once: one for each running sample, and a few in prefill.
 pub(crate) fn max_prompts(max_sequences: usize) -> usize {
     max_sequences.saturating_add(16)
 }

@@ -227,7 +227,7 @@ impl Scheduler {
         }
     }
 
-    /// Makes room for the token that is being sampled for a sample, so that the next step can be planned. If the sample ends with it, returns its blocks.
+    /// Makes room for the token that is being sampled, since the next step is planned before it is known. If the sample ends with it, returns its blocks.
     pub(crate) fn expect_token(&mut self, request: usize, sample: usize) {
         if self.sequences[request].expect_token(sample) {
             self.finish(request, sample);

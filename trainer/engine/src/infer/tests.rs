@@ -47,8 +47,7 @@ fn token(seed: u64, index: usize) -> u32 {
     (blake3::hash(&[seed.to_le_bytes(), index.to_le_bytes()].concat()).as_bytes()[0]).into()
 }
 
-/// Checks that common blocks of prompts are stored once, that all others have one holder, and that none is lost. Returns the number of blocks that prompts
-/// hold.
+/// Checks that common blocks of prompts are stored once, all others have one holder, and none is lost. Returns the number of blocks that prompts hold.
 fn check_blocks(scheduler: &Scheduler, blocks: usize) -> Result<usize, TestCaseError> {
     let tables = scheduler.sequences.iter();
     let tables: Vec<(&[u32], &[usize])> = tables

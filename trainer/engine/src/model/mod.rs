@@ -214,7 +214,7 @@ impl Model {
                     "a KV cache of {rows} tokens is larger than any memory; lower it"
                 ))
             })?;
-        // The work buffers are allocated after the KV cache, so that a device that alternates between phases finds keys and values at the same address each time.
+        // The work buffers are allocated after the KV cache. So a device that alternates between phases finds keys and values at the same address each time.
         let size = self.work.map(|work| work.size);
         self.release_kv();
         self.release_work();

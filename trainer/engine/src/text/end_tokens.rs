@@ -9,7 +9,7 @@ use super::{ChatTemplate, Tokenizer, token_text};
 use crate::config::ModelConfig;
 use crate::file::llama_cpp::END_TOKENS;
 
-/// Names of the tokens that begin a turn, for models with a chat template that does not show them.
+/// Names of the tokens that begin a turn. A model's chat template may not show them.
 const TURN_MARKERS: &str = "<|im_start|> <|start_header_id|> <|end_header_id|> <start_of_turn>";
 /// Messages that no template contains.
 const REPLY: &str = "qzreplyqz";

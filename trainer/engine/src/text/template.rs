@@ -43,8 +43,8 @@ impl ChatTemplate {
 
     /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
     ///
-    /// Templates come with models, which may be anyone's, so the instructions that a template executes, the text that it adds and the values that it computes on the
-    /// way are limited. The stack that the library's parser takes is not: tens of thousands of operators in one expression end the process.
+    /// Anyone may publish a model with a template. So the instructions that it executes, the text that it adds and the values on the way are limited. The stack
+    /// that the library's parser takes is not: tens of thousands of operators in one expression end the process.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         self.conversation(messages, day, true)
     }

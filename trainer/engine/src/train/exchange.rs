@@ -3,8 +3,8 @@
 //! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020). It gets this part of every rank's gradient,
 //! adds them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
 //!
-//! If a rank's device fails between two exchanges, the rank makes those that are left, so that none waits for it. Then all ranks exchange a sum or a digest,
-//! and the error is in its place.
+//! If a rank's device fails between two exchanges, the rank makes the remaining ones, since others wait for it. Then all ranks exchange a sum or a digest, and
+//! the error is in its place.
 
 use std::ops::Range;
 
@@ -78,7 +78,7 @@ pub(super) fn objective(
     Ok(dlogp)
 }
 
-/// Rejects a gradient that has not the shape of the log-probabilities, or has numbers that are not finite.
+/// Rejects a gradient of another shape than the log-probabilities, and numbers that are not finite.
 pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
     let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
     if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {

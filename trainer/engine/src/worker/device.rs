@@ -179,7 +179,7 @@ fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
     })
 }
 
-/// The file that exists if this program has found that this GPU, with its present driver and libraries, computes what the CPU does. It is beside the kernels.
+/// This file exists if this program has found that this GPU computes what the CPU does, with its present driver and libraries. It is beside the kernels.
 fn agreement(gpu: &GpuInfo, dtype: Dtype) -> io::Result<PathBuf> {
     let program = blake3::hash(&fs::read(std::env::current_exe()?)?);
     let key = kernel_cache::key((program, gpu.to_string(), gpu.id, dtype));

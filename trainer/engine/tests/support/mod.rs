@@ -167,7 +167,7 @@ pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> 
 /// The arithmetic of a model's products: a number format, and the kernel for bf16.
 pub(crate) type Arithmetic = (Dtype, Option<Bf16Kernel>);
 
-/// Every arithmetic that this processor has, and AMX's, which is emulated if it does not.
+/// Every arithmetic of this processor, and AMX's, emulated if necessary.
 pub(crate) fn every_arithmetic() -> Vec<Arithmetic> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     tile_unit::install(cpu::assume_amx);

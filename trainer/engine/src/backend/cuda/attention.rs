@@ -1,4 +1,4 @@
-//! Attention: which kernels compute which of a batch's queries.
+//! Attention: chooses the kernel for each of a batch's queries.
 //!
 //! For spans of one query (decode), each block processes a part of the keys and all query heads that read them. The other spans (prefill, training) are
 //! computed by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values'. So
@@ -20,7 +20,7 @@ const MAX_HEAD_DIM: usize = 256;
 const MAX_GROUP: usize = 16;
 /// Maximum number of parts into which the work of one block is divided.
 const MAX_SPLITS: u32 = 32;
-/// Threads of a block that adds up parts of gradients, and the rows of a tile of keys that it adds.
+/// Threads of a block that adds up parts of gradients, and its number of rows of a tile of keys.
 const ADDING: u32 = 128;
 const ADDED_ROWS: usize = 4;
 
@@ -32,8 +32,8 @@ struct Kernel {
     name: &'static str,
     /// Number of rows of its tiles in shared memory, in f32.
     float_rows: usize,
-    /// The same in bf16, for heads of each of [`WIDTHS`]: a tile of 64 queries or keys with the data that belongs to it, and one of the tiles of keys or
-    /// queries that are streamed past it. In gradients of heads up to 128, the next streamed tile is loaded while one is processed.
+    /// The same in bf16, for heads of each of [`WIDTHS`]. A tile of 64 queries or keys stays, with the data that belongs to it, and tiles of keys or queries
+    /// are streamed past it. In gradients of heads up to 128, the next streamed tile is loaded while one is processed.
     bf16_rows: [usize; 3],
 }
 
@@ -79,7 +79,7 @@ fn check_supported(a: &Attention) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Number of parts into which the work of each of `blocks` blocks is divided, so that at least `occupying` blocks have work.
+/// Number of parts of the work of each of `blocks` blocks, so that at least `occupying` blocks have work.
 pub(super) fn splits(occupying: usize, blocks: usize) -> u32 {
     let splits = occupying.div_ceil(blocks) as u32;
     splits.clamp(1, MAX_SPLITS)

@@ -180,7 +180,7 @@ impl KeyTiles {
         [group, occupying]: [usize; 2],
         words: &mut Vec<u32>,
     ) -> Self {
-        // Rows are split wherever any span's ranges begin or end, so that a tile's rows are consecutive keys of every span that contains them.
+        // Rows are split wherever any span's ranges begin or end. So a tile's rows are consecutive keys of every span that contains them.
         let mut ranges = Vec::new();
         for (number, (id, _)) in plan.queries.iter().enumerate() {
             let of_span = table.ranges(*id);

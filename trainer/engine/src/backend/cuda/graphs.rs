@@ -26,7 +26,7 @@ type Pass = (Vec<[Address; 2]>, usize);
 /// The passes that have run, and their recordings.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Passes that have run once, so all their memory is allocated, and the recordings of those that have run again.
+    /// Passes that have run once, so that all their memory is allocated. Those that have run again have a recording.
     pub(super) passes: HashMap<Pass, Option<Recording>>,
     /// The pass that is being recorded.
     current: Option<Pass>,
@@ -34,7 +34,7 @@ pub(super) struct Recordings {
     failed: usize,
 }
 
-/// The smallest number of tokens that decoding is recorded for and that is not below `tokens`.
+/// The smallest number of tokens, not below `tokens`, that decoding is recorded for.
 pub(super) fn bucket(tokens: usize) -> usize {
     let power = tokens.next_power_of_two();
     if tokens <= STEP {

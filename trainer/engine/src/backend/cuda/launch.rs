@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 
-/// Number of blocks per multiprocessor into which work is divided, so that all of them have work to the end.
+/// Work is divided into this many blocks per multiprocessor, so that all of them have work to the end.
 const BLOCKS_EACH: u32 = 4;
 /// Maximum number of blocks over elements. Beyond it, each block processes several parts.
 const BLOCKS: u64 = 16 * 1024;
@@ -41,7 +41,7 @@ const PACK: usize = 4;
 /// Maximum number of blocks in the second dimension of a grid.
 const MAX_GRID_Y: usize = 65_535;
 
-/// Like [`elementwise`], for kernels whose threads process [`PACK`] numbers at once.
+/// Like [`elementwise`], but each thread processes [`PACK`] numbers at once.
 pub(super) fn packs(n: usize) -> Launch {
     elementwise(n.div_ceil(PACK))
 }

@@ -43,7 +43,7 @@ pub(super) fn driver_version() -> Result<(u32, u32), String> {
     }
 }
 
-/// Versions whose output the driver can load, if there is a driver.
+/// Versions with output that the driver can load, if there is a driver.
 fn versions() -> impl Iterator<Item = u32> {
     let newest = driver_version().map_or(VERSIONS[0], |(major, _)| major);
     let usable = move |version: &u32| *version <= newest;
@@ -184,7 +184,7 @@ pub(super) fn open(path: &Path) -> Option<Library> {
     opened.ok()
 }
 
-/// Folders in which toolkits and Python packages install libraries, in the order in which they are tried.
+/// Folders of libraries of toolkits and Python packages, in the order in which they are tried.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)

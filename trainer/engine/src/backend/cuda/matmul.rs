@@ -1,6 +1,6 @@
 //! Matrix products by cuBLASLt, through a thin wrapper over its raw call: cuBLASLt multiplies bf16 into f32, and `cudarc`'s safe call does not.
 //!
-//! Sums that are split are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
+//! Split sums are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
 //!
 //! cuBLASLt is asked once for each class of shapes ([`Shape::of_class`]), and its choice holds for every number of tokens in the class. A shape that none of the
 //! algorithms supports is asked for by itself. So an algorithm depends on the shape alone, and not on earlier products or on measured times.
@@ -29,7 +29,7 @@ pub(super) const MAX_WORKSPACE: usize = 32 << 20;
 const WORKSPACE: [usize; 2] = [MAX_WORKSPACE, 8 << 20];
 /// Maximum number of stored plans, one for each shape. Training encounters new shapes with each pack.
 const MAX_PLANS: usize = 4096;
-/// Number of algorithms that are requested; the first that works is used.
+/// Number of algorithms to request; the first that works is used.
 const CHOICES: usize = 4;
 
 /// cuBLASLt and the algorithms that it chose. The plans are dropped before the handle.

@@ -1,7 +1,7 @@
 //! NCCL carries bytes between the GPUs of the ranks. Its library is loaded when the program runs.
 //!
-//! It only sends and receives: the engine computes the sums, in its own order ([`crate::train`]). All calls return at once, and a rank waits for others no longer than
-//! the group's deadline. cudarc looks for `libnccl.so`, a name that only development packages have, so the functions are looked up here.
+//! It only sends and receives: the engine computes the sums, in its own order ([`crate::train`]). All calls return at once, and a rank waits for others no
+//! longer than the group's deadline. The functions are looked up here, since cudarc looks for `libnccl.so`, a name in development packages alone.
 
 #![allow(unsafe_code)]
 

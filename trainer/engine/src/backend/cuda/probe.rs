@@ -19,7 +19,7 @@ pub type Version = (u32, u32);
 /// The lowest supported compute capability.
 const MIN_CAPABILITY: Version = (compile::MIN_ARCH / 10, compile::MIN_ARCH % 10);
 
-/// A GPU that can be used, and the software that it is used with.
+/// A usable GPU, and the software that it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuInfo {
     /// Its number.
@@ -187,7 +187,7 @@ fn check_capability(name: &str, capability: Version) -> Result<(), String> {
     ))
 }
 
-/// Checks that the libraries have the functions that are called.
+/// Checks that the libraries have all functions that are called.
 fn check_libraries(nvrtc: Version, cublaslt: Version) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
         if version.0 < MIN_CUDA {

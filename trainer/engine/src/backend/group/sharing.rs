@@ -7,7 +7,7 @@ use super::{Group, alone};
 use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
-/// The ranks that train a model, and the number of slices that a mini-batch has.
+/// The ranks that train a model, and the number of slices of a mini-batch.
 #[derive(Clone)]
 pub struct Sharing {
     pub(crate) ranks: Arc<dyn Group>,

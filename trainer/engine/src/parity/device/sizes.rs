@@ -1,5 +1,5 @@
-//! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, sequences of 2,048 tokens,
-//! windows over several tiles, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
+//! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, windows over several
+//! tiles. Also sequences of 2,048 tokens, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
 
 use super::operations::{Bench, Heads, attention, batch};
 use super::{Compared, Extent, Open, limits};

@@ -194,7 +194,7 @@ impl<'a, I: Iterator<Item = (Raw, &'a Run)>> Ahead<I> {
     }
 }
 
-/// Writes for each lane the position of the first key that its query attends to, and the position after the last one; 0 and 0 for lanes beyond the last row.
+/// Writes for each lane the positions of its query's first key and after its last key; 0 and 0 for lanes beyond the last row.
 pub(super) fn visible(
     first_seen: &mut [f32],
     seen: &mut [f32],

@@ -133,8 +133,8 @@ unsafe fn scores_of_rows<L: Lanes, const R: usize>(
     }
 }
 
-/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`; rows of `s` and `q` are `lanes` long, a multiple of [`LANES`] unless
-/// there are at most [`QUAD`].
+/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`. Rows of `s` and `q` are `lanes` long: a multiple of [`LANES`], or at
+/// most [`QUAD`].
 ///
 /// # Safety
 /// `s` is valid for writing `keys` rows, `q` for reading `depth` rows, `k` for reading `keys` rows of `depth` elements, `k_stride` apart.

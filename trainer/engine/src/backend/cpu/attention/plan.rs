@@ -119,7 +119,7 @@ impl Task {
         }
     }
 
-    /// Adds rows whose first token is at `position`. They are split where blocks end, and end where no piece attends further.
+    /// Adds rows, the first with its token at `position`. They are split where blocks end, and end where no piece attends further.
     fn read(&mut self, row: usize, len: usize, position: usize, pieces: &Range<usize>) {
         let visible = self.pieces[pieces.clone()]
             .iter()
@@ -173,7 +173,7 @@ pub(in super::super) struct AttentionPlan {
 }
 
 impl AttentionPlan {
-    /// Plans a batch whose spans have been checked.
+    /// Plans a batch with checked spans.
     pub(in super::super) fn new(spans: &[Span]) -> Self {
         let mut tasks = Vec::new();
         let mut open: Vec<(usize, Piece)> = Vec::new();

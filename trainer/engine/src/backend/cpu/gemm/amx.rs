@@ -3,8 +3,8 @@
 //! An element of the result is one chain over the whole depth, whatever the blocks. For every 32 numbers of depth, the 16 products at even positions are summed
 //! in order, and so are those at odd positions. The sum of both is added to the element (`tdpbf16ps`). Denormal numbers count as zero.
 //!
-//! Both operands are packed in tiles. A row panel's tile has a row of the operand in each of its rows; a column panel's tile has in each row a pair of numbers
-//! of each of 16 columns. Four tiles contain sums of 32 rows by 32 columns, two the rows and two the columns.
+//! Both operands are packed in tiles. Each row of a row panel's tile is from one row of the operand. Each row of a column panel's tile has a pair of numbers of
+//! each of 16 columns. Four tiles contain sums of 32 rows by 32 columns, two the rows and two the columns.
 
 #![allow(unsafe_code)]
 

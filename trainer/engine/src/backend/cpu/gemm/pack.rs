@@ -274,7 +274,7 @@ fn pack_row_tiles_body<L: Lanes>(
 }
 
 at_level! {
-    /// Fills a row panel of AMX with up to 16 vectors, over a range of depth: one tile for every 32 numbers of depth, in which each vector's numbers are a row.
-    /// Missing vectors and numbers are 0.
+    /// Fills a row panel of AMX with up to 16 vectors, over a range of depth: one tile for every 32 numbers of depth, with a row for each vector. Missing
+    /// vectors and numbers are 0.
     pairs fn pack_row_tiles(to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_row_tiles_body
 }

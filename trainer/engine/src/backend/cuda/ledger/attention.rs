@@ -1,7 +1,7 @@
 //! The cost of attention. It depends on the batch: the kernels' grids give the number of blocks, and spans and tiles in memory give what each block computes.
 //!
-//! A block computes pairs of a query and a key, in whole tiles. For a pair and a head, the forward pass makes two products of a head's width (`q·k` and its
-//! weight times `v`), the gradient of the queries three, and that of keys and values four.
+//! A block computes pairs of a query and a key, in whole tiles. For a pair and a head, the forward pass makes two products of a head's width: `q·k`, and its
+//! weight times `v`. The gradient of the queries takes three, and that of keys and values four.
 
 use std::collections::BTreeMap;
 

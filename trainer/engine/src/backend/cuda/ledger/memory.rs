@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use super::super::driver::{Address, Fault};
 
-/// Largest allocation whose content is stored, in bytes. Weights and activations are in larger ones; what is written to them is dropped.
+/// Largest allocation with stored content, in bytes. Weights and activations are in larger ones; what is written to them is dropped.
 const MAX_STORED: usize = 64 << 20;
 /// Addresses begin at multiples of this, as on a GPU.
 const ALIGN: u64 = 256;

@@ -1,5 +1,5 @@
-//! [`Driver`] of a device that computes nothing and counts the work: launches, blocks, bytes, operations, calls of the host, and the time that
-//! [`DeviceModel`] predicts for them.
+//! [`Driver`] of a device that computes nothing and counts the work: launches, blocks, bytes, operations, and calls of the host. [`DeviceModel`] predicts the
+//! time.
 //!
 //! It needs neither a GPU nor the memory that the work would take, so a model's true size can be counted on any machine. Numbers that it returns to the host
 //! are 0.
