@@ -3,8 +3,8 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
+use crate::backend::device_spec::{DeviceSpec, ScratchSizes};
 use crate::backend::group::{gradients, sampling_share};
-use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
@@ -64,8 +64,9 @@ impl Footprint {
     /// The footprint of training a model, or of sampling alone if nothing is trained. With several ranks, it is that of each. A GPU that is missing counts as
     /// the CPU.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let place = options.device.memory().map_or(Place::Cpu, Place::Gpu);
-        Self::on(place, config, options, demand)
+        let memory = options.device.memory();
+        let spec = memory.map_or(DeviceSpec::Cpu, DeviceSpec::Gpu);
+        Self::on(spec, config, options, demand)
     }
 
     /// The same for a GPU with `memory` bytes of memory, which need not exist.
@@ -75,11 +76,16 @@ impl Footprint {
         options: &EngineOptions,
         demand: &Demand,
     ) -> Self {
-        Self::on(Place::Gpu(memory), config, options, demand)
+        Self::on(DeviceSpec::Gpu(memory), config, options, demand)
     }
 
-    fn on(place: Place, config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let mut widths = Widths::new(config, place.logits_rows(config.vocab_size));
+    fn on(
+        spec: DeviceSpec,
+        config: &ModelConfig,
+        options: &EngineOptions,
+        demand: &Demand,
+    ) -> Self {
+        let mut widths = Widths::new(config, spec.logits_rows(config.vocab_size));
         widths.rank = options.lora.map_or(0, |lora| lora.rank);
         let trained = match demand.update_prompts {
             0 => 0,
@@ -87,13 +93,13 @@ impl Footprint {
         };
         let adapters = adapter_elements(config, widths.rank);
         let stored = Layout::new(config).len() + adapters;
-        let element = place.element_bytes(options.dtype);
+        let element = spec.element_bytes(options.dtype);
         let width = PerDtype::from(element);
         let weights = (element.weight * stored) as u64;
         let slices = options.slices.unwrap_or(1).max(demand.ranks);
         let optimiser = optimiser_bytes(slices, demand.ranks, trained as u64);
         let layers = config.num_hidden_layers;
-        let defaults = place.training_defaults(weights + optimiser);
+        let defaults = spec.training_defaults(weights + optimiser);
         let budget = options
             .activation_bytes
             .unwrap_or(defaults.activation_bytes);
@@ -131,7 +137,7 @@ impl Footprint {
             }
         };
         let row_bytes = element.cache as u64 * kv_row_elements(config);
-        let cached_rows = cached_rows(place.memory(), row_bytes, options, demand, running);
+        let cached_rows = cached_rows(spec.memory(), row_bytes, options, demand, running);
         let scratch = ScratchSizes {
             dtype: options.dtype,
             tokens: size.tokens,
@@ -147,8 +153,8 @@ impl Footprint {
         Self {
             weights,
             optimiser,
-            work: Workspace::len(widths, size).bytes(width) + place.scratch_bytes(scratch),
-            reserved: place.reserved_bytes(),
+            work: Workspace::len(widths, size).bytes(width) + spec.scratch_bytes(scratch),
+            reserved: spec.reserved_bytes(),
             cache: cached_rows * row_bytes,
             activations,
         }

@@ -86,7 +86,7 @@ fn the_meter_counts_the_memory_that_the_device_has_allocated() {
     assert!(slack <= 2 << 20, "{slack} bytes");
     update(&mut model, &ledger, &[512, 512]);
     let trained = meter.take_peak();
-    // Gradient and moments are 12 bytes a weight. Slabs are rounded up, and retained.
+    // Gradient and moments are 12 bytes per weight. Slabs are rounded up, and retained.
     assert!(trained > loaded + 12 * model.config().parameters());
     let device = ledger.peak_bytes();
     assert!(

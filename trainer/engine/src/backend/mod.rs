@@ -9,9 +9,9 @@
 
 pub mod cpu;
 pub mod cuda;
+pub(crate) mod device_spec;
 pub mod group;
 mod memory_meter;
-pub(crate) mod place;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -285,7 +285,7 @@ pub trait Backend: Send {
     fn memory_meter(&self) -> Option<MemoryMeter> {
         None
     }
-    /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.
+    /// Whether the backend has to be dropped before the process exits: exiting unloads the libraries that it calls.
     fn must_drop_before_exit(&self) -> bool {
         false
     }

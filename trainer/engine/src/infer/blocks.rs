@@ -16,7 +16,7 @@ pub(crate) fn blocks_for(rows: usize) -> usize {
 /// A prefix of a prompt in whole blocks: the tokens of its last block, and the block before it, which has a prefix of its own. So equal values stand for equal
 /// prefixes. Tokens are compared, and not digests of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Beginning {
+struct Prefix {
     before: Option<usize>,
     tokens: [u32; BLOCK],
 }
@@ -30,9 +30,9 @@ pub(crate) struct BlockAllocator {
     /// The blocks that prompts can share: full of tokens of a prompt that holds them. Each prefix has one block.
     ///
     /// Whoever holds a block holds the ones before it too. So the block `before` of a prefix is not reused while the prefix is here.
-    shared: HashMap<Beginning, usize>,
+    shared: HashMap<Prefix, usize>,
     /// The prefixes of these blocks.
-    beginnings: HashMap<usize, Beginning>,
+    prefixes: HashMap<usize, Prefix>,
 }
 
 impl BlockAllocator {
@@ -41,7 +41,7 @@ impl BlockAllocator {
             free: (0..total).map(Reverse).collect(),
             holders: vec![0; total],
             shared: HashMap::new(),
-            beginnings: HashMap::new(),
+            prefixes: HashMap::new(),
         }
     }
 
@@ -59,7 +59,7 @@ impl BlockAllocator {
         let mut found = Vec::new();
         for tokens in whole_blocks(&prompt[..prompt.len().saturating_sub(1)]) {
             let before = found.last().copied();
-            let Some(block) = self.shared.get(&Beginning { before, tokens }) else {
+            let Some(block) = self.shared.get(&Prefix { before, tokens }) else {
                 break;
             };
             found.push(*block);
@@ -106,9 +106,9 @@ impl BlockTable {
         let filled = whole_blocks(prompt).zip(&self.blocks).enumerate();
         for (number, (tokens, &block)) in filled.take(end / BLOCK).skip(from / BLOCK) {
             let before = number.checked_sub(1).map(|number| self.blocks[number]);
-            let beginning = Beginning { before, tokens };
-            if *pool.shared.entry(beginning).or_insert(block) == block {
-                pool.beginnings.insert(block, beginning);
+            let prefix = Prefix { before, tokens };
+            if *pool.shared.entry(prefix).or_insert(block) == block {
+                pool.prefixes.insert(block, prefix);
             }
         }
     }
@@ -118,8 +118,8 @@ impl BlockTable {
         for block in self.blocks.drain(..) {
             pool.holders[block] -= 1;
             if pool.holders[block] == 0 {
-                if let Some(beginning) = pool.beginnings.remove(&block) {
-                    pool.shared.remove(&beginning);
+                if let Some(prefix) = pool.prefixes.remove(&block) {
+                    pool.shared.remove(&prefix);
                 }
                 pool.free.push(Reverse(block));
             }

@@ -26,7 +26,7 @@ pub(crate) struct Limits {
 
 /// Rejects requests that cannot be served, since they or the model are unusable; the error names the request and the remedy.
 pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), EngineError> {
-    model.check_whole()?;
+    model.check_consistent()?;
     let config = model.config();
     for (number, request) in requests.iter().enumerate() {
         let wrong = |what: String| Err(EngineError::Request(format!("request {number}: {what}")));

@@ -35,7 +35,7 @@ fn bytes_of(config: &ModelConfig) -> Result<Text, EngineError> {
     config.check().map_err(wrong)?;
     if config.vocab_size < random_model_tokenizer::SIZE {
         return Err(wrong(format!(
-            "`vocab_size` is {}, which is too small for a model with random weights, whose tokens are the 256 bytes and an end token",
+            "`vocab_size` is {}, which is too small for a model with random weights: its tokens are the 256 bytes and an end token",
             config.vocab_size
         )));
     }

@@ -51,7 +51,7 @@ pub struct Model {
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
     /// Whether some weights may be old and others new: an update or a load of a state is changing them, or failed while it did.
-    pub(crate) torn: bool,
+    pub(crate) inconsistent: bool,
     pub(crate) sharing: Sharing,
     /// How it exchanges with other ranks; `None` until the first time.
     pub(crate) route: Option<Route>,
@@ -104,7 +104,7 @@ impl Model {
             gradients: Vec::new(),
             optimiser: None,
             updates: 0,
-            torn: false,
+            inconsistent: false,
             sharing: Sharing::default(),
             route: None,
             pack_tokens: None,

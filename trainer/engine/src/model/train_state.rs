@@ -147,8 +147,8 @@ impl Model {
     }
 
     /// Rejects a model after a failed update or a failed load of a state that has changed part of the weights.
-    pub(crate) fn check_whole(&self) -> Result<(), EngineError> {
-        if self.torn {
+    pub(crate) fn check_consistent(&self) -> Result<(), EngineError> {
+        if self.inconsistent {
             return Err(EngineError::Device(
                 "an update or the loading of a state failed while it changed the weights, so they are neither the old nor the new ones; resume from the last checkpoint".into(),
             ));

@@ -64,8 +64,8 @@ pub(super) fn objective(
         return own;
     }
     let own = own.map_err(|error| group::fail(ranks, error))?.concat();
-    let told = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
-    let flat = floats(&told[0]);
+    let gathered = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
+    let flat = floats(&gathered[0]);
     let mut rest = flat.as_ref();
     let mut dlogp = Vec::with_capacity(stats.len());
     for stats in stats {
@@ -106,11 +106,11 @@ fn route(model: &mut Model) -> Result<Route, EngineError> {
             Purpose::Optimiser,
             ranks.size() * bucket_elements(ranks.size()),
         );
-        let (received, told) = match room {
+        let (received, allocated) = match room {
             Ok(received) => (Some(received), Ok(Vec::new())),
             Err(error) => (None, Err(error)),
         };
-        group::agree(ranks.as_ref(), told)?;
+        group::agree(ranks.as_ref(), allocated)?;
         received.map_or(Route::Host, |received| Route::Devices { received })
     } else {
         Route::Host
@@ -330,10 +330,10 @@ mod tests {
         counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
         let updated = step(&mut model, &groups, 1.0, objective, &AdamW::new(1e-3));
         // After an error the ranks can go on together, and the model is inconsistent on all of them or on none.
-        let (rank, torn) = (ranks.rank() as u8, u8::from(model.torn));
-        let told = ranks.all_gather(&[rank, torn]).unwrap();
-        assert_eq!(told, [[0, torn], [1, torn]]);
-        assert!(updated.is_err() || !model.torn);
+        let (rank, inconsistent) = (ranks.rank() as u8, u8::from(model.inconsistent));
+        let gathered = ranks.all_gather(&[rank, inconsistent]).unwrap();
+        assert_eq!(gathered, [[0, inconsistent], [1, inconsistent]]);
+        assert!(updated.is_err() || !model.inconsistent);
         updated.map(|report| report.grad_norm)
     }
 

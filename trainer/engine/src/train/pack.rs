@@ -136,7 +136,7 @@ impl Pack {
             before = Some(sequence);
         }
         for (tokens, path) in spans {
-            pack.batch.add(&tokens, parted(&path, &parts));
+            pack.batch.add(&tokens, split_ranges(&path, &parts));
         }
         predicted.sort_by_key(|(row, _)| *row);
         for (row, (token, slot)) in predicted {
@@ -152,7 +152,7 @@ impl Pack {
 }
 
 /// The ranges of rows, cut where any sequence branches off another, so that shared parts are equal ranges.
-fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+fn split_ranges(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     for &(row, n) in path {
         let inside = parts.range(row + 1..row + n).copied();

@@ -67,14 +67,14 @@ pub fn step(
     let [weights, gradient] =
         [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
     let (m, v) = (optimiser.m, optimiser.v);
-    model.torn = true;
+    model.inconsistent = true;
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
     let exchange_began = begin_exchange(model, Ok(()))?;
     exchange::gather_weights(model)?;
     let weight_exchange = since(exchange_began);
     model.updates += 1;
-    model.torn = false;
+    model.inconsistent = false;
     Ok(StepReport {
         stats,
         grad_norm: norm,

@@ -31,13 +31,13 @@ pub(super) fn generate(
 ) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
     let part = Part::new(requests, ranks.size(), ranks.rank());
-    together(ranks.as_ref(), &part, deliver, |emit| {
+    sample_and_exchange(ranks.as_ref(), &part, deliver, |emit| {
         runner::run(model, tokenizer, &part.requests, limits, emit)
     })
 }
 
 /// Calls `sample` for this rank's part. It passes finished completions to its argument, which returns whether more are wanted.
-fn together(
+fn sample_and_exchange(
     ranks: &dyn Ranks,
     part: &Part,
     deliver: Option<Deliver<'_>>,
@@ -58,7 +58,7 @@ fn together(
         let sampled = catch_unwind(AssertUnwindSafe(|| sample(&mut emit)));
         let result = sampled.unwrap_or_else(|_| {
             Err(EngineError::Device(
-                "sampling ended with a panic, whose message is printed above".into(),
+                "sampling ended with a panic; its message is printed above".into(),
             ))
         });
         if let Err(error) = &result {
@@ -67,7 +67,7 @@ fn together(
         ended.store(true, Ordering::Release);
         let exchanged = exchange.join().unwrap_or_else(|_| {
             Err(EngineError::Group(
-                "the exchange of completions ended with a panic, whose message is printed above"
+                "the exchange of completions ended with a panic; its message is printed above"
                     .into(),
             ))
         });
@@ -205,7 +205,7 @@ mod tests {
     fn a_panic_on_one_rank_ends_the_sampling_of_all() {
         let sampled = |ranks: &dyn Ranks| {
             let part = Part::new(&[], ranks.size(), ranks.rank());
-            together(ranks, &part, None, |_| match ranks.rank() {
+            sample_and_exchange(ranks, &part, None, |_| match ranks.rank() {
                 0 => Ok(()),
                 _ => panic!("a bug"),
             })

@@ -26,7 +26,7 @@ pub(super) enum Order {
         model: PathBuf,
         options: EngineOptions,
     },
-    Obey {
+    Run {
         model: usize,
         command: Command,
     },
@@ -86,21 +86,21 @@ impl Order {
     }
 }
 
-/// Rank 0's commands to the other ranks for one model.
+/// The other ranks' copies of one model: they follow rank 0's commands.
 #[derive(Clone)]
-pub(super) struct Led {
+pub(super) struct Followers {
     pub(super) leader: Leader,
     pub(super) model: usize,
 }
 
-impl Led {
+impl Followers {
     /// Sends a command to this model on the other ranks, and begins it.
     pub(super) fn begin(
         &self,
         command: Command,
     ) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
         let model = self.model;
-        Order::Obey { model, command }.begin(&self.leader)
+        Order::Run { model, command }.begin(&self.leader)
     }
 
     /// Makes the other ranks drop this model. If the order cannot be sent, they have ended.
@@ -125,7 +125,7 @@ pub struct Local {
 /// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Errors of commands are also rank 0's, and it decides what follows.
 pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     // The other ranks may be waiting for this one, so the caller has to get an error and end them.
-    catch_unwind(AssertUnwindSafe(|| obey_orders(ranks, local))).unwrap_or_else(|_| {
+    catch_unwind(AssertUnwindSafe(|| run_orders(ranks, local))).unwrap_or_else(|_| {
         Err(EngineError::Group(format!(
             "rank {} panicked, so the ranks cannot go on; its message is printed above",
             ranks.rank()
@@ -133,7 +133,7 @@ pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     })
 }
 
-fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+fn run_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     let mut models = BTreeMap::new();
     let mut opened = 0;
     loop {
@@ -145,7 +145,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
                 }
                 opened += 1;
             }
-            Order::Obey {
+            Order::Run {
                 model: number,
                 command,
             } => {
@@ -155,7 +155,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
                     ))
                 })?;
                 // Other errors are rank 0's too.
-                if let Err(error @ EngineError::Group(_)) = model.obey(command) {
+                if let Err(error @ EngineError::Group(_)) = model.run(command) {
                     return Err(error);
                 }
             }
@@ -169,7 +169,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
 }
 
 /// A model that this rank opened by an order of rank 0.
-struct Followed {
+struct FollowerModel {
     model: Model,
     opened: Opened,
     limits: Limits,
@@ -180,7 +180,7 @@ fn open(
     path: PathBuf,
     options: EngineOptions,
     local: Local,
-) -> Result<Followed, EngineError> {
+) -> Result<FollowerModel, EngineError> {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let gpu = Device::Cuda(visible_gpu(local.gpu, visible.as_deref()));
     let device = match options.device {
@@ -199,15 +199,15 @@ fn open(
     let sharing = sharing.map_err(|error| fail(ranks.as_ref(), error))?;
     let (model, opened) = thread::open(options.backend(), load, &options, sharing)?;
     let limits = thread::limits(&options);
-    Ok(Followed {
+    Ok(FollowerModel {
         model,
         opened,
         limits,
     })
 }
 
-impl Followed {
-    fn obey(&mut self, command: Command) -> Result<(), EngineError> {
+impl FollowerModel {
+    fn run(&mut self, command: Command) -> Result<(), EngineError> {
         let model = &mut self.model;
         match command {
             Command::Generate { base, requests } => {

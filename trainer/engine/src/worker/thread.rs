@@ -151,7 +151,7 @@ pub(super) fn open<W: TensorSource>(
     }));
     let opened = opened.unwrap_or_else(|_| {
         Err(EngineError::Device(
-            "loading the model ended with a panic, whose message is printed above".into(),
+            "loading the model ended with a panic; its message is printed above".into(),
         ))
     });
     let (model, opened, digest) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;

@@ -33,7 +33,7 @@ const LOST: &[CUresult] = &[
 /// Turns an error of the driver into a message. `what` completes "the GPU did not".
 pub(super) fn check_call<T>(what: &str, result: Result<T, DriverError>) -> Result<T, Fault> {
     result.map_err(|error| {
-        let reason = words(error);
+        let reason = describe(error);
         Fault::Other(if LOST.contains(&error.0) {
             format!(
                 "the GPU has failed ({reason}), which was detected when it was to {what}; the content of its memory is lost. Resume the run from its last checkpoint; \
@@ -50,7 +50,7 @@ pub(super) fn check_call<T>(what: &str, result: Result<T, DriverError>) -> Resul
 }
 
 /// The driver's description of an error, with its name.
-pub(super) fn words(error: DriverError) -> String {
+pub(super) fn describe(error: DriverError) -> String {
     match error.error_string() {
         Ok(text) => format!("{}, {:?}", text.to_string_lossy(), error.0),
         Err(_) => format!("{:?}", error.0),

@@ -223,7 +223,7 @@ pub(super) fn connect(
     let id = agree(ranks, id)?;
     let id = id[0].as_slice().try_into().map(UniqueId);
     let id = id.map_err(|_| "rank 0 has sent no name".to_owned());
-    let (link, told) = match id.and_then(|id| Link::join(nccl, id, ranks)) {
+    let (link, joined) = match id.and_then(|id| Link::join(nccl, id, ranks)) {
         Ok(link) => (Some(link), Ok(Vec::new())),
         Err(why) => {
             // The other ranks only know that they have waited.
@@ -231,7 +231,7 @@ pub(super) fn connect(
             (None, Err(failed(why)))
         }
     };
-    agree(ranks, told)?;
+    agree(ranks, joined)?;
     link.map(Ok).ok_or(EngineError::Stopped)
 }
 

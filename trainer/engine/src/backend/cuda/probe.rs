@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::compile::{self, Target};
 use super::driver::Fault;
-use super::handles::{check_call, words};
+use super::handles::{check_call, describe};
 use super::libraries::{self, MIN_CUDA};
 
 /// A version, major and minor.
@@ -107,7 +107,7 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
             return Err(Absent::None("the NVIDIA driver sees no GPU".into()));
         }
         Err(error) => {
-            let reason = format!("the NVIDIA driver does not start: {}", words(error));
+            let reason = format!("the NVIDIA driver does not start: {}", describe(error));
             return Err(Absent::Unusable(reason));
         }
     }

@@ -59,8 +59,8 @@ pub trait Group: Send + Sync {
         places: &[Range<usize>],
     ) -> Result<[Vec<f32>; 2], EngineError> {
         let part = |piece: &Range<usize>| bytemuck::cast_slice(&send[piece.clone()]);
-        let told = self.all_to_all(&pieces.iter().map(part).collect::<Vec<_>>())?;
-        for (bytes, place) in told.iter().zip(places) {
+        let parts = self.all_to_all(&pieces.iter().map(part).collect::<Vec<_>>())?;
+        for (bytes, place) in parts.iter().zip(places) {
             let numbers = floats(bytes);
             let place = &mut received[place.clone()];
             if numbers.len() != place.len() {
@@ -115,10 +115,10 @@ pub(crate) fn agree(
         Err(EngineError::Numeric(text)) => [&[NUMERIC], text.as_bytes()].concat(),
         Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
     };
-    let told = ranks.all_gather(&message)?;
+    let received = ranks.all_gather(&message)?;
     let own = done.err();
-    let mut parts = Vec::with_capacity(told.len());
-    for (rank, message) in told.into_iter().enumerate() {
+    let mut parts = Vec::with_capacity(received.len());
+    for (rank, message) in received.into_iter().enumerate() {
         let (kind, content) = message.split_first().unwrap_or((&FAILED, &[]));
         let text = || format!("rank {rank}: {}", String::from_utf8_lossy(content));
         match *kind {

@@ -53,7 +53,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, largest: usize) {
         let limit = limit.clone();
         let bounded = move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
-            limit.foresee(name, &args)?;
+            limit.check_result(name, &args)?;
             builtin.call(state, &args)
         };
         environment.add_filter(name, bounded);
@@ -63,7 +63,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, largest: usize) {
         if method == "join" {
             all.reverse();
         }
-        limit.foresee(method, &all)?;
+        limit.check_result(method, &all)?;
         pycompat::unknown_method_callback(state, value, method, args)
     });
     // They repeat values or write all of them, and published templates do without.
@@ -121,7 +121,7 @@ impl Limit {
     }
 
     /// Refuses a call with too large a result: the text of the other arguments, once for each piece of the first.
-    fn foresee(&self, name: &str, args: &[Value]) -> Result<(), Error> {
+    fn check_result(&self, name: &str, args: &[Value]) -> Result<(), Error> {
         if !["replace", "join", "indent", "format"].contains(&name) {
             return Ok(());
         }

@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use self::pack::{AlignedRows, Row, TILE_DEPTH, pack, pack_split, panel_rows};
-use self::tile::{To, tiles, transposed};
+use self::tile::{Destination, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
 
@@ -264,7 +264,7 @@ impl Gemm {
                 // SAFETY: the tile lies in the result, and no other unit has it.
                 let to = unsafe {
                     let y = { job.output }.start.add(columns.start);
-                    To::new(y, job.output.stride, columns.len(), rows, add)
+                    Destination::new(y, job.output.stride, columns.len(), rows, add)
                 };
                 let from = &b.data()[columns.start * b.depth() + depth.start..];
                 transposed(job.level, to, from, b.depth(), depth.len(), packed, panel);
@@ -320,7 +320,7 @@ impl Gemm {
                     let y = { job.output }
                         .start
                         .add(rows.start * job.output.stride + columns.start);
-                    let to = To::new(y, job.output.stride, rows.len(), columns.len(), add);
+                    let to = Destination::new(y, job.output.stride, rows.len(), columns.len(), add);
                     tiles(job.level, pairs, to, a, panels, stride);
                 }
             }

@@ -5,13 +5,13 @@ use super::{Dtype, ElementBytes, TrainingDefaults, cpu, cuda};
 
 /// What the memory plan depends on. The device need not exist.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum DeviceSpec {
     Cpu,
     /// A GPU with this many bytes of memory.
     Gpu(u64),
 }
 
-impl Place {
+impl DeviceSpec {
     pub(crate) fn memory(self) -> Option<u64> {
         match self {
             Self::Cpu => crate::machine_memory::total(),
