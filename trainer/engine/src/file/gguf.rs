@@ -85,7 +85,6 @@ fn length(kind: GgmlDType, shape: &[usize], tensor: &str) -> Result<usize, Strin
         .ok_or_else(|| format!("the tensor `{tensor}` is larger than memory can be"))
 }
 
-/// An open GGUF file.
 pub(crate) struct Gguf {
     file: BufReader<File>,
     size: u64,
@@ -164,7 +163,6 @@ impl Gguf {
         self.metadata.get(key)
     }
 
-    /// Names of all tensors.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }

@@ -71,7 +71,6 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 /// Reads the elements of a number format.
 type ReadFn = fn(&[u8]) -> Vec<f32>;
 
-/// An open safetensors file.
 pub(crate) struct SafetensorsFile {
     pub(crate) path: PathBuf,
     file: File,

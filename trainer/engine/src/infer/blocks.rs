@@ -8,7 +8,6 @@ use crate::batch::KvRows;
 /// Rows of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
 
-/// Number of blocks for `rows` rows.
 pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }

@@ -8,7 +8,6 @@ use crate::batch::KvRows;
 use crate::sample::{Draw, Sampled, Sampling};
 use crate::text::{StopStrings, Tokenizer};
 
-/// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampleState {
     /// It has no rows: it has not started, or was preempted. Its tokens, if any, are recomputed when it runs again.

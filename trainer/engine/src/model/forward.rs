@@ -13,7 +13,6 @@ pub(crate) struct Decoder {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) layout: Layout,
     pub(crate) widths: Widths,
-    /// All weights.
     pub(crate) weights: Buf,
     pub(crate) adapters: Option<Adapters>,
     /// Rotary frequencies, `head_dim / 2` of them; then those of sliding-window layers, if these have their own.

@@ -83,10 +83,8 @@ pub(crate) struct BlockLayout {
     pub(crate) qkv_bias: Option<Region>,
     /// Norms of each head's query and of each head's key.
     pub(crate) qk_norm: Option<[Region; 2]>,
-    /// The norm after attention.
     pub(crate) attention_post_norm: Option<Region>,
     pub(crate) mlp_norm: Region,
-    /// The norm after the feed-forward block.
     pub(crate) mlp_post_norm: Option<Region>,
 }
 
@@ -99,7 +97,6 @@ impl BlockLayout {
 /// Named tensors stored one after the other, aligned to [`ALIGN`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TensorLayout {
-    /// Total number of elements.
     pub(crate) len: usize,
     tensors: BTreeMap<String, (Region, Vec<usize>)>,
 }

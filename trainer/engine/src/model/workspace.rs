@@ -11,9 +11,7 @@ use crate::model::layout::{ALIGN, Projection};
 /// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PerDtype<T> {
-    /// For [`Purpose::Activations`].
     pub(crate) activations: T,
-    /// For [`Purpose::Sums`].
     pub(crate) sums: T,
 }
 
@@ -44,7 +42,6 @@ impl PerDtype<usize> {
 }
 
 impl PerDtype<Buf> {
-    /// Allocates buffers of `len` elements.
     pub(crate) fn allocate(
         backend: &mut dyn Backend,
         len: PerDtype<usize>,
@@ -65,7 +62,6 @@ impl PerDtype<Buf> {
         backend.release(self.sums);
     }
 
-    /// `len` elements from `offset` on.
     pub(crate) fn at(self, offset: PerDtype<usize>, len: PerDtype<usize>) -> Self {
         Self {
             activations: self.activations.at(offset.activations, len.activations),
@@ -271,7 +267,6 @@ impl BlockActivations {
 /// What the buffers of a pass depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassSize {
-    /// Tokens.
     pub(crate) tokens: usize,
     /// Rows of logits that are computed: a token counts as often as it is requested.
     pub(crate) logit_rows: usize,
@@ -280,7 +275,6 @@ pub(crate) struct PassSize {
 }
 
 impl PassSize {
-    /// The larger of each number.
     fn max(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.max(other.tokens),
@@ -306,10 +300,8 @@ pub(crate) struct Workspace {
     pub(crate) all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
-    /// Result of a norm.
     pub(crate) normed: Buf,
     pub(crate) acts: BlockActivations,
-    /// Gated activations.
     pub(crate) gated: Buf,
     /// Activations between an adapter's two matrices.
     pub(crate) low: Buf,
@@ -367,7 +359,6 @@ pub(crate) struct BackwardWorkspace {
     pub(crate) all: PerDtype<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
-    /// Gradient of a norm's result.
     pub(crate) dnormed: Buf,
     pub(crate) dgated: Buf,
     pub(crate) dattention: Buf,

@@ -14,7 +14,6 @@ pub(crate) fn byte_char(byte: u8) -> char {
     char::from_u32(256 + before as u32).expect("a letter of Latin Extended-A")
 }
 
-/// Number of tokens.
 pub(crate) const SIZE: usize = 257;
 
 /// All tokens, by id.

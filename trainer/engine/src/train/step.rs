@@ -163,7 +163,6 @@ fn sum_slices(
 /// then costs less than a backward pass over all.
 pub(super) const REPACK_SHARE: f64 = 0.6;
 
-/// Whether each completion has a gradient.
 pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
     let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
     dlogp.iter().map(some).collect()

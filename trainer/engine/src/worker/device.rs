@@ -109,7 +109,6 @@ impl Device {
 }
 
 impl EngineOptions {
-    /// Opens their backend.
     pub(super) fn backend(&self) -> impl Open + use<> {
         let (device, threads) = (self.device, self.threads);
         let (dtype, kernel) = (self.dtype, self.kernel);
@@ -117,7 +116,6 @@ impl EngineOptions {
     }
 }
 
-/// Opens a backend.
 pub(super) trait Open:
     FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static
 {

@@ -209,7 +209,6 @@ fn open_alone<W: TensorSource>(
     Ok((model, opened))
 }
 
-/// Limits of generation.
 pub(super) fn limits(options: &EngineOptions) -> Limits {
     Limits {
         kv_tokens: options.kv_tokens,

@@ -140,7 +140,6 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     Weights { tensors }
 }
 
-/// The weights rounded to bf16.
 pub(crate) fn rounded(weights: &Weights) -> Weights {
     let tensors = weights.tensors.iter().map(|(name, tensor)| {
         let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
@@ -320,7 +319,6 @@ pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     (difference / size.max(1e-30)).sqrt()
 }
 
-/// Largest |a − b|.
 pub(crate) fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter()

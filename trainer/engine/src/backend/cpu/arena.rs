@@ -15,7 +15,6 @@ struct Block {
 }
 
 impl Block {
-    /// A block of zeros.
     fn zeroed(len: usize) -> Option<Self> {
         let map = MmapMut::map_anon(len.checked_mul(size_of::<f32>())?).ok()?;
         Some(Self {

@@ -31,7 +31,6 @@ impl PackedWeights {
         self.blocks.insert(block.block);
     }
 
-    /// Drops the panels of a block.
     pub(super) fn release(&mut self, block: Buf) {
         if self.blocks.remove(&block.block) {
             self.matrices.retain(|(owner, _), _| *owner != block.block);

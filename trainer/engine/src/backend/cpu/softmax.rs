@@ -9,7 +9,6 @@ use crate::sample::{self, Draw, NotFinite, Sampled};
 /// temperatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowStats {
-    /// Largest logit.
     pub(super) max: f32,
     /// Σ exp(z).
     pub(super) sum: f64,

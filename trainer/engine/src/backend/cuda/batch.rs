@@ -27,7 +27,6 @@ pub(super) struct BatchPlan {
     pub(super) tokens: usize,
     /// Number of spans of one query, which come first. Spans of padding tokens count, but have no query.
     pub(super) single: usize,
-    /// Number of tiles of queries.
     pub(super) tiles: usize,
     /// Number of tiles of spans of one query, which come first.
     pub(super) single_tiles: usize,
@@ -42,7 +41,6 @@ pub(super) struct BatchPlan {
     spans_at: usize,
     tiles_at: usize,
     updates_at: usize,
-    /// Address on the device.
     pub(super) address: Address,
     /// Address of the table of segments.
     pub(super) segments: Address,
@@ -158,12 +156,10 @@ fn push_span(words: &mut Vec<u32>, table: &mut SegmentTable, span: &Span) {
 /// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them, in pieces of about equal work.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyTiles {
-    /// Number of pieces.
     pub(super) pieces: usize,
     /// Number of rows of the sums of tiles that have several pieces.
     pub(super) partial_rows: usize,
     visits_at: usize,
-    /// Address on the device.
     pub(super) address: Address,
 }
 
@@ -262,7 +258,6 @@ pub(super) struct EqualTokens {
     pub(super) order: Vec<u32>,
     /// Start of each id's tokens in the order, and then the end of the last one's.
     pub(super) starts: Vec<u32>,
-    /// The ids.
     pub(super) ids: Vec<u32>,
 }
 

@@ -40,7 +40,6 @@ pub fn open(ordinal: usize) -> Result<Box<dyn Driver>, EngineError> {
     Ok(Box::new(gpu))
 }
 
-/// A kernel.
 #[derive(Debug)]
 struct Function {
     raw: sys::CUfunction,
@@ -64,7 +63,6 @@ struct Gpu {
     _module: Module,
     memory: HashMap<Address, Memory>,
     stream: Stream,
-    /// Whether calls are being recorded.
     recording: bool,
     /// A call that cannot be recorded and was made while recording.
     unrecordable_call: Option<&'static str>,

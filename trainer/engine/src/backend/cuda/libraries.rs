@@ -83,7 +83,6 @@ pub(super) fn nvrtc() -> Result<(), String> {
     FOUND.get_or_init(load).clone()
 }
 
-/// Loads cuBLASLt.
 pub(super) fn cublaslt() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let present = cublaslt::sys::is_culib_present;

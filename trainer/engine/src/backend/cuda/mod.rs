@@ -109,14 +109,12 @@ struct Cuda {
     plan: BatchPlan,
     segments: SegmentTable,
     key_tiles: Option<KeyTiles>,
-    /// Number of current draws.
     draws: usize,
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
     /// Whether passes are recorded and replayed.
     recording: bool,
-    /// Number of passes that were replayed.
     replays: u64,
     /// The buffer that a product's left operand has been converted from, until another call may change its numbers.
     converted: Option<Buf>,

@@ -160,7 +160,6 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     })
 }
 
-/// An attribute of a device.
 pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, Fault> {
     // SAFETY: the device is the driver's.
     let value = unsafe { device::get_attribute(device, which) };

@@ -14,7 +14,6 @@ const MIN_ROOM: usize = 8;
 struct Sequence {
     /// The kernels' `struct Segment`s: the first key's position, and its row.
     segments: Vec<[u32; 2]>,
-    /// Number of keys.
     keys: usize,
     /// Number of ranges of rows that `segments` is made of.
     ranges: usize,
@@ -51,7 +50,6 @@ pub(super) struct SegmentTable {
     batch: u64,
     /// Starts of free places by their room, a power of two.
     free: BTreeMap<usize, Vec<usize>>,
-    /// End of the last place.
     end: usize,
     /// Number of segments that the table on the device has room for.
     size: usize,

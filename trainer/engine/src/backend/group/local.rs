@@ -74,7 +74,6 @@ struct State {
 }
 
 impl Local {
-    /// Waits until `ready`.
     fn wait<'a>(
         &self,
         state: std::sync::MutexGuard<'a, State>,

@@ -18,9 +18,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use super::{Group, pause};
 use crate::error::EngineError;
 
-/// A handle of MPI.
 type Handle = usize;
-/// The return code of success.
 const SUCCESS: c_int = 0;
 /// Largest number of bytes of an exchange, since MPI counts with `int`.
 const MAX_BYTES: usize = 1 << 30;
@@ -44,7 +42,6 @@ struct Interface {
     serialized: c_int,
     /// `MPI_COMM_WORLD`, `MPI_BYTE` and `MPI_ERRORS_RETURN`; `None` if they are the addresses of variables.
     handles: Option<[Handle; 3]>,
-    /// `MPI_STATUS_IGNORE`.
     status_ignore: usize,
 }
 

@@ -36,7 +36,6 @@ pub struct Sizes {
     pub left_out: Vec<String>,
 }
 
-/// The sizes.
 struct Scale {
     vocabulary: usize,
     logit_rows: usize,

@@ -4,7 +4,6 @@
 
 #![allow(unsafe_code)]
 
-/// Number of lanes.
 pub(super) const LANES: usize = 16;
 
 /// Instruction sets that loops are compiled for.
@@ -218,7 +217,6 @@ pub(super) trait Lanes: Copy {
         // SAFETY: the array has 16 numbers.
         unsafe { self.store(x.as_mut_ptr()) }
     }
-    /// The lanes as an array.
     #[inline(always)]
     fn array(self) -> [f32; LANES] {
         let mut x = [0.0; LANES];

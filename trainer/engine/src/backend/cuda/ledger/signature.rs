@@ -30,7 +30,6 @@ impl Kind {
     }
 }
 
-/// A parameter of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameter {
     pub(super) name: String,
