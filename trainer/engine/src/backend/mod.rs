@@ -339,14 +339,14 @@ pub trait Backend: Send {
     fn begin(&mut self, batch: &Batch, tokens: usize, store_rows: usize)
     -> Result<(), EngineError>;
     /// Replays the recorded pass over `tokens` rows in these buffers, with the current batch. Returns `false` if there is none: the caller must then run the
-    /// pass and call [`Backend::recorded`] at its end. A recorded pass lies between [`Backend::begin`] and [`Backend::sampled`], and transfers nothing else to
+    /// pass and call [`Backend::end_pass`] at its end. A recorded pass lies between [`Backend::begin`] and [`Backend::sampled`], and transfers nothing else to
     /// or from the host.
     fn replay(&mut self, _buffers: &[Buf], _tokens: usize) -> bool {
         false
     }
     /// Ends the pass that began with [`Backend::replay`]. Returns `false` if the pass could not be recorded and was therefore not computed: the caller must run
     /// it again, from [`Backend::replay`] on.
-    fn recorded(&mut self) -> bool {
+    fn end_pass(&mut self) -> bool {
         true
     }
     /// Sets whether passes are recorded, which is the default. Unrecorded passes run call by call and compute the same.

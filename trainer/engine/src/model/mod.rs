@@ -290,7 +290,7 @@ impl Model {
             while !self.replayed(&work, tokens) {
                 self.forward_stored(&work, tokens);
                 self.decoder.sample(&work, work.x, None, tokens);
-                if self.decoder.backend.recorded() {
+                if self.decoder.backend.end_pass() {
                     break;
                 }
             }

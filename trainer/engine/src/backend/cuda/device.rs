@@ -1,7 +1,7 @@
 //! [`Driver`] on a GPU, through NVIDIA's driver.
 //!
 //! One stream does all work in the order of the calls. A recording is captured from that stream. Kernels and products find their memory at fixed addresses, so
-//! a recording stays valid until [`Driver::forget`].
+//! a recording stays valid until [`Driver::drop_recordings`].
 
 #![allow(unsafe_code)]
 
@@ -118,16 +118,16 @@ impl Gpu {
             return Err(unrecordable(what));
         }
         self.bind()?;
-        self.settle()
+        self.wait_for_ranks()
     }
 
     /// Waits for an exchange with other ranks until the deadline. The driver itself would wait without end.
-    fn settle(&mut self) -> Result<(), Fault> {
+    fn wait_for_ranks(&mut self) -> Result<(), Fault> {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        let settled = link.settle(|| self.stream.idle());
-        settled.map_err(|why| lost(link, &why))
+        let waited = link.wait_for_ranks(|| self.stream.idle());
+        waited.map_err(|why| lost(link, &why))
     }
 
     fn run_kernel(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
@@ -179,7 +179,10 @@ impl Gpu {
         // The cause may be an earlier failure that shows only now.
         let earlier = match self.recording {
             true => None,
-            false => self.settle().and_then(|()| self.stream.wait()).err(),
+            false => self
+                .wait_for_ranks()
+                .and_then(|()| self.stream.wait())
+                .err(),
         };
         Err(earlier.unwrap_or(failed))
     }
@@ -309,7 +312,7 @@ impl Driver for Gpu {
         }
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.bind_unrecorded("a recording")?;
         // Other threads may use other streams meanwhile, and cuBLASLt may call the driver for more than its kernels.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -321,7 +324,7 @@ impl Driver for Gpu {
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.bind()?;
         self.recording = false;
         // SAFETY: the stream is recording.
@@ -351,11 +354,11 @@ impl Driver for Gpu {
         })
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.forgotten.append(&mut self.graphs);
         if !self.recording
             && self.bind().is_ok()
-            && self.settle().is_ok()
+            && self.wait_for_ranks().is_ok()
             && self.stream.wait().is_ok()
         {
             self.forgotten.clear();
@@ -368,10 +371,10 @@ impl Drop for Gpu {
         // Waits for unfinished work, so that no memory is freed while in use. If the device is lost, all of this fails, and the device is released
         // nevertheless.
         if self.recording {
-            let _ = self.recorded();
+            let _ = self.end_recording();
         }
         let _ = self.bind();
-        let _ = self.settle();
+        let _ = self.wait_for_ranks();
         let _ = self.stream.wait();
     }
 }

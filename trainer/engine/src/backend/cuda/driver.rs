@@ -174,11 +174,11 @@ pub trait Driver: Send {
     }
 
     /// Records the steps that follow, instead of running them.
-    fn record(&mut self) -> Result<(), Fault>;
+    fn begin_recording(&mut self) -> Result<(), Fault>;
     /// Ends a recording.
-    fn recorded(&mut self) -> Result<Recording, Fault>;
+    fn end_recording(&mut self) -> Result<Recording, Fault>;
     /// Runs all that was recorded.
     fn replay(&mut self, recording: Recording) -> Result<(), Fault>;
     /// Drops all recordings.
-    fn forget(&mut self);
+    fn drop_recordings(&mut self);
 }

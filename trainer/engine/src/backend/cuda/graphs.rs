@@ -47,7 +47,7 @@ impl Cuda {
     /// Drops all recordings and conversions, because memory that they may refer to has moved.
     pub(super) fn forget_recordings(&mut self) {
         self.converted = None;
-        self.driver.forget();
+        self.driver.drop_recordings();
         self.recordings.passes.values_mut().for_each(|r| *r = None);
     }
 
@@ -74,10 +74,10 @@ impl Cuda {
             }
             Some(None) => {
                 if self.recordings.passes.values().flatten().count() >= MAX_RECORDINGS {
-                    self.driver.forget();
+                    self.driver.drop_recordings();
                     self.recordings.passes.clear();
                 }
-                match self.driver.record() {
+                match self.driver.begin_recording() {
                     Ok(()) => self.recordings.current = Some(pass),
                     Err(fault) => self.not_recorded(&fault),
                 }
@@ -85,26 +85,26 @@ impl Cuda {
             }
             Some(Some(recording)) => {
                 let replayed = self.driver.replay(*recording);
-                self.settle(replayed);
+                self.store_fault(replayed);
                 true
             }
         }
     }
 
-    /// See [`crate::backend::Backend::recorded`].
+    /// See [`crate::backend::Backend::end_pass`].
     pub(super) fn end_recording(&mut self) -> bool {
         self.converted = None;
         let Some(pass) = self.recordings.current.take() else {
             return true;
         };
-        let ended = self.driver.recorded();
-        let recording = self.settle(ended);
+        let ended = self.driver.end_recording();
+        let recording = self.store_fault(ended);
         // Nothing has run since the recording began, so the failure is the recording's own.
         match (recording, self.fault.take()) {
             (Some(recording), None) => {
                 self.recordings.passes.insert(pass, Some(recording));
                 let replayed = self.driver.replay(recording);
-                self.settle(replayed);
+                self.store_fault(replayed);
                 true
             }
             (_, fault) => {

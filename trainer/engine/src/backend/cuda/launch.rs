@@ -109,7 +109,7 @@ impl Cuda {
     }
 
     /// Returns the value of a successful call. Otherwise stores the fault, if it is the first, and returns `None`.
-    pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
+    pub(super) fn store_fault<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(fault) => {
@@ -131,7 +131,7 @@ impl Cuda {
     pub(super) fn request(&mut self, call: impl FnOnce(&mut dyn Driver) -> Result<(), Fault>) {
         if self.fault.is_none() {
             let result = call(self.driver.as_mut());
-            self.settle(result);
+            self.store_fault(result);
         }
     }
 
@@ -185,11 +185,11 @@ impl Cuda {
         let result = self.scratch.get(self.driver.as_mut(), usage, bytes);
         if result.is_err() {
             // The previous memory has been freed, so recordings and completed passes are no longer valid.
-            self.driver.forget();
+            self.driver.drop_recordings();
             self.recordings.passes.clear();
             self.converted = None;
         }
-        let (address, moved) = self.settle(result)?;
+        let (address, moved) = self.store_fault(result)?;
         if moved {
             self.forget_recordings();
         }
@@ -201,7 +201,7 @@ impl Cuda {
         let bytes: &[u8] = bytemuck::cast_slice(words);
         let address = self.scratch(usage, bytes.len())?;
         let written = self.driver.write(address, bytes);
-        self.settle(written)?;
+        self.store_fault(written)?;
         Some(address)
     }
 

@@ -362,7 +362,7 @@ impl Link {
     }
 
     /// Waits until the stream has no exchange left to do; `idle` says whether it has done all its work.
-    pub(super) fn settle(&mut self, mut idle: impl FnMut() -> bool) -> Result<(), String> {
+    pub(super) fn wait_for_ranks(&mut self, mut idle: impl FnMut() -> bool) -> Result<(), String> {
         let Some(began) = self.waiting else {
             return Ok(());
         };

@@ -475,7 +475,7 @@ impl Backend for Cuda {
         replayed
     }
 
-    fn recorded(&mut self) -> bool {
+    fn end_pass(&mut self) -> bool {
         self.end_recording()
     }
 

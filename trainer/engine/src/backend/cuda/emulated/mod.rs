@@ -274,7 +274,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.count("record")?;
         if self.counters().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
@@ -283,7 +283,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.tape.end()
     }
 
@@ -295,7 +295,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.tape.forget();
     }
 }

@@ -229,12 +229,12 @@ impl Driver for Counting {
         }
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.tape.begin();
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.tape.end()
     }
 
@@ -247,7 +247,7 @@ impl Driver for Counting {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.tape.forget();
     }
 }
