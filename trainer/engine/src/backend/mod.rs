@@ -212,7 +212,8 @@ pub struct Norm {
     pub offset: f32,
 }
 
-/// Operands of attention's forward and backward passes. Queries are the current batch's tokens; keys and values are rows of a store.
+/// Operands of attention's forward and backward passes. Queries are the current batch's tokens. Keys and values are rows of a store: the
+/// KV cache, or in training the batch itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
     /// One row for each token of the batch, with `heads` heads side by side.
@@ -271,7 +272,7 @@ pub struct AdamWStep {
 pub trait Backend: Send {
     /// Description of the device.
     fn name(&self) -> String;
-    /// Description of what results depend on beside the inputs: backends with the same description compute the same bits.
+    /// Description of what results depend on besides the inputs: backends with the same description compute the same bits.
     fn arithmetic(&self) -> String {
         self.name()
     }
@@ -281,7 +282,7 @@ pub trait Backend: Send {
     fn free_memory(&self) -> Option<u64> {
         None
     }
-    /// The meter of the device's memory; `None` if buffers lie in the process's own.
+    /// The meter of the device's memory; `None` if buffers are in the process's own memory.
     fn memory_meter(&self) -> Option<MemoryMeter> {
         None
     }

@@ -10,7 +10,7 @@ use crate::config::{
 
 /// The tensor with the rotary factors of Llama 3.1 and later.
 const ROPE_FACTORS: &str = "rope_freqs.weight";
-/// Prefixes of the tensors of a model's vision part, which some files contain beside the text part.
+/// Prefixes of the tensors of a model's vision part, which some files contain in addition to the text part.
 const VISION_PREFIXES: [&str; 2] = ["v.", "mm."];
 /// Names of the tokens that end a text or a turn, in the supported families.
 pub(crate) const END_TOKENS: [&str; 6] = [

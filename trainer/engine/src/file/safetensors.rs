@@ -1,6 +1,6 @@
 //! The safetensors container, read tensor by tensor.
 //!
-//! The header is parsed here, so that only one tensor at a time is in memory beside the weights, and every length is checked against the file's size first.
+//! The header is parsed here, so only one tensor at a time is in memory besides the weights. Every length is checked against the file's size first.
 
 use std::collections::BTreeMap;
 use std::fmt;

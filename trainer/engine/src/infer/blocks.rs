@@ -20,7 +20,7 @@ struct Prefix {
     tokens: [u32; BLOCK],
 }
 
-/// The store's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
+/// The KV cache's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
 pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
@@ -133,7 +133,7 @@ impl BlockTable {
         self.blocks.is_empty()
     }
 
-    /// The store's row of the token at `position`.
+    /// The KV cache's row of the token at `position`.
     pub(crate) fn row(&self, position: usize) -> usize {
         self.blocks[position / BLOCK] * BLOCK + position % BLOCK
     }

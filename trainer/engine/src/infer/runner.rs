@@ -228,7 +228,7 @@ fn reserve(
             required * BLOCK
         )));
     }
-    // A larger store from an earlier call also serves, unless its size is set by the limits.
+    // A larger KV cache from an earlier call also serves, unless its size is set by the limits.
     if limits.kv_tokens.is_none() && model.kv_rows() >= blocks * BLOCK {
         return Ok(blocks);
     }
@@ -241,7 +241,7 @@ pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
     memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
-/// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the store at once.
+/// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the KV cache at once.
 fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     let prompts = sequences.iter().map(|s| &s.prompt[..]).collect();
     let mut samples: Vec<(usize, usize)> = sequences
@@ -259,13 +259,13 @@ fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     blocks
 }
 
-/// Number of prompts that can be in the store at once: one for each running sample, and a few in prefill.
+/// Number of prompts that can be in the KV cache at once: one for each running sample, and a few in prefill.
 pub(crate) fn max_prompts(max_sequences: usize) -> usize {
     max_sequences.saturating_add(16)
 }
 
-/// Blocks of up to `max_prompts` of the prompts. The blocks of a prefix of all prompts count once. So do those that any two prompts share, if all are in the
-/// store.
+/// Blocks of up to `max_prompts` of the prompts. The blocks of a prefix of all prompts count once. So do those that any two prompts share, if all are in the KV
+/// cache.
 pub(super) fn prompt_blocks(mut prompts: Vec<&[u32]>, max_prompts: usize) -> usize {
     let common = shared_prompt_tokens(prompts.iter().copied()) / BLOCK;
     // Of the prompts before it in this order, a prompt shares most with its neighbour.

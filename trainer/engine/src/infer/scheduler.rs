@@ -1,7 +1,7 @@
 //! Decides which tokens to compute next.
 //!
 //! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and a bounded number of tokens of prompts and
-//! of preempted samples (chunked prefill). A prompt shares the blocks of a prefix that is in the store, and computes only what follows. It is not admitted
+//! of preempted samples (chunked prefill). A prompt shares the blocks of a prefix that is in the KV cache, and computes only what follows. It is not admitted
 //! while an older prompt still has tokens for later steps. So the blocks that it can share are computed, or planned for the same step: a batch writes all its
 //! rows before it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed
 //! from the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
@@ -20,7 +20,7 @@ pub(crate) struct ScheduledChunk {
     pub(crate) count: usize,
 }
 
-/// The requests and the store's blocks.
+/// The requests and the KV cache's blocks.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<SequenceGroup>,
@@ -255,8 +255,8 @@ impl Scheduler {
     }
 }
 
-/// Takes blocks for a prompt: those of its prefix in the store, which need not be computed, and free ones for what follows. Takes none and returns `false` if
-/// too few are free for these and for the first block of each of its samples.
+/// Takes blocks for a prompt: those of its prefix in the KV cache, which need not be computed, and free ones for what follows. Takes none and returns `false`
+/// if too few are free for these and for the first block of each of its samples.
 fn admit_prompt(pool: &mut BlockAllocator, sequence: &mut SequenceGroup) -> bool {
     let prefix = pool.prefix(&sequence.prompt);
     let missing = blocks_for(sequence.prompt.len()) - prefix.len();

@@ -29,7 +29,7 @@ pub(crate) struct Sample {
     pub(crate) rows: BlockTable,
     /// The rows of the prompt and of its own tokens, from the first step that computes any of them on.
     pub(crate) kv: KvRows,
-    /// Number of tokens with keys and values in the store.
+    /// Number of tokens with keys and values in the KV cache.
     pub(crate) computed: usize,
     stop: StopStrings,
 }
@@ -40,7 +40,7 @@ pub(crate) struct SequenceGroup {
     pub(crate) prompt: Arc<[u32]>,
     /// Blocks of the prompt. Other prompts that begin alike hold the first of them too.
     pub(crate) rows: BlockTable,
-    /// Number of prompt tokens with keys and values in the store.
+    /// Number of prompt tokens with keys and values in the KV cache.
     pub(crate) computed: usize,
     pub(crate) samples: Vec<Sample>,
     /// Number of samples that are not done.
@@ -86,7 +86,7 @@ impl SequenceGroup {
         }
     }
 
-    /// Whether the prompt's keys and values are in the store.
+    /// Whether the prompt's keys and values are in the KV cache.
     pub(crate) fn prompt_ready(&self) -> bool {
         self.computed == self.prompt.len()
     }

@@ -241,7 +241,7 @@ fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
         let counts = run(&requests, 1000, 64, chunk).unwrap();
         assert_eq!(counts.prompt_tokens, 96 + 5 * 24);
     }
-    // All prompts fit into a step of exactly these tokens, and are in the store together.
+    // All prompts fit into a step of exactly these tokens, and are in the KV cache together.
     let counts = run(&requests, 1000, 64, 96 + 5 * 24).unwrap();
     assert_eq!((counts.steps, counts.prompt_blocks), (9, 6 + 5 * 2));
 }

@@ -231,7 +231,7 @@ impl Model {
         self.kv_cache.as_ref().map_or(0, |cache| cache.rows)
     }
 
-    /// Releases the KV cache's memory, for the training phase. The work buffers are released too: they would lie where training's larger buffers were.
+    /// Releases the KV cache's memory, for the training phase. The work buffers are released too: they would take the place of training's larger buffers.
     pub fn release_kv(&mut self) {
         let Some(store) = self.kv_cache.take() else {
             return;

@@ -15,7 +15,7 @@ use super::libraries;
 
 /// The lowest architecture for which the kernels are written, compute capability 8.0.
 pub const MIN_ARCH: u32 = 80;
-/// Options beside the target's. Without warnings, a log begins with the error.
+/// Options besides the target's. Without warnings, a log begins with the error.
 const OPTIONS: [&str; 3] = [
     "--std=c++17",
     "--device-as-default-execution-space",

@@ -24,7 +24,7 @@ const GROUP_OF_16: Heads = Heads {
 const COMPLETION: usize = 100;
 /// Tokens that are written into the large KV cache.
 const STORED: usize = 130;
-/// Bytes that have to stay free beside the large KV cache.
+/// Bytes that have to stay free in addition to the large KV cache.
 const MARGIN: u64 = 1 << 30;
 
 /// The comparison with the CPU at the sizes of real models.
