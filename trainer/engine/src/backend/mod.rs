@@ -212,8 +212,8 @@ pub struct Norm {
     pub offset: f32,
 }
 
-/// Operands of attention's forward and backward passes. Queries are the current batch's tokens. Keys and values are rows of a store: the
-/// KV cache, or in training the batch itself.
+/// Operands of attention's forward and backward passes. Queries are the current batch's tokens. Keys and values are rows of a store: the KV cache, or in
+/// training the batch itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
     /// One row for each token of the batch, with `heads` heads side by side.
