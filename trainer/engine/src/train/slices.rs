@@ -4,8 +4,8 @@
 //! since its packs compute it once. A slice is a range of completions in their own order, since ranks exchange them in that order. The completions of a group,
 //! which share most, are neighbours in it.
 //!
-//! The gradient of a slice is the sum over its packs from the first to the last. The gradient of the mini-batch is the sum over its slices in a binary tree: (0
-//! + 1) + (2 + 3). A rank computes a part of the tree, so any number of ranks that divides the number of slices computes the same sums.
+//! The gradient of a slice is the sum over its packs from the first to the last. The gradient of the mini-batch is the sum over its slices in a binary tree,
+//! `(0 + 1) + (2 + 3)`. A rank computes a part of the tree, so any number of ranks that divides the number of slices computes the same sums.
 
 use std::ops::Range;
 
@@ -105,8 +105,8 @@ pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec
     let least_shared: Vec<usize> = places.iter().map(shared).collect();
     // From each border, the tokens of the tree of the completions so far.
     let mut tokens = vec![0; borders.len()];
-    // For each number of slices, and each border as the end of the last one: the tokens of the largest slice, the sum of all squares, and the border at which
-    // the last one begins.
+    // An entry for each number of slices, and each border as the end of the last one. It has the tokens of the largest slice, the sum of all squares, and the
+    // border at which the last slice begins.
     let mut least = vec![vec![(u64::MAX, 0, 0); borders.len()]; slices + 1];
     least.iter_mut().for_each(|ends| ends[0].0 = 0);
     for end in 1..borders.len() {

@@ -150,8 +150,8 @@ impl Gpu {
             *pointer = (&raw mut *value).cast();
         }
         let [x, y, z] = launch.grid;
-        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, and it copies them before. The backend's tests
-        // hold that they are the kernel's arguments.
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns; the driver copies them before that. The
+        // backend's tests hold that they are the kernel's arguments.
         let launched = unsafe {
             launch_kernel(
                 found.raw,

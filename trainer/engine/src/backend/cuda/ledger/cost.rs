@@ -1,8 +1,8 @@
 //! What a launch costs: bytes and operations, from the kernel's arguments and from the indices in memory that it reads.
 //!
-//! **Bytes** are those that have to move between the memory and the multiprocessors. Caches hold what several threads or blocks of one launch read, so it
-//! counts once: a tile of queries for several blocks, or a second pass over a row of activations. A row of logits is the exception: rows of the vocabulary's
-//! width do not stay in a cache, so each pass over them counts.
+//! **Bytes** are those that have to move between the memory and the multiprocessors. What several threads or blocks of one launch read counts once, since
+//! caches hold it. Examples are a tile of queries for several blocks, and a second pass over a row of activations. A row of logits is the exception: rows of
+//! the vocabulary's width do not stay in a cache, so each pass over them counts.
 //!
 //! **Operations** are multiplications and additions, also those for masked pairs inside tiles that are computed. Any other function counts as one.
 
