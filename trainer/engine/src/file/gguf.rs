@@ -300,8 +300,8 @@ impl Header {
         })
     }
 
-    /// Reads an array value by value. It takes memory for the bytes that the file has, not for the length that it claims. Only integers of 32 bits are stored,
-    /// the format of llama.cpp's tables; bytes would take eight times their size.
+    /// Reads an array value by value. It takes memory for the bytes of the file, not for the claimed length. Only integers of 32 bits are stored, the format of
+    /// llama.cpp's tables; bytes would take eight times their size.
     fn values(&mut self, depth: usize) -> Result<Value, String> {
         let kind = self.u32()?;
         let length = self.u64()?;

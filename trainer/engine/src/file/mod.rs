@@ -31,7 +31,7 @@ pub(crate) fn unused(tensor: &str, config: &ModelConfig) -> String {
     )
 }
 
-/// Rejects weights that are not finite numbers: these would look like a run that diverged.
+/// Rejects weights other than finite numbers: these would look like a run that diverged.
 pub(crate) fn finite(tensor: &str, values: Vec<f32>) -> Result<Vec<f32>, String> {
     // A maximum over integers, unlike a search, is computed by vector instructions.
     let magnitude = |x: &f32| x.to_bits() & (u32::MAX >> 1);

@@ -81,7 +81,7 @@ pub(crate) struct SafetensorsFile {
 }
 
 impl SafetensorsFile {
-    /// Reads the header, and checks that every tensor lies inside the file and that no two overlap.
+    /// Reads the header, and checks that every tensor lies inside the file and no two overlap.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
         let wrong = |reason| super::wrong(path, reason);
         let io = |e: std::io::Error| wrong(format!("cannot be read: {e}"));

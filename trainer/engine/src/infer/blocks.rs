@@ -169,7 +169,7 @@ pub(crate) fn shared_blocks(a: &[u32], b: &[u32]) -> usize {
     common.min(shortest.saturating_sub(1)) / BLOCK
 }
 
-/// Number of tokens at the beginning of all prompts that the KV cache stores once for all of them: whole blocks that they have in common.
+/// Length in tokens of the common prefix of all prompts, in whole blocks. The KV cache stores it once for all of them.
 #[must_use]
 pub fn shared_prompt_tokens<'a>(prompts: impl IntoIterator<Item = &'a [u32]>) -> usize {
     let mut prompts = prompts.into_iter();

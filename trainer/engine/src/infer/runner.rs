@@ -241,7 +241,7 @@ pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
     memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
-/// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the KV cache at once.
+/// The largest number of blocks for the requests: of the longest prompts and samples that can be in the KV cache at once.
 fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     let prompts = sequences.iter().map(|s| &s.prompt[..]).collect();
     let mut samples: Vec<(usize, usize)> = sequences

@@ -173,7 +173,7 @@ impl Scheduler {
             let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == SampleState::Waiting {
-                    // A block is reserved for each sample that may still need one, so that a newly admitted sample is not preempted at the next step.
+                    // A block is reserved for each sample that may still need one. So a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let has_blocks = sequences == 0 || need + growing <= self.pool.free();
                     admitting = admitting

@@ -48,7 +48,7 @@ impl LazyWeights {
         })
     }
 
-    /// The weights in a folder's `*.safetensors`, after checking that each exists in the configured shape and that there are no others; and a warning.
+    /// The weights in a folder's `*.safetensors`, and a warning. Checks that each exists in the configured shape, and rejects others.
     pub(super) fn in_folder(
         folder: &Path,
         config: &ModelConfig,

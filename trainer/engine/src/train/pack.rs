@@ -100,7 +100,7 @@ impl<'a> Sequence<'a> {
 }
 
 impl Pack {
-    /// Packs sequences that are sorted by their tokens, so that each shares most with the one before it.
+    /// Packs sequences sorted by their tokens, so that each shares most with the one before it.
     fn new(sequences: &[Sequence<'_>]) -> Self {
         let mut pack = Self::default();
         let mut predicted = Vec::new();

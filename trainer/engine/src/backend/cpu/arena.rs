@@ -1,4 +1,4 @@
-//! The arena's memory: blocks that are kept for the next allocations, and the function that turns handles into slices.
+//! The arena's memory: blocks, kept for the next allocations, and the function that turns handles into slices.
 
 #![allow(unsafe_code)]
 

@@ -17,7 +17,7 @@ pub(super) const CHUNK: usize = 1 << 14;
 /// Number of times that a thread looks for work before it sleeps: about a tenth of a millisecond.
 const SPINS: usize = 4000;
 
-/// The threads that run operations: the calling one, and others that live as long as this value.
+/// The threads that run operations: the calling one, and others with the lifetime of this value.
 pub(super) struct Threads {
     shared: Arc<Shared>,
     others: Vec<JoinHandle<()>>,

@@ -66,7 +66,7 @@ impl Shape {
         }
     }
 
-    /// The shape that chooses the product's algorithm: the same for all products that differ only in the exact number of tokens.
+    /// The shape that chooses the product's algorithm: the same for all products of a class. These differ only in the exact number of tokens.
     ///
     /// Packs, and the rows of logits at their ends, have any number of tokens, and choosing an algorithm takes the host longer than launching the product.
     /// Tokens are columns of these matrices, so strides and alignments do not depend on their number.

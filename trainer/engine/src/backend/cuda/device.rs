@@ -150,7 +150,7 @@ impl Gpu {
             *pointer = (&raw mut *value).cast();
         }
         let [x, y, z] = launch.grid;
-        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns; the driver copies them before that. The
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns; the driver has copied them by then. The
         // backend's tests hold that they are the kernel's arguments.
         let launched = unsafe {
             launch_kernel(

@@ -1,7 +1,7 @@
 //! Decoding passes are recorded and replayed as a whole: one call of the device instead of hundreds.
 //!
-//! A pass is identified by the addresses of its buffers and by its number of tokens, rounded up to one of a few. Everything else that differs between two
-//! passes is in memory that the kernels read.
+//! A pass is identified by the addresses of its buffers and by its number of tokens, rounded up to one of a few. All other differences between two passes are
+//! in memory that the kernels read.
 
 use std::collections::HashMap;
 

@@ -282,7 +282,7 @@ impl Link {
         let number =
             |n: usize| c_int::try_from(n).map_err(|_| "there are too many ranks".to_owned());
         let (size, rank) = (number(ranks.size())?, number(ranks.rank())?);
-        // SAFETY: the communicator is writable, and the configuration is that of the version that it states.
+        // SAFETY: the communicator is writable, and the configuration is that of its stated version.
         let code = unsafe { (nccl.init)(&raw mut comm, size, id, rank, &raw mut config) };
         if comm.is_null() {
             return Err(nccl.reason(code, comm));

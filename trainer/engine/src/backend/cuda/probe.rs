@@ -186,7 +186,7 @@ fn check_capability(name: &str, capability: Version) -> Result<(), String> {
     ))
 }
 
-/// Checks that the libraries have all functions that are called.
+/// Checks that the libraries have all functions called here.
 fn check_libraries(nvrtc: Version, cublaslt: Version) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
         if version.0 < MIN_CUDA {

@@ -75,8 +75,8 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
     (cost, (tiles * splits) as u64)
 }
 
-/// Adds up the cost of a launch from the kernel's instance, its arguments, and the memory that they point to. Stores the first mistake: a name that the kernel
-/// does not have, or an index that is not in memory.
+/// Adds up the cost of a launch from the kernel's instance, its arguments, and the memory that they point to. Stores the first mistake: a name unknown to the
+/// kernel, or an index not in memory.
 pub(super) struct Sum<'a> {
     kernel: &'a str,
     launch: Launch,
