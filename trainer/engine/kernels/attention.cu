@@ -40,9 +40,9 @@ struct Part {
     u32 number, count;
 };
 
-// `count` consecutive rows of the store, and the `visits` visits from `visit` on, whose spans contain the
-// rows; of each visit, a part of the queries. If the tile has several such pieces, their sums are first in
-// `partial`, from row number `partial` on; the first piece has their number, and the others have 0.
+// `count` consecutive rows of the store, and the `visits` visits from `visit` on: spans that contain the rows,
+// and a part of their queries. If the tile has several such pieces, their sums are first in `partial`, from row
+// number `partial` on; the first piece has their number, and the others have 0.
 struct KeyTile {
     u32 row, count, visit, visits;
     Part part;

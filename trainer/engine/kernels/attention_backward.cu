@@ -1,11 +1,12 @@
-// Gradients of attention, from recomputed scores and the forward pass's log-sum-exps (Dao 2023): first of the
-// queries, then of keys and values, so that no two blocks add to the same number. With p = exp(score − lse)
-// and delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope · k
-// and · q, where slope is the derivative of the score with respect to q·k.
+// Gradients of attention, from recomputed scores and the forward pass's log-sum-exps (Dao 2023). First those of
+// the queries, then those of keys and values, so that no two blocks add to the same number. With p = exp(score
+// − lse) and delta = Σ dy·y: dv = Σ p · dy; dscore = p · (dy·v − delta); dq and dk are sums of dscore · slope ·
+// k and · q. The slope is the derivative of the score with respect to q·k.
 //
 // A tile of keys is attended to by all queries after it, in all spans that contain it, and by all heads of its
-// group. Tiles with more than their share of this work are divided into pieces with one block each, whose sums
-// `attention_add_parts` adds up. partial[row][0] has dk, and partial[row][1] dv, for all heads of keys.
+// group. Tiles with more than their share of this work are divided into pieces with one block each, and
+// `attention_add_parts` adds up their sums. partial[row][0] has dk, and partial[row][1] dv, for all heads of
+// keys.
 
 // Number of keys in each tile that is processed for a tile of queries, and of such tiles in shared memory. If
 // there are two, one is loaded while the other is processed. With wider heads, two would leave nothing of the

@@ -1,5 +1,5 @@
 // Attention of single queries (Flash-Decoding, Dao et al. 2023). The keys that a query attends to are divided
-// into `splits` parts with one block each, whose results `attention_combine` adds up. A block computes all
+// into `splits` parts with one block each, and `attention_combine` adds up their results. A block computes all
 // query heads of one key head, at most 16, so that a key is read once for all of them.
 //
 // partial[span][head][split] is { m, l, sum[head_dim] }: the largest score (log₂), Σ 2^(score − m) and Σ

@@ -6,14 +6,14 @@
 // columns 2t and 2t + 1 of each eight: sums[j][0] and [1] of row g, [2] and [3] of row g + 8.
 
 // The address of a lane's rows of the four matrices that form 16 × 16 numbers of a tile with rows `pitch`
-// apart: in the order of the left operand's fragments (and of two right operands', transposed, whose columns
-// are the tile's),
+// apart. Here in the order of the left operand's fragments, or of two right operands', transposed, with the
+// tile's columns.
 static __device__ __forceinline__ SharedAddress by_rows(const bf16 *tile, u32 pitch) {
     u32 lane = threadIdx.x % WARP;
     return shared_address(tile + lane % 16 * pitch + lane / 16 * 8);
 }
 
-// and in the order of two right operands whose columns are the tile's rows 0 to 7 and 8 to 15.
+// The same in the order of two right operands: their columns are the tile's rows 0 to 7 and 8 to 15.
 static __device__ __forceinline__ SharedAddress by_columns(const bf16 *tile, u32 pitch) {
     u32 lane = threadIdx.x % WARP;
     return shared_address(tile + (lane / 16 * 8 + lane % 8) * pitch + lane / 8 % 2 * 8);

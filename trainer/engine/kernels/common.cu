@@ -13,8 +13,8 @@ struct bf16 {
     unsigned short bits;
 };
 
-// A sequence's queries in the batch, and its keys. There are `keys` positions, of which the queries are the
-// last `q_len`.
+// A sequence's queries in the batch, and its keys. There are `keys` positions; the queries are the last
+// `q_len`.
 struct Span {
     u32 q_start, q_len, keys;
     // The span has `segments` segments, from number `segment` of the table on.

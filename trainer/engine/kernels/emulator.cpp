@@ -160,7 +160,7 @@ __attribute__((noinline)) void sync_warp(unsigned mask, Resolve resolve, void *a
 // Why the last call of `emulate` did not return 0.
 extern "C" const char *emulator_error() { return error; }
 
-// Sets whether a block's threads run from the last to the first. A kernel whose result depends on the order
+// Sets whether a block's threads run from the last to the first. If a kernel's result depends on the order, it
 // lacks a barrier.
 extern "C" void emulator_falling(int on) { falling = on != 0; }
 

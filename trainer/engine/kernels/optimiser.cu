@@ -1,6 +1,6 @@
 // Gradient norms and AdamW.
 
-// partial[p] = Σ x² over the p-th of gridDim.x contiguous parts, whose lengths are multiples of 4, so that each
+// partial[p] = Σ x² over the p-th of gridDim.x contiguous parts. Their lengths are multiples of 4, so that each
 // begins at a multiple of 16 bytes if x does. 256 threads per block. Each thread sums 32 numbers in float, and
 // these sums in double.
 __global__ void __launch_bounds__(256) sum_squares(double *partial, const float *x, size_t n) {

@@ -1,7 +1,7 @@
 // Samples tokens. A block of 512 threads samples from a row of logits like `sample::draw`: weights are float
-// exponentials of (logit − largest) · (1 / temperature), and their sums are double, of sums of four in float.
-// As these differ from the reference's by rounding, a draw whose target is within rounding of the border
-// between two tokens may give the other one.
+// exponentials of (logit − largest) · (1 / temperature). Their sums are double, of sums of four in float. As
+// these differ from the reference's by rounding, a draw may give the other token if its target is within
+// rounding of the border between two.
 
 struct Draw {
     u64 seed, index;
@@ -124,7 +124,7 @@ static __device__ __forceinline__ Weights weigh(const Logits &logits, float inve
     return weight;
 }
 
-// The first i at which the sum of of(0..=i, logit), whose terms are at least 0, exceeds `target`. If rounding
+// The first i at which the sum of of(0..=i, logit) exceeds `target`. Its terms are at least 0. If rounding
 // leaves none, the last i with of(i, logit) > 0. The same in every thread. `summed` means that `sums` has the
 // parts' sums.
 //

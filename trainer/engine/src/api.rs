@@ -45,8 +45,8 @@ pub struct EngineOptions {
     pub activation_bytes: Option<u64>,
     /// Train low-rank adapters instead of the weights.
     pub lora: Option<Lora>,
-    /// Slices of a mini-batch, whose gradients are added up in a binary tree: a power of two; `None` is 1. The bits of an update depend on it, and not on the number of
-    /// ranks.
+    /// Number of slices of a mini-batch, a power of two; `None` is 1. The slices' gradients are added up in a binary tree. So the bits of an update depend on
+    /// the number of slices, and not on the number of ranks.
     pub slices: Option<usize>,
     /// The ranks that compute together with this one; `None` if it is alone.
     #[serde(skip)]
@@ -56,16 +56,16 @@ pub struct EngineOptions {
 /// A prompt and the completions to sample for it.
 #[derive(Debug, Clone, PartialEq, Default, serde::Serialize, serde::Deserialize)]
 pub struct GenerateRequest {
-    /// Token ids of the prompt; at least one. The prompt is computed once for all samples. What it has in common with the beginning of another
-    /// request's prompt, in whole blocks of 16 tokens, is computed and stored once for both while either needs it.
+    /// Token ids of the prompt; at least one. The prompt is computed once for all samples. Prompts that begin alike share whole blocks of 16 tokens: these are
+    /// computed and stored once, while any of the prompts needs them.
     pub prompt: Arc<[u32]>,
     /// One completion is sampled for each seed. On the CPU, a completion depends only on the weights, the prompt, the sampling settings and its seed, and not
     /// on what else is generated in the same batch. On a GPU, results vary by rounding, which occasionally changes a sampled token.
     pub seeds: Vec<u64>,
     /// How tokens are sampled.
     pub sampling: Sampling,
-    /// None of a completion's first `min_tokens` tokens is one of `stop_tokens`: these cannot be sampled there. A stop string may end a completion earlier. At most
-    /// `max_tokens`; 0 in training, whose estimators need the log-probability of the distribution that was sampled from.
+    /// Number of tokens at the beginning of a completion that cannot be one of `stop_tokens`. A stop string may still end the completion earlier. At most
+    /// `max_tokens`. 0 in training: its estimators need the log-probability of the distribution that was sampled from.
     pub min_tokens: usize,
     /// Maximum tokens of a completion, the end token included.
     pub max_tokens: usize,
@@ -84,8 +84,8 @@ pub struct Completion {
     pub sample: usize,
     /// Token ids, the end token included.
     pub tokens: Vec<u32>,
-    /// Log-probability of each token under the sampling temperature alone, from the forward pass that sampled it: without cut-offs, and without `min_tokens`, so stop tokens
-    /// have their share of the probability where they cannot be sampled too.
+    /// Log-probability of each token, from the forward pass that sampled it. It is that under the temperature alone, without cut-offs and without `min_tokens`.
+    /// So stop tokens have their share of the probability even where they cannot be sampled.
     pub logp: Vec<f32>,
     /// Decoded text, without the stop token and the model's markers of turns and padding, cut before a stop string. Other special tokens are part of it.
     pub text: String,
@@ -127,7 +127,7 @@ pub struct AdamW {
 }
 
 impl AdamW {
-    /// The usual settings with a learning rate: β of 0.9 and 0.999, ε of 10⁻⁸, no decay, and gradients of a norm of 1 at most.
+    /// The usual settings with a learning rate: β of 0.9 and 0.999, ε of 10⁻⁸, no decay, and a gradient norm of at most 1.
     pub const fn new(lr: f32) -> Self {
         Self {
             lr,
@@ -139,7 +139,7 @@ impl AdamW {
         }
     }
 
-    /// The same settings in finite numbers, since JSON has no others: no norm is above the largest.
+    /// The same settings in finite numbers, since JSON has no infinity. No norm is above the largest f32.
     pub(crate) fn finite(self) -> Self {
         Self {
             clip_norm: self.clip_norm.min(f32::MAX),
@@ -167,7 +167,7 @@ pub struct StepReport {
     pub backward: Duration,
     /// Time of clipping and AdamW.
     pub optimiser: Duration,
-    /// Time in which ranks exchange gradients and weights, and wait for slower ones before it; 0 for a process alone.
+    /// Time to exchange gradients and weights between ranks, and to wait for slower ranks before that; 0 for a process alone.
     pub exchange: Duration,
 }
 

@@ -23,8 +23,8 @@ pub struct TokenStats {
 
 /// Rows of the KV cache that hold a sequence's keys and values, in order of position.
 ///
-/// Rows are only ever added, at the end. So a backend that has seen some rows with a [`KvRows::id`] has to look only at those that follow, in any later batch,
-/// wherever the sequence's span is in it. A clone has an id of its own.
+/// Rows are only ever added, at the end. So a backend that has seen some rows with a [`KvRows::id`] reads only the rows after them in any later batch, wherever
+/// the sequence's span is in it. A clone has an id of its own.
 #[derive(Debug)]
 pub struct KvRows {
     id: u64,
@@ -54,7 +54,7 @@ impl KvRows {
         self.ranges.is_empty()
     }
 
-    /// Number of rows that a KV cache needs to have all of them.
+    /// Number of rows that a KV cache needs to contain all of them.
     pub fn end(&self) -> usize {
         self.end
     }
@@ -142,7 +142,7 @@ pub struct Span {
 }
 
 impl Span {
-    /// A span of `q_len` tokens from `q_start` on, whose keys are in these ranges of rows.
+    /// A span of `q_len` tokens from `q_start` on, with its keys in these ranges of rows.
     pub fn new(q_start: usize, q_len: usize, kv: impl Into<KvRows>) -> Self {
         Self {
             q_start,
@@ -173,7 +173,7 @@ impl Batch {
         batch
     }
 
-    /// Adds the last tokens of a sequence, whose keys and values are in these rows: those of the tokens before them, and theirs.
+    /// Adds the last tokens of a sequence. `kv` has the rows of the keys and values of all its tokens, these included.
     pub fn add(&mut self, tokens: &[u32], kv: impl Into<KvRows>) {
         let (start, count, kv) = (self.rows.len(), tokens.len(), kv.into());
         self.tokens.extend(tokens);

@@ -193,7 +193,7 @@ impl ModelConfig {
         match self.rope_scaling {
             None => plain.collect(),
             Some(RopeScaling::Linear { factor }) => plain.map(|f| f / factor).collect(),
-            Some(RopeScaling::Llama3(scaling)) => plain.map(|f| scaling.stretched(f)).collect(),
+            Some(RopeScaling::Llama3(scaling)) => plain.map(|f| scaling.scaled(f)).collect(),
         }
     }
 
@@ -262,7 +262,7 @@ impl ModelConfig {
             .sum()
     }
 
-    /// Rejects sizes that no model has, so that products of them cannot overflow and no absurd allocation is made.
+    /// Rejects sizes that no model has: products of them could overflow or lead to absurd allocations.
     pub(crate) fn check(&self) -> Result<(), String> {
         within("vocab_size", self.vocab_size, 1 << 22)?;
         within("hidden_size", self.hidden_size, 1 << 16)?;
@@ -330,8 +330,7 @@ impl ModelConfig {
 }
 
 impl Llama3Rope {
-    /// The scaled rotation.
-    fn stretched(&self, frequency: f32) -> f32 {
+    fn scaled(&self, frequency: f32) -> f32 {
         let original = self.original_max_position_embeddings as f32;
         let wavelength = 2.0 * std::f32::consts::PI / frequency;
         if wavelength < original / self.high_freq_factor {

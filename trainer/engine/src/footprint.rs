@@ -3,8 +3,8 @@
 //! The sizes are those of the buffers that the engine plans, for completions of full length. Shorter completions touch less of them.
 
 use crate::api::EngineOptions;
+use crate::backend::device_spec::{DeviceSpec, ScratchSizes};
 use crate::backend::group::{gradients, sampling_share};
-use crate::backend::place::{Place, ScratchSizes};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
@@ -20,8 +20,8 @@ use crate::train::slices::{borders, cuts};
 pub struct Demand {
     /// Tokens of the longest prompt.
     pub prompt_tokens: usize,
-    /// Tokens at the beginning of all prompts that sampling computes and stores once for all of them ([`shared_prompt_tokens`]), and training once for each pack; fewer
-    /// than `prompt_tokens`. With 0, or where only some prompts begin alike, the footprint is an upper bound.
+    /// Tokens at the beginning of all prompts; fewer than `prompt_tokens`. Sampling computes and stores them once for all prompts ([`shared_prompt_tokens`]),
+    /// and training computes them once for each pack. With 0, or where only some prompts begin alike, the footprint is an upper bound.
     ///
     /// [`shared_prompt_tokens`]: crate::shared_prompt_tokens
     pub shared_prompt_tokens: usize,
@@ -29,7 +29,7 @@ pub struct Demand {
     pub max_tokens: usize,
     /// Completions per prompt.
     pub samples: usize,
-    /// Prompts whose completions are sampled at the same time.
+    /// Prompts that are sampled at the same time.
     pub sampled_prompts: usize,
     /// Prompts of one optimiser update; 0 without training.
     pub update_prompts: usize,
@@ -61,10 +61,12 @@ impl Footprint {
         self.weights + self.optimiser + self.work + self.reserved + phase
     }
 
-    /// The footprint of training a model, or of sampling alone if nothing is trained; of each rank, if there are several. A GPU that is missing counts as the CPU.
+    /// The footprint of training a model, or of sampling alone if nothing is trained. With several ranks, it is that of each. A GPU that is missing counts as
+    /// the CPU.
     pub fn new(config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let place = options.device.memory().map_or(Place::Cpu, Place::Gpu);
-        Self::on(place, config, options, demand)
+        let memory = options.device.memory();
+        let spec = memory.map_or(DeviceSpec::Cpu, DeviceSpec::Gpu);
+        Self::on(spec, config, options, demand)
     }
 
     /// The same for a GPU with `memory` bytes of memory, which need not exist.
@@ -74,11 +76,16 @@ impl Footprint {
         options: &EngineOptions,
         demand: &Demand,
     ) -> Self {
-        Self::on(Place::Gpu(memory), config, options, demand)
+        Self::on(DeviceSpec::Gpu(memory), config, options, demand)
     }
 
-    fn on(place: Place, config: &ModelConfig, options: &EngineOptions, demand: &Demand) -> Self {
-        let mut widths = Widths::new(config, place.logits_rows(config.vocab_size));
+    fn on(
+        spec: DeviceSpec,
+        config: &ModelConfig,
+        options: &EngineOptions,
+        demand: &Demand,
+    ) -> Self {
+        let mut widths = Widths::new(config, spec.logits_rows(config.vocab_size));
         widths.rank = options.lora.map_or(0, |lora| lora.rank);
         let trained = match demand.update_prompts {
             0 => 0,
@@ -86,13 +93,13 @@ impl Footprint {
         };
         let adapters = adapter_elements(config, widths.rank);
         let stored = Layout::new(config).len() + adapters;
-        let element = place.element_bytes(options.dtype);
+        let element = spec.element_bytes(options.dtype);
         let width = PerDtype::from(element);
         let weights = (element.weight * stored) as u64;
         let slices = options.slices.unwrap_or(1).max(demand.ranks);
         let optimiser = optimiser_bytes(slices, demand.ranks, trained as u64);
         let layers = config.num_hidden_layers;
-        let defaults = place.training_defaults(weights + optimiser);
+        let defaults = spec.training_defaults(weights + optimiser);
         let budget = options
             .activation_bytes
             .unwrap_or(defaults.activation_bytes);
@@ -130,7 +137,7 @@ impl Footprint {
             }
         };
         let row_bytes = element.cache as u64 * kv_row_elements(config);
-        let cached_rows = cached_rows(place.memory(), row_bytes, options, demand, running);
+        let cached_rows = cached_rows(spec.memory(), row_bytes, options, demand, running);
         let scratch = ScratchSizes {
             dtype: options.dtype,
             tokens: size.tokens,
@@ -146,8 +153,8 @@ impl Footprint {
         Self {
             weights,
             optimiser,
-            work: Workspace::len(widths, size).bytes(width) + place.scratch_bytes(scratch),
-            reserved: place.reserved_bytes(),
+            work: Workspace::len(widths, size).bytes(width) + spec.scratch_bytes(scratch),
+            reserved: spec.reserved_bytes(),
             cache: cached_rows * row_bytes,
             activations,
         }
@@ -162,13 +169,13 @@ pub fn trained_elements(config: &ModelConfig, lora: Option<Lora>) -> usize {
     )
 }
 
-/// Bytes of the gradients, one more for each level of a rank's tree of slices, and of the two moments, which ranks divide.
+/// Bytes of gradients and moments. Each level of a rank's tree of slices has one more gradient, and ranks divide the two moments.
 fn optimiser_bytes(slices: usize, ranks: usize, trained: u64) -> u64 {
     4 * trained * gradients(slices, ranks) as u64 + 8 * trained.div_ceil(ranks as u64)
 }
 
-/// Token counts of a rank's packs in an update whose completions all have the maximum length; the largest first. Sequences share their prompts' common beginning and
-/// their prompt, and no more is known of them: if they share more, their tree is smaller. Slices are packed one by one, and count as much as the largest.
+/// Token counts of a rank's packs in an update, the largest first. All completions have the maximum length. Sequences share the beginning of all prompts, and
+/// their own prompt; if they share more, their tree is smaller. Slices are packed one by one, and each counts as much as the largest.
 fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
     let inputs = demand.prompt_tokens + demand.max_tokens.saturating_sub(1);
     let branch = |number: usize| Branch {
@@ -188,7 +195,7 @@ fn packs(demand: &Demand, slices: usize, pack_tokens: usize) -> Vec<usize> {
         let packs = cut(branches, pack_tokens).into_iter();
         packs.map(|pack| Branch::tokens(&branches[pack])).sum()
     });
-    // Other sequences may fill packs otherwise, but in all have hardly more tokens: with several slices, a common beginning may be repeated once more.
+    // Other sequences may fill packs otherwise, but hardly have more tokens in all: with several slices, a common beginning may be repeated once more.
     let capacity = pack_tokens.max(inputs);
     let mut remaining = tokens.max().unwrap_or(0);
     let mut of_slice = Vec::new();

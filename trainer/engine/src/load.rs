@@ -196,7 +196,7 @@ fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
     }
 }
 
-/// What a folder holds instead of a model's weights in a form that is read, and what to do; `None` if nothing is known.
+/// What a folder holds instead of a model's weights, and what to do; `None` if it holds nothing known.
 fn instead_of_weights(folder: &Path) -> Option<String> {
     let entries = std::fs::read_dir(folder).ok()?;
     let names = entries.filter_map(|entry| entry.ok()?.file_name().into_string().ok());

@@ -23,7 +23,7 @@ pub struct Sampling {
     pub temperature: f32,
     /// Keep only the `top_k` likeliest tokens; 0 keeps all.
     pub top_k: usize,
-    /// Keep the shortest list of likeliest tokens whose probabilities sum to at least `top_p`; 1 keeps all.
+    /// Keep the fewest likeliest tokens with a total probability of at least `top_p`; 1 keeps all.
     pub top_p: f32,
     /// Keep only tokens at least `min_p` times as likely as the likeliest; 0 keeps all.
     pub min_p: f32,
@@ -99,8 +99,8 @@ pub struct Draw {
     pub seed: u64,
     /// Index of the token in its completion, from 0: the counter of the sample's random stream.
     pub index: u64,
-    /// Tokens that cannot be sampled here, as if their logits were −∞; usually none. Ids outside of the vocabulary are ignored. They are left out before cut-offs apply, and
-    /// count in the log-probability of the sampled token, which is that of the distribution under the temperature alone.
+    /// Tokens that cannot be sampled here, as if their logits were −∞; usually none. Ids outside of the vocabulary are ignored. They are left out before
+    /// cut-offs apply. They still count in the log-probability of the sampled token, since that is the one under the temperature alone.
     pub suppressed: Arc<[u32]>,
 }
 
@@ -132,8 +132,8 @@ pub struct NotFinite;
 
 /// Samples a token from one row of logits.
 ///
-/// Tokens are visited in order of their ids (with a cut-off: by falling probability, then by id). The first token whose cumulated weight exceeds `uniform ·
-/// total` is returned. Weights are f32 exponentials; sums are f64 in that same order.
+/// Tokens are visited in order of their ids (with a cut-off: by falling probability, then by id). The result is the first token at which the cumulative weight
+/// exceeds `uniform · total`. Weights are f32 exponentials; sums are f64 in that same order.
 pub fn draw(logits: &[f32], draw: &Draw) -> Result<Sampled, NotFinite> {
     let sampling = &draw.sampling;
     let greedy = sampling.temperature == 0.0;
@@ -224,7 +224,7 @@ fn likeliest(logits: &[f32]) -> Result<(u32, f32), NotFinite> {
     }
 }
 
-/// The first token whose cumulated weight exceeds the target. If rounding leaves none, the last one with a positive weight.
+/// The first token at which the cumulative weight exceeds the target. If rounding leaves none, the last one with a positive weight.
 fn pick(weights: impl Iterator<Item = (u32, f32)>, target: f64) -> Option<u32> {
     let mut cumulated = 0.0;
     let mut last = None;
@@ -272,8 +272,8 @@ fn cut_off(logits: &[f32], sampling: &Sampling, weight: impl Fn(f32) -> f32) -> 
     candidates
 }
 
-/// A number strictly between 0 and 1, a function of its arguments alone: 53 bits of Philox4x32-10 (Salmon et al. 2011), with the seed as its key and the index
-/// as its counter.
+/// A number strictly between 0 and 1, a function of its arguments alone. Its 53 bits are of Philox4x32-10 (Salmon et al. 2011), with the seed as key and the
+/// index as counter.
 pub fn uniform(seed: u64, index: u64) -> f64 {
     let [a, b, _, _] = philox([index as u32, (index >> 32) as u32, 0, 0], seed);
     let bits = (u64::from(a) << 32 | u64::from(b)) >> 11;

@@ -23,7 +23,7 @@ use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
 use device::{DeviceModel, Ledger, Open, Profile};
 use generate::Deliver;
-use orders::{Command, Led, Order};
+use orders::{Command, Followers, Order};
 pub use orders::{Local, follow};
 use thread::{Opened, Worker};
 
@@ -34,7 +34,8 @@ use thread::{Opened, Worker};
 /// template need no device and answer at once. If the worker panics, its pending and all later calls return [`EngineError::Stopped`]; with several ranks, a panic
 /// while sampling is an [`EngineError::Device`] of that call alone.
 ///
-/// If an update or [`Engine::load_state`] fails while it changes the weights, the model is torn: all calls that use or save it are errors, until a state is loaded.
+/// If an update or [`Engine::load_state`] fails while it changes the weights, the model is inconsistent: calls that use or save it are errors until a state is
+/// loaded.
 #[derive(Clone)]
 pub struct Engine {
     shared: Arc<Shared>,
@@ -46,8 +47,8 @@ struct Shared {
     worker: Worker,
     opened: Opened,
     limits: Limits,
-    /// The model as other ranks know it, if there are any.
-    led: Option<Led>,
+    /// The other ranks, if there are any.
+    followers: Option<Followers>,
 }
 
 impl Engine {
@@ -60,7 +61,7 @@ impl Engine {
             return Self::start(options.backend(), load, options);
         };
         let sharing = Sharing::new(leader.ranks.clone(), options.slices.unwrap_or(1))?;
-        // What depends on the machine is decided by this rank.
+        // This rank decides what depends on the machine.
         let kernel = options.kernel.or_else(|| Some(Bf16Kernel::detect()));
         let options = EngineOptions { kernel, ..options };
         let order = Order::Open {
@@ -68,15 +69,15 @@ impl Engine {
             options: options.clone(),
         };
         let mut turn = order.begin(&leader)?;
-        let led = Led {
+        let followers = Followers {
             leader: leader.clone(),
             model: turn.opened,
         };
         turn.opened += 1;
-        Self::start_with(options.backend(), load, options, sharing, Some(led))
+        Self::start_with(options.backend(), load, options, sharing, Some(followers))
     }
 
-    /// Creates a model with random weights, which are a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
+    /// Creates a model with random weights, a function of the seed. Its tokens are bytes. Benchmarks use it, since they need only a model's shape.
     pub fn random(
         config: ModelConfig,
         seed: u64,
@@ -97,7 +98,7 @@ impl Engine {
         Ok((engine, ledger))
     }
 
-    /// Creates a model with random weights on a GPU whose calls are measured one by one.
+    /// Creates a model with random weights on a GPU, and measures each of the GPU's calls.
     pub fn profiled(
         config: ModelConfig,
         options: EngineOptions,
@@ -121,17 +122,17 @@ impl Engine {
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
         sharing: Sharing,
-        led: Option<Led>,
+        followers: Option<Followers>,
     ) -> Result<Self, EngineError> {
         let limits = thread::limits(&options);
-        let closed = led.clone();
-        let close = move || closed.iter().for_each(Led::close);
+        let closed = followers.clone();
+        let close = move || closed.iter().for_each(Followers::close);
         let (worker, opened) = thread::start(backend, load, options, sharing, close)?;
         let shared = Arc::new(Shared {
             worker,
             opened,
             limits,
-            led,
+            followers,
         });
         let base = false;
         Ok(Self { shared, base })
@@ -164,11 +165,13 @@ impl Engine {
         deliver: impl FnMut(Result<Completion, EngineError>) -> bool + Send + 'static,
     ) {
         let mut stream = thread::Stream::new(deliver);
-        let (led, limits, base) = (self.shared.led.clone(), self.shared.limits, self.base);
+        let (followers, limits, base) =
+            (self.shared.followers.clone(), self.shared.limits, self.base);
         let work = Box::new(move |model: &mut Model, text: &Text| {
             let deliver = &mut |completion| stream.send(completion);
-            let led = led.as_ref();
-            let result = generate_on_all(model, text, &requests, (limits, base), led, deliver);
+            let followers = followers.as_ref();
+            let result =
+                generate_on_all(model, text, &requests, (limits, base), followers, deliver);
             stream.end(result);
         });
         // If the work cannot be sent, it is dropped, and dropping it sends the error.
@@ -181,10 +184,10 @@ impl Engine {
         groups: Vec<Group>,
         temperature: f32,
     ) -> Result<Vec<TokenStats>, EngineError> {
-        let (led, base) = (self.shared.led.clone(), self.base);
-        self.run_on_whole(move |model, _| {
+        let (followers, base) = (self.shared.followers.clone(), self.base);
+        self.run_on_consistent(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(led.as_ref(), || Command::Score {
+            let _turn = begin(followers.as_ref(), || Command::Score {
                 base,
                 groups: groups.clone(),
                 temperature,
@@ -207,10 +210,10 @@ impl Engine {
                 "the model without its adapters is a reference and cannot be trained".into(),
             ));
         }
-        let led = self.shared.led.clone();
-        self.run_on_whole(move |model, _| {
+        let followers = self.shared.followers.clone();
+        self.run_on_consistent(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(led.as_ref(), || Command::Step {
+            let _turn = begin(followers.as_ref(), || Command::Step {
                 groups: groups.clone(),
                 temperature,
                 adamw: adamw.finite(),
@@ -228,35 +231,35 @@ impl Engine {
         objectives: Objectives,
         sketch: CountSketch,
     ) -> Result<Vec<Vec<f32>>, EngineError> {
-        if self.shared.led.is_some() {
+        if self.shared.followers.is_some() {
             return Err(EngineError::Request(
                 "gradients are measured by one rank alone; start this without a launcher".into(),
             ));
         }
-        self.run_on_whole(move |model, _| {
+        self.run_on_consistent(move |model, _| {
             train::sketch(model, &groups, temperature, objectives, sketch)
         })
     }
 
     /// Writes the model atomically as a Hugging Face checkpoint (safetensors in f32, config, tokenizer, chat template) into a new folder.
     pub fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        self.run_on_whole(move |model, text| checkpoint::save_model(model, text, &folder))
+        self.run_on_consistent(move |model, text| checkpoint::save_model(model, text, &folder))
     }
 
     /// Writes weights, moments and the update count bit for bit into one file, atomically.
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let led = self.shared.led.clone();
-        self.run_on_whole(move |model, _| {
-            let turn = begin(led.as_ref(), || Command::SaveState)?;
+        let followers = self.shared.followers.clone();
+        self.run_on_consistent(move |model, _| {
+            let turn = begin(followers.as_ref(), || Command::SaveState)?;
             checkpoint::save_state(model, &file, turn)
         })
     }
 
     /// Loads the state that [`Engine::save_state`] wrote.
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        let led = self.shared.led.clone();
+        let followers = self.shared.followers.clone();
         self.run_on_worker(move |model, _| {
-            let _turn = begin(led.as_ref(), || Command::LoadState {
+            let _turn = begin(followers.as_ref(), || Command::LoadState {
                 file: std::path::absolute(&file).unwrap_or_else(|_| file.clone()),
             })?;
             checkpoint::load_state(model, &file)
@@ -295,7 +298,7 @@ impl Engine {
         self.shared.opened.text.tokenizer.token(id)
     }
 
-    /// Facts about the loaded model, for people and for run folders.
+    /// Facts about the loaded model, for users and for run folders.
     pub fn info(&self) -> &ModelInfo {
         &self.shared.opened.info
     }
@@ -305,13 +308,13 @@ impl Engine {
         self.shared.opened.device_memory.clone()
     }
 
-    /// Like [`Engine::run_on_worker`], but an error if the model is torn.
-    fn run_on_whole<T: Send + 'static>(
+    /// Like [`Engine::run_on_worker`], but an error if the model is inconsistent.
+    fn run_on_consistent<T: Send + 'static>(
         &self,
         work: impl FnOnce(&mut Model, &Text) -> Result<T, EngineError> + Send + 'static,
     ) -> Result<T, EngineError> {
         self.run_on_worker(move |model, text| {
-            model.check_whole()?;
+            model.check_consistent()?;
             work(model, text)
         })
     }
@@ -345,14 +348,14 @@ fn generate_on_all(
     text: &Text,
     requests: &[GenerateRequest],
     (limits, base): (Limits, bool),
-    led: Option<&Led>,
+    followers: Option<&Followers>,
     deliver: Deliver<'_>,
 ) -> Result<(), EngineError> {
     let _entered = tracing::info_span!("generate").entered();
     // Generating needs the memory.
     model.release_training();
     runner::check(requests, model)?;
-    let _turn = begin(led, || Command::Generate {
+    let _turn = begin(followers, || Command::Generate {
         base,
         requests: requests.to_vec(),
     })?;
@@ -365,10 +368,10 @@ fn generate_on_all(
 
 /// Begins a command to all ranks, if there are several.
 fn begin(
-    led: Option<&Led>,
+    followers: Option<&Followers>,
     command: impl FnOnce() -> Command,
 ) -> Result<Option<MutexGuard<'_, LeaderState>>, EngineError> {
-    led.map(|led| led.begin(command())).transpose()
+    followers.map(|ranks| ranks.begin(command())).transpose()
 }
 
 #[cfg(test)]

@@ -143,7 +143,7 @@ fn training_resumes_from_a_state_as_if_it_had_not_stopped() {
     train(&engine);
     engine.save_state(file("two")).unwrap();
 
-    // In another process, whose model has other weights.
+    // In another process, with a model of other weights.
     let resumed = small(8);
     resumed.load_state(file("one")).unwrap();
     train(&resumed);

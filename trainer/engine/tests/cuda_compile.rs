@@ -1,5 +1,5 @@
-//! Every kernel compiles for the architectures that it is written for, on a machine without a GPU, and takes the registers and the memory that
-//! `kernels/resources.txt` lists.
+//! Every kernel compiles on a machine without a GPU, for all architectures that it is written for. It takes the registers and the memory listed in
+//! `kernels/resources.txt`.
 
 use crate::long;
 
@@ -11,7 +11,7 @@ use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
 /// The architectures: A100, H100 and H200, and the Blackwell of workstations.
 const ARCHITECTURES: [u32; 3] = [80, 90, 120];
-/// Position of the architecture whose machine code is compiled in every test run; that of the others takes another minute.
+/// Position of the architecture that is compiled in every test run; the others take another minute.
 const ALWAYS: usize = 1;
 /// Position of the architecture that is compiled with `RAPID_TEST_LONG=1` alone.
 const LONG: usize = 2;

@@ -202,7 +202,7 @@ fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bi
     }
 }
 
-/// Requests whose prompts begin alike, for various numbers of tokens, in no order. Some prompts are equal.
+/// Requests with prompts that begin alike, for various numbers of tokens, in no order. Some prompts are equal.
 fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<GenerateRequest> {
     let texts: Vec<Vec<u32>> = (0..2).map(|_| random.tokens(160, vocabulary)).collect();
     (0..12)
@@ -212,7 +212,7 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
             let own = random.tokens(own, vocabulary);
             let text = &texts[random.below(2)][..common];
             let prompt = match number % 4 {
-                // Equal prompts, whose tokens fill whole blocks.
+                // Equal prompts that fill whole blocks.
                 3 => texts[0][..96].to_vec(),
                 _ => [text, &own].concat(),
             };

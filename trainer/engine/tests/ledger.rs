@@ -30,7 +30,7 @@ fn planned(name: &str, device: DeviceModel) -> (Model, Ledger) {
     (model, ledger)
 }
 
-/// A pass that adds one token to each of some sequences, which have `context` keys then. Their rows lie in blocks of 16 that are not adjacent.
+/// A pass that adds one token to each of some sequences. They then have `context` keys, in blocks of 16 rows that are not adjacent.
 fn decode(model: &mut Model, sequences: &mut [KvRows], context: usize) {
     let count = sequences.len();
     let row =
@@ -86,7 +86,7 @@ fn the_meter_counts_the_memory_that_the_device_has_allocated() {
     assert!(slack <= 2 << 20, "{slack} bytes");
     update(&mut model, &ledger, &[512, 512]);
     let trained = meter.take_peak();
-    // Gradient and moments are 12 bytes a weight. Slabs are rounded up, and retained.
+    // Gradient and moments are 12 bytes per weight. Slabs are rounded up, and retained.
     assert!(trained > loaded + 12 * model.config().parameters());
     let device = ledger.peak_bytes();
     assert!(
@@ -136,7 +136,7 @@ fn trained_in_packs(name: &str, pack_tokens: usize, sequences: &[usize]) -> Work
     update(&mut model, &ledger, sequences)
 }
 
-/// A training step on `packs` sequences of 2,048 tokens, each of which is a pack.
+/// A training step on `packs` sequences of 2,048 tokens, one for each pack.
 fn trained(name: &str, packs: usize) -> Work {
     trained_in_packs(name, 2048, &vec![2048; packs])
 }

@@ -120,7 +120,7 @@ fn candles_gemma(folder: &Path, context: usize) -> gemma3::Model {
     gemma3::Model::new(false, &config, weights).unwrap()
 }
 
-/// Real weights, which candle reads independently, and texts that are repeated until they are longer than the window.
+/// Real weights, which candle reads independently. Texts are repeated until they are longer than the window.
 #[test]
 fn gemma_3s_logits_match_candles() {
     let Some(folder) = fetched::gemma() else {

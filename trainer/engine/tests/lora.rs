@@ -35,7 +35,7 @@ impl Case {
         model
     }
 
-    /// A model whose `B` is not 0.
+    /// A model with a `B` that is not 0.
     fn trained(&self) -> Model {
         let mut model = self.model();
         let mut random = Random(9);

@@ -27,7 +27,7 @@ const LORA: Lora = Lora {
     seed: 5,
 };
 
-/// A folder with a model whose weights make several shards.
+/// A folder with a model that has weights for several shards.
 fn model() -> (TempDir, PathBuf) {
     let folder = tempfile::tempdir().unwrap();
     let path = folder.path().join("model");
@@ -140,28 +140,28 @@ fn generated(engine: &Engine) -> Completions {
 
 /// Everything that a run computes, and the bytes of its state.
 fn run(engine: &Engine, folder: &Path, resume: Option<&Path>) -> (Vec<String>, Vec<u8>) {
-    let mut told = Vec::new();
+    let mut results = Vec::new();
     if let Some(file) = resume {
         engine.load_state(file.to_owned()).unwrap();
     }
     for step in 0..3 {
-        told.push(format!("{:?}", generated(engine)));
+        results.push(format!("{:?}", generated(engine)));
         let report = engine
             .step(groups(), TEMPERATURE, objective(step), ADAMW)
             .unwrap();
-        told.push(format!("{:?} {:?}", report.stats, report.grad_norm));
-        told.push(format!(
+        results.push(format!("{:?} {:?}", report.stats, report.grad_norm));
+        results.push(format!(
             "{:?}",
             engine.score(groups(), TEMPERATURE).unwrap()
         ));
         if let Some(base) = engine.base() {
-            told.push(format!("{:?}", base.score(groups(), TEMPERATURE).unwrap()));
-            told.push(format!("{:?}", generated(&base)));
+            results.push(format!("{:?}", base.score(groups(), TEMPERATURE).unwrap()));
+            results.push(format!("{:?}", generated(&base)));
         }
     }
     let report = engine.step(Vec::new(), TEMPERATURE, objective(0), ADAMW);
-    told.push(format!("{:?}", report.unwrap().grad_norm));
-    (told, saved(engine, folder))
+    results.push(format!("{:?}", report.unwrap().grad_norm));
+    (results, saved(engine, folder))
 }
 
 fn saved(engine: &Engine, folder: &Path) -> Vec<u8> {
@@ -222,7 +222,7 @@ fn one_slice_is_not_the_sum_of_four() {
 #[test]
 fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
     let (_folder, path) = model();
-    let told = |size: Option<usize>| {
+    let scores = |size: Option<usize>| {
         let run = |policy: Engine, reference: Engine| {
             let before = reference.score(groups(), TEMPERATURE).unwrap();
             policy
@@ -243,7 +243,7 @@ fn a_model_and_its_reference_are_trained_and_scored_side_by_side() {
             }),
         }
     };
-    assert_eq!(told(Some(2)), told(None));
+    assert_eq!(scores(Some(2)), scores(None));
 }
 
 #[test]
@@ -288,7 +288,7 @@ fn errors_are_those_of_all_ranks_and_leave_them_together() {
     });
 }
 
-/// A generation whose first completion is received, and no other.
+/// Drops a generation after its first completion.
 fn dropped(engine: &Engine) {
     let request = |n: u64| GenerateRequest {
         prompt: vec![7, 8, 9].into(),
@@ -329,7 +329,7 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
     assert!(leader.end().is_err());
 }
 
-/// A rank that looks at the weights that the host gathers, and may receive a wrong bit of them, once.
+/// A rank that inspects the weights gathered by the host. It may get a wrong bit of them, once.
 struct Watched {
     ranks: Arc<dyn Ranks>,
     /// Whether the host has gathered weights.

@@ -50,7 +50,7 @@ fn the_model_knows_the_capital_of_france() {
     assert!(!done.text.contains("<|im_end|>"));
 }
 
-/// Requests whose samples end at different times.
+/// Requests with samples that end at different times.
 fn mixed(engine: &Engine) -> Vec<GenerateRequest> {
     let prompts = [
         "Once upon a time",

@@ -1,17 +1,17 @@
 //! The interface between the model and the device: about thirty operations on buffers.
 //!
 //! A backend owns an arena. Buffers are planned and allocated before work starts. After that, operations take handles, offsets and sizes, and allocate no
-//! memory for tensors: only for lists of their parts, and for working memory that grows to the needs of the largest operation and is then retained. Operations
-//! may be asynchronous. They run in the order of the calls, and those that return numbers to the host (as a `Result`) wait for all earlier ones. No code above
-//! this module asks which backend it has.
+//! memory for tensors. They allocate only lists of their parts, and working memory that grows to the needs of the largest operation and is then retained.
+//! Operations may be asynchronous. They run in the order of the calls, and those that return numbers to the host (as a `Result`) wait for all earlier ones. No
+//! code above this module asks which backend it has.
 //!
 //! Matrices are row-major. Weights have the orientation of Hugging Face files, `(out, in)`, so `y = x · Wᵀ`. Sizes are in elements.
 
 pub mod cpu;
 pub mod cuda;
+pub(crate) mod device_spec;
 pub mod group;
 mod memory_meter;
-pub(crate) mod place;
 
 use std::ops::Range;
 use std::sync::Arc;
@@ -31,7 +31,6 @@ pub struct Buf {
     pub(crate) block: u32,
     /// First element in the allocation.
     pub(crate) offset: usize,
-    /// Number of elements.
     pub(crate) len: usize,
 }
 
@@ -89,11 +88,11 @@ pub enum Purpose {
     Cache,
     /// Activations that live for one pass and are operands of matrix products or attention.
     Activations,
-    /// Buffers that live for one pass and in which sums are computed: residual streams, their gradients, statistics, logits. In f32.
+    /// Sums that live for one pass: residual streams, their gradients, statistics, logits. In f32.
     Sums,
 }
 
-/// A number format. A model's is that of the operands of its matrix products: its weights, gradients, moments, sums and log-probabilities are f32 in either case.
+/// A number format. A model's is that of the operands of its matrix products. Weights, gradients, moments, sums and log-probabilities are f32 in either case.
 #[derive(
     Debug, Clone, Copy, PartialEq, Eq, Hash, Default, serde::Serialize, serde::Deserialize,
 )]
@@ -154,7 +153,7 @@ impl ElementBytes {
     }
 }
 
-/// Maximum number of logits that exist at once, and of their rows, unless a backend chooses another number of rows.
+/// Default limits of the logits that exist at once, and of their rows.
 const LOGITS: usize = 1 << 24;
 const LOGITS_ROWS: usize = 1024;
 
@@ -172,7 +171,7 @@ pub struct TrainingDefaults {
     pub activation_bytes: u64,
 }
 
-/// Maximum bytes of saved activations, and their number if the size of the memory is not known.
+/// Maximum bytes of saved activations, and the default if the size of the memory is not known.
 const MAX_ACTIVATIONS: u64 = 6 << 30;
 const UNKNOWN_MEMORY_ACTIVATIONS: u64 = 1 << 30;
 
@@ -213,7 +212,8 @@ pub struct Norm {
     pub offset: f32,
 }
 
-/// Operands of attention's forward and backward passes. Queries are the current batch's tokens; keys and values are rows of a store.
+/// Operands of attention's forward and backward passes. Queries are the current batch's tokens. Keys and values are rows of a store: the KV cache, or in
+/// training the batch itself.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Attention {
     /// One row for each token of the batch, with `heads` heads side by side.
@@ -236,7 +236,7 @@ pub struct Attention {
     pub window: Option<usize>,
 }
 
-/// A token whose log-probability is computed, and the row of logits that predicts it. Several targets may share a row.
+/// A token and the row of logits that predicts it, to compute its log-probability. Several targets may share a row.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Target {
     /// Row of logits.
@@ -267,13 +267,12 @@ pub struct AdamWStep {
 }
 
 /// A device that computes the model's operations.
-///
-/// Results are a function of the inputs and the sizes alone (on one machine with fixed settings of the backend), and a row's result never depends on other
-/// rows' values.
+/// Results are a function of the inputs and the sizes alone (on one machine with fixed settings of the backend). A row's result never depends on the values of
+/// other rows.
 pub trait Backend: Send {
     /// Description of the device.
     fn name(&self) -> String;
-    /// Description of what results depend on beside the inputs: backends with the same description compute the same bits.
+    /// Description of what results depend on besides the inputs: backends with the same description compute the same bits.
     fn arithmetic(&self) -> String {
         self.name()
     }
@@ -283,11 +282,11 @@ pub trait Backend: Send {
     fn free_memory(&self) -> Option<u64> {
         None
     }
-    /// The meter of the device's memory; `None` if buffers lie in the process's own.
+    /// The meter of the device's memory; `None` if buffers are in the process's own memory.
     fn memory_meter(&self) -> Option<MemoryMeter> {
         None
     }
-    /// Whether the backend has to be dropped before the process exits, since the libraries that it calls are torn down with the process.
+    /// Whether the backend has to be dropped before the process exits: exiting unloads the libraries that it calls.
     fn must_drop_before_exit(&self) -> bool {
         false
     }
@@ -304,7 +303,8 @@ pub trait Backend: Send {
     /// Waits until the device has finished all operations. An error is that of the first operation that failed.
     fn synchronise(&mut self) -> Result<(), EngineError>;
 
-    /// Allocates a buffer: zeros for weights and the optimiser, and for the other purposes unspecified content. An error states the requested size and which setting to lower.
+    /// Allocates a buffer. Weights and the optimiser's buffers are zeros, and the content of others is unspecified. An error states the requested size and
+    /// which setting to lower.
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError>;
     /// Releases an allocation; `buf` is the one that [`Backend::allocate`] returned.
     fn release(&mut self, buf: Buf);
@@ -324,14 +324,13 @@ pub trait Backend: Send {
     fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
         Ok(false)
     }
-    /// Sends a buffer of f32 numbers to each rank's device, and receives one from each, in the order of ranks. A buffer is as long as what it is received into. Empty
-    /// ones are not sent. The device has been [connected](Backend::connect).
+    /// Sends a buffer of f32 numbers to each rank's device, and receives one from each, in the order of ranks. The buffers on both sides have the same length.
+    /// Empty ones are not sent. The device has been [connected](Backend::connect).
     fn exchange(&mut self, _send: &[Buf], _receive: &[Buf]) {
         unreachable!("the device has not been connected");
     }
 
-    /// The number of tokens for which a decoding pass is best computed: the batch's own, or more if passes of only a few sizes are recorded
-    /// ([`Backend::replay`]).
+    /// The number of tokens to compute in a decoding pass: the batch's own, or more if passes of only a few sizes are recorded ([`Backend::replay`]).
     fn padded(&self, batch: &Batch) -> usize {
         batch.tokens.len()
     }
@@ -341,17 +340,17 @@ pub trait Backend: Send {
     fn begin(&mut self, batch: &Batch, tokens: usize, store_rows: usize)
     -> Result<(), EngineError>;
     /// Replays the recorded pass over `tokens` rows in these buffers, with the current batch. Returns `false` if there is none: the caller must then run the
-    /// pass and call [`Backend::recorded`] at its end. A recorded pass lies between [`Backend::begin`] and [`Backend::sampled`], and transfers nothing else to
+    /// pass and call [`Backend::end_pass`] at its end. A recorded pass lies between [`Backend::begin`] and [`Backend::sampled`], and transfers nothing else to
     /// or from the host.
     fn replay(&mut self, _buffers: &[Buf], _tokens: usize) -> bool {
         false
     }
     /// Ends the pass that began with [`Backend::replay`]. Returns `false` if the pass could not be recorded and was therefore not computed: the caller must run
     /// it again, from [`Backend::replay`] on.
-    fn recorded(&mut self) -> bool {
+    fn end_pass(&mut self) -> bool {
         true
     }
-    /// Sets whether passes are recorded. They are, unless this is called; without, each runs call by call and computes the same.
+    /// Sets whether passes are recorded, which is the default. Unrecorded passes run call by call and compute the same.
     fn set_recording(&mut self, _on: bool) {}
     /// Number of passes that were replayed.
     fn replays(&self) -> u64 {
@@ -402,7 +401,7 @@ pub trait Backend: Send {
     fn rope_table(&mut self, table: Buf, frequencies: Buf);
     /// Rotates the first `heads` heads of each token's row in place, in pairs `(j, j + head_dim / 2)`. `inverse` rotates back, which is also the backward pass.
     fn rope(&mut self, x: Rows, table: Buf, heads: usize, head_dim: usize, inverse: bool);
-    /// [`Backend::add_bias`] to the whole rows, `rows` of them side by side, and then [`Backend::rope`].
+    /// Adds the bias as [`Backend::add_bias`] does to `rows` rows, and rotates heads as [`Backend::rope`] does.
     fn add_bias_and_rope(
         &mut self,
         x: Rows,
@@ -415,8 +414,8 @@ pub trait Backend: Send {
         self.add_bias(x.buf, bias, rows);
         self.rope(x, table, heads, head_dim, false);
     }
-    /// Copies the heads at the beginning of each token's row of `src` into the token's row of the store, as given by the batch. Only this and attention access a
-    /// store of [`Purpose::Cache`], whose rows the backend may arrange otherwise. It begins at a multiple of its stride, and has whole rows.
+    /// Copies the heads at the beginning of each token's row of `src` into the token's row of the store, as given by the batch. Only this and attention access
+    /// a store of [`Purpose::Cache`], since the backend may arrange its rows otherwise. The store begins at a multiple of its stride, and has whole rows.
     fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize);
     /// `y` = attention over the batch's spans, with rows like those of `q`. `lse` (tokens × heads) receives the log-sum-exp of each query's scaled scores.
     fn attention(&mut self, y: Rows, lse: Buf, attention: &Attention);

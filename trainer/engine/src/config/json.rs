@@ -330,7 +330,7 @@ impl Rope {
             .unwrap_or(10_000.0);
         if let Some(lost) = stored.filter(|stored| replaced && *stored != base) {
             return Err(format!(
-                "`rope_scaling` replaces `rope_parameters`, whose `rope_theta` is {lost}, by settings whose `rope_theta` is {base}; remove one of the two"
+                "`rope_scaling` replaces `rope_parameters`: `rope_theta` would be {base} instead of {lost}; remove one of the two"
             ));
         }
         let local = object.get("rope_local_base_freq");

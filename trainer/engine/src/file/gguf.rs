@@ -1,8 +1,8 @@
 //! The GGUF container: its metadata, and its tensors in f32.
 //!
-//! The header is parsed here rather than by candle, so that every length in it is checked against the file's size before memory is allocated for it. candle
-//! expands the quantised blocks. As no two tensors overlap, all of them in f32 take at most about seven times the file's size: the densest blocks store 32
-//! values in 18 bytes.
+//! The header is parsed here rather than by candle: every length is checked against the file's size before memory is allocated for it. But candle expands the
+//! quantised blocks. No two tensors overlap, so all of them in f32 take at most about seven times the file's size: the densest blocks store 32 values in 18
+//! bytes.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -85,7 +85,6 @@ fn length(kind: GgmlDType, shape: &[usize], tensor: &str) -> Result<usize, Strin
         .ok_or_else(|| format!("the tensor `{tensor}` is larger than memory can be"))
 }
 
-/// An open GGUF file.
 pub(crate) struct Gguf {
     file: BufReader<File>,
     size: u64,
@@ -164,7 +163,6 @@ impl Gguf {
         self.metadata.get(key)
     }
 
-    /// Names of all tensors.
     pub(crate) fn names(&self) -> impl Iterator<Item = &str> {
         self.entries.keys().map(String::as_str)
     }
@@ -302,8 +300,8 @@ impl Header {
         })
     }
 
-    /// Reads an array value by value. It takes memory for the bytes that the file has, not for the length that it claims. Only integers of 32 bits are stored,
-    /// the format of llama.cpp's tables; bytes would take eight times their size.
+    /// Reads an array value by value. It takes memory for the bytes of the file, not for the claimed length. Only integers of 32 bits are stored, the format of
+    /// llama.cpp's tables; bytes would take eight times their size.
     fn values(&mut self, depth: usize) -> Result<Value, String> {
         let kind = self.u32()?;
         let length = self.u64()?;

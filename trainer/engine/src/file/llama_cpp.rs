@@ -10,7 +10,7 @@ use crate::config::{
 
 /// The tensor with the rotary factors of Llama 3.1 and later.
 const ROPE_FACTORS: &str = "rope_freqs.weight";
-/// Prefixes of the tensors of a model's vision part, which some files contain beside the text part.
+/// Prefixes of the tensors of a model's vision part, which some files contain in addition to the text part.
 const VISION_PREFIXES: [&str; 2] = ["v.", "mm."];
 /// Names of the tokens that end a text or a turn, in the supported families.
 pub(crate) const END_TOKENS: [&str; 6] = [
@@ -325,8 +325,8 @@ pub(crate) fn llama_cpp_name(name: &str, flags: Flags) -> String {
         })
 }
 
-/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys, Hugging Face a head's first half with its
-/// second, so the conversion to GGUF interleaves the halves, and this reverses it.
+/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys; Hugging Face rotates a head's first half
+/// with its second. The conversion to GGUF therefore interleaves the halves, and this reverses it.
 fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
     let mut rows = Vec::with_capacity(data.len());
     for head in data.chunks_exact(head_dim * columns) {

@@ -22,7 +22,7 @@ pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {
     }
 }
 
-/// What is wrong with a file that has a tensor which the decoder does not use.
+/// Why a file with an unknown tensor is rejected: the decoder does not use it.
 pub(crate) fn unused(tensor: &str, config: &ModelConfig) -> String {
     format!(
         "has the tensor `{tensor}`, which this version does not support in a `{}` model of {} layers, and computing without it would be wrong; use another conversion, or a supported model with its adapters merged",
@@ -31,7 +31,7 @@ pub(crate) fn unused(tensor: &str, config: &ModelConfig) -> String {
     )
 }
 
-/// Rejects weights that are not finite numbers, which would look like a run that diverged.
+/// Rejects weights other than finite numbers: these would look like a run that diverged.
 pub(crate) fn finite(tensor: &str, values: Vec<f32>) -> Result<Vec<f32>, String> {
     // A maximum over integers, unlike a search, is computed by vector instructions.
     let magnitude = |x: &f32| x.to_bits() & (u32::MAX >> 1);

@@ -1,6 +1,6 @@
 //! The safetensors container, read tensor by tensor.
 //!
-//! The header is parsed here, so that only one tensor at a time is in memory beside the weights, and every length is checked against the file's size first.
+//! The header is parsed here, so only one tensor at a time is in memory besides the weights. Every length is checked against the file's size first.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -71,7 +71,6 @@ impl<'de> Visitor<'de> for HeaderVisitor {
 /// Reads the elements of a number format.
 type ReadFn = fn(&[u8]) -> Vec<f32>;
 
-/// An open safetensors file.
 pub(crate) struct SafetensorsFile {
     pub(crate) path: PathBuf,
     file: File,
@@ -82,7 +81,7 @@ pub(crate) struct SafetensorsFile {
 }
 
 impl SafetensorsFile {
-    /// Reads the header, and checks that every tensor lies inside the file and that no two overlap.
+    /// Reads the header, and checks that every tensor lies inside the file and no two overlap.
     pub(crate) fn open(path: &Path) -> Result<Self, EngineError> {
         let wrong = |reason| super::wrong(path, reason);
         let io = |e: std::io::Error| wrong(format!("cannot be read: {e}"));
@@ -170,7 +169,7 @@ impl SafetensorsFile {
         super::wrong(&self.path, reason)
     }
 
-    /// What reads a tensor's elements, its first byte in the file and number of bytes.
+    /// The function that reads a tensor's elements, its first byte in the file, and its number of bytes.
     fn locate(&self, name: &str, shape: &[usize]) -> Result<(ReadFn, u64, usize), EngineError> {
         let entry = self
             .entries

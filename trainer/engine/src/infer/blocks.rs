@@ -1,4 +1,4 @@
-//! Blocks of the KV cache: which prompt or sample holds which rows, and which blocks hold the beginnings of prompts, so that prompts that begin alike share them.
+//! Blocks of the KV cache: which prompt or sample holds which rows. Prompts that begin alike share the blocks of their common prefix.
 
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap};
@@ -8,31 +8,30 @@ use crate::batch::KvRows;
 /// Rows of a block, one for each token.
 pub(crate) const BLOCK: usize = 16;
 
-/// Number of blocks for `rows` rows.
 pub(crate) fn blocks_for(rows: usize) -> usize {
     rows.div_ceil(BLOCK)
 }
 
-/// The tokens of a block of a prompt, and the block before it, whose tokens have a beginning of their own. So it stands for all tokens up to its last, and equal
-/// ones stand for equal beginnings: tokens are compared, not digests of them.
+/// A prefix of a prompt in whole blocks: the tokens of its last block, and the block before it, which has a prefix of its own. So equal values stand for equal
+/// prefixes. Tokens are compared, and not digests of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
-struct Beginning {
+struct Prefix {
     before: Option<usize>,
     tokens: [u32; BLOCK],
 }
 
-/// The store's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
+/// The KV cache's blocks: who holds them, and which are free. The lowest free one is given out first, so that a sequence's blocks tend to be adjacent.
 #[derive(Debug)]
 pub(crate) struct BlockAllocator {
     free: BinaryHeap<Reverse<usize>>,
     /// Number of tables that hold each block. Prompts that begin alike hold the same blocks.
     holders: Vec<usize>,
-    /// The blocks that prompts can share: those that are full of a prompt's tokens and that some prompt holds. One block per beginning.
+    /// The blocks that prompts can share: full of tokens of a prompt that holds them. Each prefix has one block.
     ///
-    /// Whoever holds a block holds the ones before it too, so a block that a beginning names as `before` is not reused while the beginning is here.
-    shared: HashMap<Beginning, usize>,
-    /// The beginnings of these blocks.
-    beginnings: HashMap<usize, Beginning>,
+    /// Whoever holds a block holds the ones before it too. So the block `before` of a prefix is not reused while the prefix is here.
+    shared: HashMap<Prefix, usize>,
+    /// The prefixes of these blocks.
+    prefixes: HashMap<usize, Prefix>,
 }
 
 impl BlockAllocator {
@@ -41,7 +40,7 @@ impl BlockAllocator {
             free: (0..total).map(Reverse).collect(),
             holders: vec![0; total],
             shared: HashMap::new(),
-            beginnings: HashMap::new(),
+            prefixes: HashMap::new(),
         }
     }
 
@@ -53,13 +52,13 @@ impl BlockAllocator {
         self.holders.len()
     }
 
-    /// The blocks that hold the longest beginning of a prompt that can be shared, in order ([`BlockTable::share`]). The prompt's last token is not in them: it is
-    /// computed for its logits.
+    /// The blocks of the longest prefix of a prompt that it can share, in order ([`BlockTable::share`]). The prompt's last token is not in them: it is computed
+    /// for its logits.
     pub(crate) fn prefix(&self, prompt: &[u32]) -> Vec<usize> {
         let mut found = Vec::new();
         for tokens in whole_blocks(&prompt[..prompt.len().saturating_sub(1)]) {
             let before = found.last().copied();
-            let Some(block) = self.shared.get(&Beginning { before, tokens }) else {
+            let Some(block) = self.shared.get(&Prefix { before, tokens }) else {
                 break;
             };
             found.push(*block);
@@ -100,15 +99,15 @@ impl BlockTable {
         }
     }
 
-    /// Offers the blocks that the prompt's tokens `from..end` fill to prompts that begin alike. A beginning that has a block keeps it. Their rows must be written before
-    /// any batch reads them, or by the same batch.
+    /// Lets prompts with the same prefix share the blocks that the prompt's tokens `from..end` fill. A prefix that has a block keeps it. The blocks' rows must
+    /// be written before any batch reads them, or by the same batch.
     pub(crate) fn offer(&self, pool: &mut BlockAllocator, prompt: &[u32], from: usize, end: usize) {
         let filled = whole_blocks(prompt).zip(&self.blocks).enumerate();
         for (number, (tokens, &block)) in filled.take(end / BLOCK).skip(from / BLOCK) {
             let before = number.checked_sub(1).map(|number| self.blocks[number]);
-            let beginning = Beginning { before, tokens };
-            if *pool.shared.entry(beginning).or_insert(block) == block {
-                pool.beginnings.insert(block, beginning);
+            let prefix = Prefix { before, tokens };
+            if *pool.shared.entry(prefix).or_insert(block) == block {
+                pool.prefixes.insert(block, prefix);
             }
         }
     }
@@ -118,15 +117,14 @@ impl BlockTable {
         for block in self.blocks.drain(..) {
             pool.holders[block] -= 1;
             if pool.holders[block] == 0 {
-                if let Some(beginning) = pool.beginnings.remove(&block) {
-                    pool.shared.remove(&beginning);
+                if let Some(prefix) = pool.prefixes.remove(&block) {
+                    pool.shared.remove(&prefix);
                 }
                 pool.free.push(Reverse(block));
             }
         }
     }
 
-    /// Number of blocks that it holds.
     pub(crate) fn block_count(&self) -> usize {
         self.blocks.len()
     }
@@ -135,12 +133,12 @@ impl BlockTable {
         self.blocks.is_empty()
     }
 
-    /// The store's row of the token at `position`.
+    /// The KV cache's row of the token at `position`.
     pub(crate) fn row(&self, position: usize) -> usize {
         self.blocks[position / BLOCK] * BLOCK + position % BLOCK
     }
 
-    /// Adds the rows of the tokens `from..to`. The first token's begin a range of their own, so that prompts have the same ranges for all their samples.
+    /// Adds the rows of the tokens `from..to`. The first token's row begins a new range, so prompts have the same ranges for all their samples.
     pub(crate) fn add_rows(&self, from: usize, to: usize, rows: &mut KvRows) {
         let mut position = from;
         while position < to {
@@ -171,7 +169,7 @@ pub(crate) fn shared_blocks(a: &[u32], b: &[u32]) -> usize {
     common.min(shortest.saturating_sub(1)) / BLOCK
 }
 
-/// Number of tokens at the beginning of all prompts that the KV cache stores once for all of them: whole blocks that they have in common.
+/// Length in tokens of the common prefix of all prompts, in whole blocks. The KV cache stores it once for all of them.
 #[must_use]
 pub fn shared_prompt_tokens<'a>(prompts: impl IntoIterator<Item = &'a [u32]>) -> usize {
     let mut prompts = prompts.into_iter();

@@ -1,5 +1,5 @@
-//! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions. While the device computes a step, the next one is planned, and texts are
-//! decoded.
+//! Runs requests on a model: plan → batch → forward pass and sampling → tokens → completions. While the device computes a step, the next one is planned, and
+//! texts are detokenised.
 
 use super::blocks::{BLOCK, blocks_for, shared_blocks, shared_prompt_tokens};
 use super::scheduler::{ScheduledChunk, Scheduler};
@@ -26,7 +26,7 @@ pub(crate) struct Limits {
 
 /// Rejects requests that cannot be served, since they or the model are unusable; the error names the request and the remedy.
 pub(crate) fn check(requests: &[GenerateRequest], model: &Model) -> Result<(), EngineError> {
-    model.check_whole()?;
+    model.check_consistent()?;
     let config = model.config();
     for (number, request) in requests.iter().enumerate() {
         let wrong = |what: String| Err(EngineError::Request(format!("request {number}: {what}")));
@@ -146,7 +146,7 @@ fn plan(scheduler: &mut Scheduler) -> (Vec<ScheduledChunk>, Vec<KvRows>) {
     (chunks, kv)
 }
 
-/// The rows of each chunk's keys and values. Samples' rows are taken from them, until [`return_rows`], so that each step adds only what is new to them.
+/// The rows of each chunk's keys and values. Samples' rows are taken out of them until [`return_rows`], so a step only adds the new ones.
 pub(super) fn take_rows(sequences: &mut [SequenceGroup], chunks: &[ScheduledChunk]) -> Vec<KvRows> {
     let of_chunk = |chunk: &ScheduledChunk| {
         let sequence = &mut sequences[chunk.request];
@@ -168,7 +168,7 @@ pub(super) fn take_rows(sequences: &mut [SequenceGroup], chunks: &[ScheduledChun
     chunks.iter().map(of_chunk).collect()
 }
 
-/// The batch of these chunks, with one span for each. Samples are left out that have ended since the chunks were planned.
+/// The batch of these chunks, with one span for each. Samples that have ended since the chunks were planned are left out.
 pub(super) fn batch_of(
     sequences: &[SequenceGroup],
     chunks: &mut Vec<ScheduledChunk>,
@@ -228,7 +228,7 @@ fn reserve(
             required * BLOCK
         )));
     }
-    // A larger store from an earlier call also serves, unless its size is set by the limits.
+    // A larger KV cache from an earlier call also serves, unless its size is set by the limits.
     if limits.kv_tokens.is_none() && model.kv_rows() >= blocks * BLOCK {
         return Ok(blocks);
     }
@@ -241,7 +241,7 @@ pub(crate) fn max_cached_rows(memory: Option<u64>, row_bytes: u64) -> u64 {
     memory.unwrap_or(8 << 30) / 4 / row_bytes.max(1)
 }
 
-/// The largest number of blocks that the requests can use: the longest prompts and samples that can be in the store at once.
+/// The largest number of blocks for the requests: of the longest prompts and samples that can be in the KV cache at once.
 fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     let prompts = sequences.iter().map(|s| &s.prompt[..]).collect();
     let mut samples: Vec<(usize, usize)> = sequences
@@ -259,13 +259,13 @@ fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     blocks
 }
 
-/// Number of prompts that can be in the store at once: one for each running sample, and a few whose computation is in progress.
+/// Number of prompts that can be in the KV cache at once: one for each running sample, and a few in prefill.
 pub(crate) fn max_prompts(max_sequences: usize) -> usize {
     max_sequences.saturating_add(16)
 }
 
-/// Blocks of up to `max_prompts` of the prompts. Those that hold the beginning of all prompts count once. So do those that any two prompts share, if all are in
-/// the store.
+/// Blocks of up to `max_prompts` of the prompts. The blocks of a prefix of all prompts count once. So do those that any two prompts share, if all are in the KV
+/// cache.
 pub(super) fn prompt_blocks(mut prompts: Vec<&[u32]>, max_prompts: usize) -> usize {
     let common = shared_prompt_tokens(prompts.iter().copied()) / BLOCK;
     // Of the prompts before it in this order, a prompt shares most with its neighbour.

@@ -1,10 +1,10 @@
 //! Decides which tokens to compute next.
 //!
 //! Requests, and samples within them, are served in order. Each step computes one token of every running sample, and a bounded number of tokens of prompts and
-//! of preempted samples. A prompt that begins like another one in the store shares its blocks, and computes only what follows them. A prompt is not admitted
-//! while an older one still has tokens for later steps, so what it can share is computed, or is planned for the same step: a batch writes all its rows before
-//! it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed from
-//! the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
+//! of preempted samples (chunked prefill). A prompt shares the blocks of a prefix that is in the KV cache, and computes only what follows. It is not admitted
+//! while an older prompt still has tokens for later steps. So the blocks that it can share are computed, or planned for the same step: a batch writes all its
+//! rows before it reads any. A sample is admitted while there are blocks for it. When blocks run out, the youngest sample is preempted and later recomputed
+//! from the tokens it already has. The oldest sample therefore always makes progress, and all samples finish.
 
 use super::blocks::{BLOCK, BlockAllocator, blocks_for};
 use super::sequence::{SampleState, SequenceGroup};
@@ -20,7 +20,7 @@ pub(crate) struct ScheduledChunk {
     pub(crate) count: usize,
 }
 
-/// The requests and the store's blocks.
+/// The requests and the KV cache's blocks.
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<SequenceGroup>,
@@ -173,7 +173,7 @@ impl Scheduler {
             let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
                 if sample.phase == SampleState::Waiting {
-                    // A block is reserved for each sample that may still need one, so that a newly admitted sample is not preempted at the next step.
+                    // A block is reserved for each sample that may still need one. So a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let has_blocks = sequences == 0 || need + growing <= self.pool.free();
                     admitting = admitting
@@ -203,7 +203,7 @@ impl Scheduler {
         chunks
     }
 
-    /// Records that a chunk is being computed. Adds to `ready` the request and number of each sample whose next token is sampled from the chunk's last token.
+    /// Records that a chunk is being computed. Adds to `ready` the request and number of the samples that get a token from the chunk's last logits.
     pub(crate) fn computed(&mut self, chunk: &ScheduledChunk, ready: &mut Vec<(usize, usize)>) {
         let sequence = &mut self.sequences[chunk.request];
         match chunk.sample {
@@ -227,15 +227,15 @@ impl Scheduler {
         }
     }
 
-    /// Makes room for the token that is being sampled for a sample, so that the next step can be planned. If the sample ends with it, returns its blocks.
+    /// Makes room for the token that is being sampled, since the next step is planned before it is known. If the sample ends with it, returns its blocks.
     pub(crate) fn expect_token(&mut self, request: usize, sample: usize) {
         if self.sequences[request].expect_token(sample) {
             self.finish(request, sample);
         }
     }
 
-    /// Returns a finished sample's blocks to the pool, unless this has been done, and its prompt's blocks after the last of its samples. Prompts that share
-    /// them keep them.
+    /// Returns a finished sample's blocks to the pool, unless this has been done. After the last sample of a prompt, returns the prompt's blocks. Prompts that
+    /// share them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
         if self.sequences[request].samples[sample].phase == SampleState::Done {
             return;
@@ -255,8 +255,8 @@ impl Scheduler {
     }
 }
 
-/// Takes blocks for a prompt: those that hold its beginning already, which need not be computed, and free ones for what follows. Takes none and returns `false`
-/// if there are too few, also for the first block of each of its samples.
+/// Takes blocks for a prompt: those of its prefix in the KV cache, which need not be computed, and free ones for what follows. Takes none and returns `false`
+/// if too few are free for these and for the first block of each of its samples.
 fn admit_prompt(pool: &mut BlockAllocator, sequence: &mut SequenceGroup) -> bool {
     let prefix = pool.prefix(&sequence.prompt);
     let missing = blocks_for(sequence.prompt.len()) - prefix.len();

@@ -8,7 +8,6 @@ use crate::batch::KvRows;
 use crate::sample::{Draw, Sampled, Sampling};
 use crate::text::{StopStrings, Tokenizer};
 
-/// A sample's state.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum SampleState {
     /// It has no rows: it has not started, or was preempted. Its tokens, if any, are recomputed when it runs again.
@@ -30,7 +29,7 @@ pub(crate) struct Sample {
     pub(crate) rows: BlockTable,
     /// The rows of the prompt and of its own tokens, from the first step that computes any of them on.
     pub(crate) kv: KvRows,
-    /// Number of tokens whose keys and values are in the store.
+    /// Number of tokens with keys and values in the KV cache.
     pub(crate) computed: usize,
     stop: StopStrings,
 }
@@ -41,7 +40,7 @@ pub(crate) struct SequenceGroup {
     pub(crate) prompt: Arc<[u32]>,
     /// Blocks of the prompt. Other prompts that begin alike hold the first of them too.
     pub(crate) rows: BlockTable,
-    /// Number of prompt tokens whose keys and values are in the store.
+    /// Number of prompt tokens with keys and values in the KV cache.
     pub(crate) computed: usize,
     pub(crate) samples: Vec<Sample>,
     /// Number of samples that are not done.
@@ -87,7 +86,7 @@ impl SequenceGroup {
         }
     }
 
-    /// Whether the prompt's keys and values are in the store.
+    /// Whether the prompt's keys and values are in the KV cache.
     pub(crate) fn prompt_ready(&self) -> bool {
         self.computed == self.prompt.len()
     }
@@ -118,7 +117,7 @@ impl SequenceGroup {
         }
     }
 
-    /// Adds the place of a token that is being sampled; returns whether the sample cannot get another one after it.
+    /// Adds a place for a token that is being sampled; returns whether it must be the sample's last.
     pub(crate) fn expect_token(&mut self, sample: usize) -> bool {
         let tokens = &mut self.samples[sample].tokens;
         tokens.push(u32::MAX);
@@ -148,7 +147,7 @@ impl SequenceGroup {
         }
     }
 
-    /// The completion of a sample, by request and number, that has ended. Its tokens are moved into it.
+    /// The completion of a sample that has ended, by request and number. The sample's tokens are moved into it.
     pub(crate) fn completion(
         &mut self,
         (request, number): (usize, usize),

@@ -12,7 +12,7 @@ use crate::api::{Finish, GenerateRequest};
 use crate::sample::Sampled;
 use crate::text::random_model_tokenizer;
 
-/// What a row holds: a sample's token, as request, sample and position; or a prompt's, as a digest of its beginning up to that token.
+/// What a row holds: the request, sample and position of a sample's token; or a digest of a prompt up to a token of it.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 enum Label {
     Prompt([u8; 32]),
@@ -26,7 +26,7 @@ fn labels(prompt: &[u32]) -> Vec<Label> {
     (1..=prompt.len()).map(label).collect()
 }
 
-/// A prompt: the first tokens of a text that others begin with too, and then tokens of its own kind.
+/// A prompt: `common` tokens that other prompts begin with too, then `own` tokens of its kind.
 fn prompt(common: usize, own: usize, kind: u32) -> Vec<u32> {
     let own = (0..own as u32).map(|i| 1000 + 100 * kind + i);
     (0..common as u32).chain(own).collect()
@@ -47,8 +47,7 @@ fn token(seed: u64, index: usize) -> u32 {
     (blake3::hash(&[seed.to_le_bytes(), index.to_le_bytes()].concat()).as_bytes()[0]).into()
 }
 
-/// Checks that blocks which prompts have in common are stored once, that all others have one holder, and that no block is lost. Returns the number of blocks
-/// that prompts hold.
+/// Checks that common blocks of prompts are stored once, all others have one holder, and none is lost. Returns the number of blocks that prompts hold.
 fn check_blocks(scheduler: &Scheduler, blocks: usize) -> Result<usize, TestCaseError> {
     let tables = scheduler.sequences.iter();
     let tables: Vec<(&[u32], &[usize])> = tables
@@ -196,7 +195,7 @@ fn run(
     Ok(counts)
 }
 
-/// Prompts of which many begin alike, and some are equal or the beginning of another one.
+/// Prompts: many begin alike, and some are equal or a prefix of another one.
 fn prompts() -> impl Strategy<Value = Vec<u32>> {
     let sizes = (0usize..70, 0usize..40, 0u32..3);
     let sizes = prop_oneof![1 => Just((32, 0, 0)), 9 => sizes];
@@ -226,7 +225,7 @@ fn samples_are_computed_in_parallel_and_long_prompts_do_not_delay_them() {
         (prompt(0, 16, 1), vec![40; 2]),
         (prompt(160, 0, 0), vec![1]),
     ];
-    // One step for the prompts, whose logits give the first tokens, and 49 for the rest. The long prompt takes 10 steps, during which the samples make progress.
+    // One step for the prompts gives the first tokens, and 49 give the rest. The long prompt takes 10 steps, and meanwhile the samples make progress.
     for (requests, chunk, steps) in [(alike, 1000, 50), (delayed, 16, 40)] {
         assert_eq!(run(&requests, 1000, 64, chunk).unwrap().steps, steps);
     }
@@ -242,7 +241,7 @@ fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
         let counts = run(&requests, 1000, 64, chunk).unwrap();
         assert_eq!(counts.prompt_tokens, 96 + 5 * 24);
     }
-    // All prompts fit into a step of exactly these tokens, and are in the store together.
+    // All prompts fit into a step of exactly these tokens, and are in the KV cache together.
     let counts = run(&requests, 1000, 64, 96 + 5 * 24).unwrap();
     assert_eq!((counts.steps, counts.prompt_blocks), (9, 6 + 5 * 2));
 }

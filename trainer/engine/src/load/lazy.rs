@@ -48,7 +48,7 @@ impl LazyWeights {
         })
     }
 
-    /// The weights in a folder's `*.safetensors`, after checking that each exists in the configured shape and that there are no others; and a warning.
+    /// The weights in a folder's `*.safetensors`, and a warning. Checks that each exists in the configured shape, and rejects others.
     pub(super) fn in_folder(
         folder: &Path,
         config: &ModelConfig,
@@ -100,7 +100,7 @@ impl LazyWeights {
     }
 }
 
-/// Whether a tensor that the decoder does not use changes nothing: the copy of a tied head, frequencies that early checkpoints store, a part for images.
+/// Whether an unused tensor may be ignored: the copy of a tied head, frequencies that early checkpoints store, a part for images.
 fn may_be_unused(name: &str, config: &ModelConfig) -> bool {
     let part = name.strip_prefix("model.").unwrap_or(name);
     (config.tie_word_embeddings && name == "lm_head.weight")

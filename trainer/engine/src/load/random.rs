@@ -1,4 +1,4 @@
-//! Models with random weights, for benchmarks, which need only a model's shape; and with zeros, where no number is read.
+//! Models with random weights for benchmarks, which need only a model's shape. Models with zeros where no number is read.
 
 use super::{Loaded, Tensor, TensorSource, Weights};
 use crate::config::ModelConfig;
@@ -19,7 +19,7 @@ impl TensorSource for Zeros {
     }
 }
 
-/// A model whose weights are all 0. The tokens are bytes.
+/// A model with weights that are all 0. Its tokens are bytes.
 pub(crate) fn zeros(config: ModelConfig) -> Result<Loaded<Zeros>, EngineError> {
     let text = bytes_of(&config)?;
     Ok(Loaded {
@@ -29,13 +29,13 @@ pub(crate) fn zeros(config: ModelConfig) -> Result<Loaded<Zeros>, EngineError> {
     })
 }
 
-/// The text side of a model whose tokens are bytes.
+/// The text side of a model that has bytes as tokens.
 fn bytes_of(config: &ModelConfig) -> Result<Text, EngineError> {
     let wrong = |reason| EngineError::Request(format!("the configuration: {reason}"));
     config.check().map_err(wrong)?;
     if config.vocab_size < random_model_tokenizer::SIZE {
         return Err(wrong(format!(
-            "`vocab_size` is {}, which is too small for a model with random weights, whose tokens are the 256 bytes and an end token",
+            "`vocab_size` is {}, which is too small for a model with random weights: its tokens are the 256 bytes and an end token",
             config.vocab_size
         )));
     }

@@ -86,7 +86,6 @@ impl Adapters {
         })
     }
 
-    /// Number of elements.
     pub(crate) fn len(&self) -> usize {
         self.layout.len
     }

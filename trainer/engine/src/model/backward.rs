@@ -5,8 +5,8 @@ use crate::model::forward::Decoder;
 use crate::model::layout::{Projection, Region};
 use crate::model::workspace::{BackwardWorkspace, BlockActivations, Workspace};
 
-/// A backward pass over the current batch: its number of tokens, its buffers, and the gradient that it adds to: of all weights, or, if there are adapters, of these alone, in
-/// their layout.
+/// A backward pass over the current batch: its number of tokens, its buffers, and the gradient that it adds to. This is the gradient of all weights, or, if
+/// there are adapters, of these alone, in their layout.
 #[derive(Clone, Copy)]
 pub(crate) struct BackwardPass<'a> {
     pub(crate) tokens: usize,
@@ -106,7 +106,7 @@ impl Decoder {
         self.norm_backward(back.dx, back.dnormed, input, block.attention_norm, pass);
     }
 
-    /// The gradient of the output of a part of a block before the norm that the part may end in. `x` is that norm's input.
+    /// The gradient of a block's part before the norm that it may end in. `dx` is the gradient after the norm; `x` is the norm's input.
     fn branch_backward(&mut self, norm: Option<Region>, x: Buf, pass: BackwardPass<'_>) -> Buf {
         let back = pass.back;
         let Some(norm) = norm else {

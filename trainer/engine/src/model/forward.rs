@@ -13,7 +13,6 @@ pub(crate) struct Decoder {
     pub(crate) backend: Box<dyn Backend>,
     pub(crate) layout: Layout,
     pub(crate) widths: Widths,
-    /// All weights.
     pub(crate) weights: Buf,
     pub(crate) adapters: Option<Adapters>,
     /// Rotary frequencies, `head_dim / 2` of them; then those of sliding-window layers, if these have their own.
@@ -158,7 +157,7 @@ impl Decoder {
 
     /// One block over the current batch: residual stream `input` → `output`. `output` may be the same buffer as `input` and as `acts.middle`.
     ///
-    /// `cache` is the layer's KV cache, each row the keys and then the values, to which the batch's are written first. Without one, row i is the batch's token i.
+    /// `cache` is the layer's KV cache: each row has keys, then values. The batch's are written first. Without a cache, row i is the batch's token i.
     pub(crate) fn block(
         &mut self,
         layer: usize,

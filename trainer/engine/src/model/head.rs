@@ -8,7 +8,7 @@ use crate::model::backward::BackwardPass;
 use crate::model::forward::Decoder;
 use crate::model::workspace::Workspace;
 
-/// The targets whose rows lie in a range, with rows counted from the start of the range. Targets are ordered by row.
+/// The targets with rows in a range, and their rows counted from its start. Targets are ordered by row.
 fn targets_in(targets: &[Target], rows: &Range<usize>) -> (Range<usize>, Vec<Target>) {
     let from = targets.partition_point(|t| t.row < rows.start);
     let to = targets.partition_point(|t| t.row < rows.end);

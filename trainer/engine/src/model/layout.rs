@@ -18,12 +18,11 @@ pub(crate) struct Region {
 }
 
 impl Region {
-    /// Number of elements.
     pub(crate) fn len(self) -> usize {
         self.len
     }
 
-    /// This range of `buffer`, which has the layout that the region belongs to.
+    /// This range of `buffer`, if the buffer has the region's layout.
     pub(crate) fn within(self, buffer: Buf) -> Buf {
         buffer.at(self.offset, self.len)
     }
@@ -84,10 +83,8 @@ pub(crate) struct BlockLayout {
     pub(crate) qkv_bias: Option<Region>,
     /// Norms of each head's query and of each head's key.
     pub(crate) qk_norm: Option<[Region; 2]>,
-    /// The norm after attention.
     pub(crate) attention_post_norm: Option<Region>,
     pub(crate) mlp_norm: Region,
-    /// The norm after the feed-forward block.
     pub(crate) mlp_post_norm: Option<Region>,
 }
 
@@ -100,7 +97,6 @@ impl BlockLayout {
 /// Named tensors stored one after the other, aligned to [`ALIGN`].
 #[derive(Debug, Clone, Default)]
 pub(crate) struct TensorLayout {
-    /// Total number of elements.
     pub(crate) len: usize,
     tensors: BTreeMap<String, (Region, Vec<usize>)>,
 }
@@ -217,7 +213,6 @@ impl Layout {
         }
     }
 
-    /// Number of elements of the buffer.
     pub(crate) fn len(&self) -> usize {
         self.tensors.len
     }

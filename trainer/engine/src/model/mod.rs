@@ -50,8 +50,8 @@ pub struct Model {
     gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
-    /// Whether the weights are neither the old nor the new ones: an update or a load of a state changes them, or failed while it did.
-    pub(crate) torn: bool,
+    /// Whether some weights may be old and others new: an update or a load of a state is changing them, or failed while it did.
+    pub(crate) inconsistent: bool,
     pub(crate) sharing: Sharing,
     /// How it exchanges with other ranks; `None` until the first time.
     pub(crate) route: Option<Route>,
@@ -104,7 +104,7 @@ impl Model {
             gradients: Vec::new(),
             optimiser: None,
             updates: 0,
-            torn: false,
+            inconsistent: false,
             sharing: Sharing::default(),
             route: None,
             pack_tokens: None,
@@ -214,7 +214,7 @@ impl Model {
                     "a KV cache of {rows} tokens is larger than any memory; lower it"
                 ))
             })?;
-        // The work buffers are allocated after the KV cache, so that a device that alternates between phases finds keys and values at the same address each time.
+        // The work buffers are allocated after the KV cache. So a device that alternates between phases finds keys and values at the same address each time.
         let size = self.work.map(|work| work.size);
         self.release_kv();
         self.release_work();
@@ -231,7 +231,7 @@ impl Model {
         self.kv_cache.as_ref().map_or(0, |cache| cache.rows)
     }
 
-    /// Releases the KV cache's memory, for the training phase. The work buffers are released too: they would lie where training's larger buffers were.
+    /// Releases the KV cache's memory, for the training phase. The work buffers are released too: they would take the place of training's larger buffers.
     pub fn release_kv(&mut self) {
         let Some(store) = self.kv_cache.take() else {
             return;
@@ -252,7 +252,7 @@ impl Model {
         self.end_infer()
     }
 
-    /// Begins what [`Model::infer`] does. The device may be computing when it returns.
+    /// Starts [`Model::infer`]. The device may still be computing when this returns.
     pub(crate) fn begin_infer(
         &mut self,
         batch: &Batch,
@@ -290,7 +290,7 @@ impl Model {
             while !self.replayed(&work, tokens) {
                 self.forward_stored(&work, tokens);
                 self.decoder.sample(&work, work.x, None, tokens);
-                if self.decoder.backend.recorded() {
+                if self.decoder.backend.end_pass() {
                     break;
                 }
             }
@@ -311,7 +311,7 @@ impl Model {
         self.decoder.logits(&work, work.x, rows)
     }
 
-    /// Makes `batch` the current one for a pass of `tokens` tokens with keys and values in the KV cache, which computes `logit_rows` rows of logits.
+    /// Makes `batch` the current one, for a pass with keys and values in the KV cache. It has `tokens` tokens and computes `logit_rows` rows of logits.
     fn begin_stored(
         &mut self,
         batch: &Batch,

@@ -107,7 +107,7 @@ impl Model {
         Ok(())
     }
 
-    /// The part of the trained weights that this rank updates, whose moments it has.
+    /// The part of the trained weights that this rank updates. The rank has the moments of this part.
     pub(crate) fn shard(&self) -> Range<usize> {
         self.sharing.shard(self.trained().len())
     }
@@ -146,9 +146,9 @@ impl Model {
         Ok(optimiser)
     }
 
-    /// Rejects a model whose weights a failed update or a failed load of a state has changed in part.
-    pub(crate) fn check_whole(&self) -> Result<(), EngineError> {
-        if self.torn {
+    /// Rejects a model after a failed update or a failed load of a state that has changed part of the weights.
+    pub(crate) fn check_consistent(&self) -> Result<(), EngineError> {
+        if self.inconsistent {
             return Err(EngineError::Device(
                 "an update or the loading of a state failed while it changed the weights, so they are neither the old nor the new ones; resume from the last checkpoint".into(),
             ));

@@ -43,7 +43,7 @@ impl Model {
         self.download(buf)
     }
 
-    /// The values of a region of all shards, of which each rank has a part; `own` is this rank's.
+    /// Gathers the values of a region from the shards of all ranks; `own` is this rank's.
     fn gathered(&mut self, own: Buf, region: Region) -> Result<Vec<f32>, EngineError> {
         let ranks = self.sharing.ranks.clone();
         let size = ranks.size();
@@ -64,7 +64,7 @@ impl Model {
             let part = own.at(mine.start, mine.len());
             let backend = &mut self.decoder.backend;
             let downloaded = backend.download(part, &mut sent[..mine.len()]);
-            // An error of one rank is that of all, so that none waits for the others.
+            // All ranks get an error of one, so that none waits for the others.
             agree(ranks.as_ref(), downloaded.map(|()| Vec::new()))?;
             let places: Vec<Range<usize>> = parts
                 .iter()
@@ -81,7 +81,6 @@ impl Model {
         Ok(values)
     }
 
-    /// The values of a buffer.
     pub(crate) fn download(&mut self, buf: Buf) -> Result<Vec<f32>, EngineError> {
         let mut values = vec![0.0; buf.len()];
         self.decoder.backend.download(buf, &mut values)?;

@@ -11,9 +11,7 @@ use crate::model::layout::{ALIGN, Projection};
 /// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct PerDtype<T> {
-    /// For [`Purpose::Activations`].
     pub(crate) activations: T,
-    /// For [`Purpose::Sums`].
     pub(crate) sums: T,
 }
 
@@ -44,7 +42,6 @@ impl PerDtype<usize> {
 }
 
 impl PerDtype<Buf> {
-    /// Allocates buffers of `len` elements.
     pub(crate) fn allocate(
         backend: &mut dyn Backend,
         len: PerDtype<usize>,
@@ -65,7 +62,6 @@ impl PerDtype<Buf> {
         backend.release(self.sums);
     }
 
-    /// `len` elements from `offset` on.
     pub(crate) fn at(self, offset: PerDtype<usize>, len: PerDtype<usize>) -> Self {
         Self {
             activations: self.activations.at(offset.activations, len.activations),
@@ -102,7 +98,7 @@ impl Cutter {
         }
     }
 
-    /// Number of elements that the parts take which `cut` cuts.
+    /// Number of elements of the parts that `cut` cuts.
     fn count<T>(cut: impl FnOnce(&mut Self) -> T) -> PerDtype<usize> {
         let endless = Buf {
             block: 0,
@@ -126,7 +122,7 @@ impl Cutter {
     }
 }
 
-/// The next `len` elements of a buffer of which some are used.
+/// The next `len` elements of a buffer, after those that are used.
 fn part(buf: Buf, used: &mut usize, len: usize) -> Buf {
     let part = buf.at(*used, len);
     *used += len.next_multiple_of(ALIGN);
@@ -145,9 +141,9 @@ pub(crate) struct Widths {
     pub(crate) vocabulary: usize,
     /// Maximum number of rows of logits that the head computes at a time ([`Backend::logits_rows`]).
     pub(crate) head_rows: usize,
-    /// Whether queries and keys go through norms; the rotated ones then lie apart from the projections.
+    /// Whether queries and keys have norms; the rotated ones are then stored apart from the projections.
     pub(crate) qk_norm: bool,
-    /// Whether both parts of a block end in a norm, whose inputs then lie apart from the residual stream.
+    /// Whether both parts of a block end in a norm; the norms' inputs are then stored apart from the residual stream.
     pub(crate) sandwich: bool,
     /// Number of tables of rotations, 1 or 2.
     pub(crate) rope_tables: usize,
@@ -271,16 +267,14 @@ impl BlockActivations {
 /// What the buffers of a pass depend on.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) struct PassSize {
-    /// Tokens.
     pub(crate) tokens: usize,
-    /// Tokens whose logits are computed, each as often as it is requested.
+    /// Rows of logits that are computed: a token counts as often as it is requested.
     pub(crate) logit_rows: usize,
-    /// Targets whose log-probabilities are computed.
+    /// Targets of log-probabilities.
     pub(crate) targets: usize,
 }
 
 impl PassSize {
-    /// The larger of each number.
     fn max(self, other: Self) -> Self {
         Self {
             tokens: self.tokens.max(other.tokens),
@@ -301,21 +295,19 @@ impl PassSize {
 /// Buffers of a forward pass.
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct Workspace {
-    /// The largest pass that the buffers suffice for; of the rows of logits, those that the head computes at a time.
+    /// The largest pass that the buffers suffice for. It counts only the rows of logits that the head computes at a time.
     pub(crate) size: PassSize,
     pub(crate) all: PerDtype<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
-    /// Result of a norm.
     pub(crate) normed: Buf,
     pub(crate) acts: BlockActivations,
-    /// Gated activations.
     pub(crate) gated: Buf,
     /// Activations between an adapter's two matrices.
     pub(crate) low: Buf,
     /// Cosines and sines of the batch's positions. The second table is for sliding-window layers, and empty if their rotations are those of the other layers.
     pub(crate) rope: [Buf; 2],
-    /// Rows of the residual stream whose logits are computed, before and after the last norm.
+    /// Rows of the residual stream for the head, before and after the last norm.
     pub(crate) picked: Buf,
     pub(crate) picked_normed: Buf,
     pub(crate) logits: Buf,
@@ -367,7 +359,6 @@ pub(crate) struct BackwardWorkspace {
     pub(crate) all: PerDtype<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
-    /// Gradient of a norm's result.
     pub(crate) dnormed: Buf,
     pub(crate) dgated: Buf,
     pub(crate) dattention: Buf,

@@ -20,8 +20,8 @@ const TOKENS: usize = 256;
 /// Its first tokens, which are a prompt. The loss is the mean of the negative log-probabilities of the others.
 const PROMPT: usize = 56;
 
-/// Writes into a new folder: the model as a Hugging Face checkpoint in `model`, and in `results.safetensors` the ids of a text (`tokens`, f32), the logits after
-/// each of them (`logits`), and the gradient of the mean of −log p over the tokens after the first 56 (`gradient.NAME` for each weight).
+/// Writes two things into a new folder. `model` is a Hugging Face checkpoint. `results.safetensors` has the ids of a text (`tokens`, f32) and the logits after
+/// each of them (`logits`). For each weight it has the gradient of the mean of −log p over the tokens after the first 56 (`gradient.NAME`).
 ///
 /// # Errors
 /// If the device fails, or the folder cannot be written.

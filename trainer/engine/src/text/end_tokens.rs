@@ -9,7 +9,7 @@ use super::{ChatTemplate, Tokenizer, token_text};
 use crate::config::ModelConfig;
 use crate::file::llama_cpp::END_TOKENS;
 
-/// Names of the tokens that begin a turn, for models whose chat template does not show them.
+/// Names of the tokens that begin a turn. A model's chat template may not show them.
 const TURN_MARKERS: &str = "<|im_start|> <|start_header_id|> <|end_header_id|> <start_of_turn>";
 /// Messages that no template contains.
 const REPLY: &str = "qzreplyqz";
@@ -29,8 +29,8 @@ fn around_reply(template: &ChatTemplate) -> [String; 2] {
     })
 }
 
-/// Adds the end tokens that the tokenizer's settings (name of the file → content) and the chat template name to those of the configuration. Of the special tokens, the
-/// text of a completion has all but these, those that begin a turn, and `special` (BOS, padding, unknown). Returns warnings.
+/// Adds the end tokens that the tokenizer's settings (name of the file → content) and the chat template name to those of the configuration. A completion's text
+/// has the special tokens except for these, those that begin a turn, and `special` (BOS, padding, unknown). Returns warnings.
 pub(super) fn apply(
     config: &mut ModelConfig,
     tokenizer: &mut Tokenizer,

@@ -27,7 +27,7 @@ pub struct Text {
     pub tokenizer: Tokenizer,
     /// The chat template, if the model has one.
     pub template: Option<ChatTemplate>,
-    /// Doubts about the model's files, for the user.
+    /// Warnings about the model's files, for the user.
     pub(crate) warnings: Vec<String>,
     files: BTreeMap<String, String>,
 }
@@ -122,7 +122,7 @@ impl Text {
         let files = [0, 1].map(|file| (SETTINGS[file], settings[file]));
         let own = template(&special)?;
         let warnings = end_tokens::apply(config, &mut tokenizer, &files, own.as_ref(), &special);
-        // The first end token of a model whose config.json has none is known only now. A checkpoint of the model lists it there.
+        // If config.json has no end token, the first one is known only now. A checkpoint of the model lists it there.
         let special = special_tokens(settings, &tokenizer, config);
         let text = Self {
             template: template(&special)?,

@@ -1,4 +1,4 @@
-//! The tokenizer of models with random weights. Every byte is a token, whose id is the byte's value; 256 is the special token `<|end|>`.
+//! The tokenizer of models with random weights. Every byte is a token with the byte's value as its id; 256 is the special token `<|end|>`.
 
 use serde_json::{Map, Value, json};
 
@@ -14,7 +14,6 @@ pub(crate) fn byte_char(byte: u8) -> char {
     char::from_u32(256 + before as u32).expect("a letter of Latin Extended-A")
 }
 
-/// Number of tokens.
 pub(crate) const SIZE: usize = 257;
 
 /// All tokens, by id.

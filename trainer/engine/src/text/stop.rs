@@ -11,7 +11,7 @@ use super::Tokenizer;
 pub struct Detokenizer {
     /// First token of the previous piece.
     context: usize,
-    /// First token whose text has not been returned.
+    /// First token with text that has not been returned.
     pending: usize,
 }
 

@@ -43,8 +43,8 @@ impl ChatTemplate {
 
     /// Renders the prompt for the assistant's reply to `(role, content)` messages. For a template that reads the time, it is the beginning of `day`.
     ///
-    /// Templates come with models, which may be anyone's, so the instructions that a template executes, the text that it adds and the values that it computes on the
-    /// way are limited. The stack that the library's parser takes is not: tens of thousands of operators in one expression end the process.
+    /// Anyone may publish a model with a template. So the instructions that it executes, the text that it adds and the values on the way are limited. The stack
+    /// that the library's parser takes is not: tens of thousands of operators in one expression end the process.
     pub fn render(&self, messages: &[(String, String)], day: Date) -> Result<String, String> {
         self.conversation(messages, day, true)
     }
@@ -147,7 +147,7 @@ fn without_generation_tags(source: &str) -> String {
     while let Some(start) = rest.find("{%") {
         let (before, tag_on) = rest.split_at(start);
         result += before;
-        // Search after the opening `{%`, whose `%` does not close the tag.
+        // Search after the opening `{%`: its `%` does not close the tag.
         let Some(length) = tag_on[2..].find("%}") else {
             rest = tag_on;
             break;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
-/// A tokenizer.
+/// A model's tokenizer, with and without special tokens in the text.
 pub struct Tokenizer {
     /// Recognises special tokens that are written in the text.
     with_special: tokenizers::Tokenizer,
@@ -98,7 +98,8 @@ impl Tokenizer {
     }
 }
 
-/// Makes an error of the library's panics, which some damaged files cause. A panic leaves nothing half changed: only the library's caches change, and they tolerate it.
+/// Turns a panic of the library into an error; some damaged files cause one. A panic leaves nothing half changed: only the library's caches change, and they
+/// tolerate it.
 fn caught<T>(work: impl FnOnce() -> tokenizers::Result<T>) -> Result<T, String> {
     match catch_unwind(AssertUnwindSafe(work)) {
         Ok(result) => result.map_err(|e| e.to_string()),

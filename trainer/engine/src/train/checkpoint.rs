@@ -97,7 +97,7 @@ pub(crate) fn save_state(
     let mut is_known = false;
     let written = write_state(model, file, |model, item| {
         let values = model.tensor(&item.name, item.kind);
-        // All ranks have an error of what they exchange.
+        // An error of an exchange is already known to all ranks.
         is_known = values.is_err() && item.kind != TensorKind::Weight;
         values
     });
@@ -153,10 +153,10 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
     let opened = StateFile::open(model, file);
     let mut state = opened.map_err(|error| fail(ranks.as_ref(), error))?;
     agree(ranks.as_ref(), Ok(Vec::new()))?;
-    model.torn = true;
+    model.inconsistent = true;
     let loaded = state.load(model);
     agree(ranks.as_ref(), loaded.map(|()| Vec::new()))?;
-    model.torn = false;
+    model.inconsistent = false;
     Ok(())
 }
 

@@ -9,9 +9,9 @@ const BLOCK: usize = 64;
 /// A random projection of gradients. Every element is added, with a random sign, to one of `size` buckets (the count sketch of Charikar, Chen & Farach-Colton
 /// 2002; feature hashing, Weinberger et al. 2009). It takes one pass and no matrix.
 ///
-/// The projection is linear. The inner product of two sketches with one seed is an unbiased estimate of that of the vectors, with a standard deviation of at
-/// most √((|x|²|y|² + ⟨x, y⟩²) / size): 0.6% of |x|² for 65,536 buckets. Bucket and sign are functions of the seed and of the element's number, on every
-/// device. Weights are numbered in the order of [`crate::config::ModelConfig::tensor_shapes`].
+/// The projection is linear. The inner product of two sketches with one seed is an unbiased estimate of that of the vectors. Its standard deviation is at most
+/// √((|x|²|y|² + ⟨x, y⟩²) / size): 0.6% of |x|² for 65,536 buckets. Bucket and sign are functions of the seed and of the element's number, on every device.
+/// Weights are numbered in the order of [`crate::config::ModelConfig::tensor_shapes`].
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct CountSketch {
     /// Number of buckets; at least 64.
@@ -32,7 +32,7 @@ impl CountSketch {
         Ok(())
     }
 
-    /// Adds the sketch of `values`, elements number `first` and on, to `buckets`, of which there must be `size`.
+    /// Adds the sketch of `values`, the elements from number `first` on, to the `size` buckets.
     pub fn add(self, buckets: &mut [f32], first: usize, values: &[f32]) {
         let (mut number, mut rest) = (first, values);
         while !rest.is_empty() {

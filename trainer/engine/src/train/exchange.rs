@@ -1,10 +1,10 @@
 //! What the ranks of a run exchange in an update: log-probabilities, gradients, weights. Sums are computed here, in the order of ranks.
 //!
-//! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020): it gets this part of every rank's gradient, adds
-//! them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
+//! Each rank owns a part of the trained weights (a shard) with its moments, as in ZeRO-1 (Rajbhandari et al. 2020). It gets this part of every rank's gradient,
+//! adds them up, updates the part, and sends it to all. The bytes on the wire are those of a reduce-scatter and an all-gather.
 //!
-//! A rank whose device fails between two exchanges makes those that are left, so that none waits for it. What all ranks tell each other after them, a sum or a digest,
-//! has the error in its place.
+//! If a rank's device fails between two exchanges, the rank makes the remaining ones, since others wait for it. Then all ranks exchange a sum or a digest, and
+//! the error is in its place.
 
 use std::ops::Range;
 
@@ -18,7 +18,7 @@ use crate::model::Model;
 /// The weights are compared in this many parts, one after each update.
 const COMPARED_PARTS: usize = 16;
 
-/// Completes the numbers of all completions: each rank has computed those of its range.
+/// Gathers the numbers of all completions; each rank has computed those of its range.
 pub(super) fn gather_stats(
     ranks: &dyn group::Group,
     mut stats: Vec<TokenStats>,
@@ -64,8 +64,8 @@ pub(super) fn objective(
         return own;
     }
     let own = own.map_err(|error| group::fail(ranks, error))?.concat();
-    let told = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
-    let flat = floats(&told[0]);
+    let gathered = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
+    let flat = floats(&gathered[0]);
     let mut rest = flat.as_ref();
     let mut dlogp = Vec::with_capacity(stats.len());
     for stats in stats {
@@ -78,7 +78,7 @@ pub(super) fn objective(
     Ok(dlogp)
 }
 
-/// Rejects a gradient whose shape differs from the log-probabilities', or with numbers that are not finite.
+/// Rejects a gradient of another shape than the log-probabilities, and numbers that are not finite.
 pub(super) fn check_gradient(stats: &[TokenStats], dlogp: &[Vec<f32>]) -> Result<(), EngineError> {
     let lengths = |i: usize| (stats[i].logp.len(), dlogp[i].len());
     if stats.len() != dlogp.len() || (0..stats.len()).any(|i| lengths(i).0 != lengths(i).1) {
@@ -106,11 +106,11 @@ fn route(model: &mut Model) -> Result<Route, EngineError> {
             Purpose::Optimiser,
             ranks.size() * bucket_elements(ranks.size()),
         );
-        let (received, told) = match room {
+        let (received, allocated) = match room {
             Ok(received) => (Some(received), Ok(Vec::new())),
             Err(error) => (None, Err(error)),
         };
-        group::agree(ranks.as_ref(), told)?;
+        group::agree(ranks.as_ref(), allocated)?;
         received.map_or(Route::Host, |received| Route::Devices { received })
     } else {
         Route::Host
@@ -174,7 +174,7 @@ fn tree(size: usize) -> impl Iterator<Item = (usize, usize)> {
     })
 }
 
-/// Σ x² of a buffer of which each rank has its shard, if all have `summed` theirs.
+/// Σ x² of a buffer, from each rank's shard. `summed` is how this rank's work ended; all ranks get an error of one.
 fn sum_squares(
     model: &mut Model,
     gradient: Buf,
@@ -190,8 +190,8 @@ fn sum_squares(
     Ok(terms.map(|term| f64::from_ne_bytes(*term)).sum())
 }
 
-/// Copies every rank's shard of the weights to all ranks, and checks that all have the same then. Waits for an asynchronous device, so that a failure of the update is
-/// reported here.
+/// Copies every rank's shard of the weights to all ranks, and checks that all ranks then have the same weights. Waits for an asynchronous device, so that a
+/// failure of the update is reported here.
 pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
     let (rank, size) = (ranks.rank(), ranks.size());
@@ -229,7 +229,7 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
     compare_weights(model, read)
 }
 
-/// A number of elements of the host's memory, if it exchanges them.
+/// Number of elements of the host's memory that exchanges need: none if devices exchange.
 fn on_host(route: Route, elements: usize) -> usize {
     match route {
         Route::Host => elements,
@@ -237,7 +237,7 @@ fn on_host(route: Route, elements: usize) -> usize {
     }
 }
 
-/// Checks that all ranks have the same weights, if all have `gathered` them, by the digest of a part of them, another one after each update.
+/// Checks that all ranks have the same weights, by the digest of a part of them: the next part after each update. `gathered` is how this rank's work ended.
 fn compare_weights(
     model: &mut Model,
     gathered: Result<(), EngineError>,
@@ -298,12 +298,12 @@ mod tests {
     use crate::load::{Loaded, random};
     use crate::train::step;
 
-    /// A model whose weights make several shards.
+    /// A model with weights for several shards.
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 128, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 4, "num_key_value_heads": 2, "max_position_embeddings": 128, "rms_norm_eps": 1e-5, "rope_theta": 10000.0,
         "tie_word_embeddings": false, "eos_token_id": 256}"#;
 
-    /// One rank's part of an update, of which it returns the gradient's norm. The device of rank 1 fails after some reads.
+    /// One rank's part of an update; returns the gradient's norm. The device of rank 1 fails after some reads.
     fn updated(
         ranks: &Arc<dyn group::Group>,
         route: Option<Route>,
@@ -329,11 +329,11 @@ mod tests {
         });
         counters.lock().unwrap().failing = (ranks.rank() == 1).then_some(("read", reads));
         let updated = step(&mut model, &groups, 1.0, objective, &AdamW::new(1e-3));
-        // An error leaves the ranks together, and the model of all of them torn or of none.
-        let (rank, torn) = (ranks.rank() as u8, u8::from(model.torn));
-        let told = ranks.all_gather(&[rank, torn]).unwrap();
-        assert_eq!(told, [[0, torn], [1, torn]]);
-        assert!(updated.is_err() || !model.torn);
+        // After an error the ranks can go on together, and the model is inconsistent on all of them or on none.
+        let (rank, inconsistent) = (ranks.rank() as u8, u8::from(model.inconsistent));
+        let gathered = ranks.all_gather(&[rank, inconsistent]).unwrap();
+        assert_eq!(gathered, [[0, inconsistent], [1, inconsistent]]);
+        assert!(updated.is_err() || !model.inconsistent);
         updated.map(|report| report.grad_norm)
     }
 

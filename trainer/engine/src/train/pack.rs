@@ -1,5 +1,5 @@
-//! Groups → packs: batches without padding. A pack is a prefix tree: tokens with which several of its sequences begin are computed once, whether they are a
-//! template's, a prompt's or the first ones of completions, and a token may predict the next token of several sequences.
+//! Groups → packs: batches without padding. A pack is a prefix tree: tokens that several of its sequences begin with are computed once, whether they are of a
+//! template, of a prompt or of completions. A token may predict the next token of several sequences.
 
 use std::collections::BTreeSet;
 use std::ops::Range;
@@ -36,7 +36,7 @@ pub(crate) struct Branch {
     pub(crate) number: usize,
     /// Number of tokens that are inputs.
     pub(crate) inputs: usize,
-    /// How many of the inputs are also the first ones of the branch before it.
+    /// Number of inputs that are also the first ones of the branch before it.
     pub(crate) shared: usize,
 }
 
@@ -100,11 +100,11 @@ impl<'a> Sequence<'a> {
 }
 
 impl Pack {
-    /// Packs sequences that are sorted by their tokens, so that each shares most with the one before it.
+    /// Packs sequences sorted by their tokens, so that each shares most with the one before it.
     fn new(sequences: &[Sequence<'_>]) -> Self {
         let mut pack = Self::default();
         let mut predicted = Vec::new();
-        // The rows of the last sequence's inputs, in order of position, and the rows at which another sequence parts from an earlier one.
+        // The rows of the last sequence's inputs, in order of position, and the rows at which a sequence branches off an earlier one.
         let mut path: Vec<(usize, usize)> = Vec::new();
         let mut parts = BTreeSet::new();
         let (mut spans, mut start) = (Vec::new(), 0);
@@ -136,7 +136,7 @@ impl Pack {
             before = Some(sequence);
         }
         for (tokens, path) in spans {
-            pack.batch.add(&tokens, parted(&path, &parts));
+            pack.batch.add(&tokens, split_ranges(&path, &parts));
         }
         predicted.sort_by_key(|(row, _)| *row);
         for (row, (token, slot)) in predicted {
@@ -151,8 +151,8 @@ impl Pack {
     }
 }
 
-/// The ranges of rows, each cut where any sequence parts from another, so that what sequences share are equal ranges.
-fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize)> {
+/// The ranges of rows, cut where any sequence branches off another, so that shared parts are equal ranges.
+fn split_ranges(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize)> {
     let mut ranges = Vec::new();
     for &(row, n) in path {
         let inside = parts.range(row + 1..row + n).copied();
@@ -165,8 +165,8 @@ fn parted(path: &[(usize, usize)], parts: &BTreeSet<usize>) -> Vec<(usize, usize
     ranges
 }
 
-/// Divides a tree between packs of at most `pack_tokens` tokens; a sequence that is too large for any is a pack of its own. A pack repeats what its first sequence shares
-/// with the one before it. The packs have as few tokens as possible, and no more packs have as few.
+/// Divides a tree between packs of at most `pack_tokens` tokens; a sequence that is too large for any is a pack of its own. A pack repeats what its first
+/// sequence shares with the one before it. The packs have as few tokens as possible, and then there are as few packs as possible.
 pub(crate) fn cut(branches: &[Branch], pack_tokens: usize) -> Vec<Range<usize>> {
     // For the packs that end before each branch: their tokens, their number, and where the last one begins.
     let mut least = vec![(usize::MAX, 0, 0); branches.len() + 1];

@@ -1,10 +1,11 @@
 //! Slices of a mini-batch: what ranks divide between them.
 //!
-//! A mini-batch is cut into slices of about equal numbers of tokens, and each slice is packed by itself. What its completions begin with counts once, since its packs
-//! compute it once. A slice is a range of completions in their own order, in which ranks exchange them: those of a group, which share most, are neighbours in it.
+//! A mini-batch is cut into slices of about equal numbers of tokens, and each slice is packed by itself. A common beginning of its completions counts once,
+//! since its packs compute it once. A slice is a range of completions in their own order, since ranks exchange them in that order. The completions of a group,
+//! which share most, are neighbours in it.
 //!
-//! The gradient of a slice is the sum over its packs from the first to the last, and that of the mini-batch is the sum over its slices in a binary tree:
-//! (0 + 1) + (2 + 3). A rank computes a part of the tree, so any number of ranks that divides the number of slices computes the same sums.
+//! The gradient of a slice is the sum over its packs from the first to the last. The gradient of the mini-batch is the sum over its slices in a binary tree,
+//! `(0 + 1) + (2 + 3)`. A rank computes a part of the tree, so any number of ranks that divides the number of slices computes the same sums.
 
 use std::ops::Range;
 
@@ -86,8 +87,8 @@ pub(crate) fn borders(groups: &[usize], slices: usize) -> Vec<usize> {
     borders
 }
 
-/// The completions at which slices begin, and the end. The largest slice has as few tokens as such `borders` allow, since other ranks wait for its rank, and the others are
-/// about equal.
+/// The completions at which slices begin, and the end. Other ranks wait for the rank with the largest slice, so this slice has as few tokens as the `borders`
+/// allow. The others are about equal.
 pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec<usize> {
     let count = borders.last().copied().unwrap_or(0);
     if slices == 1 {
@@ -104,8 +105,8 @@ pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec
     let least_shared: Vec<usize> = places.iter().map(shared).collect();
     // From each border, the tokens of the tree of the completions so far.
     let mut tokens = vec![0; borders.len()];
-    // For each number of slices, and the border at which the last one ends: the tokens of the largest slice, the sum of the squares of all, and the border at which the last
-    // one begins.
+    // An entry for each number of slices, and each border as the end of the last one. It has the tokens of the largest slice, the sum of all squares, and the
+    // border at which the last slice begins.
     let mut least = vec![vec![(u64::MAX, 0, 0); borders.len()]; slices + 1];
     least.iter_mut().for_each(|ends| ends[0].0 = 0);
     for end in 1..borders.len() {
@@ -138,8 +139,8 @@ pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec
     cuts
 }
 
-/// For each number up to that of a branch, how many inputs the branch shares with any of the completions from this number up to its own. With each completion it shares
-/// at least `least`.
+/// For each number up to that of a branch: how many inputs the branch shares with any of the completions from this number up to its own. With each completion
+/// it shares at least `least`.
 fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize> {
     let number = branches[place].number;
     let mut shared = least[..number].to_vec();
@@ -174,7 +175,7 @@ mod tests {
     use super::*;
     use crate::backend::group::alone;
 
-    /// Groups whose prompts have 5 tokens of their own after `common` ones. Completions differ in their first token.
+    /// Groups with prompts of `common` tokens and 5 of their own. Completions differ in their first token.
     fn groups(common: usize, lengths: &[Vec<usize>]) -> Vec<Group> {
         let completion = |(token, n): (usize, &usize)| vec![token as u32; *n];
         let group = |(number, lengths): (usize, &Vec<usize>)| Group {
@@ -197,7 +198,7 @@ mod tests {
             // The first group has most of the tokens.
             (0, uneven.to_vec(), 4, vec![0, 1, 2, 3, 5]),
             (0, uneven.to_vec(), 2, vec![0, 1, 5]),
-            // Fewer groups than slices, one of which has completions of both.
+            // Fewer groups than slices: a group is cut, and in the second case one slice has completions of both.
             (0, vec![vec![10; 4]], 4, vec![0, 1, 2, 3, 4]),
             (50, vec![vec![10; 3], vec![10; 5]], 4, vec![0, 2, 4, 6, 8]),
         ];

@@ -3,12 +3,12 @@
 //! The forward pass saves as many activations of each pack as the budget allows ([`super::activations`]). The backward pass recomputes the others, block by
 //! block, with the same operations on the same numbers, so the gradients are equal to the bit whatever was saved.
 //!
-//! Completions whose `dL/dlogp` is 0 throughout (those of a group that is all right or all wrong, under a group baseline) add nothing to the gradient. If there
-//! are many of them, the others are packed again, and only these go through the backward pass, after another forward pass. A caller that knows them from their
-//! rewards leaves them out instead.
+//! Completions with a `dL/dlogp` of 0 throughout add nothing to the gradient. Under a group baseline, these are all of a group that is all right or all wrong.
+//! If there are many, the others are packed again; after another forward pass, only these go through the backward pass. A caller that knows such completions
+//! from their rewards leaves them out instead.
 //!
-//! Several ranks divide the mini-batch ([`super::slices`]) and exchange what they have computed ([`super::exchange`]): all know all log-probabilities, so all compute the
-//! same objective, and each updates its shard of the weights.
+//! Several ranks divide the mini-batch ([`super::slices`]) and exchange what they have computed ([`super::exchange`]). All get all log-probabilities, rank 0
+//! computes the objective for all, and each updates its shard of the weights.
 
 use std::ops::Range;
 use std::time::{Duration, Instant};
@@ -28,8 +28,8 @@ use crate::train::pack::Pack;
 use crate::train::slices::Packing;
 
 /// Performs one optimiser update: forward over all groups, `objective` once, backward, clip, AdamW. On an error, weights and moments do not change, unless a
-/// device failed after the gradient's norm was known: then the model is torn, on all ranks. Of several ranks, only the first calls its objective, and an error of
-/// one is that of all.
+/// device failed after the gradient's norm was known: then the model is inconsistent, on all ranks. Only rank 0 calls its objective. All ranks get an error of
+/// one.
 pub fn step(
     model: &mut Model,
     groups: &[Group],
@@ -67,14 +67,14 @@ pub fn step(
     let [weights, gradient] =
         [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
     let (m, v) = (optimiser.m, optimiser.v);
-    model.torn = true;
+    model.inconsistent = true;
     let backend = &mut model.decoder.backend;
     backend.adamw(weights, gradient, m, v, &numbers);
     let exchange_began = begin_exchange(model, Ok(()))?;
     exchange::gather_weights(model)?;
     let weight_exchange = since(exchange_began);
     model.updates += 1;
-    model.torn = false;
+    model.inconsistent = false;
     Ok(StepReport {
         stats,
         grad_norm: norm,
@@ -85,8 +85,8 @@ pub fn step(
     })
 }
 
-/// Begins an exchange if all ranks have `done` their own work; an error of one is that of all. Waits for an asynchronous device first, whose work is not a part of the
-/// exchange. Returns when it began; `None` in a process alone, which exchanges nothing.
+/// Begins an exchange if all ranks have `done` their own work; all get an error of one. Waits for an asynchronous device first, since its work is not a part of
+/// the exchange. Returns when the exchange began; `None` in a process alone, which exchanges nothing.
 fn begin_exchange(
     model: &mut Model,
     done: Result<(), EngineError>,
@@ -163,7 +163,6 @@ fn sum_slices(
 /// then costs less than a backward pass over all.
 pub(super) const REPACK_SHARE: f64 = 0.6;
 
-/// Whether each completion has a gradient.
 pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
     let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
     dlogp.iter().map(some).collect()
@@ -292,7 +291,7 @@ impl MiniBatch {
         })
     }
 
-    /// The statistics of all completions, those that other ranks have computed included, if the forward passes of all ranks succeeded; and their result here.
+    /// The statistics of all completions, those of other ranks included, if the forward passes of all ranks succeeded; and this rank's result.
     fn all_stats<T>(
         &mut self,
         model: &Model,

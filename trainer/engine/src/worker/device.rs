@@ -85,7 +85,7 @@ impl Device {
         Ok(cuda::open_on(driver, dtype))
     }
 
-    /// Opens a GPU whose calls are measured one by one.
+    /// Opens a GPU, and measures each of its calls.
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
@@ -109,7 +109,6 @@ impl Device {
 }
 
 impl EngineOptions {
-    /// Opens their backend.
     pub(super) fn backend(&self) -> impl Open + use<> {
         let (device, threads) = (self.device, self.threads);
         let (dtype, kernel) = (self.dtype, self.kernel);
@@ -117,7 +116,6 @@ impl EngineOptions {
     }
 }
 
-/// Opens a backend.
 pub(super) trait Open:
     FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static
 {
@@ -179,7 +177,7 @@ fn first_gpu_agrees(gpu: &GpuInfo, dtype: Dtype) -> bool {
     })
 }
 
-/// The file that exists if this program has found that this GPU, with its present driver and libraries, computes what the CPU does. It is beside the kernels.
+/// This file exists if this program has found that this GPU computes what the CPU does, with its present driver and libraries. It is beside the kernels.
 fn agreement(gpu: &GpuInfo, dtype: Dtype) -> io::Result<PathBuf> {
     let program = blake3::hash(&fs::read(std::env::current_exe()?)?);
     let key = kernel_cache::key((program, gpu.to_string(), gpu.id, dtype));

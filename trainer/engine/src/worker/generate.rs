@@ -31,13 +31,13 @@ pub(super) fn generate(
 ) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
     let part = Part::new(requests, ranks.size(), ranks.rank());
-    together(ranks.as_ref(), &part, deliver, |emit| {
+    sample_and_exchange(ranks.as_ref(), &part, deliver, |emit| {
         runner::run(model, tokenizer, &part.requests, limits, emit)
     })
 }
 
-/// Has `sample` sample this rank's part, and passes finished completions to its argument, which returns whether more are wanted.
-fn together(
+/// Calls `sample` for this rank's part. It passes finished completions to its argument, which returns whether more are wanted.
+fn sample_and_exchange(
     ranks: &dyn Ranks,
     part: &Part,
     deliver: Option<Deliver<'_>>,
@@ -54,11 +54,11 @@ fn together(
             // The exchange ends before the sampling only if it fails.
             !cancelled.load(Ordering::Relaxed) && !exchange.is_finished()
         };
-        // The other ranks learn of a panic as of an error. Without that, all would exchange nothing for ever.
+        // The other ranks get a panic as an error. Otherwise all ranks would exchange nothing for ever.
         let sampled = catch_unwind(AssertUnwindSafe(|| sample(&mut emit)));
         let result = sampled.unwrap_or_else(|_| {
             Err(EngineError::Device(
-                "sampling ended with a panic, whose message is printed above".into(),
+                "sampling ended with a panic; its message is printed above".into(),
             ))
         });
         if let Err(error) = &result {
@@ -67,7 +67,7 @@ fn together(
         ended.store(true, Ordering::Release);
         let exchanged = exchange.join().unwrap_or_else(|_| {
             Err(EngineError::Group(
-                "the exchange of completions ended with a panic, whose message is printed above"
+                "the exchange of completions ended with a panic; its message is printed above"
                     .into(),
             ))
         });
@@ -75,7 +75,7 @@ fn together(
     })
 }
 
-/// What a rank tells in a round. The completions go to rank 0 only.
+/// What a rank sends in a round. The completions go to rank 0 only.
 #[derive(Default, Serialize, Deserialize)]
 struct Message {
     completions: Vec<Completion>,
@@ -205,7 +205,7 @@ mod tests {
     fn a_panic_on_one_rank_ends_the_sampling_of_all() {
         let sampled = |ranks: &dyn Ranks| {
             let part = Part::new(&[], ranks.size(), ranks.rank());
-            together(ranks, &part, None, |_| match ranks.rank() {
+            sample_and_exchange(ranks, &part, None, |_| match ranks.rank() {
                 0 => Ok(()),
                 _ => panic!("a bug"),
             })

@@ -1,4 +1,5 @@
-//! What rank 0 has the other ranks do, and how they obey. It alone has the trainer's state; they have the model, and compute their share of each command.
+//! The commands that rank 0 sends to the other ranks, and how these run them. Rank 0 alone has the trainer's state. The others have the model, and compute
+//! their share of each command.
 
 use std::collections::BTreeMap;
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -25,7 +26,7 @@ pub(super) enum Order {
         model: PathBuf,
         options: EngineOptions,
     },
-    Obey {
+    Run {
         model: usize,
         command: Command,
     },
@@ -74,7 +75,7 @@ impl Order {
         })
     }
 
-    /// Begins what all ranks do.
+    /// Sends the order to the other ranks, and begins it.
     pub(super) fn begin<'a>(
         &self,
         leader: &'a Leader,
@@ -85,34 +86,34 @@ impl Order {
     }
 }
 
-/// A model of rank 0, as the other ranks know it.
+/// The other ranks' copies of one model: they follow rank 0's commands.
 #[derive(Clone)]
-pub(super) struct Led {
+pub(super) struct Followers {
     pub(super) leader: Leader,
     pub(super) model: usize,
 }
 
-impl Led {
-    /// Begins a command to this model.
+impl Followers {
+    /// Sends a command to this model on the other ranks, and begins it.
     pub(super) fn begin(
         &self,
         command: Command,
     ) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
         let model = self.model;
-        Order::Obey { model, command }.begin(&self.leader)
+        Order::Run { model, command }.begin(&self.leader)
     }
 
-    /// Has the other ranks drop this model. If it cannot be sent, they have ended.
+    /// Makes the other ranks drop this model. If the order cannot be sent, they have ended.
     pub(super) fn close(&self) {
         let model = self.model;
         drop(Order::Close { model }.begin(&self.leader));
     }
 }
 
-/// What of this rank's machine it computes with.
+/// The parts of its machine that a rank computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub struct Local {
-    /// The GPU, where rank 0 computes on one.
+    /// The number of its GPU, if rank 0 computes on one.
     pub gpu: usize,
     /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
     pub threads: Option<usize>,
@@ -121,11 +122,10 @@ pub struct Local {
 /// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
 ///
 /// # Errors
-/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Other errors are those of commands, which rank 0 gets too; it decides
-/// what follows.
+/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Errors of commands are also rank 0's, and it decides what follows.
 pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
-    // The other ranks may be waiting for this one, so the caller has to learn of a panic and end them.
-    catch_unwind(AssertUnwindSafe(|| obey_orders(ranks, local))).unwrap_or_else(|_| {
+    // The other ranks may be waiting for this one, so the caller has to get an error and end them.
+    catch_unwind(AssertUnwindSafe(|| run_orders(ranks, local))).unwrap_or_else(|_| {
         Err(EngineError::Group(format!(
             "rank {} panicked, so the ranks cannot go on; its message is printed above",
             ranks.rank()
@@ -133,7 +133,7 @@ pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     })
 }
 
-fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+fn run_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     let mut models = BTreeMap::new();
     let mut opened = 0;
     loop {
@@ -145,7 +145,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
                 }
                 opened += 1;
             }
-            Order::Obey {
+            Order::Run {
                 model: number,
                 command,
             } => {
@@ -155,7 +155,7 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
                     ))
                 })?;
                 // Other errors are rank 0's too.
-                if let Err(error @ EngineError::Group(_)) = model.obey(command) {
+                if let Err(error @ EngineError::Group(_)) = model.run(command) {
                     return Err(error);
                 }
             }
@@ -168,8 +168,8 @@ fn obey_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> 
     }
 }
 
-/// A model of this rank.
-struct Followed {
+/// A model that this rank opened by an order of rank 0.
+struct FollowerModel {
     model: Model,
     opened: Opened,
     limits: Limits,
@@ -180,7 +180,7 @@ fn open(
     path: PathBuf,
     options: EngineOptions,
     local: Local,
-) -> Result<Followed, EngineError> {
+) -> Result<FollowerModel, EngineError> {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let gpu = Device::Cuda(visible_gpu(local.gpu, visible.as_deref()));
     let device = match options.device {
@@ -199,15 +199,15 @@ fn open(
     let sharing = sharing.map_err(|error| fail(ranks.as_ref(), error))?;
     let (model, opened) = thread::open(options.backend(), load, &options, sharing)?;
     let limits = thread::limits(&options);
-    Ok(Followed {
+    Ok(FollowerModel {
         model,
         opened,
         limits,
     })
 }
 
-impl Followed {
-    fn obey(&mut self, command: Command) -> Result<(), EngineError> {
+impl FollowerModel {
+    fn run(&mut self, command: Command) -> Result<(), EngineError> {
         let model = &mut self.model;
         match command {
             Command::Generate { base, requests } => {
@@ -244,7 +244,8 @@ impl Followed {
     }
 }
 
-/// The number by which a rank sees its GPU, the `number`-th of its machine, if it sees only those of `CUDA_VISIBLE_DEVICES`: a scheduler may show each rank one of its own.
+/// The number by which a rank addresses GPU `number` of its machine. A scheduler may show each rank one GPU of its own, in `CUDA_VISIBLE_DEVICES`; it is then
+/// GPU 0.
 fn visible_gpu(number: usize, visible: Option<&str>) -> usize {
     match visible.map(str::trim) {
         Some(one) if !one.is_empty() && !one.contains(',') => 0,

@@ -17,8 +17,8 @@ use crate::text::Text;
 /// What the thread does with the model; it sends its own reply.
 pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
-/// What takes a generation's completions, and its error; it returns whether more are wanted. If the stream is dropped before `end`, it reports that the worker has
-/// stopped, so that a panic does not look like the end of the generation.
+/// Delivers a generation's completions, and its error. `deliver` returns whether more are wanted. If the stream is dropped before `end`, it reports that the
+/// worker has stopped, so that a panic does not look like the end of the generation.
 pub(super) struct Stream<F: FnMut(Result<Completion, EngineError>) -> bool> {
     deliver: F,
     ended: bool,
@@ -143,7 +143,7 @@ pub(super) fn open<W: TensorSource>(
     if ranks.size() == 1 {
         return open_alone(backend, load, options, sharing);
     }
-    // The other ranks learn of a panic as of an error. Without that, they would wait for this one.
+    // The other ranks get a panic as an error. Otherwise they would wait for this one.
     let opened = catch_unwind(AssertUnwindSafe(|| -> Result<_, EngineError> {
         let (mut model, opened) = open_alone(backend, load, options, sharing)?;
         let digest = model.digest()?;
@@ -151,7 +151,7 @@ pub(super) fn open<W: TensorSource>(
     }));
     let opened = opened.unwrap_or_else(|_| {
         Err(EngineError::Device(
-            "loading the model ended with a panic, whose message is printed above".into(),
+            "loading the model ended with a panic; its message is printed above".into(),
         ))
     });
     let (model, opened, digest) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
@@ -209,7 +209,6 @@ fn open_alone<W: TensorSource>(
     Ok((model, opened))
 }
 
-/// Limits of generation.
 pub(super) fn limits(options: &EngineOptions) -> Limits {
     Limits {
         kv_tokens: options.kv_tokens,

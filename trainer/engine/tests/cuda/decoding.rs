@@ -36,7 +36,7 @@ fn decoding_samples_the_cpus_tokens_recorded_or_not() {
 }
 
 /// Sequences come and go, change places, share rows and grow, the device fails, and the store is made again. A device that knows the rows of earlier batches
-/// computes the same as one that has not seen any of them.
+/// computes the same as one without them.
 #[test]
 fn rows_that_the_device_has_are_those_of_the_batch() {
     let mut random = Random(261);

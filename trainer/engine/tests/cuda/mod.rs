@@ -26,7 +26,7 @@ const ADAMW: AdamW = AdamW {
     ..AdamW::new(1e-3)
 };
 
-/// A random configuration whose heads have a width that the kernels support.
+/// A random configuration with a head width that the kernels support.
 fn config(random: &mut Random, family: Family) -> ModelConfig {
     let mut config = support::config(random, family);
     config.head_dim = random.pick(&[16, 32, 48, 64, 144]);

@@ -140,7 +140,6 @@ pub(crate) fn weights(random: &mut Random, config: &ModelConfig) -> Weights {
     Weights { tensors }
 }
 
-/// The weights rounded to bf16.
 pub(crate) fn rounded(weights: &Weights) -> Weights {
     let tensors = weights.tensors.iter().map(|(name, tensor)| {
         let round = |x: &f32| half::bf16::from_f32(*x).to_f32();
@@ -167,7 +166,7 @@ pub(crate) fn model(config: &ModelConfig, weights: &Weights, threads: usize) -> 
 /// The arithmetic of a model's products: a number format, and the kernel for bf16.
 pub(crate) type Arithmetic = (Dtype, Option<Bf16Kernel>);
 
-/// Every arithmetic that this processor has, and AMX's, which is emulated if it does not.
+/// Every arithmetic of this processor, and AMX's, emulated if necessary.
 pub(crate) fn every_arithmetic() -> Vec<Arithmetic> {
     #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
     tile_unit::install(cpu::assume_amx);
@@ -263,8 +262,8 @@ impl Case {
         }
     }
 
-    /// Makes sequences begin alike: of a group's completions, two are equal, and one parts from them halfway; every second prompt goes on where a completion of
-    /// the group before it is, halfway.
+    /// Makes sequences begin alike. Every second prompt begins with the prompt and half of a completion of the group before it. Each group repeats a
+    /// completion, and another one begins with half of it.
     pub(crate) fn begin_alike(mut self, seed: u64) -> Self {
         let mut random = Random(seed);
         let vocabulary = self.config.vocab_size;
@@ -298,7 +297,7 @@ pub(crate) fn update(
     step(model, groups, TEMPERATURE, objective, adamw)
 }
 
-/// Every weight by its name, or what training stores for every one that it changes.
+/// Every weight by its name, or what training stores for each trained weight.
 pub(crate) fn gather(model: &mut Model, kind: TensorKind) -> BTreeMap<String, Vec<f32>> {
     let shapes = match kind {
         TensorKind::Weight => model.config().tensor_shapes(),
@@ -320,7 +319,6 @@ pub(crate) fn distance(a: &[f32], b: &[f32]) -> f64 {
     (difference / size.max(1e-30)).sqrt()
 }
 
-/// Largest |a − b|.
 pub(crate) fn largest_difference(a: &[f32], b: &[f32]) -> f32 {
     assert_eq!(a.len(), b.len());
     a.iter()

@@ -1,4 +1,4 @@
-//! The decoder in candle's basic operations, each of which has a backward pass: the reference for gradients.
+//! The decoder in candle's basic operations, as a reference for gradients: each of these operations has a backward pass.
 
 use std::collections::BTreeMap;
 

@@ -180,7 +180,7 @@ unsafe fn emulate(unit: &mut Unit, context: &mut ucontext_t) -> Option<()> {
                 unsafe { (to as *mut [u32; 16]).write_unaligned(*row) };
             }
         }
-        // tdpbf16ps, whose three tiles must differ
+        // tdpbf16ps; its three tiles must differ
         (0x5C, 2, None) if third < 8 && reg != rm && reg != third && rm != third => {
             let (a, b) = (unit.tiles[rm], unit.tiles[third]);
             multiply(&mut unit.tiles[reg], &a, &b);

@@ -7,7 +7,6 @@ use crate::config::Activation;
 const GELU_CUBIC: f32 = 0.044_715;
 const GELU_SCALE: f32 = 2.0 * std::f32::consts::FRAC_2_SQRT_PI * std::f32::consts::FRAC_1_SQRT_2;
 
-/// σ(a).
 #[inline(always)]
 fn sigmoid<L: Lanes>(a: L) -> L {
     let one = L::splat(1.0);

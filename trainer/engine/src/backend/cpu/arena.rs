@@ -1,4 +1,4 @@
-//! The arena's memory: blocks that are kept for the next allocations, and the one function that turns handles into slices.
+//! The arena's memory: blocks, kept for the next allocations, and the function that turns handles into slices.
 
 #![allow(unsafe_code)]
 
@@ -7,7 +7,7 @@ use memmap2::{MmapMut, MmapRaw};
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
-/// Memory of the system, which provides each page at its first use, as zeros. It begins on a page, and so on a cache line.
+/// Memory from the system, which provides zeroed pages at their first use. It begins on a page, and so on a cache line.
 struct Block {
     map: MmapRaw,
     /// Elements in use.
@@ -15,7 +15,6 @@ struct Block {
 }
 
 impl Block {
-    /// A block of zeros.
     fn zeroed(len: usize) -> Option<Self> {
         let map = MmapMut::map_anon(len.checked_mul(size_of::<f32>())?).ok()?;
         Some(Self {
@@ -24,12 +23,11 @@ impl Block {
         })
     }
 
-    /// Number of elements that fit.
     fn capacity(&self) -> usize {
         self.map.len() / size_of::<f32>()
     }
 
-    /// Changes the capacity, which becomes neither 0 nor less than what is in use. Where the system can, the pages remain. `None` if there is no memory.
+    /// Changes the capacity, but not to 0 and not below the elements in use. Keeps the pages where the system can. `None` if there is no memory.
     fn resize(&mut self, capacity: usize) -> Option<()> {
         let bytes = capacity.checked_mul(size_of::<f32>())?;
         #[cfg(target_os = "linux")]
@@ -52,8 +50,8 @@ impl Block {
     }
 }
 
-/// All blocks of a backend. A released block is kept for the next allocations, since the system takes long to provide pages again. All blocks together have room
-/// for no more elements than were in use at one time.
+/// All blocks of a backend. The system takes long to provide pages, so a released block is kept for the next allocations. All blocks together have room for at
+/// most `peak` elements.
 #[derive(Default)]
 pub(super) struct Arena {
     blocks: Vec<Option<Block>>,
@@ -64,7 +62,8 @@ pub(super) struct Arena {
 }
 
 impl Arena {
-    /// Allocates a block: of zeros where [`Backend::allocate`](crate::backend::Backend::allocate) promises them, else the released one that fits best, if there is one.
+    /// Allocates a block. It is zeroed where [`Backend::allocate`](crate::backend::Backend::allocate) promises that. Otherwise it is the released block that
+    /// fits best, if there is one.
     pub(super) fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let recyclable = match purpose {
             Purpose::Weights | Purpose::Optimiser => None,
@@ -83,7 +82,7 @@ impl Arena {
         block.len = len;
         let buf = self.insert(block);
         if cfg!(test) {
-            // Who reads what it has not written shows in the tests.
+            // NaN shows in the tests if someone reads what they have not written.
             self.slices([buf], []).0[0].fill(f32::NAN);
         }
         Ok(buf)
@@ -99,8 +98,8 @@ impl Arena {
         best.filter(|_| len > 0)
     }
 
-    /// Takes memory that is not in use from the other blocks, so that one with `len` elements and room for `wanted` can join them. Returns for how many it can have
-    /// room instead: `len` at least.
+    /// Takes unused memory from the other blocks, to make room for a block of `len` elements with a capacity of `wanted`. Returns the capacity that it can
+    /// have, at least `len`.
     fn make_room(&mut self, len: usize, wanted: usize) -> usize {
         let peak = self.peak.max(self.in_use().saturating_add(len));
         let mut excess = self.held().saturating_add(wanted).saturating_sub(peak);
@@ -147,7 +146,6 @@ impl Arena {
         }
     }
 
-    /// Releases the block of a buffer.
     pub(super) fn release(&mut self, buf: Buf) {
         if let Some(slot) = self.blocks.get_mut(buf.block as usize)
             && let Some(mut block) = slot.take()
@@ -246,7 +244,7 @@ mod tests {
     }
 
     proptest! {
-        /// Whatever is allocated and released in whatever order: what a buffer holds stays as it was written, and all blocks have room for no more than was once in use.
+        /// For allocations and releases in any order, buffers keep their content, and all blocks together have room for no more than was once in use.
         #[test]
         fn buffers_keep_their_content_and_the_memory_stays_below_its_peak(
             steps in proptest::collection::vec((prop_oneof![0_usize..3, 0_usize..20_000], 0..5, any::<prop::sample::Index>()), 1..60)

@@ -6,8 +6,8 @@ use super::simd::SimdLevel;
 use super::simd::amx;
 use crate::error::EngineError;
 
-/// The arithmetic of products of bf16 numbers. Each kind rounds sums in an order of its own, which depends on nothing but the kind. Products of f32 numbers are
-/// fused multiply-adds on every processor, and have the same bits on all of them.
+/// The arithmetic of products of bf16 numbers. Each kind has its own fixed order of sums, and so its own rounding. Products of f32 numbers are fused
+/// multiply-adds on every processor, and have the same bits on all of them.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub enum Bf16Kernel {
     /// AMX's tiles, `tdpbf16ps`.

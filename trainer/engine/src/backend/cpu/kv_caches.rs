@@ -20,12 +20,11 @@ impl KvCaches {
         }
     }
 
-    /// Drops a block.
     pub(super) fn release(&mut self, block: Buf) {
         self.0.remove(&block.block);
     }
 
-    /// The first `count` rows of `heads` heads, which the model has as `rows`, with heads side by side. `None` if `rows` lie in no cache.
+    /// The first `count` rows of `heads` heads in this arrangement. The model has them as `rows`, with heads side by side. `None` if `rows` lie in no cache.
     pub(super) fn rows(
         &self,
         arena: &Arena,
@@ -70,7 +69,7 @@ pub(super) fn store(to: Raw, from: Raw, rows: &[usize], heads: usize, head_dim: 
     );
     for (i, row) in rows.iter().enumerate() {
         for head in 0..heads {
-            // SAFETY: both have these rows and heads, as just checked and as whoever made them has checked, and no element in common.
+            // SAFETY: both have these rows and heads, as checked here and where they were made, and no element in common.
             unsafe {
                 let x = from.start.add(i * from.stride + head * from.head);
                 let y = to.start.add(row * to.stride + head * to.head);

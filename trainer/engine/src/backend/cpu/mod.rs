@@ -122,7 +122,7 @@ impl Cpu {
         cached.unwrap_or_else(|| self.raw(rows, count, heads, head_dim))
     }
 
-    /// Attention's operands. Checks that they have the rows that the batch needs.
+    /// Attention's operands. Checks that they have the batch's rows.
     fn operands(&self, a: &Attention) -> Operands {
         let ends = self.batch.spans.iter().map(|span| span.kv.end());
         let (tokens, count) = (self.batch.tokens.len(), ends.max().unwrap_or(0));

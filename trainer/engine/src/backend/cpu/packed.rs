@@ -26,12 +26,11 @@ struct Matrix {
 }
 
 impl PackedWeights {
-    /// Registers a new block, for whose matrices panels are stored from now on.
+    /// Registers a new block of weights: from now on, panels of its matrices are stored.
     pub(super) fn register(&mut self, block: Buf) {
         self.blocks.insert(block.block);
     }
 
-    /// Drops the panels of a block.
     pub(super) fn release(&mut self, block: Buf) {
         if self.blocks.remove(&block.block) {
             self.matrices.retain(|(owner, _), _| *owner != block.block);

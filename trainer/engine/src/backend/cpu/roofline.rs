@@ -13,7 +13,7 @@ use super::super::Dtype;
 use super::simd::amx;
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 
-/// Number of rounds, of which the best counts. On a shared machine, other processes may slow some rounds down.
+/// Number of rounds; the fastest counts. On a shared machine, other processes may slow some rounds down.
 const ROUNDS: usize = 7;
 /// Numbers of independent chains of multiply-adds, with 32 registers and with 16: more than latency times units, fewer than registers.
 const WIDE_CHAINS: usize = 12;
@@ -24,8 +24,8 @@ const TURNS: usize = 8_000_000;
 const COPIED: usize = 512 << 20;
 const PIECES: (usize, usize) = (4 << 20, 128 << 20);
 
-/// GFLOP/s that `threads` threads together reach with the widest multiply-add instruction that this processor has for numbers of `dtype`, which may be one for f32, and
-/// the instruction's name in assembly language. A multiply-add counts as two operations.
+/// GFLOP/s of `threads` threads together, with this processor's widest multiply-add instruction for numbers of `dtype`, which may be one for f32; and its name
+/// in assembly language. A multiply-add counts as two operations.
 #[must_use]
 pub fn arithmetic(dtype: Dtype, threads: usize) -> (f64, &'static str) {
     let level = match dtype {
@@ -79,7 +79,7 @@ pub fn copies(threads: usize) -> f64 {
     (2 * threads * piece) as f64 / seconds / 1e9
 }
 
-/// The shortest time from the first thread's start to the last one's end, in which each thread runs `work` once on its own item.
+/// The shortest time of all rounds, from the first thread's start to the last one's end. In a round, each thread runs `work` once on its own item.
 fn shortest_time<T: Send>(mut own: Vec<T>, work: impl Fn(&mut T) + Sync) -> f64 {
     let mut best = f64::INFINITY;
     for _ in 0..ROUNDS {

@@ -186,7 +186,6 @@ fn sum_squares_body<L: Lanes>(x: &[f32]) -> f64 {
     x.chunks(1024).map(|x| f64::from(dot::<L>(x, x))).sum()
 }
 at_level! {
-    /// Σ x².
     fn sum_squares(x: &[f32]) -> f64 = sum_squares_body
 }
 

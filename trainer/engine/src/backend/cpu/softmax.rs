@@ -9,7 +9,6 @@ use crate::sample::{self, Draw, NotFinite, Sampled};
 /// temperatures.
 #[derive(Debug, Clone, Copy, Default)]
 pub(super) struct RowStats {
-    /// Largest logit.
     pub(super) max: f32,
     /// Σ exp(z).
     pub(super) sum: f64,
@@ -144,8 +143,8 @@ pub(super) fn draw_row(
     })
 }
 
-/// The first token whose cumulated weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with a
-/// positive weight.
+/// The first token at which the cumulative weight exceeds the target. If rounding leaves none in the block that should contain it, the block's last token with
+/// a positive weight.
 fn pick(
     level: SimdLevel,
     row: &[f32],

@@ -71,7 +71,7 @@ fn attention([heads, kv_heads, head_dim]: [usize; 3], qkv: Buf) -> Attention {
     }
 }
 
-/// Results of every fused operation for fixed inputs, whose sizes are not multiples of the lanes.
+/// Results of every fused operation on fixed inputs. Their sizes are not multiples of the lanes.
 fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
     let c = &mut cpu;
     let (rows, width) = (100, 53);

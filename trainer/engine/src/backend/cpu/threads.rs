@@ -17,7 +17,7 @@ pub(super) const CHUNK: usize = 1 << 14;
 /// Number of times that a thread looks for work before it sleeps: about a tenth of a millisecond.
 const SPINS: usize = 4000;
 
-/// The threads that run operations: the calling one, and others that live as long as this value.
+/// The threads that run operations: the calling one, and others with the lifetime of this value.
 pub(super) struct Threads {
     shared: Arc<Shared>,
     others: Vec<JoinHandle<()>>,
@@ -38,7 +38,8 @@ struct Shared {
     job: Mutex<Option<Job>>,
     /// The job's next index that no thread has taken.
     next: AtomicUsize,
-    /// Number of times that a job was opened or closed, times [`ONE_JOB`]; the number is odd while a job is open. Plus the number of other threads in the job.
+    /// The number of times that a job was opened or closed, times [`ONE_JOB`], plus the number of other threads in the job. The first number is odd while a job
+    /// is open.
     state: AtomicU64,
     panicked: AtomicBool,
     ended: AtomicBool,
@@ -98,7 +99,7 @@ impl Shared {
         }
     }
 
-    /// Waits for an open job whose number exceeds `seen`; `None` if the pool has ended.
+    /// Waits for an open job with a number above `seen`; `None` if the pool has ended.
     fn wait(&self, seen: u64) -> Option<u64> {
         let open_job = || {
             let state = self.state.load(Ordering::SeqCst);
@@ -213,7 +214,7 @@ impl Threads {
         let job = Job { f, count };
         *shared.job.lock().unwrap_or_else(PoisonError::into_inner) = Some(job);
         shared.next.store(0, Ordering::Relaxed);
-        // A job whose calling thread panicked itself has not read and cleared the flag.
+        // If a job's calling thread panicked itself, it has not read and cleared the flag.
         shared.panicked.store(false, Ordering::Relaxed);
         let before = shared.state.fetch_add(ONE_JOB, Ordering::SeqCst);
         let guard = Open(shared);

@@ -19,7 +19,6 @@ pub(super) struct Block {
     pub(super) bf16_copy: Option<Address>,
     /// Bytes of that copy.
     copy_bytes: usize,
-    /// Whether it lies in a slab.
     in_slab: bool,
     bytes: usize,
 }
@@ -156,13 +155,12 @@ impl Arena {
         }
     }
 
-    /// Allocates memory in a slab.
     fn allocate_in_slab(
         &mut self,
         driver: &mut dyn Driver,
         bytes: usize,
     ) -> Result<Address, Fault> {
-        // The smallest that suffices, so that a large one stays whole for a large buffer of the next phase.
+        // The smallest slab that suffices, so that a large one stays whole for a large buffer of the next phase.
         let fitting = self.slabs.iter_mut().filter(|s| s.hole(bytes).is_some());
         let best = fitting.min_by_key(|slab| slab.hole(bytes).map(|(_, len)| len));
         if let Some(address) = best.and_then(|slab| slab.take(bytes)) {
@@ -188,7 +186,6 @@ impl Arena {
         })
     }
 
-    /// Releases an allocation.
     pub(super) fn release(&mut self, driver: &mut dyn Driver, buf: Buf) {
         let Some(block) = self.blocks[buf.block as usize].take() else {
             return;
@@ -217,7 +214,6 @@ impl Arena {
         block.address + (buf.offset * block.format.bytes()) as u64
     }
 
-    /// Format of a buffer's elements.
     pub(super) fn format(&self, buf: Buf) -> Dtype {
         self.block(buf).format
     }

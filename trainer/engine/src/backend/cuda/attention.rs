@@ -1,9 +1,9 @@
-//! Attention: which kernels compute which of a batch's queries.
+//! Attention: chooses the kernel for each of a batch's queries.
 //!
-//! Spans of one query (decoding) are computed by blocks that each process a part of the keys and all query heads that read them. The other spans are computed
-//! by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values', so that no
-//! two blocks add to the same number. A tile of keys that many queries attend to, as those at the beginning of all sequences, is processed in pieces by several
-//! blocks, whose sums are added up in a fixed order.
+//! For spans of one query (decode), each block processes a part of the keys and all query heads that read them. The other spans (prefill, training) are
+//! computed by tiles of queries. The backward pass goes over tiles of queries for the queries' gradients, then over tiles of keys for the keys' and values'. So
+//! no two blocks add to the same number. Many queries attend to the tiles of keys at the beginning of all sequences. Several blocks process such a tile in
+//! pieces, and their sums are added up in a fixed order.
 
 use super::batch::{KEY_TILE, KeyTiles};
 use super::driver::{Arg, Fault, Launch};
@@ -12,15 +12,15 @@ use super::scratch::Use;
 use super::{BLOCK, Cuda, ROW, WARPS};
 use crate::backend::{Attention, Buf, Dtype, Rows};
 
-/// The width of a head must be a multiple of this,
+/// Head widths must be a multiple of this.
 const HEAD_DIM_STEP: usize = 16;
-/// and at most this.
+/// Maximum head width.
 const MAX_HEAD_DIM: usize = 256;
 /// Maximum number of query heads that read one key head.
 const MAX_GROUP: usize = 16;
 /// Maximum number of parts into which the work of one block is divided.
 const MAX_SPLITS: u32 = 32;
-/// Threads of a block that adds up parts of gradients, and the rows of a tile of keys that it adds.
+/// Threads of a block that adds up parts of gradients, and its number of rows of a tile of keys.
 const ADDING: u32 = 128;
 const ADDED_ROWS: usize = 4;
 
@@ -32,8 +32,8 @@ struct Kernel {
     name: &'static str,
     /// Number of rows of its tiles in shared memory, in f32.
     float_rows: usize,
-    /// The same in bf16, for heads of each of [`WIDTHS`]: a tile of 64 queries or keys (and of the data that belongs to them), and one of the keys or queries that pass by
-    /// it. In gradients of heads up to 128, the next of these is loaded while one is processed.
+    /// The same in bf16, for heads of each of [`WIDTHS`]. A tile of 64 queries or keys stays, with the data that belongs to it, and tiles of keys or queries
+    /// are streamed past it. In gradients of heads up to 128, the next streamed tile is loaded while one is processed.
     bf16_rows: [usize; 3],
 }
 
@@ -79,7 +79,7 @@ fn check_supported(a: &Attention) -> Result<(), Fault> {
     Ok(())
 }
 
-/// Number of parts into which the work of each of `blocks` blocks is divided, so that at least `occupying` blocks have work.
+/// Number of parts of the work of each of `blocks` blocks, so that at least `occupying` blocks have work.
 pub(super) fn splits(occupying: usize, blocks: usize) -> u32 {
     let splits = occupying.div_ceil(blocks) as u32;
     splits.clamp(1, MAX_SPLITS)
@@ -116,7 +116,7 @@ impl Cuda {
     /// Launches a tile kernel's instance for heads of this width, with the shared memory that its tiles take.
     fn launch_tiles(&mut self, kernel: &Kernel, a: &Attention, grid: [usize; 3], args: &[Arg]) {
         let mut widths = WIDTHS.into_iter().zip(kernel.bf16_rows);
-        // Wider heads have been rejected, after which nothing is launched.
+        // Wider heads have been rejected before, and nothing is launched after that.
         let Some((width, bf16_rows)) = widths.find(|(width, _)| *width >= a.head_dim) else {
             return;
         };

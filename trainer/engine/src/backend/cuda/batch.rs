@@ -1,4 +1,5 @@
-//! A batch in the layout that the kernels read: one piece of memory, whose layout depends on sizes alone, except for the last parts; and the table of segments.
+//! A batch in one piece of memory, in the layout that the kernels read, and the table of segments. Except for the last parts, the layout depends on sizes
+//! alone.
 
 use std::collections::BTreeMap;
 use std::iter::repeat_n;
@@ -12,7 +13,7 @@ use crate::batch::{Batch, Span};
 const QUERY_TILE: usize = 64;
 /// Number of rows of keys of a tile in attention's backward pass.
 pub(super) const KEY_TILE: usize = 64;
-/// Number of queries of the tiles that pass by it, for most widths of heads.
+/// Number of queries of the tiles that are streamed past it, for most head widths.
 const PASSING: usize = 32;
 /// Words of a `struct KeyTile`.
 const KEY_TILE_WORDS: usize = 8;
@@ -26,7 +27,6 @@ pub(super) struct BatchPlan {
     pub(super) tokens: usize,
     /// Number of spans of one query, which come first. Spans of padding tokens count, but have no query.
     pub(super) single: usize,
-    /// Number of tiles of queries.
     pub(super) tiles: usize,
     /// Number of tiles of spans of one query, which come first.
     pub(super) single_tiles: usize,
@@ -41,7 +41,6 @@ pub(super) struct BatchPlan {
     spans_at: usize,
     tiles_at: usize,
     updates_at: usize,
-    /// Address on the device.
     pub(super) address: Address,
     /// Address of the table of segments.
     pub(super) segments: Address,
@@ -157,12 +156,10 @@ fn push_span(words: &mut Vec<u32>, table: &mut SegmentTable, span: &Span) {
 /// For each tile of rows of keys, the spans that contain it. Attention's backward pass goes through them, in pieces of about equal work.
 #[derive(Debug, Clone, Default)]
 pub(super) struct KeyTiles {
-    /// Number of pieces.
     pub(super) pieces: usize,
     /// Number of rows of the sums of tiles that have several pieces.
     pub(super) partial_rows: usize,
     visits_at: usize,
-    /// Address on the device.
     pub(super) address: Address,
 }
 
@@ -179,7 +176,7 @@ impl KeyTiles {
         [group, occupying]: [usize; 2],
         words: &mut Vec<u32>,
     ) -> Self {
-        // Rows are split wherever any span's ranges begin or end, so that a tile's rows are consecutive keys of every span that contains them.
+        // Rows are split wherever any span's ranges begin or end. So a tile's rows are consecutive keys of every span that contains them.
         let mut ranges = Vec::new();
         for (number, (id, _)) in plan.queries.iter().enumerate() {
             let of_span = table.ranges(*id);
@@ -232,10 +229,11 @@ impl KeyTiles {
     }
 }
 
-/// Divides a tile's visits into pieces of at most `most` pairs each: the first visit, the number of visits, and which of how many parts of each.
+/// Divides a tile's visits into pieces of at most `most` pairs each. A piece is the first visit, the number of visits, and the part and number of parts of each
+/// visit.
 fn pieces(visits: &[[usize; 3]], most: usize) -> Vec<[usize; 4]> {
     let mut pieces: Vec<[usize; 4]> = Vec::new();
-    // What may be added to the last piece.
+    // The pairs that can still be added to the last piece.
     let mut room = 0;
     for (visit, [_, _, pairs]) in visits.iter().enumerate() {
         match pieces.last_mut() {
@@ -260,7 +258,6 @@ pub(super) struct EqualTokens {
     pub(super) order: Vec<u32>,
     /// Start of each id's tokens in the order, and then the end of the last one's.
     pub(super) starts: Vec<u32>,
-    /// The ids.
     pub(super) ids: Vec<u32>,
 }
 

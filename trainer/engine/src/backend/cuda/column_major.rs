@@ -5,8 +5,7 @@
 use super::driver::{Address, Matrix, Product};
 use crate::backend::Dtype;
 
-/// Maximum alignment that is considered. An address's actual alignment depends on the sizes of the buffers before it, and the algorithm, and so the bits, must
-/// not.
+/// Maximum alignment that is considered. An address's actual alignment depends on the sizes of the buffers before it. The algorithm must not, nor the bits.
 const MAX_ALIGNMENT: u64 = 16;
 /// Numbers of tokens beyond this are rounded up to a multiple of it, and smaller ones to a power of two.
 const TOKENS: usize = 128;
@@ -67,10 +66,10 @@ impl Shape {
         }
     }
 
-    /// The shape that chooses the product's algorithm: the same for all products that differ in the exact number of tokens alone.
+    /// The shape that chooses the product's algorithm: the same for all products of a class. These differ only in the exact number of tokens.
     ///
-    /// Packs, and the rows of logits at their ends, have any number of tokens, and choosing an algorithm takes the host longer than the product's launch. A
-    /// token's values are a column of each matrix that has one for each token, so that strides and alignments are those of the product.
+    /// Packs, and the rows of logits at their ends, have any number of tokens, and choosing an algorithm takes the host longer than launching the product.
+    /// Tokens are columns of these matrices, so strides and alignments do not depend on their number.
     pub(super) fn of_class(product: &Product) -> Self {
         let mut rounded = *product;
         // A weight's gradient is a sum over tokens. Other products have a row for each.

@@ -15,7 +15,7 @@ use super::libraries;
 
 /// The lowest architecture for which the kernels are written, compute capability 8.0.
 pub const MIN_ARCH: u32 = 80;
-/// Options beside the target's. Without warnings, a log begins with the error.
+/// Options besides the target's. Without warnings, a log begins with the error.
 const OPTIONS: [&str; 3] = [
     "--std=c++17",
     "--device-as-default-execution-space",
@@ -34,8 +34,8 @@ pub enum Target {
 }
 
 impl Target {
-    /// The best target for a device, given the architectures that a compiler knows: machine code if it knows the device's, else the newest PTX that the device
-    /// can run.
+    /// The best target for a device and a compiler that knows these architectures: machine code if the device's is among them, else the newest PTX for the
+    /// device.
     pub fn of(device: u32, known: &[u32]) -> Option<Self> {
         if known.contains(&device) {
             return Some(Self::Cubin(device));
@@ -160,7 +160,7 @@ fn check<T>(what: &str, result: Result<T, NvrtcError>) -> Result<T, String> {
     })
 }
 
-/// NVRTC's functions that return the size of what it compiled, and that itself.
+/// NVRTC's functions that return the size of the result, and the result itself.
 type SizeOf = unsafe fn(sys::nvrtcProgram, *mut usize) -> sys::nvrtcResult;
 type CodeOf = unsafe fn(sys::nvrtcProgram, *mut c_char) -> sys::nvrtcResult;
 

@@ -1,7 +1,7 @@
 //! [`Driver`] on a GPU, through NVIDIA's driver.
 //!
 //! One stream does all work in the order of the calls. A recording is captured from that stream. Kernels and products find their memory at fixed addresses, so
-//! a recording stays valid until [`Driver::forget`].
+//! a recording stays valid until [`Driver::drop_recordings`].
 
 #![allow(unsafe_code)]
 
@@ -40,7 +40,6 @@ pub fn open(ordinal: usize) -> Result<Box<dyn Driver>, EngineError> {
     Ok(Box::new(gpu))
 }
 
-/// A kernel.
 #[derive(Debug)]
 struct Function {
     raw: sys::CUfunction,
@@ -48,7 +47,7 @@ struct Function {
     shared: u32,
 }
 
-/// Fields are dropped in this order.
+/// Rust drops fields in this order: what uses the context goes before the context.
 #[derive(Debug)]
 struct Gpu {
     info: GpuInfo,
@@ -64,7 +63,6 @@ struct Gpu {
     _module: Module,
     memory: HashMap<Address, Memory>,
     stream: Stream,
-    /// Whether calls are being recorded.
     recording: bool,
     /// A call that cannot be recorded and was made while recording.
     unrecordable_call: Option<&'static str>,
@@ -108,7 +106,7 @@ impl Gpu {
         })
     }
 
-    /// Makes the context current for the calling thread, which may have used another one meanwhile.
+    /// Makes the context current for the calling thread, in case the thread has used another one.
     fn bind(&self) -> Result<(), Fault> {
         self.context.bind()
     }
@@ -120,16 +118,16 @@ impl Gpu {
             return Err(unrecordable(what));
         }
         self.bind()?;
-        self.settle()
+        self.wait_for_ranks()
     }
 
-    /// Waits for an exchange with other ranks, for which the driver would wait without end.
-    fn settle(&mut self) -> Result<(), Fault> {
+    /// Waits for an exchange with other ranks until the deadline. The driver itself would wait without end.
+    fn wait_for_ranks(&mut self) -> Result<(), Fault> {
         let Some(link) = &mut self.link else {
             return Ok(());
         };
-        let settled = link.settle(|| self.stream.idle());
-        settled.map_err(|why| lost(link, &why))
+        let waited = link.wait_for_ranks(|| self.stream.idle());
+        waited.map_err(|why| lost(link, &why))
     }
 
     fn run_kernel(&mut self, kernel: &str, launch: Launch, args: &[Arg]) -> Result<(), Fault> {
@@ -152,7 +150,7 @@ impl Gpu {
             *pointer = (&raw mut *value).cast();
         }
         let [x, y, z] = launch.grid;
-        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns, by which time they have been copied. The
+        // SAFETY: the function's module is alive. The pointers are to values that live until the call returns; the driver has copied them by then. The
         // backend's tests hold that they are the kernel's arguments.
         let launched = unsafe {
             launch_kernel(
@@ -181,7 +179,10 @@ impl Gpu {
         // The cause may be an earlier failure that shows only now.
         let earlier = match self.recording {
             true => None,
-            false => self.settle().and_then(|()| self.stream.wait()).err(),
+            false => self
+                .wait_for_ranks()
+                .and_then(|()| self.stream.wait())
+                .err(),
         };
         Err(earlier.unwrap_or(failed))
     }
@@ -311,7 +312,7 @@ impl Driver for Gpu {
         }
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.bind_unrecorded("a recording")?;
         // Other threads may use other streams meanwhile, and cuBLASLt may call the driver for more than its kernels.
         let mode = sys::CUstreamCaptureMode::CU_STREAM_CAPTURE_MODE_RELAXED;
@@ -323,7 +324,7 @@ impl Driver for Gpu {
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.bind()?;
         self.recording = false;
         // SAFETY: the stream is recording.
@@ -353,11 +354,11 @@ impl Driver for Gpu {
         })
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.forgotten.append(&mut self.graphs);
         if !self.recording
             && self.bind().is_ok()
-            && self.settle().is_ok()
+            && self.wait_for_ranks().is_ok()
             && self.stream.wait().is_ok()
         {
             self.forgotten.clear();
@@ -370,10 +371,10 @@ impl Drop for Gpu {
         // Waits for unfinished work, so that no memory is freed while in use. If the device is lost, all of this fails, and the device is released
         // nevertheless.
         if self.recording {
-            let _ = self.recorded();
+            let _ = self.end_recording();
         }
         let _ = self.bind();
-        let _ = self.settle();
+        let _ = self.wait_for_ranks();
         let _ = self.stream.wait();
     }
 }

@@ -127,7 +127,7 @@ pub trait Driver: Send {
     fn name(&self) -> String;
     /// Bytes of free memory, and of all memory.
     fn memory(&self) -> Result<(u64, u64), Fault>;
-    /// Number of multiprocessors, each of which runs one or more blocks at a time.
+    /// Number of multiprocessors. Each runs one or more blocks at a time.
     fn multiprocessors(&self) -> u32;
 
     /// Allocates memory with unspecified content.
@@ -167,18 +167,18 @@ pub trait Driver: Send {
     fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
         Ok(false)
     }
-    /// Sends bytes to each rank's device, and receives some from each, in the order of ranks. What a rank sends is as long as what the other one receives. The caller has
+    /// Sends bytes to each rank's device, and receives bytes from each, in the order of ranks. Sender and receiver give the same length. The caller has
     /// [connected](Driver::connect) the device.
     fn exchange(&mut self, _send: &[Bytes], _receive: &[Bytes]) -> Result<(), Fault> {
         Err(Fault::Other("the device is not connected to others".into()))
     }
 
     /// Records the steps that follow, instead of running them.
-    fn record(&mut self) -> Result<(), Fault>;
+    fn begin_recording(&mut self) -> Result<(), Fault>;
     /// Ends a recording.
-    fn recorded(&mut self) -> Result<Recording, Fault>;
+    fn end_recording(&mut self) -> Result<Recording, Fault>;
     /// Runs all that was recorded.
     fn replay(&mut self, recording: Recording) -> Result<(), Fault>;
     /// Drops all recordings.
-    fn forget(&mut self);
+    fn drop_recordings(&mut self);
 }

@@ -1,6 +1,6 @@
 //! Decoding passes are recorded and replayed as a whole: one call of the device instead of hundreds.
 //!
-//! A pass is identified by the addresses of its buffers and by its number of tokens, which is one of a few. All other differences between two such passes are
+//! A pass is identified by the addresses of its buffers and by its number of tokens, rounded up to one of a few. All other differences between two passes are
 //! in memory that the kernels read.
 
 use std::collections::HashMap;
@@ -9,12 +9,12 @@ use super::Cuda;
 use super::driver::{Address, Fault, Recording};
 use crate::backend::Buf;
 
-/// Numbers of tokens for which decoding is recorded are powers of two up to this, and multiples of it up to 16 times as many. Beyond that, their distance is a
-/// sixteenth of the next power of two, so that padding takes at most an eighth of a pass.
+/// Decoding is recorded for these numbers of tokens: powers of two up to this, then multiples of it up to 16 times as many. Beyond that, the step is a
+/// sixteenth of the next power of two, so padding takes at most an eighth of a pass.
 const STEP: usize = 64;
 
 /// Maximum number of recordings: those of two KV caches for up to 1,024 sequences at once, 22 each, or of one for up to 16,384. A KV cache of another size has
-/// other buffers, so a long run would otherwise fill the memory with recordings for buffers that no longer exist.
+/// other buffers. Without a limit, a long run would fill the memory with recordings for buffers that no longer exist.
 const MAX_RECORDINGS: usize = 56;
 
 /// Number of failed recordings after which no more are tried. Passes that are run call by call are slower, but correct.
@@ -26,7 +26,7 @@ type Pass = (Vec<[Address; 2]>, usize);
 /// The passes that have run, and their recordings.
 #[derive(Debug, Default)]
 pub(super) struct Recordings {
-    /// Passes that have run once, so all their memory is allocated, and the recordings of those that have run again.
+    /// Passes that have run once, so that all their memory is allocated. Those that have run again have a recording.
     pub(super) passes: HashMap<Pass, Option<Recording>>,
     /// The pass that is being recorded.
     current: Option<Pass>,
@@ -34,7 +34,7 @@ pub(super) struct Recordings {
     failed: usize,
 }
 
-/// The smallest number of tokens that decoding is recorded for and that is not below `tokens`.
+/// The smallest number of tokens, not below `tokens`, that decoding is recorded for.
 pub(super) fn bucket(tokens: usize) -> usize {
     let power = tokens.next_power_of_two();
     if tokens <= STEP {
@@ -47,7 +47,7 @@ impl Cuda {
     /// Drops all recordings and conversions, because memory that they may refer to has moved.
     pub(super) fn forget_recordings(&mut self) {
         self.converted = None;
-        self.driver.forget();
+        self.driver.drop_recordings();
         self.recordings.passes.values_mut().for_each(|r| *r = None);
     }
 
@@ -74,10 +74,10 @@ impl Cuda {
             }
             Some(None) => {
                 if self.recordings.passes.values().flatten().count() >= MAX_RECORDINGS {
-                    self.driver.forget();
+                    self.driver.drop_recordings();
                     self.recordings.passes.clear();
                 }
-                match self.driver.record() {
+                match self.driver.begin_recording() {
                     Ok(()) => self.recordings.current = Some(pass),
                     Err(fault) => self.not_recorded(&fault),
                 }
@@ -85,26 +85,26 @@ impl Cuda {
             }
             Some(Some(recording)) => {
                 let replayed = self.driver.replay(*recording);
-                self.settle(replayed);
+                self.store_fault(replayed);
                 true
             }
         }
     }
 
-    /// See [`crate::backend::Backend::recorded`].
+    /// See [`crate::backend::Backend::end_pass`].
     pub(super) fn end_recording(&mut self) -> bool {
         self.converted = None;
         let Some(pass) = self.recordings.current.take() else {
             return true;
         };
-        let ended = self.driver.recorded();
-        let recording = self.settle(ended);
+        let ended = self.driver.end_recording();
+        let recording = self.store_fault(ended);
         // Nothing has run since the recording began, so the failure is the recording's own.
         match (recording, self.fault.take()) {
             (Some(recording), None) => {
                 self.recordings.passes.insert(pass, Some(recording));
                 let replayed = self.driver.replay(recording);
-                self.settle(replayed);
+                self.store_fault(replayed);
                 true
             }
             (_, fault) => {

@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUresult};
 
 use super::driver::Fault;
 
-/// Errors after which the device is lost: everything that is requested of it afterwards fails in the same way.
+/// Errors after which the device is lost: all later calls fail in the same way.
 const LOST: &[CUresult] = &[
     CUresult::CUDA_ERROR_ASSERT,
     CUresult::CUDA_ERROR_CONTAINED,
@@ -33,7 +33,7 @@ const LOST: &[CUresult] = &[
 /// Turns an error of the driver into a message. `what` completes "the GPU did not".
 pub(super) fn check_call<T>(what: &str, result: Result<T, DriverError>) -> Result<T, Fault> {
     result.map_err(|error| {
-        let reason = words(error);
+        let reason = describe(error);
         Fault::Other(if LOST.contains(&error.0) {
             format!(
                 "the GPU has failed ({reason}), which was detected when it was to {what}; the content of its memory is lost. Resume the run from its last checkpoint; \
@@ -50,7 +50,7 @@ pub(super) fn check_call<T>(what: &str, result: Result<T, DriverError>) -> Resul
 }
 
 /// The driver's description of an error, with its name.
-pub(super) fn words(error: DriverError) -> String {
+pub(super) fn describe(error: DriverError) -> String {
     match error.error_string() {
         Ok(text) => format!("{}, {:?}", text.to_string_lossy(), error.0),
         Err(_) => format!("{:?}", error.0),
@@ -83,7 +83,7 @@ impl<T: Copy, E> Drop for Owned<T, E> {
 pub(super) struct Context(sys::CUcontext);
 
 impl Context {
-    /// Retains the context until the process ends, since cuBLASLt keeps state in it beyond its handles, and makes it the current one of this thread.
+    /// Retains the context and makes it current for this thread. It is retained until the process ends, since cuBLASLt keeps state in it beyond its handles.
     pub(super) fn new(device: sys::CUdevice) -> Result<Self, Fault> {
         // SAFETY: the device is the driver's.
         let raw = check_call("open a context", unsafe { primary_ctx::retain(device) })?;
@@ -117,7 +117,7 @@ impl Stream {
         check_call("finish its work", unsafe { stream::synchronize(self.raw) })
     }
 
-    /// Whether all work is done, or none is done any more because of a failure, which [`Stream::wait`] reports.
+    /// Whether the stream works no more: all work is done, or a failure has ended it. [`Stream::wait`] reports the failure.
     pub(super) fn idle(&self) -> bool {
         // SAFETY: the stream is alive.
         let state = unsafe { sys::cuStreamQuery(self.raw) };
@@ -153,7 +153,7 @@ impl Module {
 pub(super) type Graph = Owned<sys::CUgraphExec, DriverError>;
 
 impl Graph {
-    /// Prepares what a stream recorded; consumes the record.
+    /// Instantiates the graph that a stream recorded; consumes the record.
     pub(super) fn new(recorded: sys::CUgraph) -> Result<Self, Fault> {
         // SAFETY: the graph is alive.
         let raw = unsafe { graph::instantiate(recorded, sys::CUgraphInstantiate_flags(0)) };

@@ -1,10 +1,10 @@
-//! Compiled kernels in the cache folder. Each content has a file of its own, so that a start compiles only new sources.
+//! Compiled kernels in the cache folder. Each version of the sources has its own file, so a start compiles only changed sources.
 
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
-/// Compiled kernels.
+/// What the compiler makes of the kernels' sources.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct Image {
     /// The image for the driver: a cubin, or PTX with a terminating zero.
@@ -13,7 +13,7 @@ pub struct Image {
     pub names: Vec<String>,
 }
 
-/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder. It is that of `rapid fetch`.
+/// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder. `rapid fetch` uses the same folder.
 pub fn home() -> PathBuf {
     let variable = |name| {
         std::env::var_os(name)
@@ -28,14 +28,14 @@ pub fn home() -> PathBuf {
     cache.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
 }
 
-/// The digest of all that a file depends on, as `Debug` writes it.
+/// A cache key: the digest of everything that a file depends on, as `Debug` writes it.
 pub(crate) fn key(content: impl std::fmt::Debug) -> String {
     let content = format!("{content:?}");
     blake3::hash(content.as_bytes()).to_hex().to_string()
 }
 
-/// The image in the folder under a key, or else the one that `make` returns, which is then written to the folder. A damaged file is replaced. A folder that
-/// cannot be written only costs time at the next start.
+/// The image stored in the folder under a key. If there is none, calls `make` and stores its image. A damaged file is replaced. A folder that cannot be written
+/// only costs time at the next start.
 pub(super) fn cached<E>(
     folder: &Path,
     key: &str,
@@ -96,7 +96,7 @@ mod tests {
         }
     }
 
-    /// The image that the folder then has, where `compiled` is the result of a compilation.
+    /// The image that [`cached`] returns; if it compiles, `compiled` is the result, and `None` an error.
     fn get(folder: &Path, compiled: Option<&[u8]>) -> Image {
         let make = || compiled.map(image).ok_or("it was compiled again");
         cached(folder, "a", make).unwrap()

@@ -27,7 +27,7 @@ pub const SOURCES: &[Source] = sources![
     "sample.cu",
 ];
 
-/// What makes a library for a processor of them ([`super::emulated`]).
+/// The sources that make a library for a processor of the kernels ([`super::emulated`]).
 pub const EMULATOR: &[Source] = sources!["emulator.h", "emulator.cpp"];
 
 /// All instances that are launched.

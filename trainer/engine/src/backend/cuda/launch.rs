@@ -1,4 +1,4 @@
-//! The backend's calls of its device. The first fault is remembered, and nothing more is requested of the device until the fault has been reported.
+//! The backend's calls of its device. The first fault is stored, and no more calls are made until it has been reported.
 
 use std::borrow::Cow;
 
@@ -13,7 +13,7 @@ use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
 
-/// Number of blocks for each multiprocessor into which work is divided, so that each has work to the end.
+/// Work is divided into this many blocks per multiprocessor, so that all of them have work to the end.
 const BLOCKS_EACH: u32 = 4;
 /// Maximum number of blocks over elements. Beyond it, each block processes several parts.
 const BLOCKS: u64 = 16 * 1024;
@@ -41,12 +41,12 @@ const PACK: usize = 4;
 /// Maximum number of blocks in the second dimension of a grid.
 const MAX_GRID_Y: usize = 65_535;
 
-/// Like [`elementwise`], for kernels whose threads process [`PACK`] numbers at once.
+/// Like [`elementwise`], but each thread processes [`PACK`] numbers at once.
 pub(super) fn packs(n: usize) -> Launch {
     elementwise(n.div_ceil(PACK))
 }
 
-/// A launch of a block for each part of a row, whose threads process [`PACK`] numbers of it at once.
+/// A launch with a block for each part of a row. Each thread processes [`PACK`] numbers of the part at once.
 pub(super) fn parts_of_rows(rows: usize, width: usize) -> Launch {
     let parts = width.div_ceil(PACK * BLOCK as usize);
     blocks([parts, rows.min(MAX_GRID_Y), 1], BLOCK)
@@ -98,19 +98,18 @@ pub(super) fn decode(bytes: &[u8], format: Dtype, values: &mut [f32]) {
     }
 }
 
-/// Number of blocks that occupy a device with this many multiprocessors.
+/// Number of blocks that keep this many multiprocessors busy.
 pub(super) fn occupying_blocks(multiprocessors: u32) -> usize {
     (BLOCKS_EACH * multiprocessors) as usize
 }
 
 impl Cuda {
-    /// Number of blocks that occupy the device.
     pub(super) fn occupying_blocks(&self) -> usize {
         occupying_blocks(self.driver.multiprocessors())
     }
 
-    /// Returns the value of a successful call. Otherwise remembers the fault, if it is the first, and returns `None`.
-    pub(super) fn settle<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
+    /// Returns the value of a successful call. Otherwise stores the fault, if it is the first, and returns `None`.
+    pub(super) fn store_fault<T>(&mut self, result: Result<T, Fault>) -> Option<T> {
         match result {
             Ok(value) => Some(value),
             Err(fault) => {
@@ -120,7 +119,7 @@ impl Cuda {
         }
     }
 
-    /// Reports and clears the remembered fault.
+    /// Reports and clears the stored fault.
     pub(super) fn check(&mut self) -> Result<(), EngineError> {
         match self.fault.take() {
             Some(fault) => Err(device_error(&fault)),
@@ -128,11 +127,11 @@ impl Cuda {
         }
     }
 
-    /// Makes a call of the device, unless a fault is remembered.
+    /// Makes a call of the device, unless a fault is stored.
     pub(super) fn request(&mut self, call: impl FnOnce(&mut dyn Driver) -> Result<(), Fault>) {
         if self.fault.is_none() {
             let result = call(self.driver.as_mut());
-            self.settle(result);
+            self.store_fault(result);
         }
     }
 
@@ -186,11 +185,11 @@ impl Cuda {
         let result = self.scratch.get(self.driver.as_mut(), usage, bytes);
         if result.is_err() {
             // The previous memory has been freed, so recordings and completed passes are no longer valid.
-            self.driver.forget();
+            self.driver.drop_recordings();
             self.recordings.passes.clear();
             self.converted = None;
         }
-        let (address, moved) = self.settle(result)?;
+        let (address, moved) = self.store_fault(result)?;
         if moved {
             self.forget_recordings();
         }
@@ -202,7 +201,7 @@ impl Cuda {
         let bytes: &[u8] = bytemuck::cast_slice(words);
         let address = self.scratch(usage, bytes.len())?;
         let written = self.driver.write(address, bytes);
-        self.settle(written)?;
+        self.store_fault(written)?;
         Some(address)
     }
 

@@ -1,4 +1,4 @@
-//! NVIDIA's libraries, which are located at run time: the driver's, NVRTC, cuBLASLt, and NVTX for profilers.
+//! Locates NVIDIA's libraries at run time: the driver's, NVRTC, cuBLASLt, and NVTX for profilers.
 //!
 //! The loader first searches its usual places (`LD_LIBRARY_PATH`, the system's folders). If it finds nothing, the folders of toolkits and Python packages are
 //! tried. A library that was opened by its path is later found by its name.
@@ -15,8 +15,8 @@ use libloading::Library;
 /// Supported major versions of CUDA, the preferred one first. The loader is given these names.
 const VERSIONS: [u32; 2] = [13, 12];
 
-/// The lowest supported major version of CUDA, for driver and libraries. cudarc panics when a function is called that a library lacks; those that are called are
-/// in every library of this version. Older libraries are asked for their version alone.
+/// The lowest supported major version of CUDA, for driver and libraries. cudarc panics if it calls a function that a library lacks. All functions called here
+/// are in every library of this version. Older libraries are only asked for their version.
 pub(super) const MIN_CUDA: u32 = VERSIONS[1];
 
 /// Checks for the driver's library, which no package contains.
@@ -43,7 +43,7 @@ pub(super) fn driver_version() -> Result<(u32, u32), String> {
     }
 }
 
-/// Versions whose output the driver can load, if there is a driver.
+/// Versions with output that the driver can load, if there is a driver.
 fn versions() -> impl Iterator<Item = u32> {
     let newest = driver_version().map_or(VERSIONS[0], |(major, _)| major);
     let usable = move |version: &u32| *version <= newest;
@@ -83,7 +83,6 @@ pub(super) fn nvrtc() -> Result<(), String> {
     FOUND.get_or_init(load).clone()
 }
 
-/// Loads cuBLASLt.
 pub(super) fn cublaslt() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let present = cublaslt::sys::is_culib_present;
@@ -156,7 +155,7 @@ fn open_by_path(name: &str, beside: Option<&str>) {
         let file = format!("{name}.{version}");
         for folder in folders.iter().filter(|folder| folder.join(&file).is_file()) {
             if let Some(beside) = beside {
-                // NVRTC opens its builtins when it compiles, by a name with a version that only the file's name contains.
+                // When NVRTC compiles, it opens its builtins by a name with a version. Only the file's name contains that version.
                 let prefix = format!("{beside}.{version}");
                 for other in names_in(folder).filter(|other| other.starts_with(&prefix)) {
                     open_forever(&folder.join(other));
@@ -184,7 +183,7 @@ pub(super) fn open(path: &Path) -> Option<Library> {
     opened.ok()
 }
 
-/// Folders in which toolkits and Python packages install libraries, in the order in which they are tried.
+/// Folders of libraries of toolkits and Python packages, in the order in which they are tried.
 fn folders() -> Vec<PathBuf> {
     let variable = |name| {
         std::env::var_os(name)
@@ -214,11 +213,11 @@ fn folders() -> Vec<PathBuf> {
     folders
 }
 
-/// Most links from one python3 to the next.
+/// Maximum number of links to follow from a python3.
 const MAX_LINKS: usize = 40;
 
-/// The prefixes of a python3 and of what it is a link to, link by link: of a link to an environment's python3, which is itself a link to the system's, those of
-/// the link, of the environment and of the system.
+/// The prefixes of a python3 and of what it is a link to, link by link. For example, it may be a link to an environment's python3, and that to the system's:
+/// three prefixes.
 fn python_prefixes(python: &Path) -> Vec<PathBuf> {
     let mut prefixes: Vec<PathBuf> = Vec::new();
     let mut python = python.to_owned();

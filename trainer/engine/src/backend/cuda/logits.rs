@@ -17,11 +17,11 @@ const SAMPLED: usize = 12;
 
 /// Maximum number of rows of logits that exist at once.
 const MAX_ROWS: usize = 4096;
-/// Their number is a multiple of this, if there are as many: the rows of a product's tile.
+/// If there are at least this many, their number is a multiple of this: the rows of a product's tile.
 const ROWS_STEP: usize = 128;
 /// Bytes of a logit: in f32, and converted to bf16 for the products of the backward pass.
 const LOGIT: u64 = 6;
-/// The share of the device's memory that logits may take is one of this many.
+/// Logits may take one part in this many of the device's memory.
 const SHARES: u64 = 32;
 
 /// Number of rows of logits that the head computes at a time on a device with this many bytes of memory. The head's weight is read once for them. Reading it

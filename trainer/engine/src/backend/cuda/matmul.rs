@@ -1,6 +1,6 @@
 //! Matrix products by cuBLASLt, through a thin wrapper over its raw call: cuBLASLt multiplies bf16 into f32, and `cudarc`'s safe call does not.
 //!
-//! Sums that are split are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
+//! Split sums are added up in f32, in an order that the shape determines. Reductions in the result's own format are excluded.
 //!
 //! cuBLASLt is asked once for each class of shapes ([`Shape::of_class`]), and its choice holds for every number of tokens in the class. A shape that none of the
 //! algorithms supports is asked for by itself. So an algorithm depends on the shape alone, and not on earlier products or on measured times.
@@ -27,16 +27,16 @@ use crate::backend::Dtype;
 pub(super) const MAX_WORKSPACE: usize = 32 << 20;
 /// The same, and for earlier GPUs.
 const WORKSPACE: [usize; 2] = [MAX_WORKSPACE, 8 << 20];
-/// Maximum number of shapes whose plan is stored. Training encounters new shapes with each pack.
+/// Maximum number of stored plans, one for each shape. Training encounters new shapes with each pack.
 const MAX_PLANS: usize = 4096;
-/// Number of algorithms that are requested; the first that works is used.
+/// Number of algorithms to request; the first that works is used.
 const CHOICES: usize = 4;
 
 /// cuBLASLt and the algorithms that it chose. The plans are dropped before the handle.
 #[derive(Debug)]
 pub(super) struct CublasLt {
     plans: HashMap<Shape, ProductPlan>,
-    /// The algorithms of each class of shapes, and of each shape that those of its class do not support, the best last.
+    /// The algorithms of each class of shapes, the best last. A shape that they do not support has an entry of its own.
     choices: HashMap<Shape, Vec<Algorithm>>,
     handle: Object<sys::cublasLtHandle_t>,
     workspace: Memory,
@@ -44,7 +44,7 @@ pub(super) struct CublasLt {
 }
 
 impl CublasLt {
-    /// Opens cuBLASLt in the current context, whose device has this compute capability.
+    /// Opens cuBLASLt in the current context. The compute capability is that of its device.
     pub(super) fn new(capability: (u32, u32)) -> Result<Self, Fault> {
         libraries::cublaslt().map_err(Fault::Other)?;
         let workspace_bytes = WORKSPACE[usize::from(capability.0 < 9)];
@@ -68,7 +68,7 @@ impl CublasLt {
         let shape = Shape::of(product);
         if !self.plans.contains_key(&shape) {
             let class = Shape::of_class(product);
-            // A plan that has been dropped is made again of its algorithms, which are kept. A shape has some of its own only if its class has some too.
+            // A dropped plan is made again from its algorithms, which are kept. A shape has some of its own only if its class has some too.
             if recording && !self.choices.contains_key(&class) {
                 return Err(Fault::Other(format!(
                     "no algorithm has been chosen yet for a product: {shape:?}"
@@ -97,7 +97,8 @@ impl CublasLt {
                     | cublasStatus_t::CUBLAS_STATUS_EXECUTION_FAILED => {
                         return check("multiply", status.result());
                     }
-                    // The class's algorithm does not support this shape, or it was offered and then rejected, in both cases before anything is computed.
+                    // The class's algorithm does not support this shape, or cuBLASLt offered it and then rejected it. In both cases nothing has been computed
+                    // yet.
                     _ => refusal = status,
                 }
                 plan.algorithms.pop();
@@ -111,7 +112,7 @@ impl CublasLt {
         }
     }
 
-    /// A shape's plan with its own algorithms if it has some, else with those of its class, for which cuBLASLt is asked if the class is new.
+    /// A shape's plan, with its own algorithms if it has some, else with those of its class. For a new class, cuBLASLt is asked first.
     fn planned(&mut self, shape: &Shape, class: Shape) -> Result<ProductPlan, Fault> {
         let own = self.choices.get(shape);
         let algorithms = match own.or_else(|| self.choices.get(&class)) {

@@ -87,8 +87,8 @@ const PACK_TOKENS: usize = 16 << 10;
 /// workspace.
 pub(crate) const RESERVED: u64 = (700 << 20) + matmul::MAX_WORKSPACE as u64;
 
-/// What training uses on a GPU unless settings say otherwise: packs of 16,384 tokens, and half of the memory that weights, gradients and moments (`resident` bytes) and
-/// the GPU's own software leave.
+/// The defaults of training on a GPU. Packs have 16,384 tokens. Activations get half of the memory that is left by weights, gradients and moments (`resident`
+/// bytes) and by the GPU's own software.
 pub(crate) fn training_defaults(memory: u64, resident: u64) -> TrainingDefaults {
     TrainingDefaults {
         pack_tokens: PACK_TOKENS,
@@ -102,23 +102,21 @@ struct Cuda {
     activations: Dtype,
     arena: Arena,
     scratch: Scratch,
-    /// Counts the memory of the two.
+    /// Counts the memory of `arena` and `scratch`.
     meter: MemoryMeter,
     /// The current batch's tokens.
     tokens: Vec<u32>,
     plan: BatchPlan,
     segments: SegmentTable,
     key_tiles: Option<KeyTiles>,
-    /// Number of current draws.
     draws: usize,
     /// Words to be sent to the device; the memory is reused.
     words: Vec<u32>,
     recordings: Recordings,
     /// Whether passes are recorded and replayed.
     recording: bool,
-    /// Number of passes that were replayed.
     replays: u64,
-    /// The buffer whose numbers a product's left operand has been converted from, until another call may change them.
+    /// The buffer that a product's left operand has been converted from, until another call may change its numbers.
     converted: Option<Buf>,
     /// The first failure that has not been reported yet.
     fault: Option<Fault>,

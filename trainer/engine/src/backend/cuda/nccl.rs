@@ -1,7 +1,7 @@
-//! NCCL, which carries bytes between the GPUs of the ranks. Its library is loaded when the program runs.
+//! NCCL carries bytes between the GPUs of the ranks. Its library is loaded when the program runs.
 //!
-//! It only sends and receives: the engine computes the sums, in its own order ([`crate::train`]). All calls return at once, and a rank waits for others no longer than
-//! the group's deadline. cudarc looks for `libnccl.so`, a name that only development packages have, so the functions are looked up here.
+//! It only sends and receives: the engine computes the sums, in its own order ([`crate::train`]). All calls return at once, and a rank waits for others no
+//! longer than the group's deadline. The functions are looked up here, since cudarc looks for `libnccl.so`, a name in development packages alone.
 
 #![allow(unsafe_code)]
 
@@ -37,12 +37,12 @@ const UNSET: c_int = c_int::MIN;
 
 type Comm = *mut c_void;
 
-/// What ranks find each other by: `ncclUniqueId`, which is passed by value.
+/// `ncclUniqueId`, by which ranks find each other. It is passed by value.
 #[repr(C)]
 #[derive(Clone, Copy)]
 struct UniqueId([u8; 128]);
 
-/// `ncclConfig_t` of version 2.18. Later versions take it, by the version that it states.
+/// `ncclConfig_t` of version 2.18. It states this version, so later libraries accept it.
 #[repr(C)]
 struct Config {
     size: usize,
@@ -62,7 +62,7 @@ type Transfer = unsafe extern "C" fn(*mut c_void, usize, c_int, c_int, Comm, CUs
 /// The functions of the loaded library, which stays loaded.
 #[derive(Debug)]
 pub(super) struct Nccl {
-    /// The file and its version, for people.
+    /// The file and its version, for messages.
     name: String,
     unique_id: unsafe extern "C" fn(*mut UniqueId) -> c_int,
     init: unsafe extern "C" fn(*mut Comm, c_int, UniqueId, c_int, *mut Config) -> c_int,
@@ -76,7 +76,7 @@ pub(super) struct Nccl {
     last_error: unsafe extern "C" fn(Comm) -> *const c_char,
 }
 
-/// The library, for people; the error says why there is none, with the remedy.
+/// The library's file and version, for messages. The error says why there is none, with the remedy.
 ///
 /// # Errors
 /// If there is none, or it cannot be used.
@@ -84,17 +84,16 @@ pub fn find() -> Result<String, String> {
     library().map(|nccl| nccl.name.clone())
 }
 
-/// Whether the person has named the library's file.
+/// Whether the user has named the library's file.
 pub fn is_named() -> bool {
     std::env::var(LIBRARY).is_ok_and(|name| !name.is_empty() && name != NONE)
 }
 
-/// Whether the person wants none.
+/// Whether the user wants none.
 pub(super) fn is_refused() -> bool {
     std::env::var(LIBRARY).is_ok_and(|name| name == NONE)
 }
 
-/// The process's library.
 pub(super) fn library() -> Result<&'static Nccl, String> {
     static FOUND: OnceLock<Result<Nccl, String>> = OnceLock::new();
     let load = || match std::env::var(LIBRARY) {
@@ -106,7 +105,7 @@ pub(super) fn library() -> Result<&'static Nccl, String> {
 }
 
 impl Nccl {
-    /// Loads the first library of some files that can be loaded.
+    /// Loads the first of some files that can be loaded.
     fn load(files: &[PathBuf]) -> Result<Self, String> {
         let found = files
             .iter()
@@ -157,7 +156,7 @@ impl Nccl {
         Ok(nccl)
     }
 
-    /// NCCL's words for a failure.
+    /// NCCL's description of a failure.
     fn reason(&self, code: c_int, comm: Comm) -> String {
         let text = |text: *const c_char| match text.is_null() {
             true => None,
@@ -184,7 +183,7 @@ fn version_text(number: c_int) -> String {
     format!("{}.{}.{}", number / 10000, number / 100 % 100, number % 100)
 }
 
-/// Connects the GPUs of all ranks, which call it together. `gpu` is this rank's, by the name that no other GPU has. If they cannot be connected, the result is the
+/// Connects the GPUs of all ranks, which call it together. `gpu` is a name of this rank's GPU that no other GPU has. If they cannot be connected, returns the
 /// reason, the same on all ranks.
 ///
 /// # Errors
@@ -224,7 +223,7 @@ pub(super) fn connect(
     let id = agree(ranks, id)?;
     let id = id[0].as_slice().try_into().map(UniqueId);
     let id = id.map_err(|_| "rank 0 has sent no name".to_owned());
-    let (link, told) = match id.and_then(|id| Link::join(nccl, id, ranks)) {
+    let (link, joined) = match id.and_then(|id| Link::join(nccl, id, ranks)) {
         Ok(link) => (Some(link), Ok(Vec::new())),
         Err(why) => {
             // The other ranks only know that they have waited.
@@ -232,11 +231,11 @@ pub(super) fn connect(
             (None, Err(failed(why)))
         }
     };
-    agree(ranks, told)?;
+    agree(ranks, joined)?;
     link.map(Ok).ok_or(EngineError::Stopped)
 }
 
-/// Why GPUs cannot be connected, from what each rank has said of itself.
+/// Why the GPUs cannot be connected, from the messages of all ranks.
 fn obstacle(all: &[Vec<u8>]) -> Option<String> {
     for (rank, own) in all.iter().enumerate() {
         match own.split_first() {
@@ -254,7 +253,7 @@ fn obstacle(all: &[Vec<u8>]) -> Option<String> {
     None
 }
 
-/// This rank's side of the connection of all GPUs. It is ended when it is dropped, and by a failure.
+/// This rank's side of the connection of all GPUs. It ends when it is dropped, and on a failure.
 #[derive(Debug)]
 pub(super) struct Link {
     nccl: &'static Nccl,
@@ -283,7 +282,7 @@ impl Link {
         let number =
             |n: usize| c_int::try_from(n).map_err(|_| "there are too many ranks".to_owned());
         let (size, rank) = (number(ranks.size())?, number(ranks.rank())?);
-        // SAFETY: the communicator is writable, and the configuration is that of the version that it states.
+        // SAFETY: the communicator is writable, and the configuration is that of its stated version.
         let code = unsafe { (nccl.init)(&raw mut comm, size, id, rank, &raw mut config) };
         if comm.is_null() {
             return Err(nccl.reason(code, comm));
@@ -291,7 +290,7 @@ impl Link {
         let mut link = Self {
             nccl,
             comm,
-            // Less than the group's, whose next call is to tell the other ranks of a failure.
+            // Shorter than the group's deadline, since the group's next call must still report a failure to the other ranks.
             deadline: ranks.deadline() / 2,
             waiting: None,
         };
@@ -299,7 +298,7 @@ impl Link {
         ready.map(|()| link)
     }
 
-    /// The library, for people.
+    /// The library's file and version, for messages.
     pub(super) fn name(&self) -> &str {
         &self.nccl.name
     }
@@ -349,7 +348,7 @@ impl Link {
         Ok(())
     }
 
-    /// Waits until a call that returned `code` has been carried out.
+    /// Waits until NCCL has begun the work of a call that returned `code`.
     fn started(&mut self, code: c_int, began: Instant) -> Result<(), String> {
         let mut code = code;
         while code == IN_PROGRESS {
@@ -362,8 +361,8 @@ impl Link {
         }
     }
 
-    /// Waits until no exchange is part of the stream's work any more; `idle` says whether the stream has done all its work.
-    pub(super) fn settle(&mut self, mut idle: impl FnMut() -> bool) -> Result<(), String> {
+    /// Waits until the stream has no exchange left to do; `idle` says whether it has done all its work.
+    pub(super) fn wait_for_ranks(&mut self, mut idle: impl FnMut() -> bool) -> Result<(), String> {
         let Some(began) = self.waiting else {
             return Ok(());
         };

@@ -1,4 +1,4 @@
-//! Named time ranges for NVIDIA's profilers (NVTX), through the library that passes them to the profiler under which the process runs.
+//! Named time ranges for NVIDIA's profilers (NVTX). A library passes them to the profiler under which the process runs.
 
 #![allow(unsafe_code)]
 
@@ -6,7 +6,7 @@ use std::ffi::{CStr, c_char, c_int};
 
 use super::libraries;
 
-/// The environment variable in which a profiler names the library that receives ranges.
+/// The environment variable by which a profiler names this library.
 const PROFILER: &str = "NVTX_INJECTION64_PATH";
 
 /// NVTX's functions for nested ranges, which are separate for each thread.

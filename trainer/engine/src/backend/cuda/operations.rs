@@ -151,7 +151,7 @@ impl Backend for Cuda {
         self.check()?;
         batch.check(store_rows).map_err(EngineError::Request)?;
         self.send_batch(batch, tokens);
-        // After a failure, what the device has of the segments is not known.
+        // After a failure, it is unknown which segments the device has.
         self.check().inspect_err(|_| self.segments.forget())?;
         self.key_tiles = None;
         self.tokens.clone_from(&batch.tokens);
@@ -233,7 +233,7 @@ impl Backend for Cuda {
         norm: Norm,
     ) {
         let width = weight.len();
-        // Each part of the vectors has a block, which sums up the weight's gradient over them.
+        // One block for each part of the vectors; it sums up the weight's gradient over them.
         let vectors = norm.rows * norm.heads;
         let part = vectors.div_ceil(self.occupying_blocks());
         let part = part.next_multiple_of(VECTORS).max(VECTORS);
@@ -475,7 +475,7 @@ impl Backend for Cuda {
         replayed
     }
 
-    fn recorded(&mut self) -> bool {
+    fn end_pass(&mut self) -> bool {
         self.end_recording()
     }
 
@@ -521,7 +521,7 @@ impl Backend for Cuda {
     }
 }
 
-/// The name of a GPU without `cuda:1, `: which one of a machine it is changes no result.
+/// The name of a GPU without `cuda:1, `, since its number changes no result.
 fn without_ordinal(name: &str) -> &str {
     name.split_once(", ").map_or(name, |(_, gpu)| gpu)
 }

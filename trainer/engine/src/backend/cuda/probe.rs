@@ -10,7 +10,7 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
 use super::compile::{self, Target};
 use super::driver::Fault;
-use super::handles::{check_call, words};
+use super::handles::{check_call, describe};
 use super::libraries::{self, MIN_CUDA};
 
 /// A version, major and minor.
@@ -19,7 +19,7 @@ pub type Version = (u32, u32);
 /// The lowest supported compute capability.
 const MIN_CAPABILITY: Version = (compile::MIN_ARCH / 10, compile::MIN_ARCH % 10);
 
-/// A GPU that can be used, and the software that it is used with.
+/// A usable GPU, and the software that it is used with.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct GpuInfo {
     /// Its number.
@@ -107,7 +107,7 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
             return Err(Absent::None("the NVIDIA driver sees no GPU".into()));
         }
         Err(error) => {
-            let reason = format!("the NVIDIA driver does not start: {}", words(error));
+            let reason = format!("the NVIDIA driver does not start: {}", describe(error));
             return Err(Absent::Unusable(reason));
         }
     }
@@ -160,7 +160,6 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
     })
 }
 
-/// An attribute of a device.
 pub(super) fn attribute(device: sys::CUdevice, which: CUdevice_attribute) -> Result<u32, Fault> {
     // SAFETY: the device is the driver's.
     let value = unsafe { device::get_attribute(device, which) };
@@ -187,7 +186,7 @@ fn check_capability(name: &str, capability: Version) -> Result<(), String> {
     ))
 }
 
-/// Checks that the libraries have the functions that are called.
+/// Checks that the libraries have all functions called here.
 fn check_libraries(nvrtc: Version, cublaslt: Version) -> Result<(), String> {
     for (library, version) in [("NVRTC", nvrtc), ("cuBLASLt", cublaslt)] {
         if version.0 < MIN_CUDA {

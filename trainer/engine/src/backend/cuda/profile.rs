@@ -111,20 +111,20 @@ impl Driver for Profiled {
         Ok(())
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         Err(Fault::Other("calls are measured one by one".into()))
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
-        self.device.recorded()
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
+        self.device.end_recording()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
         self.device.replay(recording)
     }
 
-    fn forget(&mut self) {
-        self.device.forget();
+    fn drop_recordings(&mut self) {
+        self.device.drop_recordings();
     }
 }
 
@@ -139,7 +139,7 @@ mod tests {
     fn calls_are_counted_by_the_names_of_the_ledger() {
         let (device, _) = ledger::open(H200);
         let (mut device, profile) = open(device).unwrap();
-        assert!(device.record().is_err());
+        assert!(device.begin_recording().is_err());
         let x = device.allocate(4096).unwrap();
         let launch = Launch {
             grid: [4, 1, 1],

@@ -13,9 +13,7 @@ use crate::backend::{Dtype, MemoryMeter};
 /// The use of a piece of memory. Pieces of different uses may be in use at once.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Use {
-    /// The current batch.
     Batch,
-    /// The table of segments.
     Segments,
     /// The current batch's tiles of keys.
     KeyTiles,
@@ -23,19 +21,16 @@ pub(super) enum Use {
     Left,
     /// A product's right operand in bf16.
     Right,
-    /// Partial sums.
     Partial,
     /// Row sums of attention's backward pass.
     Delta,
     /// Rows, tokens and gradients that come from the host.
     Indices,
-    /// The current draws.
     Draws,
     /// The tokens sampled for the current draws.
     Sampled,
 }
 
-/// Smallest allocation, in bytes.
 const MIN_BYTES: usize = 64 << 10;
 
 /// Pieces up to this size are powers of two, and larger ones are multiples of it, so that little of a large piece is unused.
@@ -50,7 +45,7 @@ fn piece(bytes: usize) -> usize {
     }
 }
 
-/// Multiprocessors of a device, about. A device with more divides sums into more parts.
+/// Approximate number of multiprocessors of a device. A device with more divides sums into more parts.
 const MULTIPROCESSORS: u32 = 132;
 
 /// What the scratch memory of a model depends on, for its largest pass.
@@ -58,11 +53,8 @@ const MULTIPROCESSORS: u32 = 132;
 pub(crate) struct ScratchSizes {
     /// Format of the operands of products.
     pub(crate) dtype: Dtype,
-    /// Tokens of a pass.
     pub(crate) tokens: usize,
-    /// Rows of logits.
     pub(crate) logit_rows: usize,
-    /// Whether there is a backward pass.
     pub(crate) trains: bool,
     /// Widths of the model: residual stream; queries, keys and values together; vocabulary.
     pub(crate) hidden: usize,
@@ -71,12 +63,11 @@ pub(crate) struct ScratchSizes {
     /// Heads of queries, and the width of one.
     pub(crate) heads: usize,
     pub(crate) head_dim: usize,
-    /// Rows of the KV cache.
     pub(crate) cached_rows: usize,
 }
 
 impl ScratchSizes {
-    /// Bytes of all pieces, about.
+    /// Approximate bytes of all pieces.
     pub(crate) fn bytes(self) -> u64 {
         let Self { tokens, heads, .. } = self;
         // Tokens, positions, rows, spans and tiles, and a segment for each block of the KV cache.

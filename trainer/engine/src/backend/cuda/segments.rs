@@ -1,6 +1,6 @@
 //! The table of segments: where in the store the keys of each sequence lie. It stays on the device, so that a batch sends only what is new.
 //!
-//! A sequence is recognised by the id of its [`KvRows`]. It has a place in the table, wherever its span is in a batch, as long as every batch contains it.
+//! A sequence is recognised by the id of its [`KvRows`]. It keeps its place in the table, wherever its span is in a batch, until a batch does not contain it.
 
 use std::collections::{BTreeMap, HashMap};
 
@@ -14,7 +14,6 @@ const MIN_ROOM: usize = 8;
 struct Sequence {
     /// The kernels' `struct Segment`s: the first key's position, and its row.
     segments: Vec<[u32; 2]>,
-    /// Number of keys.
     keys: usize,
     /// Number of ranges of rows that `segments` is made of.
     ranges: usize,
@@ -43,15 +42,14 @@ impl Sequence {
     }
 }
 
-/// The table, and what the device does not have of it yet.
+/// The table, and which of its segments the device does not have yet.
 #[derive(Debug, Default)]
 pub(super) struct SegmentTable {
     sequences: HashMap<u64, Sequence>,
     /// Number of the current batch.
     batch: u64,
-    /// Beginnings of free places, by their room, which is a power of two.
+    /// Starts of free places by their room, a power of two.
     free: BTreeMap<usize, Vec<usize>>,
-    /// End of the last place.
     end: usize,
     /// Number of segments that the table on the device has room for.
     size: usize,
@@ -97,7 +95,7 @@ impl SegmentTable {
         }
         self.batch += 1;
         if self.end > self.size {
-            // The memory is a new one.
+            // The table gets new memory, so all of it is written again.
             self.size = self.end.next_power_of_two();
             self.changed = self.sequences.keys().map(|id| (*id, 0)).collect();
             self.changed.sort_unstable();
@@ -119,7 +117,7 @@ impl SegmentTable {
         8 * self.size
     }
 
-    /// A sequence's rows of keys in the current batch, as consecutive ones from a position on: `(row, number of rows, position)`.
+    /// A sequence's rows of keys in the current batch, in runs of consecutive rows: `(row, number of rows, position)`.
     pub(super) fn ranges(&self, id: u64) -> impl Iterator<Item = (usize, usize, usize)> {
         let sequence = self.sequences.get(&id);
         let (segments, keys) = sequence.map_or((&[][..], 0), |s| (&s.segments[..], s.keys));
@@ -153,7 +151,7 @@ mod tests {
         Grow(usize, usize, bool),
         Finish(usize),
         Reorder(usize),
-        /// Nothing is known of the device any more.
+        /// It is unknown what the device has.
         Fault,
     }
 

@@ -1,7 +1,7 @@
 //! Copies from the host to the device through pinned memory, which the device reads asynchronously.
 //!
-//! The driver would accept a copy from any host memory, but does not promise to have read it when the call returns: a device that accesses the host's pages
-//! directly may read them later. When [`Staging::write`] returns, its bytes have been copied.
+//! The driver would accept a copy from any host memory, but may still read it after the call: a device that accesses the host's pages directly may do so. When
+//! [`Staging::write`] returns, its bytes have been copied.
 
 #![allow(unsafe_code)]
 

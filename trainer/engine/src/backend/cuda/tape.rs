@@ -10,12 +10,10 @@ pub(super) struct Tape {
 }
 
 impl Tape {
-    /// Begins a recording.
     pub(super) fn begin(&mut self) {
         self.open = Some(Vec::new());
     }
 
-    /// Whether steps are being recorded.
     pub(super) fn is_open(&self) -> bool {
         self.open.is_some()
     }
@@ -36,7 +34,6 @@ impl Tape {
         None
     }
 
-    /// Ends the open recording.
     pub(super) fn end(&mut self) -> Result<Recording, Fault> {
         let steps = self.open.take();
         let steps = steps.ok_or_else(|| Fault::Other("nothing was being recorded".into()))?;
@@ -44,7 +41,6 @@ impl Tape {
         Ok(self.recordings.len() as Recording - 1)
     }
 
-    /// The steps of a recording.
     pub(super) fn steps(&self, recording: Recording) -> Result<Vec<Step<'static>>, Fault> {
         let steps = self.recordings.get(recording as usize);
         steps
@@ -52,7 +48,6 @@ impl Tape {
             .ok_or_else(|| Fault::Other("the recording has been dropped".into()))
     }
 
-    /// Drops all recordings.
     pub(super) fn forget(&mut self) {
         self.recordings.clear();
     }

@@ -6,16 +6,16 @@ use std::time::Duration;
 use super::Group;
 use crate::error::EngineError;
 
-/// An order without effect, whose bytes are those of no order of the worker.
+/// An order without effect. No order of the worker has these bytes.
 const HEARTBEAT: &[u8] = b" ";
 /// The time between heartbeats, unless the ranks' deadline is shorter.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Rank 0 of ranks that compute together. Clones are the same. An order is some bytes, whose meaning is the worker's; one without bytes ends the other ranks.
+/// Rank 0 of ranks that compute together. Clones share its state. Orders are bytes that only the worker interprets; an empty order ends the other ranks.
 #[derive(Clone)]
 pub struct Leader {
     pub(crate) ranks: Arc<dyn Group>,
-    /// Locked for the time of a command, in which ranks exchange what it needs.
+    /// Locked while a command runs, since the ranks then exchange what it needs.
     state: Arc<Mutex<LeaderState>>,
 }
 
@@ -40,8 +40,8 @@ impl PartialEq for Leader {
 }
 
 impl Leader {
-    /// The leader of the ranks of which this process is number 0. The others [`follow`](crate::follow). Until they are ended, a thread sends them heartbeats between
-    /// commands, so that they wait for the next one as long as this process lives.
+    /// The leader, in the process that is rank 0. The other ranks [`follow`](crate::follow). Until they are ended, a thread sends them heartbeats between
+    /// commands. So they wait for the next command as long as this process lives.
     ///
     /// # Errors
     /// [`EngineError::Group`] if the thread cannot be started.
@@ -173,7 +173,7 @@ mod tests {
         assert!(leader.send_heartbeat().is_err());
     }
 
-    /// Rank 0 of many, whose exchanges are limited to what all ranks are sent alike.
+    /// Rank 0 of many, with exchanges that may only send all ranks the same bytes.
     struct Limited;
 
     impl Group for Limited {

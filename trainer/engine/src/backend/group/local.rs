@@ -30,7 +30,7 @@ pub fn alone() -> Arc<dyn Group> {
     local(1, Duration::MAX).remove(0)
 }
 
-/// What each of some ranks, which are threads, makes of its group.
+/// Runs `work` on ranks that are threads, each with its group.
 #[cfg(test)]
 pub(crate) fn on_each<T: Send>(
     size: usize,
@@ -74,7 +74,6 @@ struct State {
 }
 
 impl Local {
-    /// Waits until `ready`.
     fn wait<'a>(
         &self,
         state: std::sync::MutexGuard<'a, State>,

@@ -1,7 +1,7 @@
 //! Exchange of bytes between the ranks of a run: the processes that train one model together.
 //!
-//! A group moves bytes and computes nothing. All sums are computed by the engine in a fixed order (`train::exchange`), so that results depend neither on the
-//! library that carries the bytes nor on its algorithms, and all numbers of ranks give the same bits.
+//! A group moves bytes and computes nothing. The engine computes all sums, in a fixed order (`train::exchange`). So results do not depend on the library that
+//! carries the bytes, and all numbers of ranks give the same bits.
 
 mod leader;
 mod local;
@@ -46,8 +46,8 @@ pub trait Group: Send + Sync {
         self.all_to_all(&vec![part; self.size()])
     }
 
-    /// Sends numbers to each rank and receives some from each, where all know how many: `pieces[r]` of `send` goes to rank `r`, and `places[r]` of `received` gets what that
-    /// rank has sent. Returns both lists, to be used again; after an error they are lost, since a library may still use them.
+    /// Sends numbers to each rank and receives numbers from each; all ranks know how many. `pieces[r]` of `send` goes to rank `r`, and `places[r]` of
+    /// `received` gets what rank `r` sends. Returns both lists, to be used again. After an error they are lost, since a library may still use them.
     ///
     /// # Errors
     /// Like [`Group::all_to_all`], and if a rank sends another number of them.
@@ -59,8 +59,8 @@ pub trait Group: Send + Sync {
         places: &[Range<usize>],
     ) -> Result<[Vec<f32>; 2], EngineError> {
         let part = |piece: &Range<usize>| bytemuck::cast_slice(&send[piece.clone()]);
-        let told = self.all_to_all(&pieces.iter().map(part).collect::<Vec<_>>())?;
-        for (bytes, place) in told.iter().zip(places) {
+        let parts = self.all_to_all(&pieces.iter().map(part).collect::<Vec<_>>())?;
+        for (bytes, place) in parts.iter().zip(places) {
             let numbers = floats(bytes);
             let place = &mut received[place.clone()];
             if numbers.len() != place.len() {
@@ -78,10 +78,10 @@ pub trait Group: Send + Sync {
     fn abort(&self, _code: i32) {}
 }
 
-/// How often a waiting rank looks, after a first moment in which it only yields.
+/// The time between two looks of a waiting rank, after a first moment in which it only yields.
 const POLL: Duration = Duration::from_micros(50);
 
-/// A moment of waiting for other ranks, which has lasted since `began`. After the deadline, the error says so.
+/// Waits a moment for other ranks. The wait began at `began`; after the deadline, this is an error.
 pub(crate) fn pause(began: Instant, deadline: Duration) -> Result<(), String> {
     let waited = began.elapsed();
     if waited > deadline {
@@ -101,8 +101,8 @@ const DONE: u8 = 0;
 const NUMERIC: u8 = 1;
 const FAILED: u8 = 2;
 
-/// Completes a piece of work that each rank did by itself, and gathers what each rank has to tell. If it failed on any rank, all ranks get the first rank's error,
-/// and remain a group: only [`EngineError::Group`] says that they are none any more.
+/// Ends a piece of work that each rank did by itself, and gathers what each rank returned. If it failed on some ranks, all ranks get the error of the first of
+/// these, and remain a group. Only [`EngineError::Group`] says that they have lost each other.
 pub(crate) fn agree(
     ranks: &dyn Group,
     done: Result<Vec<u8>, EngineError>,
@@ -115,10 +115,10 @@ pub(crate) fn agree(
         Err(EngineError::Numeric(text)) => [&[NUMERIC], text.as_bytes()].concat(),
         Err(error) => [&[FAILED], error.to_string().as_bytes()].concat(),
     };
-    let told = ranks.all_gather(&message)?;
+    let received = ranks.all_gather(&message)?;
     let own = done.err();
-    let mut parts = Vec::with_capacity(told.len());
-    for (rank, message) in told.into_iter().enumerate() {
+    let mut parts = Vec::with_capacity(received.len());
+    for (rank, message) in received.into_iter().enumerate() {
         let (kind, content) = message.split_first().unwrap_or((&FAILED, &[]));
         let text = || format!("rank {rank}: {}", String::from_utf8_lossy(content));
         match *kind {
@@ -131,7 +131,7 @@ pub(crate) fn agree(
     Ok(parts)
 }
 
-/// Tells the other ranks that this one's work failed; they get it from [`agree`]. Returns the error to report.
+/// Reports to the other ranks that this one's work failed: [`agree`] returns the error there. Returns the error to report here.
 pub(crate) fn fail(ranks: &dyn Group, error: EngineError) -> EngineError {
     match agree(ranks, Err(error)) {
         Err(error) => error,
@@ -145,7 +145,7 @@ pub(crate) fn disagree() -> EngineError {
     )
 }
 
-/// The numbers that a rank sent as bytes, which are copied only where they are not aligned.
+/// A rank's bytes as numbers. They are copied only if they are not aligned.
 pub(crate) fn floats(bytes: &[u8]) -> Cow<'_, [f32]> {
     bytemuck::try_cast_slice(bytes).map_or_else(
         |_| {

@@ -1,9 +1,9 @@
-//! MPI, whose library is loaded when the program runs: Open MPI's, MPICH's (and those with its binary interface, such as Intel's), or one with the standard binary
-//! interface of MPI 5.
+//! MPI. Its library is loaded when the program runs: Open MPI's, MPICH's (or one with the same binary interface, such as Intel's), or one with the standard
+//! binary interface of MPI 5.
 //!
-//! Only a few functions are called, all of MPI-3. The interfaces differ in the handles: Open MPI's are addresses of its variables, MPICH's are `int` constants, those of
-//! MPI 5 are constants of a pointer's size. All are passed here with a pointer's size: on the 64-bit systems that Linux runs on, a function that takes an `int` reads the
-//! low half of the register or stack slot.
+//! Only a few functions are called, all of MPI-3. The interfaces differ in the handles. Open MPI's are addresses of its variables, MPICH's are `int` constants,
+//! and MPI 5's are constants of a pointer's size. Here, all are passed with a pointer's size: on 64-bit Linux, a function that takes an `int` reads the low
+//! half of the register or stack slot.
 
 #![allow(unsafe_code)]
 
@@ -18,9 +18,7 @@ use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 use super::{Group, pause};
 use crate::error::EngineError;
 
-/// A handle of MPI.
 type Handle = usize;
-/// The return code of success.
 const SUCCESS: c_int = 0;
 /// Largest number of bytes of an exchange, since MPI counts with `int`.
 const MAX_BYTES: usize = 1 << 30;
@@ -44,7 +42,6 @@ struct Interface {
     serialized: c_int,
     /// `MPI_COMM_WORLD`, `MPI_BYTE` and `MPI_ERRORS_RETURN`; `None` if they are the addresses of variables.
     handles: Option<[Handle; 3]>,
-    /// `MPI_STATUS_IGNORE`.
     status_ignore: usize,
 }
 
@@ -98,7 +95,7 @@ struct Functions {
     world: Handle,
     byte: Handle,
     status_ignore: usize,
-    /// Why an exchange failed. Since other ranks are gone or still in it, none follows.
+    /// Why an exchange failed. No other exchange follows, since other ranks are gone or still in it.
     lost: Option<String>,
 }
 
@@ -124,7 +121,7 @@ impl std::fmt::Debug for Mpi {
     }
 }
 
-/// Finds a library: the named one, or the first of the usual ones, those of this launcher first. Returns its name too.
+/// Finds a library: the named one, or the first of the usual ones, beginning with those of this launcher. Returns its name too.
 fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
     let mut names: Vec<String> = Vec::new();
     match named {
@@ -171,7 +168,7 @@ fn beside_launcher(names: &[&str]) -> Vec<String> {
 struct Loaded {
     library: &'static Library,
     interface: &'static Interface,
-    /// Its file and its kind, for people.
+    /// Its file and its kind, for messages.
     title: String,
 }
 
@@ -214,7 +211,7 @@ impl Loaded {
     }
 }
 
-/// The library that [`Mpi::join`] would load, for people; `None` if no name is given and none of the usual ones can be loaded. Nothing is initialised.
+/// The library that [`Mpi::join`] would load, for messages; `None` if no name is given and none of the usual ones can be loaded. Nothing is initialised.
 ///
 /// # Errors
 /// If the named library cannot be loaded, or the library is of no known kind.
@@ -298,7 +295,7 @@ impl Mpi {
         })
     }
 
-    /// The library, for people.
+    /// The library's file and kind, for messages.
     #[must_use]
     pub fn name(&self) -> &str {
         &self.library.title
@@ -306,7 +303,7 @@ impl Mpi {
 }
 
 impl Functions {
-    /// One exchange: sends pieces of `send`, one to each rank, and receives what they sent in the places of `received`, of which all ranks know the lengths.
+    /// One exchange: sends a piece of `send` to each rank, and receives a piece from each in the places of `received`. All ranks know the lengths.
     fn exchange<T: bytemuck::Pod>(
         &mut self,
         mut send: Vec<T>,
@@ -327,7 +324,7 @@ impl Functions {
                 list.iter().all(|range| range.end <= buffer.len()),
                 "pieces lie in their buffer"
             );
-            // The pointers of empty lists may be those that mean something else to MPI, such as `MPI_IN_PLACE`, which is 1 in Open MPI.
+            // The pointer of an empty list may mean something else to MPI: 1 is `MPI_IN_PLACE` in Open MPI.
             if buffer.is_empty() {
                 buffer.push(T::zeroed());
             }
@@ -408,7 +405,7 @@ impl Mpi {
             start..total
         });
         let places: Vec<Range<usize>> = places.collect();
-        // The others go on to an exchange that this rank does not make.
+        // The other ranks go on to an exchange that this rank does not make.
         let size = self.check_size(total);
         functions.lost = size.as_ref().err().map(ToString::to_string);
         size?;

@@ -7,7 +7,7 @@ use super::{Group, alone};
 use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
-/// The ranks that train a model, and the number of slices that a mini-batch has.
+/// The ranks that train a model, and the number of slices of a mini-batch.
 #[derive(Clone)]
 pub struct Sharing {
     pub(crate) ranks: Arc<dyn Group>,
@@ -45,7 +45,7 @@ impl std::fmt::Debug for Sharing {
 }
 
 impl Sharing {
-    /// Divides mini-batches into `slices` slices, which the ranks divide between them.
+    /// Divides mini-batches into `slices` slices, and these between the ranks.
     ///
     /// # Errors
     /// If `slices` is no power of two, or no multiple of the number of ranks.
@@ -84,23 +84,24 @@ pub fn check_slices(slices: usize, ranks: usize) -> Result<(), EngineError> {
     )))
 }
 
-/// In how many pieces the completions of each prompt are cut for sampling, so that ranks get equal parts. With at least as many prompts as ranks, each is whole.
+/// Number of pieces into which each prompt's completions are cut for sampling, so that ranks get equal parts. With at least as many prompts as ranks, nothing
+/// is cut.
 pub(crate) fn pieces(prompts: usize, ranks: usize) -> usize {
     match prompts {
         0 => 1,
         _ if prompts >= ranks => 1,
-        // The least number for which the pieces of all prompts are a multiple of the ranks, whose number is a power of two.
+        // The least number for which the pieces of all prompts are a multiple of the ranks. The number of ranks is a power of two.
         _ => ranks >> prompts.trailing_zeros(),
     }
 }
 
-/// The prompts of which a rank samples completions, and how many of each, at most.
+/// The largest share of sampling that a rank has: its number of prompts, and of completions per prompt.
 pub fn sampling_share(prompts: usize, samples: usize, ranks: usize) -> (usize, usize) {
     let pieces = pieces(prompts, ranks).min(samples.max(1));
     ((prompts * pieces).div_ceil(ranks), samples.div_ceil(pieces))
 }
 
-/// Most elements of a shard that are exchanged at a time, and most of all ranks: a library of MPI counts bytes with an `int`.
+/// Maximum number of elements of a shard that are exchanged at a time, and of those of all ranks: a library of MPI counts bytes with an `int`.
 const BUCKET: usize = 1 << 20;
 const BUCKETS: usize = 1 << 27;
 

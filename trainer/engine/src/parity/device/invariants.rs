@@ -11,7 +11,7 @@ use crate::model::{Model, TensorKind};
 use crate::sample::{Draw, Sampled, Sampling};
 use crate::train;
 
-/// Rows of the KV cache for each sequence beside the prompt's.
+/// Rows of the KV cache for each sequence, after the prompt's.
 const OWN: usize = 16;
 /// Decoding steps. The device may record the second, and replay it from the third on.
 const STEPS: usize = 8;

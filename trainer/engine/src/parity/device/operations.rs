@@ -31,7 +31,7 @@ impl<'a> Bench<'a> {
         Ok(buf)
     }
 
-    /// A buffer of NaN, which remains where an operation writes nothing.
+    /// A buffer of NaN: it remains where an operation writes nothing.
     pub(super) fn poisoned(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         let buf = self.backend.allocate(purpose, len)?;
         self.backend.upload(buf, &vec![f32::NAN; len]);

@@ -1,5 +1,5 @@
-//! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, sequences of 2,048 tokens,
-//! windows over several tiles, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
+//! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, windows over several
+//! tiles. Also sequences of 2,048 tokens, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
 
 use super::operations::{Bench, Heads, attention, batch};
 use super::{Compared, Extent, Open, limits};
@@ -24,7 +24,7 @@ const GROUP_OF_16: Heads = Heads {
 const COMPLETION: usize = 100;
 /// Tokens that are written into the large KV cache.
 const STORED: usize = 130;
-/// Bytes that have to stay free beside the large KV cache.
+/// Bytes that have to stay free in addition to the large KV cache.
 const MARGIN: u64 = 1 << 30;
 
 /// The comparison with the CPU at the sizes of real models.
@@ -36,7 +36,6 @@ pub struct Sizes {
     pub left_out: Vec<String>,
 }
 
-/// The sizes.
 struct Scale {
     vocabulary: usize,
     logit_rows: usize,

@@ -66,8 +66,8 @@ struct Merge {
     ids: (usize, usize, usize),
 }
 
-/// All splits of pieces into two others, in the order in which `transformers` lists them when it converts SentencePiece's model: by the score of the merged
-/// piece, then longer parts first, then by id.
+/// All splits of pieces into two others, in the order of `transformers`' conversion of SentencePiece models: by the score of the merged piece, then longer
+/// parts first, then by id.
 fn merges(tokens: &[String], scores: &[f32], types: &[i64]) -> Result<Vec<Value>, String> {
     let pieces = || {
         let all = tokens.iter().zip(types).enumerate();

@@ -1,8 +1,8 @@
 //! The limit on the memory that filling in a chat template takes.
 //!
-//! The library counts instructions, and one instruction may double a text. So each value that an instruction makes is weighed by another instruction, which is added
-//! after it. A value weighs as much as its text, since a list may contain the same text many times. Functions whose result may be much larger than what they get
-//! are refused beforehand.
+//! The library counts instructions, and one instruction may double a text. So an instruction is added after each that makes a value, to weigh the value. A
+//! value weighs as much as its text, since a list may contain the same text many times. A call that may return much more than it gets is checked before it is
+//! made.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -22,10 +22,10 @@ pub(super) const VALUES: usize = 8;
 const ITEM: usize = 64;
 /// The filter that weighs a value.
 const WEIGH: &str = "_weigh";
-/// The filter that weighs a value which is to be a part of another.
+/// The filter that weighs a part of another value.
 const WEIGH_PART: &str = "_weigh_part";
 
-/// What values may weigh, in bytes: one, and those that are left.
+/// How much values may weigh, in bytes: one value, and all that are still to come.
 struct Limit {
     largest: usize,
     left: AtomicUsize,
@@ -53,7 +53,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, largest: usize) {
         let limit = limit.clone();
         let bounded = move |state: &mut State<'_, '_>, args: Rest<ValueOrKwargs>| {
             let args = args.into_values();
-            limit.foresee(name, &args)?;
+            limit.check_result(name, &args)?;
             builtin.call(state, &args)
         };
         environment.add_filter(name, bounded);
@@ -63,7 +63,7 @@ pub(super) fn limit(environment: &mut Environment<'_>, largest: usize) {
         if method == "join" {
             all.reverse();
         }
-        limit.foresee(method, &all)?;
+        limit.check_result(method, &all)?;
         pycompat::unknown_method_callback(state, value, method, args)
     });
     // They repeat values or write all of them, and published templates do without.
@@ -78,7 +78,8 @@ impl Limit {
         let mut weight = 0;
         self.weigh(&value, depth, &mut weight)?;
         self.spend(weight)?;
-        // A sequence that is computed when it is read may be one of another one, and so on, as deep as the stack. A tuple is repeated at once, a list when it is read.
+        // A sequence that is computed when it is read may read another such sequence, and so on, as deep as the stack. So it is computed now. A tuple is
+        // repeated at once, a list when it is read.
         if value.kind() == ValueKind::Iterable || depth > 0 && value.is_tuple() {
             return value.try_iter()?.checked().collect();
         }
@@ -102,7 +103,7 @@ impl Limit {
         if depth > MAX_DEPTH {
             return refused(format!("values have at most {MAX_DEPTH} levels"));
         }
-        // It changes, so the weight of what it is in would too, and it could be in itself.
+        // It can change later, and with it the weight of the value around it. It could even contain itself.
         let object = value.as_object();
         if depth > 0 && object.is_some_and(|it| it.type_name().ends_with("::Namespace")) {
             return refused("a namespace cannot be a part of another value".to_owned());
@@ -119,8 +120,8 @@ impl Limit {
         Ok(())
     }
 
-    /// Refuses a call whose result is too large: what the other arguments write, once for each piece of the first.
-    fn foresee(&self, name: &str, args: &[Value]) -> Result<(), Error> {
+    /// Refuses a call with too large a result: the text of the other arguments, once for each piece of the first.
+    fn check_result(&self, name: &str, args: &[Value]) -> Result<(), Error> {
         if !["replace", "join", "indent", "format"].contains(&name) {
             return Ok(());
         }
@@ -151,7 +152,7 @@ fn largest_number(texts: &[String]) -> usize {
     numbers.max().unwrap_or(0)
 }
 
-/// The source with each multiplication made one of a variable, since the compiler computes that of constants itself, without a limit.
+/// The source with the left factor of each multiplication weighed, and so no constant: the compiler multiplies constants itself, without a limit.
 pub(super) fn without_constant_products(source: &str, syntax: SyntaxConfig) -> String {
     let (mut result, mut copied, mut unpacks) = (String::new(), 0, false);
     // After an error, the rest is for the parser, which reports it.
@@ -166,7 +167,7 @@ pub(super) fn without_constant_products(source: &str, syntax: SyntaxConfig) -> S
     result + &source[copied..]
 }
 
-/// Adds the instructions that weigh what the template's own make.
+/// Adds the instructions that weigh the values of the template's own.
 pub(super) fn weigh_values(template: &mut CompiledTemplate<'_>) {
     template.instructions = weighing(&template.instructions);
     let blocks = std::mem::take(&mut template.blocks);

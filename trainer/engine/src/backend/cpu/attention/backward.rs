@@ -110,8 +110,8 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
                 value_stride: depth,
                 terms: last - first,
             };
-            // SAFETY: as above. Other tasks add to these rows of this head at the same position (`plan.in_place`), and so before or after this task's turn
-            // there; otherwise all of them run on this thread.
+            // SAFETY: as above. If `plan.in_place`, all tasks add to these rows of this head at the same position, and so before or after this task's turn
+            // there. Otherwise all of them run on this thread.
             unsafe {
                 let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
@@ -220,7 +220,7 @@ fn softmax_backward<L: Lanes>(
     }
 }
 
-/// From this many heads of components per thread, each thread computes whole ones, whose keys stay in its caches.
+/// From this many heads of components per thread, each thread computes whole ones, so that their keys stay in its caches.
 const CHAINS_PER_THREAD: usize = 4;
 
 /// Gradients of a planned batch, which do not depend on the number of threads. `each` is as in the forward pass.

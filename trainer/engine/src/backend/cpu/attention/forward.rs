@@ -145,10 +145,10 @@ at_level! {
     fn run_unit(unit: &HeadTask<'_>, scratch: &mut Scratch) = unit_body
 }
 
-/// Number of rows by which prefetching is ahead of reading: enough for what memory delivers during a block's softmax.
+/// Number of rows by which prefetching is ahead of reading: as many as memory delivers during a block's softmax.
 const AHEAD: usize = 32;
 
-/// Parts of a run, between which memory is prefetched. Few queries take less time for each key than memory does, so that these parts are short.
+/// Parts of a run; memory is prefetched between them. With few queries, a key takes less time to compute than to load, so these parts are short.
 fn parts(keys: usize, rows: usize) -> impl Iterator<Item = Range<usize>> {
     let step = if rows <= LANES { LANES } else { KEYS };
     (0..keys)
@@ -194,7 +194,7 @@ impl<'a, I: Iterator<Item = (Raw, &'a Run)>> Ahead<I> {
     }
 }
 
-/// Writes for each lane the position of the first key that its query attends to, and the position after the last one; 0 and 0 for lanes beyond the last row.
+/// Writes for each lane the positions of its query's first key and after its last key; 0 and 0 for lanes beyond the last row.
 pub(super) fn visible(
     first_seen: &mut [f32],
     seen: &mut [f32],
@@ -233,7 +233,7 @@ pub(super) fn cap_scores<L: Lanes>(
     }
 }
 
-/// Sets the scores of keys that a lane's query does not attend to to −∞, for the lanes `of`. Those from `rows` on have no query.
+/// Sets scores to −∞ where a lane's query does not attend to the key, for the lanes `of`. Lanes from `rows` on have no query.
 #[inline(always)]
 pub(super) fn mask(
     s: &mut [f32],

@@ -80,7 +80,7 @@ unsafe fn scores_columns<L: Lanes, const NK: usize, const NV: usize>(
 
 /// Maximum number of rows for which the lanes of [`scores`] run over keys.
 const FEW_ROWS: usize = 8;
-/// Number of these rows whose scores are computed together. Where there are no more, rows of scores have as many lanes.
+/// Number of these rows that are computed together. If there are no more rows, rows of scores have this many lanes.
 pub(super) const QUAD: usize = 4;
 
 /// `s[j][r] = Σ_d k[j][d] · q[d][r]` for `keys` keys and `R` rows. Lanes run over keys, which are transposed for it.
@@ -133,8 +133,8 @@ unsafe fn scores_of_rows<L: Lanes, const R: usize>(
     }
 }
 
-/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`; rows of `s` and `q` are `lanes` long, a multiple of [`LANES`] unless
-/// there are at most [`QUAD`].
+/// `s[j][lane] = Σ_d k[j][d] · q[d][lane]` for `keys` keys and the lanes `first..last`. Rows of `s` and `q` are `lanes` long: a multiple of [`LANES`], or at
+/// most [`QUAD`].
 ///
 /// # Safety
 /// `s` is valid for writing `keys` rows, `q` for reading `depth` rows, `k` for reading `keys` rows of `depth` elements, `k_stride` apart.

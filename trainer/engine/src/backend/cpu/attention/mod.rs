@@ -1,8 +1,8 @@
 //! Attention without copying keys or values: each row is read where it lies in the store.
 //!
-//! Lanes run over queries (all heads that share a key/value head, of all sequences that share a prefix). A score thus needs no sum across lanes, and a shared
+//! Lanes run over queries: all heads that share a key/value head, of all sequences with a common prefix. A score thus needs no sum across lanes, and a shared
 //! prompt's keys are read once for all its completions. Softmax is computed online over blocks of keys that begin at fixed positions. A query's result depends
-//! on its own keys in order of position, and not on the rows that contain them, on the rest of the batch, or on how a prompt was split into chunks.
+//! on its own keys in order of position. It does not depend on their rows, on the rest of the batch, or on how a prompt was split into chunks.
 
 mod backward;
 mod forward;

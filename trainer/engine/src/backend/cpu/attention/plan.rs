@@ -11,9 +11,8 @@ const QUERIES: usize = 32;
 /// Consecutive queries of one span.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Piece {
-    /// First token of the batch.
+    /// Index of the first token in the batch.
     pub(super) token: usize,
-    /// Number of tokens.
     pub(super) len: usize,
     /// Number of keys that the first token attends to, by position; each later token attends to one more.
     pub(super) visible: usize,
@@ -24,9 +23,7 @@ pub(super) struct Piece {
 /// Rows of the store that some of a task's pieces read.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Run {
-    /// First row.
     pub(super) row: usize,
-    /// Number of rows.
     pub(super) len: usize,
     /// Position of the first row's token, relative to the beginning of its block.
     pub(super) offset: usize,
@@ -34,7 +31,7 @@ pub(super) struct Run {
     pub(super) pieces: Range<usize>,
 }
 
-/// Keys whose softmax is computed at once: [`KEYS`] consecutive positions, beginning at a multiple of [`KEYS`], wherever in the cache their rows are.
+/// Keys that one step of the online softmax covers: [`KEYS`] consecutive positions from a multiple of [`KEYS`] on. Their rows may be anywhere in the KV cache.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Block {
     /// The first key's position.
@@ -52,7 +49,6 @@ pub(super) struct Task {
     pub(super) pieces: Vec<Piece>,
     /// The keys that the pieces read, in order of position.
     pub(super) blocks: Vec<Block>,
-    /// Number of queries.
     pub(super) queries: usize,
 }
 
@@ -93,8 +89,8 @@ impl Task {
         })
     }
 
-    /// Adds the rows that some pieces read from `position` on, given all pieces' ranges, of which these have the first `level` in common. Adjacent pieces read
-    /// once what they share.
+    /// Adds the rows that some pieces read from `position` on. `kv` has the ranges of all pieces; these have the first `level` of them in common. Adjacent
+    /// pieces read once what they share.
     fn read_level(
         &mut self,
         kv: &[&[(usize, usize)]],
@@ -110,7 +106,7 @@ impl Task {
             self.read(row, len, position, &pieces);
             (level, position) = (level + 1, position + len);
         }
-        // Here they part: each group of them has fewer pieces.
+        // The ranges differ from here on, so each group of equal ones has fewer pieces.
         let mut first = pieces.start;
         while first < pieces.end {
             let range = kv[first].get(level);
@@ -123,7 +119,7 @@ impl Task {
         }
     }
 
-    /// Adds rows whose first token is at `position`. They are split where blocks end, and end where no piece attends further.
+    /// Adds rows, the first with its token at `position`. They are split where blocks end, and end where no piece attends further.
     fn read(&mut self, row: usize, len: usize, position: usize, pieces: &Range<usize>) {
         let visible = self.pieces[pieces.clone()]
             .iter()
@@ -177,7 +173,7 @@ pub(in super::super) struct AttentionPlan {
 }
 
 impl AttentionPlan {
-    /// Plans a batch whose spans have been checked.
+    /// Plans a batch with checked spans.
     pub(in super::super) fn new(spans: &[Span]) -> Self {
         let mut tasks = Vec::new();
         let mut open: Vec<(usize, Piece)> = Vec::new();

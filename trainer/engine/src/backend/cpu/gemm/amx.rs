@@ -1,10 +1,10 @@
 //! Products of bf16 numbers on AMX's tiles.
 //!
-//! An element of the result is one chain over the whole depth, whatever the blocks: for every 32 numbers of depth, the 16 products at even positions are summed
-//! in order, those at odd positions as well, and the two sums' sum is added to the element (`tdpbf16ps`). Denormal numbers count as zero.
+//! An element of the result is one chain over the whole depth, whatever the blocks. For every 32 numbers of depth, the 16 products at even positions are summed
+//! in order, and so are those at odd positions. The sum of both is added to the element (`tdpbf16ps`). Denormal numbers count as zero.
 //!
-//! Both operands are packed in tiles. A row panel's tile has a row of the operand in each of its rows; a column panel's tile has in each row a pair of numbers
-//! of each of 16 columns. Four tiles contain sums of 32 rows by 32 columns, two the rows and two the columns.
+//! Both operands are packed in tiles. Each row of a row panel's tile is from one row of the operand. Each row of a column panel's tile has a pair of numbers of
+//! each of 16 columns. Four tiles contain sums of 32 rows by 32 columns, two the rows and two the columns.
 
 #![allow(unsafe_code)]
 
@@ -117,8 +117,8 @@ impl Gemm {
     }
 }
 
-/// Into how many parts the pairs of row panels and of column panels are divided: parts of at most `most` pairs, and, if there are so many squares, at least `units`
-/// combinations of parts.
+/// Number of parts into which to divide the pairs of row panels and of column panels. A part has at most `most` pairs. If there are so many squares, there are
+/// at least `units` combinations of parts.
 fn divide([a, b]: [usize; 2], most: usize, units: usize) -> [usize; 2] {
     let mut parts = [a.div_ceil(most), b.div_ceil(most)];
     while parts[0] * parts[1] < units.min(a * b) {

@@ -5,13 +5,13 @@
 //! where and when an element is computed. A row's result therefore has the same bits alone and in any batch. See `NUMERICS.md`.
 //!
 //! A tile of the result is computed in registers: up to [`TILE_ROWS`] rows of one operand's panel against two panels of the other (Goto & van de Geijn 2008).
-//! Panels are packed when they are needed, with 16 vectors side by side; vectors whose own numbers are contiguous are transposed. With few rows the weights are
-//! not packed but read in place, and the lanes are rows of the result.
+//! Panels are packed when they are needed, with 16 vectors side by side. If each vector's numbers are contiguous, packing transposes them. With few rows the
+//! weights are not packed but read in place, and the lanes are rows of the result.
 //!
-//! With the registers of AVX2, a tile is three times [`NARROW_STRIP`] rows against one panel, of which those of a strip are in registers. Where no instruction multiplies
-//! pairs of bf16, the rows are packed as f32, so that only the columns' pairs are taken apart while multiplying.
+//! AVX2 has fewer registers. There, a tile is three strips of [`NARROW_STRIP`] rows against one panel, and one strip's sums are in registers at a time. Where
+//! no instruction multiplies pairs of bf16, the rows are packed as f32. So only the columns' pairs are split while multiplying.
 //!
-//! With AMX, products of bf16 numbers have tiles and a chain of their own, which is just as independent of other rows; see [`amx`].
+//! With AMX, products of bf16 numbers have their own tiles and their own chain. It is just as independent of other rows; see [`amx`].
 
 #![allow(unsafe_code)]
 
@@ -24,7 +24,7 @@ use std::cell::RefCell;
 use std::ops::Range;
 
 use self::pack::{AlignedRows, Row, TILE_DEPTH, pack, pack_split, panel_rows};
-use self::tile::{To, tiles, transposed};
+use self::tile::{Destination, tiles, transposed};
 use super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::threads::Threads;
 
@@ -41,7 +41,7 @@ pub(super) enum Format {
 }
 
 impl Format {
-    /// The instructions and the format of products, for people.
+    /// The instructions and the format of products, for messages.
     pub(super) fn name(self, level: SimdLevel) -> String {
         let (level, format) = match self {
             Self::F32 => (level.name(), "f32"),
@@ -54,15 +54,15 @@ impl Format {
 
 /// Maximum number of rows of a tile. With two panels beside them, 28 of 32 registers contain sums.
 const TILE_ROWS: usize = 14;
-/// Maximum number of rows whose sums are in registers at a time if there are only 16, of half a vector each: 10 contain sums.
+/// Maximum number of rows of a strip. With only 16 registers of half a vector each, 10 contain the strip's sums.
 const NARROW_STRIP: usize = 5;
-/// Number of strips of a tile then. A panel has room for their rows.
+/// Number of strips of such a tile. A panel has room for their rows.
 const NARROW_STRIPS: usize = LANES / NARROW_STRIP;
 /// Maximum length of one chain. Two panels of this depth stay in the second-level cache together with a tile's rows.
 const DEPTH: usize = 768;
 /// Depth of a block on the tiles of AMX. Blocks divide no chain there, and in a longer one the sums are written and read less often.
 const TILES_DEPTH: usize = 2048;
-/// Number of rows whose panels are packed at a time.
+/// Number of rows that are packed at a time.
 const CHUNK_ROWS: usize = 2048;
 /// Approximate number of rows of a unit of work.
 const PART_ROWS: usize = 512;
@@ -93,7 +93,7 @@ fn blocks(format: Format, depth: usize) -> impl Iterator<Item = Range<usize>> {
 
 /// Divides rows into tiles, as few as possible and of about equal size.
 fn tile_rows(level: SimdLevel, rows: Range<usize>) -> (usize, impl Fn(usize) -> Range<usize>) {
-    // What is divided evenly is what is in registers at a time.
+    // The rows in registers at a time are divided evenly.
     let (strip, strips) = if level.wide() {
         (TILE_ROWS, 1)
     } else {
@@ -264,7 +264,7 @@ impl Gemm {
                 // SAFETY: the tile lies in the result, and no other unit has it.
                 let to = unsafe {
                     let y = { job.output }.start.add(columns.start);
-                    To::new(y, job.output.stride, columns.len(), rows, add)
+                    Destination::new(y, job.output.stride, columns.len(), rows, add)
                 };
                 let from = &b.data()[columns.start * b.depth() + depth.start..];
                 transposed(job.level, to, from, b.depth(), depth.len(), packed, panel);
@@ -320,7 +320,7 @@ impl Gemm {
                     let y = { job.output }
                         .start
                         .add(rows.start * job.output.stride + columns.start);
-                    let to = To::new(y, job.output.stride, rows.len(), columns.len(), add);
+                    let to = Destination::new(y, job.output.stride, rows.len(), columns.len(), add);
                     tiles(job.level, pairs, to, a, panels, stride);
                 }
             }

@@ -81,7 +81,6 @@ impl<'a> Operand<'a> {
         }
     }
 
-    /// The matrix.
     pub(super) fn data(&self) -> &'a [f32] {
         self.data
     }
@@ -91,7 +90,6 @@ impl<'a> Operand<'a> {
         self.by_depth
     }
 
-    /// Number of vectors.
     pub(in super::super) fn vectors(&self) -> usize {
         self.vectors
     }
@@ -219,8 +217,8 @@ fn pack_split_body<L: Lanes>(
 }
 
 at_level! {
-    /// Fills a panel for products of pairs of bf16 without an instruction for them: of each pair, the second number and then the first, as f32. `to` has two rows for
-    /// each that [`pack`] fills.
+    /// Like [`pack`], for processors without an instruction for pairs of bf16. Of each pair it writes the second number and then the first, as f32, so `to` has
+    /// two rows for each of [`pack`]'s.
     fn pack_split(to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_split_body
 }
 
@@ -276,7 +274,7 @@ fn pack_row_tiles_body<L: Lanes>(
 }
 
 at_level! {
-    /// Fills a row panel of AMX with up to 16 vectors, over a range of depth: one tile for every 32 numbers of depth, in which each vector's numbers are a row.
-    /// Missing vectors and numbers are 0.
+    /// Fills a row panel of AMX with up to 16 vectors, over a range of depth: one tile for every 32 numbers of depth, with a row for each vector. Missing
+    /// vectors and numbers are 0.
     pairs fn pack_row_tiles(to: &mut [Row], from: Operand<'_>, vectors: Range<usize>, depth: Range<usize>) = pack_row_tiles_body
 }

@@ -16,7 +16,6 @@ fn numbers(len: usize, seed: u32) -> Vec<f32> {
     (0..len as u32).map(number).collect()
 }
 
-/// The transpose of a row-major matrix.
 fn transposed(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let number = |i: usize| x[i % rows * columns + i / rows];
     (0..rows * columns).map(number).collect()
@@ -40,8 +39,8 @@ fn emulate_amx() {
     tile_unit::install(super::super::simd::amx::assume_available);
 }
 
-/// An element of a product on AMX's tiles: for every 32 numbers of depth, the sum of the products at even positions and that of those at odd positions are
-/// added to `y`.
+/// An element of a product on AMX's tiles. For every 32 numbers of depth, the products at even positions are summed, then those at odd positions, and both sums
+/// are added to `y`.
 fn chain_of_tiles(mut y: f32, a: &[f32], b: &[f32]) -> f32 {
     let rounded = |x: f32| half::bf16::from_f32(x).to_f32();
     for (a, b) in a.chunks(32).zip(b.chunks(32)) {

@@ -7,13 +7,13 @@ use std::ops::Range;
 use super::pack::Row;
 use super::{LANES, Lanes, NARROW_STRIP, at_level};
 
-/// Number of a panel's rows that a narrow tile multiplies before it stores its sums. Together with the operands of the tile's rows they take 16 KiB of the
-/// first-level cache, which has 32 or more, and 24 KiB where pairs are taken apart.
+/// Number of a panel's rows that a narrow tile multiplies before it stores its sums. With the operands of the tile's rows they take 16 KiB, or 24 KiB where
+/// pairs are split. The first-level cache has at least 32 KiB.
 const NARROW_DEPTH: usize = 128;
 
 /// Destination of a tile of the result, and whether the tile is added to its content.
 #[derive(Clone, Copy)]
-pub(super) struct To {
+pub(super) struct Destination {
     start: *mut f32,
     stride: usize,
     rows: usize,
@@ -21,7 +21,7 @@ pub(super) struct To {
     add: bool,
 }
 
-impl To {
+impl Destination {
     /// `rows` rows, `stride` apart, of `columns` numbers.
     ///
     /// # Safety
@@ -45,13 +45,13 @@ impl To {
 
 /// Source of the rows of a tile.
 #[derive(Clone, Copy)]
-struct From {
+struct Source {
     start: *const f32,
     /// Distance between rows. In a transposed product a row's numbers are contiguous, otherwise they are a panel's width apart.
     row: usize,
 }
 
-impl From {
+impl Source {
     /// The lanes of a panel as rows.
     fn panel(start: *const f32) -> Self {
         Self { start, row: 1 }
@@ -71,7 +71,7 @@ unsafe fn accumulate<
     const V: usize,
 >(
     sums: &mut [[L; V]; R],
-    a: From,
+    a: Source,
     b: *const Row,
     panel: usize,
     depth: Range<usize>,
@@ -127,7 +127,7 @@ unsafe fn accumulate<
 /// `to` is valid for `R` rows of up to `V · 16` columns, or, if transposed, for up to `V · 16` rows of `R` columns.
 #[inline(always)]
 unsafe fn write<L: Lanes, const TRANSPOSED: bool, const R: usize, const V: usize>(
-    to: To,
+    to: Destination,
     sums: &[[L; V]; R],
 ) {
     // SAFETY: the caller's promise.
@@ -184,8 +184,8 @@ macro_rules! by_rows {
 /// As [`accumulate`] and [`write()`].
 #[inline(always)]
 unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usize>(
-    to: To,
-    a: From,
+    to: Destination,
+    a: Source,
     b: *const Row,
     panel: usize,
     depth: usize,
@@ -200,15 +200,15 @@ unsafe fn wide<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool, const V: usi
     });
 }
 
-/// Multiplies the rows of `to` by a panel, with registers for the sums of a few rows only. So that each part of the panel is read from the first-level cache for all
-/// rows but the first, the sums are stored between parts. This changes none of them.
+/// Multiplies the rows of `to` by a panel, with registers for the sums of a few rows only. The sums are stored between parts of the panel. So each part is read
+/// from the first-level cache for all rows but the first. This changes no sum.
 ///
 /// # Safety
 /// As [`wide`].
 #[inline(always)]
 unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
-    to: To,
-    a: From,
+    to: Destination,
+    a: Source,
     b: *const Row,
     depth: usize,
 ) {
@@ -224,7 +224,7 @@ unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
                 // SAFETY: the caller's promise, for some of the rows.
                 unsafe {
                     let stored = &mut stored[first..first + R];
-                    let a = From {
+                    let a = Source {
                         start: a.start.add(first * a.row),
                         ..a
                     };
@@ -241,7 +241,7 @@ unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
                     }
                     let stride = if TRANSPOSED { 1 } else { to.stride };
                     let start = to.start.add(first * stride);
-                    write::<L, TRANSPOSED, R, 1>(To { start, ..to }, &sums);
+                    write::<L, TRANSPOSED, R, 1>(Destination { start, ..to }, &sums);
                 }
             });
         }
@@ -253,8 +253,8 @@ unsafe fn narrow<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
 /// As [`wide`], for the rows and columns of `to`.
 #[inline(always)]
 unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
-    to: To,
-    a: From,
+    to: Destination,
+    a: Source,
     depth: usize,
     b: &[Row],
     panel: usize,
@@ -267,13 +267,13 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
         let side_by_side = if L::WIDE && number + 1 < panels { 2 } else { 1 };
         let done = number * LANES;
         let columns = (to.columns - done).min(side_by_side * LANES);
-        // SAFETY: the panels were just checked, and the rest is promised by the callers of this function and of `To::new`.
+        // SAFETY: the panels were just checked, and the rest is promised by the callers of this function and of `Destination::new`.
         unsafe {
             let start = to
                 .start
                 .add(if TRANSPOSED { done * to.stride } else { done });
             let b = b.as_ptr().add(number * panel);
-            let to = To {
+            let to = Destination {
                 start,
                 columns,
                 ..to
@@ -291,8 +291,8 @@ unsafe fn all_columns<L: Lanes, const PAIRS: bool, const TRANSPOSED: bool>(
 }
 
 #[inline(always)]
-fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) {
-    let from = From::panel(a.as_ptr().cast());
+fn tiles_body<L: Lanes>(pairs: bool, to: Destination, a: &[Row], b: &[Row], panel: usize) {
+    let from = Source::panel(a.as_ptr().cast());
     let depth = if pairs && !L::PAIRS {
         a.len() / 2
     } else {
@@ -308,14 +308,14 @@ fn tiles_body<L: Lanes>(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize)
     }
 }
 at_level! {
-    /// Multiplies the rows of the panel `a` by panels of the same number of rows, which begin `panel` rows apart in `b`. `pairs` tells whether they contain
-    /// pairs of bf16. Without an instruction for them, `a` is from [`super::pack::pack_split`] instead, and has twice as many rows.
-    pairs fn tiles(pairs: bool, to: To, a: &[Row], b: &[Row], panel: usize) = tiles_body
+    /// Multiplies the rows of the panel `a` by panels of the same number of rows, `panel` rows apart in `b`. `pairs`: whether they contain pairs of bf16.
+    /// Without an instruction for pairs, `a` is from [`super::pack::pack_split`] and has twice as many rows.
+    pairs fn tiles(pairs: bool, to: Destination, a: &[Row], b: &[Row], panel: usize) = tiles_body
 }
 
 #[inline(always)]
 fn transposed_body<L: Lanes>(
-    to: To,
+    to: Destination,
     a: &[f32],
     stride: usize,
     depth: usize,
@@ -324,7 +324,7 @@ fn transposed_body<L: Lanes>(
 ) {
     let reach = to.rows.saturating_sub(1) * stride + depth;
     assert!(reach <= a.len(), "rows have their numbers");
-    let from = From {
+    let from = Source {
         start: a.as_ptr(),
         row: stride,
     };
@@ -334,5 +334,5 @@ fn transposed_body<L: Lanes>(
 at_level! {
     /// Multiplies rows of `depth` numbers, `stride` apart in `a`, by panels as in [`tiles`], in f32. The panels' lanes are the rows of the result, and
     /// `to.rows` is its number of columns.
-    fn transposed(to: To, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) = transposed_body
+    fn transposed(to: Destination, a: &[f32], stride: usize, depth: usize, b: &[Row], panel: usize) = transposed_body
 }

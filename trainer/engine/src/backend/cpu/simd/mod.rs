@@ -4,7 +4,6 @@
 
 #![allow(unsafe_code)]
 
-/// Number of lanes.
 pub(super) const LANES: usize = 16;
 
 /// Instruction sets that loops are compiled for.
@@ -159,13 +158,9 @@ pub(super) trait Lanes: Copy {
     /// # Safety
     /// `p` is valid for writing 16 f32; no alignment is needed.
     unsafe fn store(self, p: *mut f32);
-    /// `self + other`.
     fn add(self, other: Self) -> Self;
-    /// `self - other`.
     fn sub(self, other: Self) -> Self;
-    /// `self · other`.
     fn mul(self, other: Self) -> Self;
-    /// `self / other`.
     fn div(self, other: Self) -> Self;
     /// `self · a + b`, rounded once.
     fn fma(self, a: Self, b: Self) -> Self;
@@ -173,7 +168,6 @@ pub(super) trait Lanes: Copy {
     fn max(self, other: Self) -> Self;
     /// `self < other ? self : other`, with NaN as in `max`.
     fn min(self, other: Self) -> Self;
-    /// Square root.
     fn sqrt(self) -> Self;
     /// Rounds to the nearest integer, ties to even.
     fn round(self) -> Self;
@@ -207,7 +201,7 @@ pub(super) trait Lanes: Copy {
         Self::get(&even).pair(Self::get(&odd))
     }
 
-    /// Prefetches an address, which may be any.
+    /// Prefetches any address, valid or not.
     #[inline(always)]
     fn prefetch(_: *const f32) {}
 
@@ -223,7 +217,6 @@ pub(super) trait Lanes: Copy {
         // SAFETY: the array has 16 numbers.
         unsafe { self.store(x.as_mut_ptr()) }
     }
-    /// The lanes as an array.
     #[inline(always)]
     fn array(self) -> [f32; LANES] {
         let mut x = [0.0; LANES];

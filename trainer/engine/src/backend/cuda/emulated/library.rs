@@ -94,7 +94,7 @@ impl Library {
     }
 }
 
-/// The library's path in the folder. Each content of the sources is compiled once.
+/// The library's path in the folder. It is compiled once for each version of the sources.
 fn compiled(folder: &Path) -> Result<PathBuf, String> {
     let mut program = String::from("#include \"emulator.h\"\n");
     for (name, _) in kernels::SOURCES {

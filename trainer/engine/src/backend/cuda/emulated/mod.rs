@@ -16,7 +16,7 @@ use crate::error::EngineError;
 
 /// Bytes of the device's memory.
 pub const MEMORY: u64 = 1 << 30;
-/// Its multiprocessors, unless a test chooses others. Some of the parity suite's sums are computed in parts with this number, and others are not.
+/// Number of multiprocessors, unless a test chooses another. With this number, some of the parity suite's sums are split into parts and others are not.
 pub const MULTIPROCESSORS: u32 = 7;
 
 /// Counters of the device's calls, shared with the test.
@@ -41,7 +41,7 @@ pub struct Emulated {
     /// Allocations, and the number of bytes requested for each.
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
     tape: Tape,
-    /// The ranks with whose devices it exchanges.
+    /// The ranks that this device exchanges bytes with.
     ranks: Option<Arc<dyn Group>>,
 }
 
@@ -66,7 +66,7 @@ impl Emulated {
         (Box::new(device), counters)
     }
 
-    /// A device with some number of multiprocessors, by which some sums are divided into parts. A block's threads run from the last to the first if `falling`.
+    /// A device with this number of multiprocessors; it decides how some sums are split. A block's threads run from the last to the first if `falling`.
     pub fn other(multiprocessors: u32, falling: bool) -> Box<dyn Driver> {
         Box::new(Self {
             multiprocessors,
@@ -129,7 +129,7 @@ impl Emulated {
             .collect()
     }
 
-    /// Assertion that no recording is open, in which a call has no place.
+    /// Panics if a recording is open: this call cannot be recorded.
     fn assert_unrecorded(&self, call: &str) {
         assert!(!self.tape.is_open(), "no {call} in a recording");
     }
@@ -138,7 +138,7 @@ impl Emulated {
         match step {
             Step::Launch(kernel, launch, args) => {
                 let library = library::library()?;
-                // SAFETY: the backend gives the kernel's arguments, which a test compares with the sources, and addresses in this device's memory.
+                // SAFETY: a test compares the backend's arguments with the kernels' parameters, and their addresses are in this device's memory.
                 unsafe { library.run(kernel, *launch, args, self.falling)? }
             }
             Step::Multiply(product) => self.product(product),
@@ -274,7 +274,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.count("record")?;
         if self.counters().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
@@ -283,7 +283,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.tape.end()
     }
 
@@ -295,7 +295,7 @@ impl Driver for Emulated {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.tape.forget();
     }
 }

@@ -1,7 +1,7 @@
-//! The cost of attention, which depends on the batch: the kernels' grids give the number of blocks, and spans and tiles in memory what each block computes.
+//! The cost of attention. It depends on the batch: the kernels' grids give the number of blocks, and spans and tiles in memory give what each block computes.
 //!
-//! A block computes pairs of a query and a key, in whole tiles. For a pair and a head, the forward pass makes two products of a head's width (`q·k` and its
-//! weight times `v`), the gradient of the queries three, and that of keys and values four.
+//! A block computes pairs of a query and a key, in whole tiles. For a pair and a head, the forward pass makes two products of a head's width: `q·k`, and its
+//! weight times `v`. The gradient of the queries takes three, and that of keys and values four.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ const SPAN: u64 = 4 * 5;
 const ROWS: u64 = 64;
 /// The same in f32.
 const FLOAT_ROWS: u64 = 32;
-/// Keys, or queries, of a tile that passes by in f32.
+/// Keys, or queries, of a streamed tile in f32.
 const FLOAT_COLUMNS: u64 = 16;
 /// Bytes of the kernels' `struct KeyTile`.
 const KEY_TILE: u64 = 4 * 8;
@@ -28,7 +28,7 @@ struct Shape {
     width: u64,
     /// The maximum number of keys of a query.
     window: u64,
-    /// Rows of a block's tile, and of the tiles that pass by it.
+    /// Rows of a block's tile, and of the tiles that are streamed past it.
     tile: [u64; 2],
 }
 
@@ -202,8 +202,8 @@ fn add_parts(sum: &mut Sum<'_>) {
     sum.cost.flops += partial;
 }
 
-/// Pieces of tiles of keys (`struct KeyTile`: row, rows, first visit and visits, which of how many parts of each visit, first row of the sums, and the tile's pieces), with
-/// the queries of each span that attend to them.
+/// Pieces of tiles of keys, with the queries of each span that attend to them. The words of a `struct KeyTile`: row, rows, first visit, visits, part of each
+/// visit, number of these parts, first row of the sums, pieces of the tile.
 fn keys(sum: &mut Sum<'_>, shape: Shape) {
     let count = sum.grid(0);
     let tiles: Vec<[u64; 8]> = records(sum, "key_tiles", count);

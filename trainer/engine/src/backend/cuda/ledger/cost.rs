@@ -1,7 +1,7 @@
 //! What a launch costs: bytes and operations, from the kernel's arguments and from the indices in memory that it reads.
 //!
 //! **Bytes** are those that have to move between the memory and the multiprocessors. What several threads or blocks of one launch read counts once, since
-//! caches hold it: a tile of queries that another block reads too, or the second pass over a row of activations. A row of logits is the exception: rows of
+//! caches hold it. Examples are a tile of queries for several blocks, and a second pass over a row of activations. A row of logits is the exception: rows of
 //! the vocabulary's width do not stay in a cache, so each pass over them counts.
 //!
 //! **Operations** are multiplications and additions, also those for masked pairs inside tiles that are computed. Any other function counts as one.
@@ -33,7 +33,7 @@ pub struct Cost {
     pub writes: u64,
     /// Multiplications and additions.
     pub flops: u64,
-    /// Those of the block that has the most, if blocks differ.
+    /// The operations of the block with the most, if blocks differ.
     pub longest_block: u64,
     /// What computes them.
     pub unit: Unit,
@@ -44,7 +44,7 @@ const PRODUCT_TILE: usize = 128;
 /// Terms of a sum that the library is assumed not to split any further.
 const PRODUCT_PART: usize = 256;
 
-/// The cost of a product, and the number of blocks that are assumed: one for each tile, and more by splitting the sums until they fill the device.
+/// The cost of a product, and its assumed number of blocks: one for each tile. If these do not fill the device, the sums are split until they do.
 pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
     let Product {
         rows,
@@ -75,8 +75,8 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
     (cost, (tiles * splits) as u64)
 }
 
-/// The cost of a launch while it is added up: the kernel's instance, its arguments, and the memory that they point to. The first name that the kernel does not have, or
-/// index that is not in memory, is remembered.
+/// Adds up the cost of a launch from the kernel's instance, its arguments, and the memory that they point to. Stores the first mistake: a name unknown to the
+/// kernel, or an index not in memory.
 pub(super) struct Sum<'a> {
     kernel: &'a str,
     launch: Launch,
@@ -88,7 +88,7 @@ pub(super) struct Sum<'a> {
 }
 
 impl<'a> Sum<'a> {
-    /// The cost of a launch. An error states which kernel has no cost, or what its cost cannot be computed from.
+    /// The cost of a launch. The error names the kernel, and says why it has no cost or what is missing.
     pub(super) fn of(
         kernel: &'a str,
         launch: Launch,
@@ -376,8 +376,8 @@ impl<'a> Sum<'a> {
         self.cost.longest_block = most * width;
     }
 
-    /// Passes over the logits of each row: for the largest one and the sum of the weights, again if tokens are suppressed, and for the draw. Without cut-offs it
-    /// only reads the part of a warp, a sixteenth; it reads all to find the likeliest token.
+    /// Passes over the logits of each row: for the largest one and the sum of the weights, again if tokens are suppressed, and for the draw. Without cut-offs,
+    /// the draw reads only the part of one warp, a sixteenth. To find the likeliest token, it reads all.
     fn add_sampling(&mut self) {
         const DRAW_WORDS: u64 = 10;
         const WARPS: u64 = 16;

@@ -1,4 +1,5 @@
-//! The time of a kernel by the roofline model (Williams et al. 2009): the larger of the times that its memory traffic and its arithmetic take, plus its launch.
+//! The time of a kernel by the roofline model (Williams et al. 2009): the larger of the time for its memory traffic and that for its arithmetic, plus its
+//! launch.
 //!
 //! It is a lower limit: no kernel is faster, and many are slower. It knows nothing about latencies inside a kernel, caches beyond the rule of
 //! [`super::cost`], waves of blocks, the algorithms that cuBLASLt chooses, and the host's own work.

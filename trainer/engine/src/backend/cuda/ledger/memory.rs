@@ -1,10 +1,10 @@
-//! Memory that exists as addresses alone. Only what small allocations receive from the host is stored, which is where a batch's indices are.
+//! Memory that exists only as addresses. Small allocations store what the host writes to them, since a batch's indices are there.
 
 use std::collections::BTreeMap;
 
 use super::super::driver::{Address, Fault};
 
-/// Largest allocation whose content is stored, in bytes. Weights and activations are in larger ones; what is written to them is dropped.
+/// Largest allocation with stored content, in bytes. Weights and activations are in larger ones; what is written to them is dropped.
 const MAX_STORED: usize = 64 << 20;
 /// Addresses begin at multiples of this, as on a GPU.
 const ALIGN: u64 = 256;

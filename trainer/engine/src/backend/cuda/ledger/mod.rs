@@ -1,5 +1,5 @@
-//! [`Driver`] of a device that computes nothing and counts the work: launches, blocks, bytes, operations, calls of the host, and the time that
-//! [`DeviceModel`] predicts for them.
+//! [`Driver`] of a device that computes nothing and counts the work: launches, blocks, bytes, operations, and calls of the host. [`DeviceModel`] predicts the
+//! time.
 //!
 //! It needs neither a GPU nor the memory that the work would take, so a model's true size can be counted on any machine. Numbers that it returns to the host
 //! are 0.
@@ -229,12 +229,12 @@ impl Driver for Counting {
         }
     }
 
-    fn record(&mut self) -> Result<(), Fault> {
+    fn begin_recording(&mut self) -> Result<(), Fault> {
         self.tape.begin();
         Ok(())
     }
 
-    fn recorded(&mut self) -> Result<Recording, Fault> {
+    fn end_recording(&mut self) -> Result<Recording, Fault> {
         self.tape.end()
     }
 
@@ -247,7 +247,7 @@ impl Driver for Counting {
         Ok(())
     }
 
-    fn forget(&mut self) {
+    fn drop_recordings(&mut self) {
         self.tape.forget();
     }
 }

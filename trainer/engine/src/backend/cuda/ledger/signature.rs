@@ -8,7 +8,7 @@ use super::super::kernels::Source;
 /// How a parameter is passed.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) enum Kind {
-    /// A pointer to elements of a type, which is a class of the kernel's template or has a size of its own.
+    /// A pointer to elements of a type: a parameter of the kernel's template, or a type of fixed size.
     Pointer(String),
     /// `unsigned int` or `int`.
     Word,
@@ -30,7 +30,6 @@ impl Kind {
     }
 }
 
-/// A parameter of a kernel.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(super) struct Parameter {
     pub(super) name: String,
@@ -45,7 +44,7 @@ pub(super) struct Signature {
 }
 
 impl Signature {
-    /// Refuses arguments of another number or of other types.
+    /// Rejects arguments of the wrong number or types.
     pub(super) fn check(&self, kernel: &str, args: &[Arg]) -> Result<(), String> {
         if args.len() != self.parameters.len() {
             return Err(format!(
@@ -101,7 +100,7 @@ fn signature(text: &str, at: usize) -> Option<(String, Signature)> {
     Some((name.trim().to_owned(), signature))
 }
 
-/// The text between the parenthesis at the beginning and its partner, and what follows.
+/// The text inside the parenthesis that opens at the beginning, and the text after it.
 fn in_parentheses(text: &str) -> Option<(&str, &str)> {
     let mut depth = 0;
     for (at, letter) in text.char_indices() {

@@ -20,7 +20,7 @@ fn launch(grid: [u32; 3]) -> Launch {
     }
 }
 
-/// What was counted since the last call, waiting for the device.
+/// Waits for the device, and returns what was counted since the last call.
 fn counted(device: &mut dyn Driver, ledger: &Ledger) -> Work {
     device.synchronise().unwrap();
     ledger.take()
@@ -217,10 +217,10 @@ fn a_recording_counts_when_it_is_replayed_with_the_indices_of_then() {
         Arg::Word(2),
         Arg::Word(64),
     ];
-    device.record().unwrap();
+    device.begin_recording().unwrap();
     let kernel = "store<bf16, bf16>";
     device.launch(kernel, launch([2, 1, 1]), &args).unwrap();
-    let recording = device.recorded().unwrap();
+    let recording = device.end_recording().unwrap();
     assert_eq!(counted(device, &ledger).total().launches, 0);
     device.replay(recording).unwrap();
     assert_eq!(counted(device, &ledger).total().writes, 2 * 64);
@@ -229,7 +229,7 @@ fn a_recording_counts_when_it_is_replayed_with_the_indices_of_then() {
     let work = counted(device, &ledger);
     assert_eq!(work.total().writes, 2 * 2 * 64);
     assert_eq!((work.total().recorded, work.host.replays), (1, 1));
-    device.forget();
+    device.drop_recordings();
     assert!(device.replay(recording).is_err());
 }
 

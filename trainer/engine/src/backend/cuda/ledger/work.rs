@@ -9,7 +9,7 @@ use serde::Serialize;
 pub struct Launches {
     /// Number of launches.
     pub launches: u64,
-    /// Those of them that were replayed from a recording.
+    /// Launches that were replayed from a recording.
     pub recorded: u64,
     /// Blocks of all launches.
     pub blocks: u64,
@@ -48,11 +48,11 @@ pub struct HostCalls {
     pub allocations: u64,
     /// Copies from the host.
     pub writes: u64,
-    /// Their bytes.
+    /// Bytes copied from the host.
     pub written_bytes: u64,
     /// Copies to the host. Each waits for the device.
     pub reads: u64,
-    /// Their bytes.
+    /// Bytes copied to the host.
     pub read_bytes: u64,
     /// Other waits for the device.
     pub waits: u64,

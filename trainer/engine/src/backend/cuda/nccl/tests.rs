@@ -7,7 +7,7 @@ use std::sync::Mutex;
 use super::*;
 use crate::backend::group::{local, on_each};
 
-/// The stand-in, in a file of its own, so that tests share nothing of it.
+/// The stand-in, copied to a file of its own, so that tests share none of its state.
 struct StandIn {
     nccl: &'static Nccl,
     idle: unsafe extern "C" fn(Comm) -> c_int,
@@ -58,7 +58,7 @@ impl StandIn {
         unsafe { (self.alive)() }
     }
 
-    /// What each of some ranks, which are threads, makes of its connection.
+    /// Runs `work` on ranks that are threads, each with its connection.
     fn each<T: Send>(
         &self,
         size: usize,
@@ -72,10 +72,10 @@ impl StandIn {
         })
     }
 
-    fn settle(&self, link: &mut Link) -> Result<(), String> {
+    fn wait_for_ranks(&self, link: &mut Link) -> Result<(), String> {
         let comm = link.comm;
         // SAFETY: the communicator is alive while the link waits.
-        link.settle(|| unsafe { (self.idle)(comm) } != 0)
+        link.wait_for_ranks(|| unsafe { (self.idle)(comm) } != 0)
     }
 }
 
@@ -106,7 +106,7 @@ fn every_rank_gets_what_every_rank_sent_it() {
             let [send, receive] =
                 [&sent, &got].map(|parts| parts.iter().map(|p| bytes(p)).collect::<Vec<_>>());
             link.exchange(&send, &receive, null_mut()).unwrap();
-            stand_in.settle(&mut link).unwrap();
+            stand_in.wait_for_ranks(&mut link).unwrap();
             assert!(
                 std::mem::take(&mut got) == expected,
                 "rank {rank}, round {round}"
@@ -135,10 +135,10 @@ fn a_rank_that_does_not_exchange_is_an_error_after_the_deadline() {
             null_mut(),
         )
         .unwrap();
-        let reason = stand_in.settle(&mut link).unwrap_err();
+        let reason = stand_in.wait_for_ranks(&mut link).unwrap_err();
         assert!(link.exchange(&[], &[], null_mut()).is_err());
         // Nothing is waited for any more.
-        stand_in.settle(&mut link).unwrap();
+        stand_in.wait_for_ranks(&mut link).unwrap();
         reason
     });
     assert!(
@@ -161,7 +161,7 @@ fn a_failure_in_the_background_ends_the_connection_with_its_reason() {
         let room = [0; 8];
         let reason = link.exchange(&[bytes(&room); 2], &[bytes(&room); 2], null_mut());
         let reason = reason
-            .and_then(|()| stand_in.settle(&mut link))
+            .and_then(|()| stand_in.wait_for_ranks(&mut link))
             .unwrap_err();
         assert!(
             reason.contains("network error; socket closed by peer"),

@@ -1,17 +1,17 @@
-//! Where a model computes, as far as the memory that it takes depends on it.
+//! The device that memory is planned for.
 
 pub(crate) use super::cuda::ScratchSizes;
 use super::{Dtype, ElementBytes, TrainingDefaults, cpu, cuda};
 
-/// A device, which need not exist.
+/// What the memory plan depends on. The device need not exist.
 #[derive(Debug, Clone, Copy)]
-pub(crate) enum Place {
+pub(crate) enum DeviceSpec {
     Cpu,
     /// A GPU with this many bytes of memory.
     Gpu(u64),
 }
 
-impl Place {
+impl DeviceSpec {
     pub(crate) fn memory(self) -> Option<u64> {
         match self {
             Self::Cpu => crate::machine_memory::total(),
@@ -42,7 +42,7 @@ impl Place {
         }
     }
 
-    /// Bytes of memory that single operations need, and that is then retained.
+    /// Bytes of working memory of single operations, which is retained.
     pub(crate) fn scratch_bytes(self, sizes: ScratchSizes) -> u64 {
         match self {
             Self::Cpu => 0,
