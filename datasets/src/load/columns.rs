@@ -6,7 +6,12 @@ use strsim::jaro_winkler;
 
 use super::record;
 use super::source::Source;
+use crate::did_you_mean::{self, nearest};
 use crate::fields::{FieldError, Fields, of_kind};
+use crate::is_grader_name;
+
+/// The fields of a task.
+pub(super) const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
 /// The columns that may have a task's question. The first that a record has is it.
 pub(super) const QUESTIONS: [&str; 5] = ["question", "prompt", "problem", "instruction", "query"];
@@ -30,7 +35,14 @@ const MAX_NAME: usize = 64;
 /// Gives the fields of a task the values of the columns that the source names for them.
 pub(super) fn map(source: &Source, fields: &mut Fields<'_>) -> Result<(), FieldError> {
     let mut mapped = Vec::new();
+    // A grader of the operator's own may read any field.
+    let is_custom = source.grader.as_deref().is_some_and(is_grader_name);
     for (field, column) in &source.columns {
+        if !is_custom && !FIELDS.split(' ').any(|known| known == field) {
+            let near = did_you_mean::hint(nearest(field, FIELDS.split(' ')));
+            let reason = format!("`{field}` in `data.columns` is no field of a task{near}");
+            return Err(record::whole(reason));
+        }
         let value = fields.all().get(column).copied();
         if value.is_none() && !fields.is_null(column) {
             return Err(record::whole(format!(

@@ -109,7 +109,7 @@ fn array(file: File) -> Result<Rows<'static>, LineError> {
             .map(Rows::Lines)
             .map_err(LineError::Io);
     }
-    let parse = serde_json::from_str::<Vec<Box<RawValue>>>;
+    let parse = |text: &str| serde_json::from_str::<Vec<Box<RawValue>>>(text);
     // Python writes numbers that JSON does not have.
     let elements = parse(&text).or_else(|_| parse(&loose_json::with_tagged_numbers(&text)));
     let elements = elements.map_err(|error| LineError::Line {

@@ -20,7 +20,7 @@
 use std::collections::HashMap;
 use std::path::Path;
 
-use super::columns::{self, QUESTIONS};
+use super::columns::{self, FIELDS, QUESTIONS};
 use super::published::{self, Described};
 use super::rows::Format;
 use super::source::Source;
@@ -29,8 +29,6 @@ use crate::did_you_mean::nearest;
 use crate::fields::{FieldError, Fields, of_kind};
 use crate::python_name::asks_for_method;
 use crate::{Dataset, DatasetError, LeanTask, Split, Task, TaskSpec, Value, is_grader_name};
-
-const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
 pub(super) fn open(source: &Source) -> Result<Dataset, DatasetError> {
     let path = Path::new(&source.dataset);

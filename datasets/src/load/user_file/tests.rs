@@ -234,6 +234,10 @@ fn a_source_names_the_columns_and_the_grader() {
             "there is no column `solution` for `answer`; the record has anfrage, kind, question, soln, split, none (null); if the column `soln` is the answer, write `data.columns = { answer = \"soln\" }` in the recipe",
         ),
         (
+            [("anwser", "soln")],
+            "`anwser` in `data.columns` is no field of a task (did you mean `answer`?)",
+        ),
+        (
             [("answer", "none")],
             "the record has neither `answer` (math)",
         ),
