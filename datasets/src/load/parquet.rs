@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use bytes::Bytes;
 use parquet::basic::Compression;
 use parquet::errors::{ParquetError, Result};
+use parquet::file::metadata::ColumnChunkMetaData;
 use parquet::file::properties::ReaderProperties;
 use parquet::file::reader::{ChunkReader, FileReader as _, Length, SerializedFileReader};
 use parquet::file::serialized_reader::SerializedRowGroupReader;
@@ -65,8 +66,9 @@ impl Groups {
     fn group(&self) -> Result<ReaderIter> {
         let all = self.metadata.metadata();
         let group = all.row_group(self.next);
-        let mut codecs = group.columns().iter().map(|column| column.compression());
-        let is_gzip = codecs.any(|codec| matches!(codec, Compression::GZIP(_)));
+        let is_gzip =
+            |column: &ColumnChunkMetaData| matches!(column.compression(), Compression::GZIP(_));
+        let is_gzip = group.columns().iter().any(is_gzip);
         let pages = Pages {
             file: self.file.try_clone()?,
             max_packed: if is_gzip { MAX_GZIP_PAGE } else { u64::MAX },

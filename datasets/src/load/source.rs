@@ -83,8 +83,8 @@ impl Source {
             );
             return Err(self.wrong(reason));
         }
-        let is_own = self.is_of_hub() || is_user_file(&self.dataset);
-        if !is_own && !(self.columns.is_empty() && self.grader.is_none()) {
+        let is_built_in = !self.is_of_hub() && !is_user_file(&self.dataset);
+        if is_built_in && (!self.columns.is_empty() || self.grader.is_some()) {
             return Err(self.wrong(
                 "`columns` and `grader` are for files of your own and data sets of the hub; this one has its form",
             ));
