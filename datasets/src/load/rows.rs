@@ -136,7 +136,8 @@ pub(super) struct Table {
     left: Rc<Cell<usize>>,
 }
 
-/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is.
+/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is. It gives no carriage returns, after which the parser would
+/// count a line too few.
 struct Bounded {
     text: Box<dyn BufRead>,
     left: Rc<Cell<usize>>,
@@ -150,9 +151,18 @@ impl Read for Bounded {
                 format!("the record is longer than {MAX_LINE} bytes; is a quotation mark missing?");
             return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
         }
-        let length = self.text.read(&mut buffer[..most])?;
-        self.left.set(self.left.get() - length);
-        Ok(length)
+        loop {
+            let length = self.text.read(&mut buffer[..most])?;
+            let mut kept = 0;
+            for at in 0..length {
+                buffer[kept] = buffer[at];
+                kept += usize::from(buffer[at] != b'\r');
+            }
+            if kept > 0 || length == 0 {
+                self.left.set(self.left.get() - kept);
+                return Ok(kept);
+            }
+        }
     }
 }
 
@@ -165,7 +175,9 @@ impl Table {
             left: Rc::clone(&left),
         };
         let mut rows = csv::Reader::from_reader(bounded);
-        let header = rows.headers().map_err(|error| wrong_row(packed, error))?;
+        let header = rows
+            .headers()
+            .map_err(|error| wrong_row(packed, 1, error))?;
         let columns: Vec<String> = header.iter().map(str::to_owned).collect();
         let mut named = columns.iter().filter(|name| !name.is_empty());
         match named.find(|name| columns.iter().filter(|other| other == name).count() > 1) {
@@ -185,22 +197,21 @@ impl Table {
     fn next(&mut self) -> Result<Option<(usize, String)>, LineError> {
         self.left.set(MAX_LINE);
         let mut row = csv::StringRecord::new();
+        let line = self.rows.position().line() as usize;
         let read = self.rows.read_record(&mut row);
-        if !read.map_err(|error| wrong_row(self.packed, error))? {
+        if !read.map_err(|error| wrong_row(self.packed, line, error))? {
             return Ok(None);
         }
         let cells = self.columns.iter().zip(&row);
         let cells = cells.filter(|(column, _)| !column.is_empty());
         let cell = |text: &str| (!text.is_empty()).then(|| text.to_owned());
         let record: BTreeMap<_, _> = cells.map(|(column, text)| (column, cell(text))).collect();
-        let line = row.position().map_or(1, |place| place.line() as usize);
         Ok(Some((line, serde_json::json!(record).to_string())))
     }
 }
 
-/// The error of a CSV file, with the line on which the row begins.
-fn wrong_row(packed: Option<&str>, error: csv::Error) -> LineError {
-    let line = error.position().map_or(1, |place| place.line() as usize);
+/// The error of a row of a CSV file that begins on this line.
+fn wrong_row(packed: Option<&str>, line: usize, error: csv::Error) -> LineError {
     match error.into_kind() {
         csv::ErrorKind::Io(error) => fault(packed, line, error),
         csv::ErrorKind::UnequalLengths {
