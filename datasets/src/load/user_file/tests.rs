@@ -170,7 +170,7 @@ const FORMS: &str = r##"
 {"description":"d","public_tests":{"input":["1"],"output":["1"]},"time_limit":{"seconds":61}} | , field `time_limit`: it is not from 0 to 60 seconds
 {"prompt":"p","test_list":[]} | , field `test_list`: no assertion calls a function
 {"messages":[{"role":"assistant","content":"b"}],"answer":"1"} | , field `messages`: no message has the role `user`
-{"problem":"p","solution":"It is about three."} | , field `solution`: it is prose
+{"problem":"p","solution":"We count the apples on the table and then we count those on the chair too."} | , field `solution`: it is prose
 {"problem":"p","soln":"3"} | : the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has problem, soln; if the column `soln` is the answer, write `data.columns = { answer = "soln" }` in the recipe
 {"task_text":"p","answer":"3"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has answer, task_text; if the column `task_text` is the question, write `data.columns = { question = "task_text" }` in the recipe
 "##;
