@@ -6,7 +6,7 @@ use std::path::PathBuf;
 #[derive(Debug, thiserror::Error)]
 pub enum DatasetError {
     /// No data set has this name.
-    #[error("no data set is called `{name}`{}; known are {known}, or give the path of a file that ends in .jsonl", crate::did_you_mean::hint(.nearest.as_deref()))]
+    #[error("no data set is called `{name}`{}; known are {known}, or give the path of a file that ends in .jsonl, .json, .csv or .parquet, or owner/name of the Hugging Face hub", crate::did_you_mean::hint(.nearest.as_deref()))]
     Unknown {
         /// The requested name.
         name: String,
@@ -44,31 +44,41 @@ pub enum DatasetError {
         source: std::io::Error,
     },
     /// A record is wrong.
-    #[error("{path}, line {line}{}: {reason}", of_field(.field.as_deref()))]
+    #[error("{path}, {unit} {number}{}: {reason}", of_field(.field.as_deref()))]
     Record {
         /// The file.
         path: PathBuf,
-        /// The line, from 1.
-        line: usize,
+        /// What the file's records are counted by: `line`, `element` or `row`.
+        unit: &'static str,
+        /// Its number, from 1.
+        number: usize,
         /// The wrong field, if the error is about one.
         field: Option<String>,
         /// What is wrong, and what is expected.
         reason: String,
     },
     /// A file has no records.
-    #[error("{path} has no records: one JSON object a line is expected")]
+    #[error("{path} has no records")]
     Empty {
         /// The file.
         path: PathBuf,
     },
+    /// A setting of the data set's source is wrong.
+    #[error("the data set `{dataset}`: {reason}")]
+    Source {
+        /// The data set.
+        dataset: String,
+        /// What is wrong, and what to write.
+        reason: String,
+    },
 }
 
 impl DatasetError {
-    /// Whether another name or path is the remedy: the name is unknown, or the file does not exist.
+    /// Whether another name, path or setting is the remedy.
     #[must_use]
     pub fn is_misnamed(&self) -> bool {
         match self {
-            DatasetError::Unknown { .. } => true,
+            DatasetError::Unknown { .. } | DatasetError::Source { .. } => true,
             DatasetError::Io { path, .. } => !path.exists(),
             _ => false,
         }

@@ -101,6 +101,20 @@ impl<'a> Fields<'a> {
         self.all.contains_key(name)
     }
 
+    /// Gives the field `name` this value, or none.
+    pub fn set(&mut self, name: &str, value: Option<&'a RawValue>) {
+        match value {
+            Some(value) => self.all.insert(name.to_owned(), value),
+            None => self.all.remove(name),
+        };
+    }
+
+    /// Whether the field `name` is there and `null`.
+    #[must_use]
+    pub fn is_null(&self, name: &str) -> bool {
+        self.nulls.iter().any(|null| null == name)
+    }
+
     /// The names of some fields, for messages. Those that are `null` are marked.
     #[must_use]
     pub fn listed(&self) -> String {
@@ -117,10 +131,9 @@ impl<'a> Fields<'a> {
 
     /// A field.
     pub fn take(&mut self, name: &str) -> Result<&'a RawValue, FieldError> {
-        let reason = if self.nulls.iter().any(|null| null == name) {
-            "it is null"
-        } else {
-            "it is missing"
+        let reason = match self.is_null(name) {
+            true => "it is null",
+            false => "it is missing",
         };
         self.get(name).ok_or_else(|| self.fault(name, reason))
     }

@@ -1,10 +1,11 @@
-//! Reads texts that people and other programs wrote, packed with gzip or not: JSON Lines from files and pipes, and whole files. Their length is bounded.
+//! Reads texts that people and other programs wrote, packed with gzip or zstd or not: JSON Lines from files and pipes, and whole files. Their length is bounded.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader, Cursor, Read};
 use std::path::Path;
 
 use flate2::read::MultiGzDecoder;
+use zstd::stream::read::Decoder as ZstdDecoder;
 
 use crate::loose_json;
 
@@ -14,17 +15,25 @@ pub const MAX_LINE: usize = 64 << 20;
 /// First bytes of a gzip stream (RFC 1952).
 pub const GZIP: [u8; 2] = [0x1f, 0x8b];
 
+/// First bytes of a zstd frame (RFC 8878).
+const ZSTD: [u8; 4] = [0x28, 0xb5, 0x2f, 0xfd];
+
 /// The text of a whole file of at most [`MAX_LINE`] bytes, without a byte order mark, and with `\n` for `\r\n`.
 ///
 /// # Errors
 /// The system's, and one of the kind `InvalidData` if the text is too long or not UTF-8.
 pub fn read_text(path: &Path) -> io::Result<String> {
+    text(File::open(path)?, MAX_LINE)
+}
+
+/// [`read_text`] for at most `max` bytes.
+pub(crate) fn text(file: File, max: usize) -> io::Result<String> {
     let invalid = |reason: String| io::Error::new(io::ErrorKind::InvalidData, reason);
-    let (reader, _) = unpacked(File::open(path)?)?;
+    let (reader, _) = unpacked(file)?;
     let mut bytes = Vec::new();
-    reader.take(MAX_LINE as u64 + 1).read_to_end(&mut bytes)?;
-    if bytes.len() > MAX_LINE {
-        return Err(invalid(format!("it is longer than {MAX_LINE} bytes")));
+    reader.take(max as u64 + 1).read_to_end(&mut bytes)?;
+    if bytes.len() > max {
+        return Err(invalid(format!("it is longer than {max} bytes")));
     }
     let text = String::from_utf8(bytes).map_err(|error| {
         let byte = error.utf8_error().valid_up_to() + 1;
@@ -34,27 +43,46 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     Ok(text.replace("\r\n", "\n"))
 }
 
-/// The bytes of `source`, unpacked if the first ones are those of gzip; and whether they are.
-fn unpacked<'a>(mut source: impl Read + 'a) -> io::Result<(Box<dyn BufRead + 'a>, bool)> {
+/// The bytes of `source`, unpacked if the first ones are those of gzip or zstd; and the name of that form.
+pub(crate) fn unpacked<'a>(
+    mut source: impl Read + 'a,
+) -> io::Result<(Box<dyn BufRead + 'a>, Option<&'static str>)> {
     let mut first = Vec::new();
     source
         .by_ref()
-        .take(GZIP.len() as u64)
+        .take(ZSTD.len() as u64)
         .read_to_end(&mut first)?;
-    let packed = first == GZIP;
-    let whole = Cursor::new(first).chain(source);
-    let reader: Box<dyn BufRead + 'a> = if packed {
-        Box::new(BufReader::new(MultiGzDecoder::new(BufReader::new(whole))))
+    let [gzip, zstd] = [first.starts_with(&GZIP), first == ZSTD];
+    let whole = BufReader::new(Cursor::new(first).chain(source));
+    Ok(if gzip {
+        let decoder = MultiGzDecoder::new(whole);
+        (Box::new(BufReader::new(decoder)), Some("gzip"))
+    } else if zstd {
+        let decoder = ZstdDecoder::with_buffer(whole)?;
+        (Box::new(BufReader::new(decoder)), Some("zstd"))
     } else {
-        Box::new(BufReader::new(whole))
-    };
-    Ok((reader, packed))
+        (Box::new(whole), None)
+    })
+}
+
+/// The reason if an error is a fault of the packed stream, not of the system.
+pub(crate) fn stream_fault(packed: Option<&str>, error: &io::Error) -> Option<String> {
+    use io::ErrorKind::{InvalidData, InvalidInput, Other, UnexpectedEof};
+    let packed = packed?;
+    // The decoder of zstd gives no kind.
+    let is_fault = matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof)
+        || packed == "zstd" && error.kind() == Other;
+    is_fault.then(|| {
+        format!(
+            "the {packed} stream is cut off or damaged here ({error}); fetch or pack the file again"
+        )
+    })
 }
 
 /// The lines of a text. Each is read by a call of [`Lines::next_line`].
 pub struct Lines<'a> {
     reader: Box<dyn BufRead + 'a>,
-    packed: bool,
+    packed: Option<&'static str>,
     /// Number of the line that was read last, from 1. Blank lines count.
     number: usize,
     buffer: Vec<u8>,
@@ -87,7 +115,7 @@ pub enum LineError {
 }
 
 impl<'a> Lines<'a> {
-    /// Reads `source`. It is unpacked if its first bytes are those of gzip, whatever its name. A line takes no more than [`MAX_LINE`] bytes of memory, packed or
+    /// Reads `source`. It is unpacked if its first bytes are those of gzip or zstd, whatever its name. A line takes no more than [`MAX_LINE`] bytes of memory, packed or
     /// not.
     ///
     /// # Errors
@@ -155,15 +183,11 @@ impl<'a> Lines<'a> {
         }
     }
 
-    /// An error of the gzip decoder is a fault of the stream, not of the system.
     fn read_error(&self, error: io::Error) -> LineError {
-        use io::ErrorKind::{InvalidData, InvalidInput, UnexpectedEof};
-        if self.packed && matches!(error.kind(), InvalidData | InvalidInput | UnexpectedEof) {
-            return self.line_error(format!(
-                "the gzip stream is cut off or damaged here ({error}); fetch or pack the file again"
-            ));
+        match stream_fault(self.packed, &error) {
+            Some(reason) => self.line_error(reason),
+            None => LineError::Io(error),
         }
-        LineError::Io(error)
     }
 }
 

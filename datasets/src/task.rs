@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize, Serializer};
 use crate::Value;
 
 pub use read::unknown_kind;
-pub(crate) use read::{time_limit, tolerance};
+pub(crate) use read::{MAX_TIME_LIMIT, time_limit, tolerance};
 
 /// A named set of tasks with its two splits.
 #[derive(Debug, Clone, PartialEq)]

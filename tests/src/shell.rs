@@ -28,6 +28,7 @@ pub fn files(page: &str) -> Vec<(String, String)> {
             Part::Prose(text) => prose = text,
             Part::Block(language, text) => {
                 let end = match language.as_str() {
+                    "csv" => ".csv",
                     "json" => ".jsonl",
                     "python" => ".py",
                     "toml" => ".toml",

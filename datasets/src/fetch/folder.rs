@@ -116,6 +116,33 @@ fn received(folder: &Path) -> Vec<File> {
     receipt.map(|receipt| receipt.files).unwrap_or_default()
 }
 
+/// The files that were fetched into a folder, by their names in it.
+pub(super) fn fetched_files(folder: &Path) -> Vec<(String, PathBuf)> {
+    let files = received(folder).into_iter().map(|file| file.path);
+    let files = files.filter(|path| is_inside(path));
+    files
+        .map(|path| (path.clone(), folder.join(path)))
+        .collect()
+}
+
+/// The files under a folder, by their names in it with `/`, sorted. A link to a folder counts as a file.
+pub(crate) fn files_under(top: &Path) -> Vec<(String, PathBuf)> {
+    let mut found = Vec::new();
+    let mut folders = vec![top.to_owned()];
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
+            let path = entry.path();
+            if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
+                folders.push(path);
+            } else if let Some(name) = path.strip_prefix(top).ok().and_then(Path::to_str) {
+                found.push((name.replace(std::path::MAIN_SEPARATOR, "/"), path));
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
 /// Whether a path from a manifest or a hub stays in the folder that it is joined to. Messages show it, so it has no control
 /// characters.
 pub(super) fn is_inside(path: &str) -> bool {

@@ -100,7 +100,7 @@ pub(super) fn pinned(
     })
 }
 
-/// Requests from the hub the list of the files that match `include`: names, or patterns with one `*`, which may match nothing.
+/// Requests from the hub the list of the files that match `include`: names, or patterns with one `*` or `**`, which may match nothing.
 pub(super) async fn list(
     client: &Client,
     repository: &Repository<'_>,
@@ -198,14 +198,16 @@ pub(super) fn select(
     Ok(listing)
 }
 
-/// Whether a name equals the pattern, or begins and ends as the pattern does around its `*`. A `*` does not match a `/`.
+/// Whether a name equals the pattern, or begins and ends as the pattern does around its `*` or `**`. Only `**` matches a `/`.
 fn matches(pattern: &str, name: &str) -> bool {
-    match pattern.split_once('*') {
+    let whole = pattern.split_once("**").map(|parts| (parts, true));
+    let parts = whole.or_else(|| Some((pattern.split_once('*')?, false)));
+    match parts {
         None => pattern == name,
-        Some((start, end)) => name
+        Some(((start, end), any)) => name
             .strip_prefix(start)
             .and_then(|rest| rest.strip_suffix(end))
-            .is_some_and(|middle| !middle.contains('/')),
+            .is_some_and(|middle| any || !middle.contains('/')),
     }
 }
 
@@ -280,6 +282,7 @@ mod tests {
         assert!(selected(config, &["tokenizer.json"]).is_err());
         assert!(matches("*.safetensors", "model-00001-of-00002.safetensors"));
         assert!(!matches("*.safetensors", "original/model.safetensors"));
+        assert!(matches("**.parquet", "main/train.parquet"));
         assert!(!matches("ab*ba", "aba"));
     }
 }

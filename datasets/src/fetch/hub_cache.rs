@@ -18,7 +18,7 @@ use serde::Deserialize;
 
 use super::check::{Downloaded, Expected};
 use super::error::{Failure, local};
-use super::folder::is_inside;
+use super::folder::{files_under, is_inside};
 use super::hub::{Lfs, Listed, Listing, MAX_LISTING, Repository, is_commit, is_digest, select};
 use super::progress::Progress;
 
@@ -116,22 +116,31 @@ impl Cached {
 
     /// The commit's files that are in the cache.
     fn files(&self, commit: &str) -> Vec<Listed> {
-        let top = self.snapshot(commit);
-        let mut found = Vec::new();
-        let mut folders = vec![top.clone()];
-        while let Some(folder) = folders.pop() {
-            for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
-                let path = entry.path();
-                // The cache itself does not link to folders. Such a link counts as a file here, and `take` refuses it.
-                if entry.file_type().is_ok_and(|kind| kind.is_dir()) {
-                    folders.push(path);
-                } else if let Some(name) = path.strip_prefix(&top).ok().and_then(Path::to_str) {
-                    found.push(Listed::named(name.replace(std::path::MAIN_SEPARATOR, "/")));
-                }
-            }
-        }
-        found.sort_by(|a, b| a.name.cmp(&b.name));
+        // The cache itself does not link to folders; `take` refuses such a link.
+        let found = files_under(&self.snapshot(commit));
         found
+            .into_iter()
+            .map(|(name, _)| Listed::named(name))
+            .collect()
+    }
+
+    /// The files of [`Cached::list`] that are in the cache, in place.
+    pub(super) fn in_place(
+        &self,
+        repository: &Repository<'_>,
+        include: &[String],
+    ) -> Result<Vec<(String, PathBuf)>, String> {
+        let Listing { commit, files } = self.list(repository, include)?;
+        let snapshot = self.snapshot(&commit);
+        let paths = files
+            .into_iter()
+            .map(|file| (snapshot.join(&file.name), file.name));
+        // A link is read under its own name, which has the format.
+        let is_there = |path: &PathBuf| self.resolve(path).is_ok();
+        Ok(paths
+            .filter(|(path, _)| is_there(path))
+            .map(|(path, name)| (name, path))
+            .collect())
     }
 
     /// Links or copies a commit's file to `at`, where nothing may exist yet, and checks it. Returns `None` if the cache does not

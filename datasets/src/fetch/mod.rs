@@ -23,11 +23,12 @@ use std::path::PathBuf;
 
 pub use crate::manifest::ArtifactKind;
 pub use error::FetchError;
-pub(crate) use folder::difference_from_manifest;
+pub(crate) use folder::{difference_from_manifest, files_under};
 pub use folder::{folder, home, locate};
 pub use names::named;
 
 use fetcher::Fetcher;
+use hub_cache::Cached;
 
 /// Fetches a name unless its files exist already, and returns its folder. The progress is on standard error.
 ///
@@ -38,11 +39,46 @@ use fetcher::Fetcher;
 /// # Errors
 /// [`FetchError`] with the failure of each source.
 pub async fn fetch(kind: ArtifactKind, name: &str) -> Result<PathBuf, FetchError> {
-    let user = std::env::home_dir().unwrap_or_default();
-    let fetcher = Fetcher::from_variables(|name| std::env::var_os(name), home(), &user);
+    let fetcher = fetcher();
     let manifest = names::wanted(kind, name)?;
     let progress = progress::Terminal::default();
     fetcher.fetch_manifest(&manifest, &progress).await
+}
+
+fn fetcher() -> Fetcher {
+    let user = std::env::home_dir().unwrap_or_default();
+    Fetcher::from_variables(|name| std::env::var_os(name), home(), &user)
+}
+
+/// The files of a data set of the hub (`owner/name` or `owner/name@revision`) by their names in its repository: those that were fetched, or else those that are in the cache
+/// of Hugging Face's own programs, which are used in place.
+///
+/// # Errors
+/// Where it was looked for, if it is in neither.
+pub(crate) fn hub_files(name: &str) -> Result<Vec<(String, PathBuf)>, Vec<PathBuf>> {
+    fetcher().hub_files(name)
+}
+
+impl Fetcher {
+    fn hub_files(&self, name: &str) -> Result<Vec<(String, PathBuf)>, Vec<PathBuf>> {
+        let folder = folder::folder_in(&self.home, ArtifactKind::Dataset, name);
+        if let Some(folder) = folder::complete(&folder, &[]) {
+            return Ok(folder::fetched_files(&folder));
+        }
+        let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
+        let repository = hub::Repository {
+            endpoint: &self.hub,
+            token: None,
+            repo,
+            revision,
+            dataset: true,
+        };
+        let cached = Cached::new(&self.hub_cache, &repository);
+        match cached.in_place(&repository, &names::data_files()) {
+            Ok(files) if !files.is_empty() => Ok(files),
+            _ => Err(vec![folder, self.hub_cache.clone()]),
+        }
+    }
 }
 
 #[cfg(test)]

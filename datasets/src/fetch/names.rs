@@ -10,7 +10,15 @@ use crate::manifest::{self, Manifest, Source};
 /// The files of a model repository on a hub that are needed to run and to train the model.
 const MODEL_FILES: [&str; 4] = ["*.json", "*.safetensors", "tokenizer.model*", "*.jinja"];
 
-/// Parses `kind:name`, or a name that only one kind has. A name with a slash is a model of the hub.
+/// The files of a data set's repository that can have records.
+pub(super) fn data_files() -> Vec<String> {
+    let texts = ["jsonl", "json", "csv"];
+    let texts = texts.map(|end| ["", ".gz", ".zst"].map(|packed| format!("**.{end}{packed}")));
+    let texts = texts.into_iter().flatten();
+    texts.chain(["**.parquet".to_owned()]).collect()
+}
+
+/// Parses `kind:name`, or a name that only one kind has. A name with a slash is of the hub: a model, unless its kind is written.
 ///
 /// # Errors
 /// [`FetchError::Unknown`] with the nearest known name and all known names.
@@ -25,10 +33,12 @@ pub fn named(text: &str) -> Result<(ArtifactKind, String), FetchError> {
         (Some(_), Some(_)) => Err(FetchError::Unknown(format!(
             "`{text}` is the name of several things; write model:{text}, dataset:{text} or sandbox:{text}"
         ))),
-        _ if name.contains('/') && matches!(word, "" | "model") => {
-            Ok((ArtifactKind::Model, name.to_owned()))
-        }
-        _ => Err(unknown(text)),
+        _ if !name.contains('/') => Err(unknown(text)),
+        _ => match word {
+            "" | "model" => Ok((ArtifactKind::Model, name.to_owned())),
+            "dataset" => Ok((ArtifactKind::Dataset, name.to_owned())),
+            _ => Err(unknown(text)),
+        },
     }
 }
 
@@ -45,7 +55,7 @@ fn unknown(text: &str) -> FetchError {
     let hint = near.map(|m| format!(" (did you mean `{}`?)", full_name(m)));
     let names: Vec<String> = known.iter().map(|m| full_name(m)).collect();
     FetchError::Unknown(format!(
-        "nothing is called `{text}`{}; known are {}, and any model of the hub as owner/name",
+        "nothing is called `{text}`{}; known are {}, and any model of the hub as owner/name, or data set as dataset:owner/name",
         hint.unwrap_or_default(),
         names.join(", ")
     ))
@@ -58,9 +68,11 @@ pub(super) fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchEr
     }
     let (repo, revision) = name.split_once('@').unwrap_or((name, "main"));
     let is_repository = repo.matches('/').count() == 1 && is_inside(repo) && is_inside(revision);
-    if kind != ArtifactKind::Model || !is_repository {
-        return Err(unknown(&format!("{}:{name}", kind.word())));
-    }
+    let include = match kind {
+        ArtifactKind::Model if is_repository => MODEL_FILES.map(str::to_owned).to_vec(),
+        ArtifactKind::Dataset if is_repository => data_files(),
+        _ => return Err(unknown(&format!("{}:{name}", kind.word()))),
+    };
     Ok(Manifest {
         kind,
         name: name.to_owned(),
@@ -72,8 +84,8 @@ pub(super) fn wanted(kind: ArtifactKind, name: &str) -> Result<Manifest, FetchEr
         sources: vec![Source::Hub {
             repo: repo.to_owned(),
             revision: revision.to_owned(),
-            include: MODEL_FILES.map(str::to_owned).to_vec(),
-            dataset: false,
+            include,
+            dataset: kind == ArtifactKind::Dataset,
             rename: BTreeMap::new(),
         }],
     })
@@ -92,6 +104,7 @@ mod tests {
             ("dataset:gsm8k", "dataset gsm8k"),
             ("owner/name", "model owner/name"),
             ("model:owner/name@v1", "model owner/name@v1"),
+            ("dataset:owner/name", "dataset owner/name"),
         ] {
             let (kind, name) = named(text).unwrap();
             assert_eq!(format!("{} {name}", kind.word()), meant);
@@ -106,7 +119,7 @@ mod tests {
                 "dataset:",
                 "nothing is called `dataset:`; known are dataset:gsm8k",
             ),
-            ("dataset:a/b", "nothing is called `dataset:a/b`"),
+            ("sandbox:a/b", "nothing is called `sandbox:a/b`"),
         ] {
             let error = named(text).unwrap_err().to_string();
             assert!(error.contains(says), "{error}");

@@ -3,13 +3,19 @@
 //! A data folder contains `mbppplus/train.jsonl` and `eval.jsonl` (or `mbppplus/evalplus-v0.1.0.jsonl`), `math/train.jsonl` and
 //! `eval.jsonl`, `gsm8k/train.jsonl` and `eval.jsonl`, `minif2f/minif2f.jsonl`, and `humaneval/HumanEval.jsonl` (or `.jsonl.gz`). The cache folder has the same layout.
 
+mod columns;
 mod evalplus;
 mod gsm8k;
+mod hub;
 mod humaneval;
 mod math;
 mod mbppplus;
 mod minif2f;
+mod parquet;
+mod published;
 mod record;
+mod rows;
+mod source;
 mod starter;
 mod user_file;
 
@@ -18,6 +24,8 @@ use std::path::{Path, PathBuf};
 use crate::did_you_mean::nearest;
 use crate::fetch::{self, ArtifactKind};
 use crate::{Dataset, DatasetError, Task};
+
+pub use source::{Source, is_user_file};
 
 /// The names of the data sets.
 pub const NAMES: [&str; 9] = [
@@ -32,54 +40,35 @@ pub const NAMES: [&str; 9] = [
     "starter-lean",
 ];
 
-/// Whether the name of a data set is the path of a user's file.
-#[must_use]
-pub fn is_user_file(name: &str) -> bool {
-    let name = name.to_ascii_lowercase();
-    name.ends_with(".jsonl") || name.ends_with(".jsonl.gz")
-}
-
-/// Where a data set comes from, and how its records are read.
-#[derive(Debug, Clone, Default, PartialEq, Eq)]
-pub struct Source {
-    /// One of [`NAMES`], or the path of a user's file.
-    pub dataset: String,
-}
-
 impl Source {
-    /// The data set with this name, or in this file.
-    #[must_use]
-    pub fn named(dataset: &str) -> Source {
-        Source {
-            dataset: dataset.to_owned(),
-        }
-    }
-
-    /// Reads the data set.
+    /// Reads the data set: one of [`NAMES`], the file of a user (`user_file.rs`), or a data set of the hub (`hub.rs`).
+    ///
+    /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder; those of the hub also in the cache of Hugging Face's own
+    /// programs. The starter sets are part of the program.
     ///
     /// # Errors
-    /// As [`open`].
+    /// [`DatasetError`] for an unknown name, settings that do not fit the data set, missing files, files of another version in the cache folder, and a file that cannot be read
+    /// or has a wrong record.
     pub fn open(&self, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
-        read(self, data_dir)
+        self.check()?;
+        match self.dataset.as_str() {
+            name if is_user_file(name) => user_file::open(self),
+            _ if self.is_of_hub() => hub::open(self, data_dir),
+            name => named(name, data_dir),
+        }
     }
 }
 
-/// Reads a data set: one of [`NAMES`], or the path of a user's `.jsonl` or `.jsonl.gz` file (its form is described in `user_file.rs`).
-///
-/// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. The starter sets are
-/// part of the program.
+/// Reads the data set with this name, or in this file.
 ///
 /// # Errors
-/// [`DatasetError`] for an unknown name, missing files, files of another version in the cache folder, and a file that cannot be
-/// read or has a wrong record.
+/// As [`Source::open`].
 pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     Source::named(name).open(data_dir)
 }
 
-fn read(source: &Source, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
-    let name = source.dataset.as_str();
+fn named(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     let load: fn(&Folder<'_>) -> Result<Dataset, DatasetError> = match name {
-        _ if is_user_file(name) => return user_file::open(Path::new(name)),
         "mbppplus" => mbppplus::open,
         "math" => math::open,
         "gsm8k" => gsm8k::open,

@@ -1,33 +1,40 @@
-//! Reads records from JSON Lines. An error names file, line and field.
+//! Reads the records of files. An error names file, record and field.
 
 use std::borrow::Cow;
 use std::fs::File;
-use std::io::{self, Read};
+use std::io;
 use std::path::Path;
 
 use serde_json::value::RawValue;
 
+use super::rows::{Format, Rows};
 use crate::fields::{FieldError, Fields, of_kind, wrong_kind};
-use crate::jsonl::{Line, LineError, Lines};
+use crate::jsonl::{LineError, Lines};
 use crate::{CodeTest, DatasetError, Value, loose_json, right_answer};
 
-/// What `read` makes of each record of a file, from the line's number, from 1, and the fields. The file may be packed with gzip. Blank lines, which count, a byte order mark
-/// and `\r\n` are accepted. A field that is `null` counts as absent.
+/// What `read` makes of each record of a file, from its number ([`Rows::next_row`]) and its fields. The end of the file's name tells its format; without a known one it is JSON
+/// Lines. Texts may be packed. Blank lines, which count, a byte order mark and `\r\n` are accepted. A field that is `null` counts as absent.
 pub(super) fn read<T>(
     path: &Path,
     read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, DatasetError> {
     let file = File::open(path).map_err(|source| io(path, source))?;
-    records(path, file, read)
+    records(path, Rows::open(format(path), file), read)
 }
 
-/// [`read`] for a text that is part of the program.
+/// [`read`] for JSON Lines that are part of the program.
 pub(super) fn parse<T>(
     name: &str,
     text: &str,
     read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, DatasetError> {
-    records(Path::new(name), text.as_bytes(), read)
+    let lines = Lines::new(text.as_bytes()).map_err(LineError::Io);
+    records(Path::new(name), lines.map(Rows::Lines), read)
+}
+
+fn format(path: &Path) -> Format {
+    let name = path.file_name().unwrap_or_default().to_string_lossy();
+    Format::of(&name).map_or(Format::Lines, |(format, _)| format)
 }
 
 fn io(path: &Path, source: io::Error) -> DatasetError {
@@ -37,33 +44,40 @@ fn io(path: &Path, source: io::Error) -> DatasetError {
     }
 }
 
-fn records<T>(
-    path: &Path,
-    reader: impl Read,
-    mut read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
-) -> Result<Vec<T>, DatasetError> {
-    let wrong = |line: usize, (field, reason): FieldError| DatasetError::Record {
+/// An error in a record of a file.
+pub(super) fn wrong(path: &Path, number: usize, (field, reason): FieldError) -> DatasetError {
+    DatasetError::Record {
         path: path.to_owned(),
-        line,
+        unit: format(path).unit(),
+        number,
         field: (!field.is_empty()).then_some(field),
         reason,
+    }
+}
+
+fn records<T>(
+    path: &Path,
+    rows: Result<Rows<'_>, LineError>,
+    mut read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
+) -> Result<Vec<T>, DatasetError> {
+    let fault = |error| match error {
+        LineError::Io(source) => io(path, source),
+        LineError::Line { line, reason } => wrong(path, line, whole(reason)),
     };
-    let mut lines = Lines::new(reader).map_err(|source| io(path, source))?;
+    let unit = format(path).unit();
+    let mut rows = rows.map_err(fault)?;
     let mut records = Vec::new();
-    while let Some(Line { number: line, text }) =
-        lines.next_line().map_err(|error| match error {
-            LineError::Io(source) => io(path, source),
-            LineError::Line { line, reason } => wrong(line, whole(reason)),
-        })?
-    {
-        let record = json(text).and_then(|text| {
-            let json: &RawValue = serde_json::from_str(&text).map_err(not_json)?;
+    while let Some((number, text)) = rows.next_row().map_err(fault)? {
+        let record = json(unit, &text).and_then(|text| {
+            let json: &RawValue = serde_json::from_str(&text).map_err(not_json(unit))?;
             let fields = Fields::new("", json).map_err(|_| {
-                whole("the line is JSON but not an object; a record is written {\"field\": …}")
+                whole(format!(
+                    "the {unit} is JSON but not an object; a record is written {{\"field\": …}}"
+                ))
             })?;
-            read(line, &mut fields.without_nulls())
+            read(number, &mut fields.without_nulls())
         });
-        records.push(record.map_err(|error| wrong(line, error))?);
+        records.push(record.map_err(|error| wrong(path, number, error))?);
     }
     if records.is_empty() {
         return Err(DatasetError::Empty {
@@ -78,17 +92,17 @@ pub(super) fn whole(reason: impl Into<String>) -> FieldError {
     (String::new(), reason.into())
 }
 
-fn not_json(error: impl std::fmt::Display) -> FieldError {
-    whole(format!("the line is not JSON: {error}"))
+fn not_json<E: std::fmt::Display>(unit: &str) -> impl Fn(E) -> FieldError {
+    move |error| whole(format!("the {unit} is not JSON: {error}"))
 }
 
-/// The line as JSON. It may have the numbers that only Python's JSON has.
-fn json(line: &str) -> Result<Cow<'_, str>, FieldError> {
-    if serde_json::from_str::<&RawValue>(line).is_ok() {
-        return Ok(Cow::Borrowed(line));
+/// The record as JSON. It may have the numbers that only Python's JSON has.
+fn json<'a>(unit: &str, record: &'a str) -> Result<Cow<'a, str>, FieldError> {
+    if serde_json::from_str::<&RawValue>(record).is_ok() {
+        return Ok(Cow::Borrowed(record));
     }
-    Value::parse_plain_json(line).map_err(not_json)?;
-    Ok(Cow::Owned(loose_json::with_tagged_numbers(line)))
+    Value::parse_plain_json(record).map_err(not_json(unit))?;
+    Ok(Cow::Owned(loose_json::with_tagged_numbers(record)))
 }
 
 /// A field that is a string or a whole number.
@@ -136,10 +150,7 @@ mod tests {
     #[test]
     fn lines_that_are_not_records_are_refused_with_their_number() {
         for (file, message) in [
-            (
-                &b"\n\n"[..],
-                " has no records: one JSON object a line is expected",
-            ),
+            (&b"\n\n"[..], " has no records"),
             (
                 b"{}\n[1]",
                 ", line 2: the line is JSON but not an object; a record is written {\"field\": \u{2026}}",
@@ -153,7 +164,8 @@ mod tests {
                 ", line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
             ),
         ] {
-            let error = records(Path::new("data.jsonl"), file, |_, _| Ok(())).unwrap_err();
+            let rows = Lines::new(file).map(Rows::Lines).map_err(LineError::Io);
+            let error = records(Path::new("data.jsonl"), rows, |_, _| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), format!("data.jsonl{message}"));
         }
     }

@@ -1,50 +1,50 @@
-//! Loads users' files: JSON Lines, one object per line. The records of the starter sets have the same form.
+//! Reads the records of users' files, of data sets of the hub and of the starter sets.
 //!
 //! A record has the fields of a task of its kind ([`TaskSpec::read`]), and these:
 //!
 //! | field | kind | meaning |
 //! | --- | --- | --- |
-//! | `question`, `prompt` or `problem` | all | the problem's text; a theorem may lack it |
+//! | `question`, or another of [`QUESTIONS`] | all | the problem's text; a theorem may lack it |
 //! | `example` | code, optional | the assertion shown in the prompt |
-//! | `id` | optional | unique in the file; without it, the line's number |
+//! | `id` | optional | unique in the file; without it, the record's number |
 //! | `split` | optional | `train` or `eval`; `test`, `validation` and `dev` are `eval` |
 //!
-//! A theorem may lack the `header`, and its statement has to end in `:= by`. docs/tasks.md describes all fields for users.
+//! A theorem may lack the `header`, and its statement has to end in `:= by`. docs/data.md and docs/tasks.md describe all fields for users.
 //!
-//! Records in HumanEval's and HumanEval+'s own form are accepted unchanged (`humaneval.rs`).
-//!
-//! A record whose `kind` can be the name of an operator's own grader is a task for it, which gets all fields but `split`. Otherwise one with a `statement` is a theorem, otherwise a record with an `entry_point` is a function, otherwise one with an `answer` is a
-//! question, otherwise one with `tests` is a program. Other fields are ignored, unless their name is almost one of these and the record lacks that field. If no record of a file
-//! has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
+//! A source may name other columns for the fields (`columns.rs`), and the kind of the tasks. Otherwise a record in HumanEval's form is such a task (`humaneval.rs`). One whose
+//! `kind` can be the name of an operator's own grader is a task for it, which gets all fields but `split`. Otherwise one with a `statement` is a theorem, otherwise a record
+//! with an `entry_point` is a function, otherwise one with an `answer` is a question, otherwise one with `tests` is a program. Otherwise it has a published form
+//! (`published.rs`), or an answer under another name. Other fields are ignored, unless their name is almost one of these and the record of a file lacks that field. If no record
+//! of a file has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
 use std::collections::HashMap;
 use std::path::Path;
 
+use super::columns::{self, FIELDS, QUESTIONS};
+use super::published::{self, Described};
+use super::rows::Format;
+use super::source::Source;
 use super::{humaneval, record};
 use crate::did_you_mean::nearest;
 use crate::fields::{FieldError, Fields, of_kind};
 use crate::python_name::asks_for_method;
 use crate::{Dataset, DatasetError, LeanTask, Split, Task, TaskSpec, Value, is_grader_name};
 
-const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
-
-/// The fields that may have a task's text. The first that a record has is its question.
-const QUESTIONS: [&str; 3] = ["question", "prompt", "problem"];
-
-pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
+pub(super) fn open(source: &Source) -> Result<Dataset, DatasetError> {
+    let path = Path::new(&source.dataset);
     let file = path.file_name().unwrap_or_default().to_string_lossy();
-    let end = file.to_ascii_lowercase().rfind(".jsonl");
-    let name = &file[..end.unwrap_or(file.len())];
-    let mut ids = Ids::default();
-    let records = record::read(path, |line, fields| ids.task(name, line, fields))?;
+    let name = Format::of(&file).map_or(&*file, |(_, stem)| stem);
+    let mut reader = Reader::new(source, name);
+    let records = record::read(path, |number, fields| reader.task(number, fields))?;
     Ok(dataset(name, records))
 }
 
 /// The data set in a text that is part of the program.
 pub(super) fn parse(name: &str, text: &str) -> Result<Dataset, DatasetError> {
-    let mut ids = Ids::default();
+    let source = Source::default();
+    let mut reader = Reader::new(&source, name);
     let file = format!("{name}.jsonl");
-    let records = record::parse(&file, text, |line, fields| ids.task(name, line, fields))?;
+    let records = record::parse(&file, text, |number, fields| reader.task(number, fields))?;
     Ok(dataset(name, records))
 }
 
@@ -68,27 +68,95 @@ fn dataset(name: &str, records: Vec<(Task, Option<Split>)>) -> Dataset {
     dataset
 }
 
-/// The ids of a file, each with its line.
-#[derive(Default)]
-struct Ids(HashMap<String, usize>);
+/// Makes tasks of the records of a file, or of the files of one split.
+pub(super) struct Reader<'a> {
+    source: &'a Source,
+    /// What ids begin with.
+    dataset: &'a str,
+    is_of_hub: bool,
+    /// The ids, each with its record's number.
+    ids: HashMap<String, usize>,
+}
 
-impl Ids {
+impl Reader<'_> {
+    pub(super) fn new<'a>(source: &'a Source, dataset: &'a str) -> Reader<'a> {
+        Reader {
+            source,
+            dataset,
+            is_of_hub: source.is_of_hub(),
+            ids: HashMap::new(),
+        }
+    }
+
     /// The task of a record, whose id no other has, and its split.
-    fn task(
+    pub(super) fn task(
         &mut self,
-        dataset: &str,
-        line: usize,
+        number: usize,
         fields: &mut Fields<'_>,
     ) -> Result<(Task, Option<Split>), FieldError> {
-        let task = match humaneval::is_record(fields) {
-            true => humaneval::task(dataset, fields)?,
-            false => task(dataset, line, fields)?,
+        columns::map(self.source, fields)?;
+        let task = match self.source.grader.is_none() && humaneval::is_record(fields) {
+            true => humaneval::task(self.dataset, fields)?,
+            false => self.other(number, fields)?,
         };
-        if let Some(first) = self.0.insert(task.id.clone(), line) {
-            let reason = format!("the id is also that of line {first}; ids are unique in a file");
+        if let Some(first) = self.ids.insert(task.id.clone(), number) {
+            let reason = format!("number {first} has the same id; ids are unique in a file");
             return Err(fields.fault("id", reason));
         }
-        Ok((task, split(fields)?))
+        // Each of the hub's files is of one split.
+        let split = match self.is_of_hub {
+            true => None,
+            false => split(fields)?,
+        };
+        Ok((task, split))
+    }
+
+    fn other(&self, number: usize, fields: &mut Fields<'_>) -> Result<Task, FieldError> {
+        let kind = self.source.grader.clone();
+        let kind = kind.or_else(|| custom_grader(fields));
+        let custom = kind.as_deref().filter(|kind| is_grader_name(kind));
+        if custom.is_none() && !self.is_of_hub && self.source.columns.is_empty() {
+            refuse_misspelt(fields)?;
+        }
+        // The ids in others' files need not be unique.
+        let id = match fields.has("id") && !self.is_of_hub {
+            true => record::id(fields, "id")?,
+            false => number.to_string(),
+        };
+        let id = format!("{}/{id}", self.dataset);
+        let Described {
+            mut spec,
+            question,
+            example,
+        } = match custom {
+            Some(grader) => TaskSpec::of_kind(grader, fields)?.into(),
+            None => described(kind.as_deref(), fields)?,
+        };
+        if let TaskSpec::Custom(task) = &mut spec {
+            task.fields.remove("split");
+            let kind = task.grader.clone().into();
+            task.fields.insert("kind".to_owned(), kind);
+        }
+        let question = match question {
+            None => columns::question(fields)?,
+            question => question,
+        };
+        let question = match (question, &spec) {
+            (Some(question), _) if !question.trim().is_empty() => question,
+            (_, TaskSpec::Lean(_)) => String::new(),
+            (Some(_), _) => return Err(fields.fault("question", "the text is empty")),
+            (None, _) => return Err(columns::no_question(fields)),
+        };
+        let example = match &spec {
+            TaskSpec::Code(_) if example.is_none() => fields.optional_string("example")?,
+            _ => example,
+        };
+        Ok(Task {
+            id,
+            question,
+            example,
+            spec,
+        })
     }
 }
 
@@ -106,52 +174,6 @@ fn split(fields: &mut Fields<'_>) -> Result<Option<Split>, FieldError> {
             )),
         })
         .transpose()
-}
-
-fn task(dataset: &str, line: usize, fields: &mut Fields<'_>) -> Result<Task, FieldError> {
-    let custom = custom_grader(fields);
-    if custom.is_none() {
-        refuse_misspelt(fields)?;
-    }
-    let id = match fields.has("id") {
-        true => record::id(fields, "id")?,
-        false => line.to_string(),
-    };
-    let mut spec = match custom {
-        Some(grader) => TaskSpec::of_kind(&grader, fields)?,
-        None => spec(fields)?,
-    };
-    if let TaskSpec::Custom(task) = &mut spec {
-        task.fields.remove("split");
-    }
-    let mut question = None;
-    for field in QUESTIONS {
-        if question.is_none() {
-            question = fields.optional_string(field)?;
-        }
-    }
-    let question = match (question, &spec) {
-        (Some(question), _) if !question.trim().is_empty() => question,
-        (_, TaskSpec::Lean(_)) => String::new(),
-        (Some(_), _) => return Err(fields.fault("question", "the text is empty")),
-        (None, _) => {
-            let reason = format!(
-                "the field is missing (`prompt` and `problem` work too); the record has {}",
-                fields.listed()
-            );
-            return Err(fields.fault("question", reason));
-        }
-    };
-    let example = match &spec {
-        TaskSpec::Code(_) => fields.optional_string("example")?,
-        _ => None,
-    };
-    Ok(Task {
-        id: format!("{dataset}/{id}"),
-        question,
-        example,
-        spec,
-    })
 }
 
 /// The operator's own grader that a record names.
@@ -173,30 +195,49 @@ fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), FieldError> {
     Ok(())
 }
 
-/// The task that a record describes, whose fields tell its kind.
-fn spec(fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {
-    if fields.has("statement") {
+/// What a record describes. Its `kind`, or else its fields, tell which.
+fn described(kind: Option<&str>, fields: &mut Fields<'_>) -> Result<Described, FieldError> {
+    let may_be = |name| kind.is_none_or(|kind| kind == name);
+    let spec = if may_be("lean") && (fields.has("statement") || kind.is_some()) {
         theorem(fields)
-    } else if fields.has("entry_point") {
+    } else if may_be("code") && fields.has("entry_point") {
         function(fields)
-    } else if fields.has("answer") {
+    } else if may_be("math") && fields.has("answer") {
         question(fields)
-    } else if fields.has("tests") {
-        TaskSpec::of_kind("program", fields).map_err(|(field, reason)| match &*field {
-            "time_limit" => (field, reason),
-            _ => (
-                field,
-                format!(
-                    "{reason}; a test of a program is {{\"stdin\": …, \"stdout\": …}}, both text; the record of a function has an `entry_point`"
-                ),
-            ),
+    } else if may_be("program") && fields.has("tests") {
+        program(fields)
+    } else if kind != Some("math") && published::is_record(fields) {
+        return published::read(fields);
+    } else if kind == Some("code") {
+        function(fields)
+    } else if kind == Some("program") {
+        program(fields)
+    } else if let Some(column) = columns::find_answer(fields) {
+        // The error names the column.
+        question(fields).map_err(|(field, reason)| match &*field {
+            "answer" => (column.to_owned(), reason),
+            _ => (field, reason),
         })
     } else {
         Err(record::whole(format!(
-            "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {}",
-            fields.listed()
+            "the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has {}{}",
+            fields.listed(),
+            columns::answer_hint(fields)
         )))
-    }
+    };
+    spec.map(Described::from)
+}
+
+fn program(fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {
+    TaskSpec::of_kind("program", fields).map_err(|(field, reason)| match &*field {
+        "time_limit" => (field, reason),
+        _ => (
+            field,
+            format!(
+                "{reason}; a test of a program is {{\"stdin\": …, \"stdout\": …}}, both text; the record of a function has an `entry_point`"
+            ),
+        ),
+    })
 }
 
 fn theorem(fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {

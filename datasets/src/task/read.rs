@@ -15,7 +15,7 @@ use crate::fields::{FieldError, Fields, of_kind, wrong_kind};
 use crate::{Value, decimal, python_name, right_answer};
 
 /// The longest time limit of a task, in seconds.
-const MAX_TIME_LIMIT: f64 = 60.0;
+pub(crate) const MAX_TIME_LIMIT: f64 = 60.0;
 
 impl TaskSpec {
     /// The task in an object with `kind`, which has the fields of that kind and no others.

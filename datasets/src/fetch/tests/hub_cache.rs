@@ -360,3 +360,24 @@ async fn a_cache_on_another_file_system_is_copied() {
     assert_eq!(content.metadata().unwrap().nlink(), 1);
     assert!(source_of(&folder).ends_with("from the cache of Hugging Face"));
 }
+
+#[test]
+fn a_data_set_is_used_in_place_and_only_from_its_own_folder() {
+    let home = tempfile::tempdir().unwrap();
+    let shared = Shared(home.path().join("hugging-face/hub/datasets--o--r"));
+    let fetcher = offline(home.path());
+    assert_eq!(fetcher.hub_files("o/r").unwrap_err().len(), 2);
+    shared.write("refs/main", COMMIT.as_bytes());
+    shared.add(COMMIT, "main/train.parquet", b"rows");
+    shared.add(COMMIT, "README.md", b"text");
+    let outside = home.path().join("outside");
+    std::fs::write(&outside, b"rows").unwrap();
+    shared.link(COMMIT, "test.parquet", &outside);
+    let snapshot = shared.0.join("snapshots").join(COMMIT);
+    for name in ["o/r", &format!("o/r@{COMMIT}")] {
+        let name_of = "main/train.parquet";
+        let expected = vec![(name_of.to_owned(), snapshot.join(name_of))];
+        assert_eq!(fetcher.hub_files(name), Ok(expected));
+    }
+    assert!(fetcher.hub_files("o/r@v2").is_err());
+}

@@ -145,8 +145,106 @@ fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
     let twice = "{\"id\":\"x\",\"question\":\"a\",\"answer\":\"1\"}\n".repeat(2);
     let error = load(&twice).expect_err("the id must be refused");
     let message =
-        "mine.jsonl, line 2, field `id`: the id is also that of line 1; ids are unique in a file";
+        "mine.jsonl, line 2, field `id`: number 1 has the same id; ids are unique in a file";
     assert!(error.starts_with(message), "{error}");
+}
+
+/// Records in published and other common forms, each with its question and the rest of its task, or the error.
+const FORMS: &str = r##"
+{"question":"1+1?","answer":"1+1=2\n#### 2"} | 1+1? | {"kind":"math","answer":"2"}
+{"problem":"p","level":"Level 1","type":"Algebra","solution":"So $\\boxed{3}$."} | p | {"kind":"math","answer":"3"}
+{"problem":"p","answer":"4","solution":"So \\boxed{3}."} | p | {"kind":"math","answer":"4"}
+{"instruction":"i","ground_truth":7} | i | {"kind":"math","answer":"7"}
+{"prompt":[{"role":"system","content":"s"},{"role":"user","content":"u"}],"answer":"1"} | s\n\nu | {"kind":"math","answer":"1"}
+{"messages":[{"role":"user","content":"a"},{"role":"assistant","content":"b"},{"role":"user","content":"c"}],"label":"1"} | c | {"kind":"math","answer":"1"}
+{"prompt":[{"role":"user","content":"u"}],"reward_model":{"ground_truth":"34","style":"rule"},"extra_info":{"index":1}} | u | {"kind":"math","answer":"34"}
+{"text":"Sort.","code":"def g(x):\n  return x\ndef f(x):\n  return x","task_id":11,"test_setup_code":"import math","test_list":["assert set(f((1))) == {1}"],"challenge_test_list":[]} | Sort. | {"kind":"code","entry_point":"f","asserts":["assert set(f((1))) == {1}"],"canonical":"def g(x):\n  return x\ndef f(x):\n  return x","imports":["import math"]}
+{"prompt":"Add.","source_file":"x","test_imports":[],"test_list":["assert math.isclose(add(1), 2)"]} | Add. | {"kind":"code","entry_point":"add","asserts":["assert math.isclose(add(1), 2)"]}
+{"question":"Echo.","solutions":"[]","input_output":"{\"inputs\":[\"1\\n\",[\"2\",\"3\"]],\"outputs\":[\"1\\n\",[\"2\",\"3\"]]}","difficulty":"x","starter_code":""} | Echo. | {"kind":"program","tests":[{"stdin":"1\n","stdout":"1\n"},{"stdin":"2\n3","stdout":"2\n3"}]}
+{"question":"Neg.","input_output":"{\"fn_name\":\"neg\",\"inputs\":[[1],[2]],\"outputs\":[[-1],[-2]]}","starter_code":"class Solution:\n    def neg(self, x):"} | Neg.\n\nclass Solution:\n    def neg(self, x): | {"kind":"code","entry_point":"Solution().neg","tests":[{"args":[1],"expected":-1},{"args":[2],"expected":-2}]}
+{"question":"Pair.","input_output":{"fn_name":"f","inputs":[[1]],"outputs":[[1,2]]}} | Pair. | {"kind":"code","entry_point":"f","tests":[{"args":[1],"expected":[1,2]}]}
+{"name":"n","description":"Echo.","public_tests":{"input":["1\n"],"output":["1"]},"private_tests":{"input":[],"output":[]},"generated_tests":{"input":["2"],"output":["2"]},"time_limit":{"seconds":1,"nanos":500000000}} | Echo. | {"kind":"program","tests":[{"stdin":"1\n","stdout":"1"},{"stdin":"2","stdout":"2"}],"time_limit":1.5}
+{"question":"q","input_output":""} | , field `input_output`: it is not JSON
+{"question":"q","input_output":"{\"inputs\":[],\"outputs\":[]}"} | , field `input_output`: it has no test
+{"description":"d","public_tests":{"input":["1"],"output":[]}} | , field `public_tests.output`: there are 0 for 1 input
+{"description":"d","public_tests":{"input":["1"],"output":["1"]},"time_limit":{"seconds":61}} | , field `time_limit`: it is not from 0 to 60 seconds
+{"prompt":"p","test_list":[]} | , field `test_list`: no assertion calls a function
+{"messages":[{"role":"assistant","content":"b"}],"answer":"1"} | , field `messages`: no message has the role `user`
+{"problem":"p","solution":"We count the apples on the table and then we count those on the chair too."} | , field `solution`: it is prose
+{"problem":"p","soln":"3"} | : the record has neither `answer` (math) nor `entry_point` (a function) nor `tests` (a program) nor `statement` (Lean); it has problem, soln; if the column `soln` is the answer, write `data.columns = { answer = "soln" }` in the recipe
+{"task_text":"p","answer":"3"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has answer, task_text; if the column `task_text` is the question, write `data.columns = { question = "task_text" }` in the recipe
+"##;
+
+#[test]
+fn records_in_published_forms_are_read_unchanged() {
+    for line in FORMS.trim().lines() {
+        let parts: Vec<&str> = line.splitn(3, " | ").collect();
+        let read = load(parts[0]);
+        match parts[..] {
+            [_, question, spec] => {
+                let task = &read.expect(line).train[0];
+                assert_eq!(task.question.replace('\n', "\\n"), question, "{line}");
+                let spec: serde_json::Value = serde_json::from_str(spec).unwrap();
+                assert_eq!(json!(task.spec), spec, "{line}");
+            }
+            [_, error] => {
+                let message = format!("mine.jsonl, line 1{error}");
+                let read = read.expect_err(line);
+                assert!(read.starts_with(&message), "{read}");
+            }
+            _ => panic!("{line}"),
+        }
+    }
+}
+
+#[test]
+fn a_source_names_the_columns_and_the_grader() {
+    let record =
+        r#"{"anfrage":"a","question":"b","soln":"3","split":"dev","kind":"x","none":null}"#;
+    let load = |columns: &[(&str, &str)], grader: Option<&str>| {
+        let named = |(field, column): &(&str, &str)| ((*field).to_owned(), (*column).to_owned());
+        let source = Source {
+            columns: columns.iter().map(named).collect(),
+            grader: grader.map(str::to_owned),
+            ..Source::default()
+        };
+        let mut reader = Reader::new(&source, "mine");
+        let read = record::parse("mine.jsonl", record, |number, fields| {
+            reader.task(number, fields)
+        });
+        let task = read.map(|mut tasks| tasks.remove(0).0);
+        task.map(|task| (task.question.clone(), json!(task.spec)))
+            .map_err(|error| error.to_string())
+    };
+    let columns = [("question", "anfrage"), ("answer", "soln")];
+    assert_eq!(
+        load(&columns, Some("math")),
+        Ok(("a".to_owned(), json!({"kind": "math", "answer": "3"})))
+    );
+    assert_eq!(
+        load(&[], Some("own")),
+        Ok((
+            "b".to_owned(),
+            json!({"kind": "own", "anfrage": "a", "question": "b", "soln": "3"})
+        ))
+    );
+    for (columns, reason) in [
+        (
+            [("answer", "solution")],
+            "there is no column `solution` for `answer`; the record has anfrage, kind, question, soln, split, none (null); if the column `soln` is the answer, write `data.columns = { answer = \"soln\" }` in the recipe",
+        ),
+        (
+            [("anwser", "soln")],
+            "`anwser` in `data.columns` is no field of a task (did you mean `answer`?)",
+        ),
+        (
+            [("answer", "none")],
+            "the record has neither `answer` (math)",
+        ),
+    ] {
+        let error = load(&columns, Some("math")).unwrap_err();
+        assert!(error.contains(reason), "{error}");
+    }
 }
 
 proptest! {
