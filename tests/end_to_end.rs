@@ -129,7 +129,7 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
     let card = std::fs::read_to_string(home.join("hf.gguf/README.md")).unwrap();
     let parts = [
         "# run-step-1\n",
-        "| Pass@1 |",
+        "Not evaluated.",
         "base_model: [",
         "`optimiser.lr` | 0",
     ];
