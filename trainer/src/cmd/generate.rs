@@ -209,12 +209,8 @@ async fn write(
 ) -> anyhow::Result<()> {
     let total = prompts.len() * args.samples;
     let out = args.out.as_deref();
-    let failed = || {
-        format!(
-            "{} cannot be written",
-            out.unwrap_or(Path::new("stdout")).display()
-        )
-    };
+    let place = out.unwrap_or(Path::new("stdout")).display();
+    let failed = || format!("{place} cannot be written");
     let mut file = out.map(create).transpose()?;
     let is_prompt = !args.prompt_text.is_empty() && io::stdout().is_terminal();
     let is_text = is_prompt && out.is_none() && !args.json && !args.logprobs;

@@ -10,7 +10,7 @@ use super::{CONTROL, NORMAL, USER_DEFINED, byte_level, tokenizer_json};
 use crate::config::ModelConfig;
 use crate::file::gguf::{Gguf, Value};
 use crate::file::gguf_writer;
-use crate::text::Tokenizer;
+use crate::text::tokenizer::Tokenizer;
 
 /// llama.cpp's types of rows of the embedding without a token, and of bytes.
 const UNUSED: i64 = 5;
