@@ -82,7 +82,6 @@ generate --model m --prompts p --out o --threads 100000 | 1 to 1024
 generate --model m --prompts p --out o -n 0 | 1 to 10000
 generate --model m --prompts p --out o -n 1000000000 | 1 to 10000
 generate --model m --prompts p --out o --temperature -1 | give 0, which is greedy
-generate --model m --prompts p --out o --chat | cannot be used with
 generate --model m --prompts p --out o --template t | cannot be used with
 generate --model m --prompts p --out o --split eval | cannot be used with
 generate --model m --prompts p --out o --data-dir d | cannot be used with

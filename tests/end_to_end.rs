@@ -211,6 +211,23 @@ fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resu
     let _ = job.start().finish().success();
     let model = job.folder.join("checkpoints/last");
     assert_generates_the_same(&gguf, &model, home);
+    for form in ["hf", "gguf"] {
+        let out = home.join(format!("{form}.gguf"));
+        let mut command = rapid(["export", "--to", form, "--out"]);
+        let _ = run(command.arg(&out).arg(&job.folder)).success();
+        assert_generates_the_same(&gguf, &out, home);
+    }
+    let card = std::fs::read_to_string(home.join("hf.gguf/README.md")).unwrap();
+    let parts = [
+        "# run-step-1\n",
+        "Not evaluated.",
+        "base_model: [",
+        "`optimiser.lr` | 0",
+    ];
+    assert_has(
+        &card,
+        &[&parts[..], &["math-", "repeat.jsonl", "~~~~text"]].concat(),
+    );
     let eval = |more: &[&str]| evaluation(home, &verifier, &model, more);
 
     let template = home.join("repeat.txt");

@@ -203,7 +203,8 @@ impl ModelConfig {
         Some(self.plain_frequencies(theta).collect())
     }
 
-    fn plain_frequencies(&self, theta: f32) -> impl Iterator<Item = f32> {
+    /// The rotations without scaling, of a base.
+    pub(crate) fn plain_frequencies(&self, theta: f32) -> impl Iterator<Item = f32> {
         let width = self.head_dim;
         (0..width)
             .step_by(2)

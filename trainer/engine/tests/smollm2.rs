@@ -7,6 +7,7 @@ use std::sync::{Arc, LazyLock};
 
 use engine::{
     Device, Dtype, Engine, EngineError, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+    WeightType, export,
 };
 
 fn open(dtype: Dtype) -> Engine {
@@ -48,6 +49,35 @@ fn the_model_knows_the_capital_of_france() {
     assert_eq!(done.finish, Finish::Stop);
     assert_eq!(done.tokens.last(), Some(&2));
     assert!(!done.text.contains("<|im_end|>"));
+}
+
+#[test]
+fn an_exported_file_generates_the_same_and_one_of_8_bits_still_knows_it() {
+    let folder = tempfile::tempdir().unwrap();
+    let prompt = chat(&ENGINE, "What is the capital of France?");
+    let reply = |engine: &Engine| {
+        let greedy = GenerateRequest {
+            sampling: Sampling::greedy(),
+            ..request(engine, &prompt, &[0], 32)
+        };
+        generate(engine, &[greedy]).remove(&(0, 0)).unwrap()
+    };
+    let [whole, small] = ["f32", "q8_0"].map(|name| {
+        let dtype = WeightType::ALL.into_iter().find(|it| it.name == name);
+        let file = folder.path().join(format!("{name}.gguf"));
+        export::to_gguf(&fetched::needed_smollm2(), &file, dtype.unwrap(), "SmolLM2").unwrap();
+        let engine = Engine::open(
+            &file,
+            EngineOptions {
+                device: Device::Cpu,
+                ..Default::default()
+            },
+        );
+        reply(&engine.unwrap())
+    });
+    let original = reply(&ENGINE);
+    assert_eq!((whole.tokens, whole.logp), (original.tokens, original.logp));
+    assert!(small.text.contains("Paris"), "{}", small.text);
 }
 
 /// Requests with samples that end at different times.

@@ -1,18 +1,19 @@
-//! `rapid generate`: completions of prompts from a file, or of a data set's tasks.
+//! `rapid generate`: completions of prompts from the command line, a file or stdin, or of a data set's tasks.
 
 use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{ErrorKind, Write as _};
+use std::io::{self, ErrorKind, IsTerminal as _, Read, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use anyhow::{Context as _, anyhow, bail};
 use clap::ArgGroup;
 use datasets::Task;
-use datasets::jsonl::{Line, LineError, Lines};
+use datasets::jsonl::{Line, LineError, Lines, MAX_LINE};
 use engine::text::Date;
 use engine::{Completion, Engine, EngineError, Finish, GenerateRequest, Leader};
 use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value};
 use tokio::sync::mpsc::UnboundedReceiver;
 use trainer::config::{Eval, MAX_SAMPLES, MAX_TOKENS};
 use trainer::data::PromptRenderer;
@@ -32,18 +33,30 @@ use super::{Interrupted, Usage, checkpoint_overrides, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
-/// Fields of every line of the output.
-const FIELDS: [&str; 5] = ["id", "sample", "completion", "finish", "tokens"];
+/// Fields of the output, of which every line has the first five.
+const FIELDS: [&str; 7] = [
+    "id",
+    "sample",
+    "completion",
+    "finish",
+    "tokens",
+    "token_ids",
+    "logprobs",
+];
 
-/// Complete prompts from a JSON Lines file, or the tasks of a data set
+/// Complete prompts from the command line, a file or stdin, or the tasks of a data set
 ///
-/// Each line of the input is {"id": …, "prompt": "text"}, which is completed as it stands, or {"id": …, "messages": [{"role": …, "content": …}, …]},
-/// which is rendered with the model's chat template. Each line of the output is one sample, in the order of the input. With --dataset, its id is the task's,
-/// and supervised fine-tuning reads the file as it is (`data.teacher`).
+/// --prompt is one prompt, also of several lines, and `--prompt -` is all of stdin. A file of --prompts has a JSON object on each line if its first line is one, and
+/// else a prompt of plain text on each line: {"prompt": "text"} is completed as it stands (with --chat it is the user's message), and
+/// {"messages": [{"role": …, "content": …}, …]} is rendered with the model's chat template. Each line of the output is one sample, in the order of the input, with the
+/// line's "id", or else its number, and the line's other keys. With --dataset, the id is the task's, and supervised fine-tuning reads the file as it is
+/// (`data.teacher`).
 #[derive(Debug, clap::Args)]
-#[command(group = ArgGroup::new("source").required(true).args(["prompts", "dataset"]))]
+#[command(group = ArgGroup::new("source").required(true).args(["prompt_text", "prompts", "dataset"]))]
 #[command(after_help = "\
 Examples:
+  rapid generate --model runs/quickstart/checkpoints/best --chat --prompt \"What is the capital of France?\"
+  echo '{\"prompt\": \"1, 2, 3,\"}' | rapid generate --model smollm2-135m-instruct --prompts - | jq .completion
   rapid generate --model smollm2-135m-instruct --prompts prompts.jsonl --out completions.jsonl
   rapid generate --model runs/quickstart/checkpoints/step-10 --prompts prompts.jsonl -n 4 --temperature 0.9 --out samples.jsonl
   rapid generate --model teacher.gguf --dataset gsm8k --split train -n 5 --temperature 0.7 --top-p 0.95 --out teacher.jsonl")]
@@ -51,8 +64,11 @@ pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]
     model: String,
-    /// JSON Lines with "prompt" or "messages" on each line
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["split", "template", "chat", "data_dir"])]
+    /// A prompt; may be repeated; - is all of stdin
+    #[arg(id = "prompt_text", long = "prompt", value_name = "TEXT", allow_hyphen_values = true, conflicts_with_all = ["split", "template", "data_dir"])]
+    prompt_text: Vec<String>,
+    /// JSON Lines with "prompt" or "messages" on each line, or a prompt of plain text on each line; - is stdin
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["split", "template", "data_dir"])]
     prompts: Option<PathBuf>,
     /// A data set's name, or a path to a .jsonl file of tasks
     #[arg(long, value_name = "NAME")]
@@ -68,9 +84,12 @@ pub(crate) struct Args {
     /// Complete only the first N
     #[arg(long, value_name = "N", value_parser = positive)]
     limit: Option<usize>,
-    /// File for the completions; it appears when all of them are written
+    /// File for the completions; it appears when all of them are written [default: stdout, as they arrive]
     #[arg(long, value_name = "FILE")]
-    out: PathBuf,
+    out: Option<PathBuf>,
+    /// JSON Lines for --prompt on a terminal too, where it is the text alone
+    #[arg(long)]
+    json: bool,
     /// Maximum tokens of a completion, including the end token [default: for a data set's tasks the checkpoint's, else 256]
     #[arg(long, value_name = "N", value_parser = up_to(MAX_TOKENS))]
     max_tokens: Option<usize>,
@@ -93,12 +112,14 @@ pub(crate) struct Args {
 }
 
 /// A line of the input.
-#[derive(Debug, Deserialize)]
-#[serde(deny_unknown_fields)]
+#[derive(Debug, Default, Deserialize)]
 struct PromptLine {
-    id: serde_json::Value,
+    id: Option<Value>,
     prompt: Option<String>,
     messages: Option<Vec<Message>>,
+    /// Its other keys.
+    #[serde(flatten)]
+    others: Map<String, Value>,
 }
 
 #[derive(Debug, Deserialize)]
@@ -111,7 +132,7 @@ struct Message {
 /// A line of the output.
 #[derive(Debug, Serialize)]
 struct CompletionLine<'a> {
-    id: &'a serde_json::Value,
+    id: &'a Value,
     sample: usize,
     completion: &'a str,
     finish: Finish,
@@ -120,12 +141,15 @@ struct CompletionLine<'a> {
     token_ids: Option<&'a [u32]>,
     #[serde(skip_serializing_if = "Option::is_none")]
     logprobs: Option<&'a [f32]>,
+    #[serde(flatten)]
+    others: &'a Map<String, Value>,
 }
 
 /// A tokenised prompt.
 struct TokenPrompt {
-    id: serde_json::Value,
+    id: Value,
     tokens: Arc<[u32]>,
+    others: Map<String, Value>,
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
@@ -133,7 +157,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
 }
 
 fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
-    check_out_is_own(&args.out, "rapid generate", &FIELDS)?;
+    if let Some(out) = &args.out {
+        check_out_is_own(out, "rapid generate", &FIELDS[..5])?;
+    }
     let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(&args.model)?)?;
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
@@ -146,7 +172,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         None => args.max_tokens.unwrap_or(DEFAULT_TOKENS),
     };
     // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
-    drop(create(&args.out)?);
+    args.out.as_deref().map(create).transpose()?;
     let engine = open_model_on(&args.model, &args.device, ranks)?;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
     let sampling = args.cutoffs.sampling(args.temperature, &Eval::default());
@@ -167,11 +193,10 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let completions = Policy::generate(&engine, requests);
         write(completions, &prompts, args, &stop).await
     })?;
-    say(&format!(
-        "{} written to {}",
-        count(prompts.len() * args.samples, "completion"),
-        args.out.display()
-    ));
+    if let Some(out) = &args.out {
+        let written = count(prompts.len() * args.samples, "completion");
+        say(&format!("{written} written to {}", out.display()));
+    }
     Ok(())
 }
 
@@ -183,8 +208,12 @@ async fn write(
     stop: &StopSignal,
 ) -> anyhow::Result<()> {
     let total = prompts.len() * args.samples;
-    let failed = || format!("{} cannot be written", args.out.display());
-    let mut file = create(&args.out)?;
+    let out = args.out.as_deref();
+    let place = out.unwrap_or(Path::new("stdout")).display();
+    let failed = || format!("{place} cannot be written");
+    let mut file = out.map(create).transpose()?;
+    let is_prompt = !args.prompt_text.is_empty() && io::stdout().is_terminal();
+    let is_text = is_prompt && out.is_none() && !args.json && !args.logprobs;
     // Lines that wait for an earlier one, by position.
     let mut waiting = BTreeMap::new();
     let mut written = 0;
@@ -205,11 +234,25 @@ async fn write(
             tokens: completion.tokens.len(),
             token_ids: args.logprobs.then_some(&completion.tokens[..]),
             logprobs: args.logprobs.then_some(&completion.logp[..]),
+            others: &prompts[completion.request].others,
         };
         let position = completion.request * args.samples + completion.sample;
-        waiting.insert(position, serde_json::to_string(&line)?);
+        let line = match is_text {
+            true => completion.text.clone(),
+            false => serde_json::to_string(&line)?,
+        };
+        waiting.insert(position, line + "\n");
         while let Some(line) = waiting.remove(&written) {
-            writeln!(file, "{line}").with_context(failed)?;
+            match &mut file {
+                Some(file) => file.write_all(line.as_bytes()).with_context(failed)?,
+                None => match bar.suspend(|| super::write_stdout(&line)) {
+                    Err(error) if error.kind() == ErrorKind::BrokenPipe => {
+                        bar.finish_and_clear();
+                        return Ok(());
+                    }
+                    other => other.with_context(failed)?,
+                },
+            }
             written += 1;
         }
         bar.inc(1);
@@ -220,38 +263,36 @@ async fn write(
             "the engine ended after {written} of {total} completions without an error; this is a fault of the program"
         );
     }
-    file.finish().with_context(failed)
+    file.map_or(Ok(()), |file| file.finish().with_context(failed))
 }
 
 /// The prompts to complete.
-enum Source<'a> {
-    /// A file's path, its lines with their numbers from 1, and the date that a chat template writes.
-    File(&'a Path, Vec<(usize, PromptLine)>, Date),
+enum Source {
+    /// What precedes a line's number in errors, the lines with their numbers from 1, and the date that a chat template writes.
+    Lines(String, Vec<(usize, PromptLine)>, Date),
     Tasks(PromptRenderer, Vec<Task>),
 }
 
-impl<'a> Source<'a> {
-    fn read(
-        args: &'a Args,
-        checkpoint: &mut checkpoint_overrides::Settings,
-    ) -> anyhow::Result<Self> {
+impl Source {
+    fn read(args: &Args, checkpoint: &mut checkpoint_overrides::Settings) -> anyhow::Result<Self> {
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let tasks = args.split.tasks(&dataset, args.limit);
             let renderer = checkpoint.renderer(&args.prompt, name, &tasks)?;
             return Ok(Source::Tasks(renderer, tasks));
         }
-        // clap requires one of the two.
-        let path = args.prompts.as_deref().unwrap_or(Path::new(""));
-        let mut lines = read(path)?;
+        let (place, mut lines) = match &args.prompts {
+            Some(path) => (format!("{}, line ", name(path)), read(path)?),
+            None => ("--prompt ".to_owned(), given(&args.prompt_text)?),
+        };
         lines.truncate(args.limit.unwrap_or(usize::MAX));
-        Ok(Source::File(path, lines, checkpoint.day()))
+        Ok(Source::Lines(place, lines, checkpoint.day()))
     }
 
     /// Number of prompts.
     fn len(&self) -> usize {
         match self {
-            Source::File(_, lines, _) => lines.len(),
+            Source::Lines(_, lines, _) => lines.len(),
             Source::Tasks(_, tasks) => tasks.len(),
         }
     }
@@ -263,13 +304,14 @@ impl<'a> Source<'a> {
         args: &Args,
     ) -> anyhow::Result<(Vec<TokenPrompt>, Vec<String>)> {
         match self {
-            Source::File(path, lines, day) => {
+            Source::Lines(place, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
-                    let tokens = tokens(engine, &line, day)
-                        .with_context(|| format!("{}, line {number}", path.display()))?;
+                    let tokens = tokens(engine, &line, args.prompt.chat, day)
+                        .with_context(|| format!("{place}{number}"))?;
                     Ok(TokenPrompt {
-                        id: line.id,
+                        id: line.id.unwrap_or(number.into()),
                         tokens: tokens.into(),
+                        others: line.others,
                     })
                 });
                 Ok((
@@ -282,6 +324,7 @@ impl<'a> Source<'a> {
                 let prompts = prompts.map(|prompt| TokenPrompt {
                     id: prompt.task.id.clone().into(),
                     tokens: Arc::clone(&prompt.tokens),
+                    others: Map::new(),
                 });
                 Ok((prompts.collect(), renderer.stop_strings().to_vec()))
             }
@@ -289,8 +332,12 @@ impl<'a> Source<'a> {
     }
 }
 
-fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u32>> {
+fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::Result<Vec<u32>> {
     let tokens = match (&line.prompt, &line.messages) {
+        (Some(prompt), None) if chat => {
+            let message = ("user".to_owned(), prompt.clone());
+            engine.encode_chat(&engine.chat_prompt(&[message], day)?)?
+        }
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
             let messages: Vec<_> = messages
@@ -314,10 +361,46 @@ fn tokens(engine: &Engine, line: &PromptLine, day: Date) -> anyhow::Result<Vec<u
     Ok(tokens)
 }
 
-/// The prompts of a file, with the numbers of their lines.
+/// The prompts of `--prompt`, numbered from 1. Of stdin, a last line break is left out.
+fn given(texts: &[String]) -> anyhow::Result<Vec<(usize, PromptLine)>> {
+    let mut prompts = Vec::new();
+    for (number, text) in (1..).zip(texts) {
+        let mut text = text.clone();
+        if text == "-" {
+            // More than this fits in no context.
+            text = io::read_to_string(io::stdin().take(MAX_LINE as u64))
+                .context("the prompt on stdin cannot be read")?;
+            text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
+        }
+        prompts.push((number, plain(text)));
+    }
+    Ok(prompts)
+}
+
+fn plain(text: String) -> PromptLine {
+    PromptLine {
+        prompt: Some(text),
+        ..PromptLine::default()
+    }
+}
+
+/// How errors name a file of prompts.
+fn name(path: &Path) -> String {
+    match path.to_str() {
+        Some("-") => "stdin".to_owned(),
+        _ => path.display().to_string(),
+    }
+}
+
+/// The prompts of a file, or of stdin, with the numbers of their lines.
 fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
-    let problem = || format!("the prompts in {} cannot be read", path.display());
-    let file = match File::open(path) {
+    let name = name(path);
+    let problem = || format!("the prompts in {name} cannot be read");
+    let opened = match path.to_str() {
+        Some("-") => Ok(Box::new(io::stdin()) as Box<dyn Read>),
+        _ => File::open(path).map(|file| Box::new(file) as _),
+    };
+    let file = match opened {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let problem = problem();
             return Err(Usage(format!(
@@ -331,17 +414,29 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let mut lines = Vec::new();
     let failed = |error| match error {
         LineError::Io(error) => anyhow::Error::new(error).context(problem()),
-        LineError::Line { line, reason } => anyhow!("{}, line {line}: {reason}", path.display()),
+        LineError::Line { line, reason } => anyhow!("{name}, line {line}: {reason}"),
     };
+    let mut has_objects = None;
     while let Some(Line { number, text }) = source.next_line().map_err(failed)? {
-        let line: PromptLine = serde_json::from_str(text).map_err(|error| {
+        if !*has_objects.get_or_insert(text.starts_with('{')) {
+            lines.push((number, plain(text.to_owned())));
+            continue;
+        }
+        let mut line: PromptLine = serde_json::from_str(text).map_err(|error| {
             let reason = datasets::loose_json::reason(text.as_bytes(), &error);
-            anyhow!("{}, line {number} is not {{\"id\": …, \"prompt\": …}} or {{\"id\": …, \"messages\": […]}}: {reason}", path.display())
+            anyhow!(
+                "{name}, line {number} is not {{\"prompt\": …}} or {{\"messages\": […]}}: {reason}"
+            )
         })?;
+        if line.prompt.is_some() == line.messages.is_some() {
+            let keys: Vec<&str> = line.others.keys().map(String::as_str).collect();
+            bail!("{name}, line {number}: give either \"prompt\" or \"messages\", beside {keys:?}");
+        }
+        line.others.retain(|key, _| !FIELDS.contains(&key.as_str()));
         lines.push((number, line));
     }
     if lines.is_empty() {
-        bail!("{} contains no prompts", path.display());
+        bail!("{name} contains no prompts");
     }
     Ok(lines)
 }
@@ -372,6 +467,7 @@ mod tests {
         let prompts = ["a", "b"].map(|id| TokenPrompt {
             id: id.into(),
             tokens: [1].into(),
+            others: Map::from_iter([("source".to_owned(), id.into())]),
         });
         let arrived = async |positions: &[usize], stop: &StopSignal| {
             let (sender, completions) = tokio::sync::mpsc::unbounded_channel();
@@ -410,7 +506,8 @@ mod tests {
         for (position, line) in text.lines().enumerate() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
             assert_eq!(line["completion"], format!("text {position}"));
-            assert!(FIELDS.iter().all(|field| line.get(field).is_some()));
+            assert!(FIELDS[..5].iter().all(|it| line.get(it).is_some()));
+            assert_eq!(line["source"], line["id"]);
         }
         assert_eq!(text.lines().count(), 4);
     }
@@ -429,12 +526,24 @@ mod tests {
         assert_eq!(read_text(with_mark.as_bytes()), Ok(vec![1, 4]));
         for (line, reason) in [
             (&b"{\"id\": 3, \"promt\": \"b\"}\n"[..], "promt"),
+            (b"plain text\n", "is not {\"prompt\""),
             (b"{\"id\": 3, \"prompt\": \"caf\xe9\"}\n", "not UTF-8"),
         ] {
             let error = read_text(&[with_mark.as_bytes(), line].concat()).unwrap_err();
             let place = "prompts.jsonl, line 5";
             assert!(error.contains(place) && error.contains(reason), "{error}");
         }
+        fs::write(&path, "{\"prompt\": \"a\", \"level\": 2, \"tokens\": 9}").unwrap();
+        let (number, line) = read(&path).unwrap().remove(0);
+        assert_eq!((number, line.id), (1, None));
+        assert_eq!(Value::from(line.others), serde_json::json!({"level": 2}));
+        // Without objects, each line is a prompt.
+        fs::write(&path, "a b\n\n{\"prompt\": 1}\n").unwrap();
+        let lines = read(&path).unwrap().into_iter();
+        let lines: Vec<_> = lines
+            .filter_map(|line| Some((line.0, line.1.prompt?)))
+            .collect();
+        assert_eq!(lines, [(1, "a b".into()), (3, "{\"prompt\": 1}".into())]);
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
     }

@@ -25,6 +25,7 @@ mod checkpoint_overrides;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod exit;
+pub(crate) mod export;
 pub(crate) mod fetch;
 pub(crate) mod generate;
 mod nvtx;
@@ -60,12 +61,17 @@ pub(crate) fn logging() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a result to stdout; to a terminal, without what it would obey. A reader that has closed the pipe (`| head`) is not an error.
-pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+/// Writes a result to stdout; to a terminal, without what it would obey.
+fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let shown = out.is_terminal().then(|| escape::plain(text));
     let text = shown.as_deref().unwrap_or(text);
-    match out.write_all(text.as_bytes()).and_then(|()| out.flush()) {
+    out.write_all(text.as_bytes()).and_then(|()| out.flush())
+}
+
+/// Writes a result to stdout. A reader that has closed the pipe (`| head`) is not an error.
+pub(crate) fn print(text: &str) -> anyhow::Result<()> {
+    match write_stdout(text) {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }

@@ -20,6 +20,7 @@ mod curves;
 pub(crate) mod figure;
 mod files;
 mod heading;
+mod model_card;
 mod outcome;
 pub(crate) mod page;
 pub(crate) mod rows;
@@ -45,6 +46,7 @@ use table::{Cell, Columns, Form, Table};
 pub use before_after::Comparison;
 pub use files::WriteError;
 pub(crate) use files::{replace, write_files};
+pub use model_card::model_card;
 pub use run_data::{RunData, RunError};
 
 /// The style sheet of every page.

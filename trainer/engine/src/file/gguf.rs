@@ -44,7 +44,7 @@ struct Entry {
 }
 
 /// The number format of a tensor by its number in the file.
-fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
+pub(super) fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
     Ok(match id {
         0 => GgmlDType::F32,
         1 => GgmlDType::F16,
@@ -70,7 +70,7 @@ fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
 }
 
 /// Number of bytes of a tensor of this format and shape.
-fn length(kind: GgmlDType, shape: &[usize], tensor: &str) -> Result<usize, String> {
+pub(super) fn length(kind: GgmlDType, shape: &[usize], tensor: &str) -> Result<usize, String> {
     let (elements, bytes) = (kind.block_size(), kind.type_size());
     let row = shape.last().copied().unwrap_or(1);
     if !row.is_multiple_of(elements) {

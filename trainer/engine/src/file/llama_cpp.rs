@@ -3,7 +3,12 @@
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use candle_core::quantized::GgmlDType;
+use serde_json::Value as Json;
+
+use super::WeightType;
 use super::gguf::{Gguf, Value};
+use super::gguf_writer::NewTensor;
 use crate::config::{
     Family, Flags, Llama3Rope, MAX_END_TOKENS, ModelConfig, RopeScaling, Sliding, padding, within,
 };
@@ -28,6 +33,14 @@ const GEMMA3_PATTERN: usize = 6;
 const GEMMA3_SLIDING_THETA: f32 = 10_000.0;
 /// Layers of Gemma 3 27B. Its scores are scaled by the width of the residual stream divided by the number of heads, which the metadata does not record.
 const GEMMA3_27B_LAYERS: usize = 62;
+
+/// Fields of `config.json`, each with the key of the metadata that has the same number.
+const FIELDS: &str = "
+vocab_size:FAMILY.vocab_size num_hidden_layers:FAMILY.block_count max_position_embeddings:FAMILY.context_length hidden_size:FAMILY.embedding_length
+intermediate_size:FAMILY.feed_forward_length num_attention_heads:FAMILY.attention.head_count num_key_value_heads:FAMILY.attention.head_count_kv
+head_dim:FAMILY.attention.key_length head_dim:FAMILY.attention.value_length head_dim:FAMILY.rope.dimension_count rope_theta:FAMILY.rope.freq_base
+rms_norm_eps:FAMILY.attention.layer_norm_rms_epsilon sliding_window:FAMILY.attention.sliding_window rope_local_base_freq:FAMILY.rope.freq_base_swa
+final_logit_softcapping:FAMILY.final_logit_softcapping bos_token_id:tokenizer.ggml.bos_token_id pad_token_id:tokenizer.ggml.padding_token_id";
 
 /// Reads the configuration from a file's metadata, and checks that the file has no weights beyond those of the configuration.
 pub(crate) fn config(gguf: &mut Gguf) -> Result<ModelConfig, String> {
@@ -205,13 +218,8 @@ fn llama3_rope(gguf: &mut Gguf, config: &ModelConfig) -> Result<Llama3Rope, Stri
         rope_scaling: Some(RopeScaling::Llama3(scaling)),
         ..config.clone()
     };
-    let plain = ModelConfig {
-        rope_scaling: None,
-        ..config.clone()
-    };
-    let pairs = plain.rope_frequencies().into_iter();
-    let mut all = pairs.zip(scaled.rope_frequencies()).zip(&factors);
-    if all.all(|((plain, scaled), factor)| (plain / scaled / factor - 1.0).abs() < 1e-3) {
+    let mut all = rope_factors(&scaled).into_iter().zip(&factors);
+    if all.all(|(expected, factor)| (expected / factor - 1.0).abs() < 1e-3) {
         Ok(scaling)
     } else {
         Err(unsupported_rope())
@@ -283,10 +291,85 @@ pub(crate) fn tensor(
         // The conversion to GGUF has added the 1.
         data.iter_mut().for_each(|w| *w -= 1.0);
     }
-    if config.family == Family::Llama && (name.contains(".q_proj.") || name.contains(".k_proj.")) {
-        data = pairs_to_halves(&data, config.head_dim, data.len() / shape[0]);
+    let half = config.head_dim / 2;
+    let from = |row| 2 * (row % half) + row / half;
+    Ok(reordered(config, name, shape, data, from))
+}
+
+/// The metadata of a file that calls its model `name`. [`config`] reads the configuration back from it, except what GGUF has no key for.
+pub(crate) fn metadata(
+    config: &ModelConfig,
+    dtype: WeightType,
+    name: &str,
+) -> Vec<(String, Value)> {
+    let (json, family) = (config.to_json(), config.family.name());
+    let number = |field: &Json| match (field.as_i64(), field.as_f64()) {
+        (Some(n), _) => Some(Value::Int(n)),
+        (None, x) => x.map(Value::Float),
+    };
+    let fields = FIELDS.split_whitespace().filter_map(|pair| {
+        let (field, key) = pair.split_once(':')?;
+        let key = key.replace("FAMILY", family);
+        Some((key, number(&json[field])?))
+    });
+    let text = |key: &str, text: &str| (key.to_owned(), Value::Text(text.to_owned()));
+    let mut all: Vec<(String, Value)> = fields.collect();
+    all.extend([
+        text("general.architecture", family),
+        text("general.type", "model"),
+        text("general.name", name),
+        ("general.file_type".into(), Value::Int(dtype.number)),
+        ("general.quantization_version".into(), Value::Int(2)),
+    ]);
+    if let Some(RopeScaling::Linear { factor }) = config.rope_scaling {
+        all.push(text(&format!("{family}.rope.scaling.type"), "linear"));
+        let key = format!("{family}.rope.scaling.factor");
+        all.push((key, Value::Float(factor.into())));
     }
-    Ok(data)
+    let ends = ["eos", "eot", "eom"].iter().zip(&config.eos_token_ids);
+    let key = |end: &str| format!("tokenizer.ggml.{end}_token_id");
+    all.extend(ends.map(|(end, id)| (key(end), Value::Int((*id).into()))));
+    all
+}
+
+/// The tensors of a file with matrices of this type: those of [`ModelConfig::tensor_shapes`], and Llama 3's [`rope_factors`]. Vectors are f32. A matrix with rows that
+/// are no whole blocks is f16.
+pub(crate) fn new_tensors(config: &ModelConfig, kind: GgmlDType) -> Vec<NewTensor> {
+    let mut shapes = config.tensor_shapes();
+    if let Some(RopeScaling::Llama3(_)) = config.rope_scaling {
+        shapes.push((ROPE_FACTORS.into(), vec![config.head_dim / 2]));
+    }
+    let tensors = shapes.into_iter().map(|(name, shape)| NewTensor {
+        name: llama_cpp_name(&name, config.flags),
+        kind: match shape[..] {
+            [_, columns] if columns.is_multiple_of(kind.block_size()) => kind,
+            [_, _] => GgmlDType::F16,
+            _ => GgmlDType::F32,
+        },
+        shape,
+    });
+    tensors.collect()
+}
+
+/// The factors by which the rotary frequencies are scaled.
+pub(crate) fn rope_factors(config: &ModelConfig) -> Vec<f32> {
+    let plain = config.plain_frequencies(config.rope_theta);
+    let pairs = plain.zip(config.rope_frequencies());
+    pairs.map(|(plain, scaled)| plain / scaled).collect()
+}
+
+/// A weight as a GGUF file has it, which [`tensor`] reverses.
+pub(crate) fn converted(
+    config: &ModelConfig,
+    name: &str,
+    shape: &[usize],
+    mut data: Vec<f32>,
+) -> Vec<f32> {
+    if config.flags.unit_offset_norms && name.ends_with("norm.weight") {
+        data.iter_mut().for_each(|w| *w += 1.0);
+    }
+    let half = config.head_dim / 2;
+    reordered(config, name, shape, data, |row| half * (row % 2) + row / 2)
 }
 
 /// llama.cpp's name of a weight.
@@ -325,16 +408,24 @@ pub(crate) fn llama_cpp_name(name: &str, flags: Flags) -> String {
         })
 }
 
-/// Reorders rows from llama.cpp's order to Hugging Face's. llama.cpp rotates neighbouring rows of queries and keys; Hugging Face rotates a head's first half
-/// with its second. The conversion to GGUF therefore interleaves the halves, and this reverses it.
-fn pairs_to_halves(data: &[f32], head_dim: usize, columns: usize) -> Vec<f32> {
+/// The rows of each head of a Llama's queries and keys in another order: `from` has the place where a row was. llama.cpp rotates neighbouring rows, Hugging Face a
+/// head's first half with its second, so the conversion to GGUF interleaves the halves.
+fn reordered(
+    config: &ModelConfig,
+    name: &str,
+    shape: &[usize],
+    data: Vec<f32>,
+    from: impl Fn(usize) -> usize,
+) -> Vec<f32> {
+    let is_rotated = name.contains(".q_proj.") || name.contains(".k_proj.");
+    if config.family != Family::Llama || !is_rotated {
+        return data;
+    }
+    let columns = data.len() / shape[0];
     let mut rows = Vec::with_capacity(data.len());
-    for head in data.chunks_exact(head_dim * columns) {
-        for half in 0..2 {
-            for pair in 0..head_dim / 2 {
-                let row = 2 * pair + half;
-                rows.extend_from_slice(&head[row * columns..(row + 1) * columns]);
-            }
+    for head in data.chunks_exact(config.head_dim * columns) {
+        for row in (0..config.head_dim).map(&from) {
+            rows.extend_from_slice(&head[row * columns..(row + 1) * columns]);
         }
     }
     rows

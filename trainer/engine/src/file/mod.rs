@@ -3,8 +3,10 @@
 //! The files may be untrusted. Lengths are checked against the files' sizes before memory is allocated for them.
 
 pub(crate) mod gguf;
+pub(crate) mod gguf_writer;
 pub(crate) mod llama_cpp;
 pub(crate) mod safetensors;
+mod weight_type;
 
 use std::fs::File;
 use std::io::Read;
@@ -13,6 +15,8 @@ use std::path::Path;
 
 use crate::config::ModelConfig;
 use crate::error::EngineError;
+pub use weight_type::WeightType;
+pub(crate) use weight_type::encoded;
 
 /// An error about a model's file.
 pub(crate) fn wrong(path: &Path, reason: String) -> EngineError {

@@ -11,6 +11,7 @@ use serde_json::json;
 use tempfile::TempDir;
 
 mod end_tokens;
+mod exported;
 mod families;
 mod hostile;
 

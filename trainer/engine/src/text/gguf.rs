@@ -2,6 +2,7 @@
 
 mod byte_level;
 mod sentencepiece;
+mod write;
 
 use std::collections::BTreeMap;
 
@@ -10,6 +11,7 @@ use serde_json::{Map, Value, json};
 use crate::config::ModelConfig;
 use crate::file::gguf::{Gguf, Value as Metadata};
 use crate::file::llama_cpp::token;
+pub(super) use write::metadata;
 
 /// llama.cpp's token types that `tokenizer.json` distinguishes.
 const NORMAL: i64 = 1;

@@ -153,6 +153,22 @@ impl Text {
         template.render(messages, day).map_err(EngineError::Request)
     }
 
+    /// The tokenizer and the chat template as metadata of a GGUF file; an error if such a file cannot describe them exactly.
+    pub(crate) fn gguf_metadata(
+        &self,
+        config: &ModelConfig,
+    ) -> Result<Vec<(String, crate::file::gguf::Value)>, String> {
+        let settings = self.files.get("tokenizer_config.json");
+        let settings: Value = settings
+            .and_then(|text| serde_json::from_str(text).ok())
+            .unwrap_or_default();
+        let template = match self.files.get("chat_template.jinja") {
+            Some(source) => Some(source.as_str()),
+            None => configured_template(&settings),
+        };
+        gguf::metadata(&self.tokenizer, template, config)
+    }
+
     /// Files that recreate this text side elsewhere: name → content.
     pub(crate) fn files(&self) -> impl Iterator<Item = (&str, &str)> {
         let all = self.files.iter();

@@ -39,6 +39,11 @@ impl Tokenizer {
         Ok(tokenizer)
     }
 
+    /// The whole tokenizer in one form, with the defaults that a `tokenizer.json` may leave out.
+    pub(crate) fn to_json(&self) -> Result<serde_json::Value, String> {
+        serde_json::to_value(&self.with_special).map_err(|e| e.to_string())
+    }
+
     /// Token ids of a text. With `special`, the post-processor adds its tokens, and special tokens written in the text are recognised; without it they are
     /// ordinary text.
     pub fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, String> {

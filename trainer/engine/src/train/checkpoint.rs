@@ -9,13 +9,15 @@ use std::path::{Path, PathBuf};
 use std::sync::MutexGuard;
 
 use blake3::{Hash, Hasher, OUT_LEN};
+use candle_core::quantized::GgmlDType;
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 
 use crate::backend::group::{LeaderState, agree, fail};
+use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
-use crate::file::wrong;
+use crate::file::{WeightType, encoded, wrong};
 use crate::model::{Model, TensorKind};
 use crate::text::Text;
 
@@ -26,14 +28,28 @@ const DIGEST: &str = "digest";
 
 /// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty. Adapters are merged into the weights.
 pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Result<(), EngineError> {
+    let config = model.config().clone();
+    let merged = |item: &Item| model.merged(&item.name);
+    write_folder(&config, text, folder, WeightType::ALL[0], None, merged)
+}
+
+/// Writes a Hugging Face folder, as [`save_model`] does, with weights of this type and with one more file (name and content). `read` returns a weight's values.
+pub(crate) fn write_folder(
+    config: &ModelConfig,
+    text: &Text,
+    folder: &Path,
+    dtype: WeightType,
+    card: Option<(&'static str, String)>,
+    read: impl FnMut(&Item) -> Result<Vec<f32>, EngineError>,
+) -> Result<(), EngineError> {
     let parent = parent_of(folder)?;
     let temporary = tempfile::Builder::new()
         .prefix(".checkpoint-")
         .tempdir_in(&parent)
         .map_err(|e| io(&parent, e))?;
-    let config = model.config().clone();
     let pretty = |value: &Value| format!("{value:#}\n");
-    let json = config.to_json();
+    let mut json = config.to_json();
+    json["torch_dtype"] = dtype.torch.into();
     let special = ["bos_token_id", "eos_token_id", "pad_token_id"];
     let generation: Value = special
         .map(|name| (name, json[name].clone()))
@@ -48,6 +64,7 @@ pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Resul
         text.files()
             .map(|(name, content)| (name, content.to_owned())),
     );
+    files.extend(card);
     for (name, content) in files {
         let path = temporary.path().join(name);
         File::create(&path)
@@ -62,6 +79,7 @@ pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Resul
         stored: name.clone(),
         name,
         kind: TensorKind::Weight,
+        dtype: dtype.kind,
         shape,
     });
     let weights: Vec<Item> = weights.collect();
@@ -69,8 +87,7 @@ pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Resul
     let name = "model.safetensors";
     let destination = folder.join(name);
     let file = File::create(temporary.path().join(name)).map_err(|e| io(&destination, e))?;
-    let merged = |model: &mut Model, item: &Item| model.merged(&item.name);
-    let file = write_tensors(model, file, &destination, &metadata, &weights, None, merged)?;
+    let file = write_tensors(file, &destination, &metadata, &weights, None, read)?;
     file.sync_all().map_err(|e| io(&destination, e))?;
     sync_folder(temporary.path())?;
     // A temporary folder is readable only by its owner; a checkpoint gets the usual permissions.
@@ -117,7 +134,7 @@ pub(crate) fn save_state(
 fn write_state(
     model: &mut Model,
     file: &Path,
-    read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
+    mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<NamedTempFile, EngineError> {
     let parent = parent_of(file)?;
     let temporary = tempfile::Builder::new()
@@ -131,7 +148,8 @@ fn write_state(
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    write_tensors(model, open, file, &metadata, &items, Some(DIGEST), read)?;
+    let read = |item: &Item| read(model, item);
+    write_tensors(open, file, &metadata, &items, Some(DIGEST), read)?;
     Ok(temporary)
 }
 
@@ -229,13 +247,14 @@ fn is_intact(file: &Path) -> std::io::Result<bool> {
 }
 
 /// A tensor to write or read.
-struct Item {
+pub(crate) struct Item {
     /// Its name in the file.
     stored: String,
     /// Name of the weight that the tensor is, or belongs to.
-    name: String,
+    pub(crate) name: String,
     kind: TensorKind,
-    shape: Vec<usize>,
+    dtype: GgmlDType,
+    pub(crate) shape: Vec<usize>,
 }
 
 fn state_items(model: &Model, moments: bool) -> Vec<Item> {
@@ -252,6 +271,7 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
             stored: format!("{prefix}:{name}"),
             name: name.clone(),
             kind,
+            dtype: GgmlDType::F32,
             shape: shape.clone(),
         })
     });
@@ -261,22 +281,21 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
 /// Writes a safetensors file tensor by tensor, so that only one of them is in memory in addition to the model. If `digest` gives it a name, the digest of all
 /// bytes before it follows as the last tensor. `path` is the path that errors name. Returns the file, which is not synchronised to the disk yet.
 fn write_tensors(
-    model: &mut Model,
     file: File,
     path: &Path,
     metadata: &Value,
     items: &[Item],
     digest: Option<&str>,
-    mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
+    mut read: impl FnMut(&Item) -> Result<Vec<f32>, EngineError>,
 ) -> Result<File, EngineError> {
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;
     for item in items {
         let elements: usize = item.shape.iter().product();
-        let end = offset + elements as u64 * 4;
+        let end = offset + (elements * item.dtype.type_size()) as u64;
         header.insert(
             item.stored.clone(),
-            json!({"dtype": "F32", "shape": item.shape, "data_offsets": [offset, end]}),
+            json!({"dtype": format!("{:?}", item.dtype), "shape": item.shape, "data_offsets": [offset, end]}),
         );
         offset = end;
     }
@@ -303,10 +322,10 @@ fn write_tensors(
     put(&(header.len() as u64).to_le_bytes())?;
     put(header.as_bytes())?;
     for item in items {
-        let values = read(model, item)?;
+        let values = read(item)?;
         for chunk in values.chunks(1 << 16) {
-            let bytes: Vec<u8> = chunk.iter().flat_map(|x| x.to_le_bytes()).collect();
-            put(&bytes)?;
+            let bytes = encoded(chunk, item.dtype);
+            put(&bytes.map_err(|reason| wrong(path, format!("`{}` {reason}", item.name)))?)?;
         }
     }
     if let Some(hasher) = hasher {
@@ -317,7 +336,7 @@ fn write_tensors(
 }
 
 /// The parent folder of `path`, created if it does not exist.
-fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
+pub(crate) fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
     let parent = match path.parent() {
         Some(parent) if !parent.as_os_str().is_empty() => parent.to_owned(),
         _ => PathBuf::from("."),
@@ -327,7 +346,7 @@ fn parent_of(path: &Path) -> Result<PathBuf, EngineError> {
 }
 
 /// Synchronises a folder, so that a rename in it survives a power failure.
-fn sync_folder(folder: &Path) -> Result<(), EngineError> {
+pub(crate) fn sync_folder(folder: &Path) -> Result<(), EngineError> {
     if cfg!(unix) {
         File::open(folder)
             .and_then(|folder| folder.sync_all())
@@ -336,7 +355,7 @@ fn sync_folder(folder: &Path) -> Result<(), EngineError> {
     Ok(())
 }
 
-fn io(path: &Path, source: std::io::Error) -> EngineError {
+pub(crate) fn io(path: &Path, source: std::io::Error) -> EngineError {
     let source = match source.kind() {
         ErrorKind::StorageFull | ErrorKind::QuotaExceeded => std::io::Error::new(
             source.kind(),

@@ -8,6 +8,9 @@ use crate::file::gguf::{Gguf, Value as Metadata};
 /// GPT-4's pattern with digits in groups of `DIGITS`, as in Llama 3 and Qwen2.
 const WORDS: &str = r"(?i:'s|'t|'re|'ve|'m|'ll|'d)|[^\r\n\p{L}\p{N}]?\p{L}+|DIGITS| ?[^\s\p{L}\p{N}]+[\r\n]*|\s*[\r\n]+|\s+(?!\S)|\s+";
 
+/// llama.cpp's names of the pre-tokenizers that are supported.
+pub(super) const NAMES: [&str; 4] = ["gpt-2", "smollm", "llama-bpe", "qwen2"];
+
 /// Reads the file's tables.
 pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
     let merges = text_array(gguf, "tokenizer.ggml.merges")?
@@ -46,7 +49,6 @@ pub(super) fn parts(gguf: &Gguf, tokens: &[String]) -> Result<Parts, String> {
             json!({"type": "Split", "pattern": pattern, "behavior": "Isolated", "invert": false});
         after(&split, false)
     };
-    // llama.cpp's names.
     match name {
         "gpt-2" => Ok(plain),
         "smollm" => Ok(Parts {

@@ -9,7 +9,7 @@ use crate::file::gguf::{Gguf, Value as Metadata};
 use crate::file::llama_cpp::token;
 
 /// How SentencePiece writes a space.
-const SPACE: &str = "▁";
+pub(super) const SPACE: &str = "▁";
 /// Maximum length of a piece in bytes, since all its splits are tried.
 const LONGEST: usize = 512;
 /// Maximum bytes of all pieces, each counted once for every split. Those of Gemma's 262,144 pieces are 4.6 MB.
