@@ -44,7 +44,7 @@ pub use set::put;
 /// Declares a struct of settings; see the [module](mod@crate::settings).
 ///
 /// A field is a key: `/// help`, `name: type`, then optionally `= default` (otherwise the type's default) and `=> limit`. A field whose type is such a struct is a
-/// section, and one of type `BTreeMap<String, Struct>` is sections under the user's own names. Fields in `beside { … }` are not keys. `= expression` after the struct is the default of the whole struct.
+/// section, and one of type `BTreeMap<String, Struct>` is sections under the user's own names. `#[serde(…)]` after the help is serde's. Fields in `beside { … }` are not keys. `= expression` after the struct is the default of the whole struct.
 #[macro_export]
 macro_rules! settings {
     (
@@ -52,6 +52,7 @@ macro_rules! settings {
         $visible:vis struct $name:ident {
             $(
                 $(#[doc = $doc:literal])+
+                $(#[serde($($serde:tt)*)])?
                 $field_visible:vis $field:ident: $type:ty $(= $default:expr)? $(=> $limit:expr)?
             ),* $(,)?
         }
@@ -62,7 +63,7 @@ macro_rules! settings {
         #[derive(Debug, Clone, PartialEq, serde::Serialize, serde::Deserialize)]
         #[serde(deny_unknown_fields, default)]
         $visible struct $name {
-            $($(#[doc = $doc])+ $field_visible $field: $type,)*
+            $($(#[doc = $doc])+ $(#[serde($($serde)*)])? $field_visible $field: $type,)*
             $($($(#[$other_attribute])* #[serde(skip)] $other_visible $other: $other_type,)*)?
         }
 

@@ -13,6 +13,7 @@ mod record;
 mod starter;
 mod user_file;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::did_you_mean::nearest;
@@ -44,6 +45,18 @@ pub fn is_user_file(name: &str) -> bool {
 pub struct Source {
     /// One of [`NAMES`], or the path of a user's file.
     pub dataset: String,
+    /// The part of a data set of the hub.
+    pub subset: Option<String>,
+    /// The revision of a data set of the hub.
+    pub revision: Option<String>,
+    /// The split to train on.
+    pub train_split: Option<String>,
+    /// The held-out split.
+    pub eval_split: Option<String>,
+    /// The columns that have the fields of tasks.
+    pub columns: BTreeMap<String, String>,
+    /// The grader of its tasks.
+    pub grader: Option<String>,
 }
 
 impl Source {
@@ -52,6 +65,7 @@ impl Source {
     pub fn named(dataset: &str) -> Source {
         Source {
             dataset: dataset.to_owned(),
+            ..Source::default()
         }
     }
 
