@@ -87,7 +87,7 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
 }
 
 #[test]
-fn a_checkpoint_of_a_mixture_has_the_template_and_the_system_prompt_of_each_set() {
+fn a_checkpoint_of_a_mixture_has_the_template_and_system_of_each_set() {
     let sets = "[data]\nchat = true\n[data.sets.a]\ndataset = \"math\"\nsystem = \"S\"\n[data.sets.b]\ndataset = \"/x/mine.jsonl\"\ntemplate = \"Do: {question}\"\n";
     let recipe = RECIPE.replace(
         "[data]\ndataset = \"starter-math\"\ntemplate = \"few-shot-boxed\"\n",

@@ -147,12 +147,13 @@ impl Config {
 impl Data {
     /// This section with a set as its only data set.
     fn of_set(&self, set: &DataSet) -> Self {
-        let mut table = Table::try_from(self).unwrap_or_default();
+        let form = "every key has a TOML form";
+        let mut table = Table::try_from(self).expect(form);
         table.remove("sets");
         for key in DataSet::KEYS.iter().filter(|key| key.name != "system") {
             table.remove(key.name);
         }
-        table.extend(Table::try_from(set).unwrap_or_default());
+        table.extend(Table::try_from(set).expect(form));
         table.remove("weight");
         table
             .try_into()

@@ -73,7 +73,7 @@ fn data_sets(config: &Config) -> Result<(), SettingError> {
         "data.sets",
         "some sets have a weight, and some have none; give each a weight, or none, so that each task is used once an epoch",
     )?;
-    let [given, unset] = [config, &Config::default()].map(|config| config.to_table());
+    let [given, unset] = [config, &Config::default()].map(Config::to_table);
     let mut keys = DataSet::KEYS.iter().map(|key| key.name);
     let twice =
         keys.find(|key| *key != "system" && given["data"].get(*key) != unset["data"].get(*key));

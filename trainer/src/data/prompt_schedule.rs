@@ -386,7 +386,7 @@ mod tests {
 
     proptest! {
         #[test]
-        fn a_mixture_has_exact_shares_and_repeats_no_prompt_before_all_of_its_set_were_used(
+        fn a_mixture_has_exact_shares_and_repeats_a_prompt_after_its_whole_set(
             sets in prop::collection::vec((1usize..30, 0.05f64..9.0), 1..5), epochs in 1usize..5, per_update in 1usize..9, h in 1usize..5, dropped in 0usize..9,
         ) {
             let tasks = sets.iter().map(|(tasks, _)| tasks).sum::<usize>();

@@ -95,7 +95,7 @@ mod tests {
     use crate::fakes::FakePolicy;
 
     #[test]
-    fn each_set_has_its_template_its_name_in_ids_that_another_has_and_its_place_in_evaluations() {
+    fn each_set_has_its_template_distinct_ids_and_its_place_in_evaluations() {
         let home = tempfile::tempdir().unwrap();
         let file = |name: &str| {
             let path = home.path().join(name).join("tasks.jsonl");
