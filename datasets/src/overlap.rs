@@ -4,20 +4,19 @@ use std::collections::HashMap;
 
 use crate::{Dataset, Task, TaskSpec};
 
-/// Pairs of a training task and an evaluation task with the same question, up to white space and case.
+/// Pairs of a training task and an evaluation task, of any of the data sets, with the same question, up to white space and case.
 ///
 /// Each evaluation task is paired with the first training task of that question.
 #[must_use]
-pub fn overlap(dataset: &Dataset) -> Vec<(String, String)> {
-    let mut trained: HashMap<String, &str> = HashMap::with_capacity(dataset.train.len());
-    for task in &dataset.train {
+pub fn overlap(sets: &[&Dataset]) -> Vec<(String, String)> {
+    let mut trained: HashMap<String, &str> = HashMap::new();
+    for task in sets.iter().flat_map(|set| &set.train) {
         trained
             .entry(normalised(question(task)))
             .or_insert(&task.id);
     }
-    dataset
-        .eval
-        .iter()
+    sets.iter()
+        .flat_map(|set| &set.eval)
         .filter_map(|task| {
             let train_id = trained.get(&normalised(question(task)))?;
             Some(((*train_id).to_owned(), task.id.clone()))
@@ -60,6 +59,6 @@ mod tests {
             eval: vec![task("e1", "WHAT IS 1+1?"), task("e2", "what is 1+1?")],
         };
         let pair = |eval: &str| ("t1".to_owned(), eval.to_owned());
-        assert_eq!(overlap(&dataset), [pair("e1"), pair("e2")]);
+        assert_eq!(overlap(&[&dataset]), [pair("e1"), pair("e2")]);
     }
 }

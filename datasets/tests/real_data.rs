@@ -145,7 +145,7 @@ fn math_leaves_out_the_four_records_without_an_answer() {
     assert_eq!(dataset.train[0].id, "math/test/algebra/1.json");
     assert_eq!(answer(&dataset.eval[0]), r"\left( 3, \frac{\pi}{2} \right)");
     assert_ids_are_distinct(&dataset);
-    assert_eq!(overlap(&dataset), []);
+    assert_eq!(overlap(&[&dataset]), []);
 }
 
 #[test]

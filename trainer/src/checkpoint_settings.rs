@@ -20,7 +20,7 @@ const VERSION: i64 = 1;
 /// Maximum size of the file. A template with a dozen solved problems has some KB.
 const MAX_BYTES: u64 = 1 << 20;
 /// Keys of `[data]` that determine prompts.
-const DATA: [&str; 3] = ["dataset", "chat", "chat_date"];
+const DATA: [&str; 4] = ["dataset", "chat", "chat_date", "system"];
 /// Keys of `[eval]` that determine how completions are sampled.
 const EVAL: [&str; 5] = ["temperature", "top_p", "top_k", "min_p", "min_tokens"];
 /// Keys of `[verifier]` that determine how answers are read and compared, if the recipe has them.
@@ -39,6 +39,8 @@ pub struct CheckpointSettings {
     pub eval: Eval,
     /// How answers are read and compared, without an address.
     verifier: Verifier,
+    /// Those of the run's other data sets.
+    others: Vec<CheckpointSettings>,
 }
 
 /// The error for a file that cannot be used.
@@ -61,6 +63,9 @@ struct Content {
     eval: Table,
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     verifier: Table,
+    /// Of a run with several data sets: the content for each after the first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    sets: Vec<Content>,
 }
 
 /// The origin of the checkpoint, for people.
@@ -83,9 +88,25 @@ struct TemplateText {
     kind: Option<String>,
 }
 
-/// The settings file of the checkpoint after `step` updates of a run with this configuration and this renderer.
+/// The settings file of the checkpoint after `step` updates of a run with this configuration, and this renderer for each of its data sets.
 #[must_use]
-pub fn settings_file(config: &Config, renderer: &PromptRenderer, step: usize) -> String {
+pub fn settings_file(config: &Config, renderers: &[PromptRenderer], step: usize) -> String {
+    let sets = config.data_sets().into_iter().zip(renderers);
+    let mut contents = sets.map(|(set, renderer)| {
+        let mut own = config.clone();
+        own.data = set.data;
+        content(&own, renderer, step)
+    });
+    let mut content = contents.next().expect("a run has a data set");
+    content.sets = contents.collect();
+    let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
+    format!(
+        "# How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.\n{text}"
+    )
+}
+
+/// The content for the only data set of a configuration.
+fn content(config: &Config, renderer: &PromptRenderer, step: usize) -> Content {
     let table = Table::try_from(config).unwrap_or_default();
     let part = |section: &str, keys: &[&str]| -> Table {
         let content = table.get(section).and_then(Value::as_table);
@@ -101,7 +122,7 @@ pub fn settings_file(config: &Config, renderer: &PromptRenderer, step: usize) ->
     let path = config.model.path.as_ref();
     let path = path.map(|path| name_of(&path.to_string_lossy()).to_owned());
     let template = &renderer.template;
-    let content = Content {
+    Content {
         version: VERSION,
         made: CheckpointOrigin {
             by: concat!("rapid ", env!("CARGO_PKG_VERSION")).into(),
@@ -123,11 +144,8 @@ pub fn settings_file(config: &Config, renderer: &PromptRenderer, step: usize) ->
         data,
         eval,
         verifier: part("verifier", &VERIFIER),
-    };
-    let text = toml::to_string(&content).expect("texts, numbers and lists have a TOML form");
-    format!(
-        "# How the run that made this checkpoint made prompts and sampled completions. `rapid eval` uses these settings unless the command line gives others.\n{text}"
-    )
+        sets: Vec::new(),
+    }
 }
 
 impl CheckpointSettings {
@@ -148,6 +166,27 @@ impl CheckpointSettings {
                 path: file,
                 reason: reason.split_whitespace().collect::<Vec<_>>().join(" "),
             })
+    }
+
+    /// Of a run with several data sets, takes the settings for this one. For one that the run did not have, the template is its own, and there is a system prompt only if all
+    /// sets had the same.
+    pub fn choose(&mut self, dataset: &str) {
+        let others = std::mem::take(&mut self.others);
+        let is_same = others
+            .iter()
+            .all(|other| other.data.system == self.data.system);
+        if others.is_empty() || self.data.dataset == name_of(dataset) {
+            return;
+        }
+        let mut others = others.into_iter();
+        if let Some(found) = others.find(|other| other.data.dataset == name_of(dataset)) {
+            *self = found;
+            return;
+        }
+        self.template = Template::for_dataset(dataset);
+        self.data.template = "auto".to_owned();
+        self.data.stop = None;
+        self.data.system.take_if(|_| !is_same);
     }
 
     /// The renderer of the run's prompts.
@@ -197,7 +236,11 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
         }
         None => return Err("it has no `version`".into()),
     }
-    let content: Content = table.try_into().map_err(described)?;
+    settings(path, table.try_into().map_err(described)?)
+}
+
+/// The settings of a file's content, or the reason why it cannot be used.
+fn settings(path: &Path, content: Content) -> Result<CheckpointSettings, String> {
     for (section, table, keys) in [
         ("data", &content.data, &[&DATA[..], &["stop"]].concat()[..]),
         (
@@ -213,6 +256,8 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
     }
     let config = as_a_recipe(&content).map_err(|error| error.to_string())?;
     let template = template(&content.template)?;
+    let others = content.sets.into_iter();
+    let others = others.map(|content| settings(path, content));
     Ok(CheckpointSettings {
         source: path.to_owned(),
         data: Data {
@@ -222,6 +267,7 @@ fn parse(path: &Path, text: &str) -> Result<CheckpointSettings, String> {
         template,
         eval: config.eval,
         verifier: config.verifier,
+        others: others.collect::<Result<_, _>>()?,
     })
 }
 

@@ -23,7 +23,7 @@ use datasets::settings::settings;
 use toml::Table;
 
 pub use algorithm::{Algorithm, Baseline, Factor, LengthNorm, Preset};
-pub use data::{Data, Model};
+pub use data::{Data, DataSet, Model, RunSet};
 /// A recipe or a setting that cannot be used: one paragraph that names the key and the remedy.
 pub use datasets::settings::SettingError as ConfigError;
 pub use engine::{Device, Engine};

@@ -2,9 +2,11 @@
 
 mod phase_size;
 mod prompt_schedule;
+mod sets;
 
 use std::collections::HashSet;
 use std::ffi::OsStr;
+use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -17,6 +19,7 @@ use crate::policy::PromptEncoder;
 
 pub use phase_size::{PhaseSize, SizeReason};
 pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
+pub use sets::{TaskSet, open};
 
 /// A task with its prompt.
 #[derive(Debug, Clone, PartialEq)]
@@ -27,6 +30,8 @@ pub struct Prompt {
     pub text: Arc<str>,
     /// Its token ids.
     pub tokens: Arc<[u32]>,
+    /// Texts that end a completion, in addition to the model's end-of-text tokens.
+    pub stop: Arc<[String]>,
 }
 
 /// Why there are no prompts.
@@ -60,9 +65,11 @@ pub struct PromptRenderer {
     pub template: Template,
     /// Whether prompts are in the model's chat template.
     pub chat: bool,
+    /// The system message before the prompt.
+    pub system: Option<String>,
     /// The date for chat templates that write it into prompts.
     pub day: Date,
-    stop: Vec<String>,
+    stop: Arc<[String]>,
 }
 
 impl PromptRenderer {
@@ -106,8 +113,9 @@ impl PromptRenderer {
             name: settings.template.clone(),
             template,
             chat: settings.chat,
+            system: settings.system.clone(),
             day: settings.chat_day().unwrap_or_else(today),
-            stop,
+            stop: stop.into(),
         }
     }
 
@@ -180,8 +188,10 @@ impl PromptRenderer {
             };
             let mut text = self.template.render(&task);
             let tokens = if self.chat {
-                let message = [("user".to_owned(), text)];
-                text = encoder.chat_prompt(&message, self.day).map_err(failed)?;
+                let system = self.system.clone().map(|text| ("system".to_owned(), text));
+                let user = ("user".to_owned(), text);
+                let messages: Vec<_> = system.into_iter().chain([user]).collect();
+                text = encoder.chat_prompt(&messages, self.day).map_err(failed)?;
                 encoder.encode_chat(&text)
             } else {
                 encoder.encode(&text, true)
@@ -192,6 +202,7 @@ impl PromptRenderer {
                     task: Arc::new(task),
                     text: text.into(),
                     tokens: tokens.into(),
+                    stop: Arc::clone(&self.stop),
                 }));
             }
         }
@@ -209,13 +220,17 @@ fn answer_of(kind: &str) -> (&'static str, &'static str) {
     }
 }
 
-/// The prompts of a data set.
-#[derive(Debug, Clone)]
+/// The prompts of a run's data sets.
+#[derive(Debug, Clone, Default)]
 pub struct Prompts {
-    /// Training prompts, in the data set's order.
+    /// Training prompts, those of one data set after those of another, each in its order.
     pub train: Vec<Arc<Prompt>>,
     /// Held-out prompts.
     pub eval: Vec<Arc<Prompt>>,
+    /// Of a mixture with weights: the number of training prompts and the weight of each data set.
+    pub weights: Vec<(usize, f64)>,
+    /// If several data sets are evaluated on: the name of each, and its places in `eval`.
+    pub eval_sets: Vec<(String, Range<usize>)>,
     /// The tasks that they are of.
     pub counts: TaskCounts,
 }
@@ -238,10 +253,13 @@ pub struct TaskCounts {
 }
 
 impl TaskCounts {
-    /// The tasks of a data set whose prompts are not known.
+    /// The tasks of data sets, before their prompts are known.
     #[must_use]
-    pub fn of_dataset(dataset: &Dataset) -> Self {
-        Self::of(&datasets::overlap(dataset), &dataset.eval)
+    pub fn of_datasets(sets: &[&Dataset]) -> Self {
+        Self::of(
+            &datasets::overlap(sets),
+            sets.iter().flat_map(|set| &set.eval),
+        )
     }
 
     /// These evaluation tasks. `overlap` has the pairs of ids in both splits.
@@ -258,78 +276,68 @@ impl TaskCounts {
     }
 }
 
-/// Reads the data set of a recipe, cut to its limits. The recipe's template must be for its tasks.
-///
-/// # Errors
-/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
-pub fn open(config: &config::Config, data_dir: Option<&Path>) -> Result<Dataset, DataError> {
-    let mut dataset = config.data.source().open(data_dir)?;
-    if let Some(limit) = config.data.train_limit {
-        dataset.train.truncate(limit);
-    }
-    if let Some(limit) = config.eval.limit {
-        dataset.eval.truncate(limit);
-    }
-    if dataset.train.is_empty() {
-        return Err(DataError::Nothing(format!(
-            "the data set {} has no training tasks; give one that has a `train` split",
-            config.data.dataset
-        )));
-    }
-    let renderer = PromptRenderer::new(&config.data)?;
-    renderer.check_kind(&dataset.train)?;
-    renderer.check_kind(&dataset.eval)?;
-    Ok(dataset)
-}
-
 impl Prompts {
-    /// Makes the prompts of a data set. Prompts that are too long are left out and counted.
+    /// Makes the prompts of data sets. Prompts that are too long are left out and counted.
     ///
     /// # Errors
-    /// [`DataError`]; [`DataError::Nothing`] if no training task is left.
+    /// [`DataError`]; [`DataError::Nothing`] if no training task of a data set is left.
     pub fn new(
         config: &config::Config,
-        dataset: Dataset,
+        sets: Vec<TaskSet>,
         encoder: &dyn PromptEncoder,
     ) -> Result<Self, DataError> {
-        let renderer = PromptRenderer::new(&config.data)?;
-        let overlap = datasets::overlap(&dataset);
+        let overlap = datasets::overlap(&sets.iter().map(|set| &set.tasks).collect::<Vec<_>>());
         let room = |max_tokens: usize| encoder.context().saturating_sub(max_tokens);
         let limit = config
             .data
             .max_prompt_tokens
             .min(room(config.sampling.max_tokens));
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
-        let (train, left_out) = renderer.prompts(encoder, dataset.train, limit)?;
-        let (eval, eval_left_out) = renderer.prompts(encoder, dataset.eval, eval_limit)?;
-        if train.is_empty() {
-            let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
-            return Err(DataError::Nothing(format!(
-                "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
+        let mut all = Self::default();
+        for TaskSet { recipe, tasks } in sets {
+            let renderer = PromptRenderer::new(&recipe.data)?;
+            let (train, left_out) = renderer.prompts(encoder, tasks.train, limit)?;
+            let (eval, too_long) = renderer.prompts(encoder, tasks.eval, eval_limit)?;
+            all.counts.left_out += left_out;
+            all.counts.eval_left_out += too_long;
+            if train.is_empty() && recipe.is_trained_on {
+                let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
+                return Err(DataError::Nothing(format!(
+                    "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
                  {max_tokens}, leaves {} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
-                dataset.name,
-                config.data.max_prompt_tokens,
-                room(max_tokens)
-            )));
+                    tasks.name,
+                    config.data.max_prompt_tokens,
+                    room(max_tokens)
+                )));
+            }
+            all.weights
+                .extend(recipe.weight.map(|weight| (train.len(), weight)));
+            if !eval.is_empty() {
+                let first = all.eval.len();
+                all.eval_sets
+                    .push((recipe.name().to_owned(), first..first + eval.len()));
+            }
+            all.train.extend(train);
+            all.eval.extend(eval);
         }
-        let counts = TaskCounts {
-            left_out,
-            eval_left_out,
+        if all.eval_sets.len() < 2 {
+            all.eval_sets.clear();
+        }
+        let tasks = all.eval.iter().map(|prompt| &*prompt.task);
+        all.counts = TaskCounts {
+            left_out: all.counts.left_out,
+            eval_left_out: all.counts.eval_left_out,
             context: encoder.context(),
-            ..TaskCounts::of(&overlap, eval.iter().map(|prompt| &*prompt.task))
+            ..TaskCounts::of(&overlap, tasks)
         };
-        Ok(Self {
-            train,
-            eval,
-            counts,
-        })
+        Ok(all)
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::fakes::{FakePolicy, dataset};
+    use crate::fakes::{self, FakePolicy, dataset};
 
     fn config(sets: &[&str]) -> config::Config {
         let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
@@ -339,8 +347,9 @@ mod tests {
     }
 
     fn prompts(sets: &[&str], dataset: Dataset) -> Result<Prompts, String> {
-        Prompts::new(&config(sets), dataset, &FakePolicy::default())
-            .map_err(|error| error.to_string())
+        let config = config(sets);
+        let sets = fakes::set(&config, dataset);
+        Prompts::new(&config, sets, &FakePolicy::default()).map_err(|error| error.to_string())
     }
 
     #[test]

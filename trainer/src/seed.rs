@@ -14,6 +14,12 @@ pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "order", &[epoch as u64], ""), n)
 }
 
+/// The order of the `n` prompts of a set of a mixture, in an epoch of the set: a permutation of `0..n`.
+#[must_use]
+pub fn permutation_of_set(run: u64, set: usize, epoch: usize, n: usize) -> Vec<usize> {
+    shuffled(derive(run, "set", &[set as u64, epoch as u64], ""), n)
+}
+
 /// The order in which the `n` completions of a phase are used with `algorithm.mix_groups`: a permutation of `0..n`.
 #[must_use]
 pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {

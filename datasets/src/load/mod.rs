@@ -19,6 +19,7 @@ mod source;
 mod starter;
 mod user_file;
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::did_you_mean::nearest;

@@ -40,7 +40,7 @@ mod tests {
             let dataset = open(name).unwrap();
             let sizes = (dataset.train.len(), dataset.eval.len());
             assert_eq!(sizes, (train, eval), "{name}");
-            assert_eq!(overlap(&dataset), [], "{name}");
+            assert_eq!(overlap(&[&dataset]), [], "{name}");
             let prefix = format!("{name}/");
             assert!(dataset.eval.iter().all(|task| task.id.starts_with(&prefix)));
         }

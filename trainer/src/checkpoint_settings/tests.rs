@@ -21,7 +21,9 @@ fn config(sets: &[&str]) -> Config {
 
 /// The text of the settings file.
 fn settings_file(config: &Config) -> String {
-    super::settings_file(config, &PromptRenderer::new(&config.data).unwrap(), 10)
+    let sets = config.data_sets().into_iter();
+    let renderers = sets.map(|set| PromptRenderer::new(&set.data).unwrap());
+    super::settings_file(config, &renderers.collect::<Vec<_>>(), 10)
 }
 
 /// A checkpoint's folder with this settings file.
@@ -81,6 +83,39 @@ fn a_moved_checkpoint_gets_the_prompts_and_the_sampling_of_its_run() {
             !settings_file(&config).contains(home.path().to_str().unwrap()),
             "the file names no folder of the machine"
         );
+    }
+}
+
+#[test]
+fn a_checkpoint_of_a_mixture_has_the_template_and_system_of_each_set() {
+    let sets = "[data]\nchat = true\n[data.sets.a]\ndataset = \"math\"\nsystem = \"S\"\n[data.sets.b]\ndataset = \"/x/mine.jsonl\"\ntemplate = \"Do: {question}\"\n";
+    let recipe = RECIPE.replace(
+        "[data]\ndataset = \"starter-math\"\ntemplate = \"few-shot-boxed\"\n",
+        sets,
+    );
+    let config = config::parse("test", &recipe, &[]).unwrap();
+    let folder = checkpoint(&settings_file(&config));
+    for (dataset, text, system) in [
+        (
+            "math",
+            Template::for_dataset("math").text().to_owned(),
+            Some("S"),
+        ),
+        ("/y/mine.jsonl", "Do: {question}".to_owned(), None),
+        (
+            "starter-code",
+            Template::for_dataset("starter-code").text().to_owned(),
+            None,
+        ),
+    ] {
+        let mut settings = CheckpointSettings::of(folder.path()).unwrap().unwrap();
+        settings.choose(dataset);
+        let renderer = settings.renderer();
+        assert_eq!(
+            (renderer.template.text(), renderer.system.as_deref()),
+            (&*text, system)
+        );
+        assert_eq!(settings.eval.top_k, 7);
     }
 }
 

@@ -41,6 +41,9 @@ impl Settings {
         dataset: &str,
         tasks: &[Task],
     ) -> anyhow::Result<PromptRenderer> {
+        if let Some(checkpoint) = &mut self.0 {
+            checkpoint.choose(dataset);
+        }
         if let Some(checkpoint) = &self.0
             && let Err(error) = checkpoint.renderer().check_kind(tasks)
         {
@@ -116,7 +119,7 @@ mod tests {
         // A checkpoint of the recipe `quickstart` that has up to 33 tokens.
         let config = config::load("quickstart", &["eval.max_tokens=33".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();
-        let file = settings_file(&config, &PromptRenderer::new(&config.data).unwrap(), 10);
+        let file = settings_file(&config, &[PromptRenderer::new(&config.data).unwrap()], 10);
         std::fs::write(folder.path().join(NAME), file).unwrap();
         let own = ("few-shot-boxed", Some("\n"), 33);
         let ended = ("few-shot-boxed", Some("END"), 33);

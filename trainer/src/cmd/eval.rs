@@ -143,7 +143,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     let model = model_path(&args.model)?;
     let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
-    let params = settings::resolve(args, &checkpoint, &renderer)?;
+    let params = settings::resolve(args, &checkpoint)?;
     checkpoint.report();
     let mut verifier = args.verifier.settings();
     if !args.any_verifier {
@@ -166,7 +166,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let own = match verifier.url {
             Some(_) => None,
             None => {
-                let (kinds, data_dir) = (kinds(&dataset), args.data_dir.as_deref());
+                let (kinds, data_dir) = (kinds([&dataset]), args.data_dir.as_deref());
                 Some(VerifierProcess::of_command(&verifier, &kinds, data_dir, None).await?)
             }
         };
@@ -174,7 +174,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             verifier.url = Some(own.url().to_owned());
         }
         let rewards = RewardClient::new(&verifier)?;
-        let started = rewards.start(&args.dataset, &dataset).await;
+        let started = rewards.start(&[(&args.dataset, &dataset)]).await;
         let differs = matches!(started, Err(RewardError::Policy(_)));
         match checkpoint.source().filter(|_| differs) {
             Some(settings) => started.with_context(|| {

@@ -44,6 +44,9 @@ pub(crate) fn description(renderer: &PromptRenderer, has_chat: bool, max_tokens:
         some => format!("stop {some:?}"),
     };
     let chat = match (renderer.chat, has_chat) {
+        (true, _) if renderer.system.is_some() => {
+            "in the model's chat template, after a system prompt"
+        }
         (true, _) => "in the model's chat template",
         (false, true) => "without the model's chat template (--chat uses it)",
         (false, false) => "the model has no chat template",

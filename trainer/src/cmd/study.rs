@@ -158,7 +158,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
         seed: args.seed,
     };
     checkpoint.report();
-    rewards.start(name, &dataset).await?;
+    rewards.start(&[(name, &dataset)]).await?;
     let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
     let shape = |engine: &engine::Engine| {
         let info = engine.info();
@@ -173,7 +173,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     let prompts = || prompts::of_tasks(&renderer, policy.as_ref(), tasks);
     let prompts = tokio::task::block_in_place(prompts)?;
     let prompts = plan.prompts(&prompts);
-    let params = plan.sampling(prompts.len(), renderer.stop_strings());
+    let params = plan.sampling(prompts.len());
     let bar = bar(0, "study");
     let show = |what: &str, done: usize, total: usize| {
         bar.set_length(total as u64);

@@ -148,7 +148,8 @@ async fn train(
         None => {
             // What a run would refuse is refused before anything is fetched, started or written.
             run::locate_model(&config.model)?;
-            let kinds = kinds(&data::open(&config, data_dir.as_deref())?);
+            let sets = data::open(&config, data_dir.as_deref())?;
+            let kinds = kinds(sets.iter().map(|set| &set.tasks));
             let (data_dir, run) = (data_dir.as_deref(), Some(&*folder));
             let own = VerifierProcess::of_command(&config.verifier, &kinds, data_dir, run);
             Some(own.await?)
@@ -205,9 +206,10 @@ async fn train(
     }
 }
 
-/// The kinds of the tasks of a data set.
-pub(super) fn kinds(dataset: &Dataset) -> BTreeSet<String> {
-    let all = dataset.train.iter().chain(&dataset.eval);
+/// The kinds of the tasks of data sets.
+pub(super) fn kinds<'a>(sets: impl IntoIterator<Item = &'a Dataset>) -> BTreeSet<String> {
+    let sets = sets.into_iter();
+    let all = sets.flat_map(|set| set.train.iter().chain(&set.eval));
     all.map(|task| task.spec.kind().to_owned()).collect()
 }
 
@@ -252,7 +254,7 @@ fn plan(
 pub(super) struct PlanInputs {
     /// Training tasks, or all of a teacher's completions, including the wrong ones.
     records: usize,
-    /// The tasks of the data set.
+    /// The tasks of the data sets.
     tasks: TaskCounts,
     /// The graders that its tasks need: `math`, `code`, `lean`, or the operator's own.
     pub(super) graders: BTreeSet<String>,
@@ -261,21 +263,22 @@ pub(super) struct PlanInputs {
 }
 
 impl PlanInputs {
-    /// Reads the data set and the model's files, except its weights.
+    /// Reads the data sets and the model's files, except its weights.
     pub(super) fn read(config: &Config, data_dir: Option<&Path>) -> anyhow::Result<Self> {
-        let dataset = data::open(config, data_dir)?;
+        let sets = data::open(config, data_dir)?;
+        let tasks: Vec<&Dataset> = sets.iter().map(|set| &set.tasks).collect();
         let records = match &config.data.teacher {
             Some(path) => run::count_teacher_lines(config, path)?,
-            None => dataset.train.len(),
+            None => tasks.iter().map(|set| set.train.len()).sum(),
         };
-        let tasks = TaskCounts::of_dataset(&dataset);
-        let graders = kinds(&dataset);
+        let graders = kinds(tasks.iter().copied());
+        let tasks = TaskCounts::of_datasets(&tasks);
         let model = match run::locate_model(&config.model) {
             Err(TrainError::NoModel(_)) => None,
             Err(error) => return Err(error.into()),
             Ok(path) => {
                 let model = UnloadedModel::open(&path)?;
-                let prompts = Prompts::new(config, dataset, &model)?;
+                let prompts = Prompts::new(config, sets, &model)?;
                 Some((model.config, prompts))
             }
         };

@@ -1,7 +1,10 @@
 //! `[eval]`: evaluation on the held-out tasks.
 
+use std::collections::BTreeMap;
+
 use datasets::settings::{above, below, between, settings, whole};
 
+use super::data::DataSet;
 use super::limits::{MAX_COUNT, MAX_SAMPLES, MAX_TOKENS};
 
 /// Updates between evaluations if neither `every` nor `every_epochs` is set.
@@ -36,10 +39,14 @@ settings! {
         pub min_tokens: usize => whole(0, MAX_TOKENS as u64),
         /// Maximum tokens of a completion; unless set, as in training.
         pub max_tokens: Option<usize> => whole(1, MAX_TOKENS as u64).hint(OFF),
-        /// Evaluate only on this many held-out tasks, the first ones; unless set, on all.
+        /// Evaluate only on this many held-out tasks of each data set, the first ones; unless set, on all.
         pub limit: Option<usize> => whole(1, MAX_COUNT).hint(OFF),
         /// Seed of the evaluation, separate from run.seed, so that runs with different seeds are evaluated alike. If it is run.seed, a task in both splits is sampled
         /// with the random numbers of the first epoch.
         pub seed: u64 = 1,
+        /// Data sets to evaluate on, each in a section of its own, in place of the held-out tasks of those that are trained on. An evaluation covers all of them, and has
+        /// the figures of each under its name too. The best checkpoint is that with the highest Pass@1 over all tasks together.
+        #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+        pub sets: BTreeMap<String, DataSet>,
     }
 }

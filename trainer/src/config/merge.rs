@@ -14,7 +14,8 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 const VERIFIER: &str = "RAPID_VERIFIER";
 
 /// Pairs of keys that exclude each other. Of two that `--set` sets, the last counts.
-const RIVALS: [[&str; 2]; 3] = [
+const RIVALS: [[&str; 2]; 4] = [
+    ["data.dataset", "data.sets"],
     ["run.epochs", "run.updates"],
     ["eval.every", "eval.every_epochs"],
     ["model.name", "model.path"],
@@ -75,9 +76,10 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
     for set in sets {
         let (path, value) = parse_set(set)?;
         for [one, other] in RIVALS {
-            if path == one {
+            let is = |key: &str| path == key || path.starts_with(&format!("{key}."));
+            if is(one) {
                 remove(&mut table, other);
-            } else if path == other {
+            } else if is(other) {
                 remove(&mut table, one);
             }
         }

@@ -74,6 +74,8 @@ data.stop=["\n"] data.dataset=12 data.chat=true algorithm.eta=3 | data.stop=["\n
 eval.every_epochs=1 eval.every=7 | eval.every=7
 eval.every=7 eval.every_epochs=1 | eval.every_epochs=1
 eval.every=0 | eval.every=0
+data.sets.a.dataset=math data.sets.a.weight=2 eval.sets.b.dataset=gsm8k data.chat=true data.sets.a.system=S | eval.every=20
+data.sets.a.dataset=math data.dataset=gsm8k | data.dataset="gsm8k"
 "#;
 
 #[test]
@@ -127,6 +129,13 @@ data.stop=[""] | `data.stop`: an empty string
 data.chat_date=today | `data.chat_date`: `today` is not a date
 algorithm.preset=sft | `data.teacher`: the preset sft learns from a teacher's completions
 data.teacher=t.jsonl | `data.teacher`: only the preset sft learns
+data.system=S | `data.system`: a system prompt is a message
+data.sets.a.weight=1 | `data.sets.a.dataset`: it is not set
+data.sets.a.dataset=math data.sets.a.weight=0 | `data.sets.a.weight`: 0 is out of its range
+data.sets.a.dataset=math data.sets.a.weight=1 data.sets.b.dataset=gsm8k | `data.sets`: some sets have a weight
+data.sets.a.dataset=math data.template=boxed | `data.template`: each section `data.sets.NAME` has this key
+data.sets.a/b.dataset=math | `data.sets.a/b`: the name of a set
+eval.sets.a.dataset=math eval.sets.a.weight=1 | `eval.sets.a.weight`: evaluation uses every task
 "#;
 
 /// Keys that supervised fine-tuning refuses, with a value.
@@ -169,6 +178,10 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
             "`model.name`: `model.path` is set too",
         ),
         ("[model]\nname = \"m\"", "`data.dataset`: it is not set"),
+        (
+            "[data]\ndataset = \"math\"\n[data.sets.a]\ndataset = \"math\"",
+            "`data.dataset`: `data.sets` is set too; keep one of the two",
+        ),
         (
             "[optimizer]\nlr = 1e-5",
             "my.toml: there is no key `optimizer`; did you mean the section [optimiser]?",

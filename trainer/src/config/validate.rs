@@ -3,7 +3,7 @@
 use datasets::settings::SettingError;
 
 use super::limits::MIN_TEMPERATURE;
-use super::{Baseline, Config, MAX_COMPLETIONS, Preset};
+use super::{Baseline, Config, DataSet, MAX_COMPLETIONS, Preset};
 
 /// Refuses a configuration that cannot run, naming the key and the remedy.
 pub(super) fn check(config: &Config) -> Result<(), SettingError> {
@@ -26,11 +26,7 @@ fn model_and_data(config: &Config) -> Result<(), SettingError> {
         "neither it nor `model.path` is set; name a model that `rapid fetch` knows, such as smollm2-135m-instruct, or give the path of a GGUF file or a Hugging Face folder",
     )?;
     let data = &config.data;
-    refuse_if(
-        data.dataset.is_empty(),
-        "data.dataset",
-        "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file",
-    )?;
+    data_sets(config)?;
     refuse_if(
         data.stop.iter().flatten().any(String::is_empty),
         "data.stop",
@@ -41,6 +37,50 @@ fn model_and_data(config: &Config) -> Result<(), SettingError> {
         data.chat_date.is_some() && data.chat_day().is_none(),
         "data.chat_date",
         format!("`{date}` is not a date; give one as in 2026-03-09"),
+    )
+}
+
+/// Checks the sections of several data sets, and the keys that go together with them.
+fn data_sets(config: &Config) -> Result<(), SettingError> {
+    let data = &config.data;
+    for set in config.data_sets() {
+        let (name, section, own) = (set.name(), &set.section, &set.data);
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_".contains(c);
+        refuse_if(
+            !(1..=64).contains(&name.len()) || !name.chars().all(is_plain),
+            section,
+            "the name of a set is up to 64 letters, digits, `-` and `_`",
+        )?;
+        refuse_if(
+            own.dataset.is_empty(),
+            &format!("{section}.dataset"),
+            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file",
+        )?;
+        refuse_if(
+            own.system.is_some() && !own.chat,
+            &format!("{section}.system"),
+            "a system prompt is a message of the model's chat template; set `data.chat = true`, or write the text into the prompt's template",
+        )?;
+        refuse_if(
+            set.weight.is_some() && (!set.is_trained_on || data.teacher.is_some()),
+            &format!("{section}.weight"),
+            "evaluation uses every task, and supervised fine-tuning every completion of the teacher; leave it out",
+        )?;
+    }
+    let weighted = data.sets.values().filter(|set| set.weight.is_some());
+    refuse_if(
+        ![0, data.sets.len()].contains(&weighted.count()),
+        "data.sets",
+        "some sets have a weight, and some have none; give each a weight, or none, so that each task is used once an epoch",
+    )?;
+    let [given, unset] = [config, &Config::default()].map(Config::to_table);
+    let mut keys = DataSet::KEYS.iter().map(|key| key.name);
+    let twice =
+        keys.find(|key| *key != "system" && given["data"].get(*key) != unset["data"].get(*key));
+    refuse_if(
+        twice.is_some() && !data.sets.is_empty(),
+        &format!("data.{}", twice.unwrap_or_default()),
+        "each section `data.sets.NAME` has this key of its own; leave it out here",
     )
 }
 

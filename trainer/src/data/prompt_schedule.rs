@@ -1,11 +1,16 @@
 //! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes, of which `algorithm.auto_h` chooses those
 //! of the phases during the run.
 
+use std::ops::Range;
+
 use crate::config::{Config, DEFAULT_EPOCHS, DEFAULT_EVAL_EVERY};
 use crate::seed;
 
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
 /// update, may be shorter. With `algorithm.drop_last_phase` an epoch has only as many prompts, the first ones of its order, as fill whole phases.
+///
+/// In a mixture with weights, each set has its share of an epoch's places, which a shuffle distributes over the epoch. On these places the set's own epochs follow each other:
+/// each has all prompts of the set in its own order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSchedule {
     seed: u64,
@@ -25,12 +30,25 @@ pub struct PromptSchedule {
     adapts: bool,
     /// Prompts from one evaluation to the next, which is made after the update that has the last of them; 0 if there are only the first evaluation and the last.
     per_evaluation: usize,
+    /// The sets of a mixture with weights, in the order of the training prompts; else empty.
+    sets: Vec<Share>,
+}
+
+/// A set of a mixture.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Share {
+    /// Index of its first training prompt.
+    first: usize,
+    /// Number of its training prompts.
+    tasks: usize,
+    /// Its places in an epoch.
+    places: usize,
 }
 
 /// One use of a training prompt.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub struct PromptUse {
-    /// The epoch, counted from 0.
+    /// The epoch, counted from 0; in a mixture with weights, that of the prompt's set.
     pub epoch: usize,
     /// Index of the training prompt.
     pub prompt: usize,
@@ -81,7 +99,37 @@ impl PromptSchedule {
             updates_per_phase: config.algorithm.h,
             adapts: config.algorithm.auto_h > 0.0,
             per_evaluation,
+            sets: Vec::new(),
         }
+    }
+
+    /// This schedule for a mixture: of each set, the number of its training prompts, which follow each other in the list of all, and its weight. Without any, it is unchanged.
+    #[must_use]
+    pub fn mixed(mut self, sets: &[(usize, f64)]) -> Self {
+        let weights: Vec<f64> = sets.iter().map(|(_, weight)| *weight).collect();
+        let mut first = 0;
+        for ((tasks, _), places) in sets.iter().zip(shares(self.per_epoch, &weights)) {
+            let tasks = *tasks;
+            self.sets.push(Share {
+                first,
+                tasks,
+                places,
+            });
+            first += tasks;
+        }
+        self
+    }
+
+    /// The first set of a mixture with so small a weight that it has no place in an epoch.
+    #[must_use]
+    pub fn set_without_a_place(&self) -> Option<usize> {
+        self.sets.iter().position(|set| set.places == 0)
+    }
+
+    /// The epoch of the last prompt of the first `done` updates, of which there is at least one.
+    #[must_use]
+    pub fn epoch_after(&self, done: usize) -> usize {
+        (done * self.per_update).min(self.prompts).saturating_sub(1) / self.per_epoch.max(1)
     }
 
     /// Begins a phase of `h` updates after `done` updates, which end the phase before. Phases that began there, or later, are forgotten.
@@ -154,15 +202,39 @@ impl PromptSchedule {
     }
 
     /// Up to `count` prompts that replace discarded groups of a phase. `round` is the number of the replacement, counted from 0. Each round has its own order of the
-    /// prompts, and uses each at most once.
+    /// prompts, and uses each at most once. The sets of a mixture have the same shares of it as of an epoch.
     #[must_use]
     pub fn reserve(&self, phase: usize, round: usize, count: usize) -> Vec<PromptUse> {
         let epoch = seed::epoch_of_reserve(self.seed, phase, round);
-        seed::permutation(self.seed, epoch, self.tasks)
+        let mut order = self.order(epoch, |set| (epoch, 0..self.sets[set].tasks));
+        order.truncate(count);
+        order
+    }
+
+    /// The prompts of an epoch in their order. `own` says which places of its own epochs a set has there: its first epoch, and their range, counted from its begin.
+    fn order(&self, epoch: usize, own: impl Fn(usize) -> (usize, Range<usize>)) -> Vec<PromptUse> {
+        if self.sets.is_empty() {
+            let order = seed::permutation(self.seed, epoch, self.tasks).into_iter();
+            return order.map(|prompt| PromptUse { epoch, prompt }).collect();
+        }
+        let mut set_of_place = Vec::with_capacity(self.per_epoch);
+        let mut uses = Vec::with_capacity(self.sets.len());
+        for (number, set) in self.sets.iter().enumerate() {
+            set_of_place.extend(std::iter::repeat_n(number, set.places));
+            let (epoch, places) = own(number);
+            let epochs = (epoch..).take(places.end.div_ceil(set.tasks));
+            let all = epochs.flat_map(move |epoch| {
+                let order = seed::permutation_of_set(self.seed, number, epoch, set.tasks);
+                let prompts = order.into_iter().map(move |prompt| set.first + prompt);
+                prompts.map(move |prompt| PromptUse { epoch, prompt })
+            });
+            uses.push(all.take(places.end).skip(places.start));
+        }
+        let places = seed::permutation(self.seed, epoch, set_of_place.len());
+        let uses = places
             .into_iter()
-            .take(count)
-            .map(|prompt| PromptUse { epoch, prompt })
-            .collect()
+            .map(|place| uses[set_of_place[place]].next());
+        uses.flatten().collect()
     }
 
     /// The phase with this number. Those after the end of the run have no updates.
@@ -174,12 +246,15 @@ impl PromptSchedule {
             [first_update, last_update].map(|update| (update * self.per_update).min(self.prompts));
         let per_epoch = self.per_epoch.max(1);
         let uses_of = |epoch: usize| {
-            let order = seed::permutation(self.seed, epoch, self.tasks);
+            let order = self.order(epoch, |set| {
+                let Share { tasks, places, .. } = self.sets[set];
+                let before = epoch * places;
+                let start = before % tasks;
+                (before / tasks, start..start + places)
+            });
             let start = epoch * per_epoch;
-            (from.max(start)..to.min(start + per_epoch)).map(move |position| PromptUse {
-                epoch,
-                prompt: order[position - start],
-            })
+            let positions = from.max(start)..to.min(start + per_epoch);
+            positions.map(move |position| order[position - start])
         };
         let epochs = from / per_epoch..to.div_ceil(per_epoch);
         let uses: Vec<PromptUse> = epochs.flat_map(uses_of).collect();
@@ -189,6 +264,21 @@ impl PromptSchedule {
             updates: uses.chunks(self.per_update).map(<[_]>::to_vec).collect(),
         }
     }
+}
+
+/// Divides places by weights: each gets the whole part of its quota, and those with the largest remainders one more.
+fn shares(places: usize, weights: &[f64]) -> Vec<usize> {
+    let sum: f64 = weights.iter().sum();
+    let quotas = weights.iter().map(|weight| places as f64 * weight / sum);
+    let quotas: Vec<f64> = quotas.collect();
+    let mut shares: Vec<usize> = quotas.iter().map(|quota| *quota as usize).collect();
+    let mut order: Vec<usize> = (0..weights.len()).collect();
+    order.sort_by(|a, b| quotas[*b].fract().total_cmp(&quotas[*a].fract()));
+    let left = places.saturating_sub(shares.iter().sum());
+    for set in order.into_iter().take(left) {
+        shares[set] += 1;
+    }
+    shares
 }
 
 impl Phase {
@@ -223,6 +313,7 @@ mod tests {
             updates_per_phase: h,
             adapts: false,
             per_evaluation: 0,
+            sets: Vec::new(),
         }
     }
 
@@ -290,6 +381,40 @@ mod tests {
             chosen.begin_phase(begun[index].first_update, 2);
             prop_assert_eq!(chosen.phase_of(begun[index].first_update), index);
             prop_assert!(chosen.phase(index).updates.len() <= 2);
+        }
+    }
+
+    proptest! {
+        #[test]
+        fn a_mixture_has_exact_shares_and_repeats_a_prompt_after_its_whole_set(
+            sets in prop::collection::vec((1usize..30, 0.05f64..9.0), 1..5), epochs in 1usize..5, per_update in 1usize..9, h in 1usize..5, dropped in 0usize..9,
+        ) {
+            let tasks = sets.iter().map(|(tasks, _)| tasks).sum::<usize>();
+            let per_epoch = tasks.saturating_sub(dropped).max(1);
+            let whole = PromptSchedule { per_epoch, ..schedule(per_epoch * epochs, tasks, per_update, h) };
+            let planned = whole.mixed(&sets);
+            let uses: Vec<PromptUse> = phases(&planned).iter().flat_map(Phase::slots).collect();
+            prop_assert_eq!(uses.len(), per_epoch * epochs);
+            prop_assert_eq!(uses.iter().collect::<HashSet<_>>().len(), uses.len());
+            let weights = sets.iter().map(|(_, weight)| weight).sum::<f64>();
+            for (share, (own, weight)) in planned.sets.iter().zip(&sets) {
+                let is_own = |it: &&PromptUse| (share.first..share.first + own).contains(&it.prompt);
+                for epoch in uses.chunks(per_epoch) {
+                    let count = epoch.iter().filter(is_own).count();
+                    prop_assert!((count as f64 - per_epoch as f64 * weight / weights).abs() < 1.0);
+                }
+                let all: Vec<&PromptUse> = uses.iter().filter(is_own).collect();
+                for (number, epoch) in all.chunks(*own).enumerate() {
+                    prop_assert!(epoch.iter().all(|it| it.epoch == number));
+                }
+            }
+            // A phase does not depend on those before it, and a longer run begins like this one.
+            let longer = PromptSchedule { prompts: 9 * planned.prompts, ..planned.clone() };
+            let whole = planned.prompts / (per_update * h);
+            prop_assert!((0..whole).rev().all(|index| longer.phase(index) == planned.phase(index)));
+            let replaced = planned.reserve(3, 1, tasks);
+            prop_assert_eq!(replaced.iter().collect::<HashSet<_>>().len(), replaced.len());
+            prop_assert!(replaced.len() <= per_epoch && uses.iter().all(|it| it.epoch != replaced[0].epoch));
         }
     }
 

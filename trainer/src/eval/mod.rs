@@ -8,6 +8,7 @@ mod partial;
 mod verdicts;
 
 use std::collections::HashMap;
+use std::ops::Range;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -20,17 +21,17 @@ use crate::config::Config;
 use crate::data::Prompt;
 use crate::interrupt::StopSignal;
 use crate::policy::Policy;
-use crate::record::{EvalRecord, SampleRecord};
+use crate::record::{EvalRecord, EvalSetRecord, SampleRecord};
 use crate::reward::RewardClient;
 use crate::rollout::{self, PartialRollout, RolloutError, RolloutProgress, SamplingParams};
 
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
 
-/// How the recipe's `[eval]` samples completions; `stop_strings` are the template's. Two models that are evaluated with one seed use the same random numbers. If it equals
+/// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals
 /// `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
 #[must_use]
-pub fn sampling(config: &Config, stop_strings: &[String]) -> SamplingParams {
+pub fn sampling(config: &Config) -> SamplingParams {
     let eval = &config.eval;
     SamplingParams {
         samples: eval.samples,
@@ -43,7 +44,6 @@ pub fn sampling(config: &Config, stop_strings: &[String]) -> SamplingParams {
         },
         min_tokens: eval.min_tokens,
         max_tokens: eval.max_tokens.unwrap_or(config.sampling.max_tokens),
-        stop_strings: stop_strings.to_vec(),
     }
 }
 
@@ -196,13 +196,28 @@ pub fn summary(records: &[SampleRecord], k: &[usize]) -> Summary {
 }
 
 /// The figures of an evaluation after `step` updates with `samples` completions of each task, for 1 and the other k: checkpoints are ranked and alarms are raised by Pass@1.
-pub fn record(step: usize, samples: usize, records: &[SampleRecord], k: &[usize]) -> EvalRecord {
+/// `sets` has the name of each of several data sets, and the places of its tasks.
+pub fn record(
+    step: usize,
+    samples: usize,
+    records: &[SampleRecord],
+    k: &[usize],
+    sets: &[(String, Range<usize>)],
+) -> EvalRecord {
     let others = k.iter().copied().filter(|k| *k != 1);
     let k: Vec<usize> = std::iter::once(1).chain(others).collect();
     let summary = summary(records, &k);
     let pass_at = summary.pass.iter();
     let tasks = counts(records, |record| record.reward).into_iter();
+    let of_set = |(name, places): &(String, Range<usize>)| {
+        let own = records.get(places.start * samples..places.end * samples);
+        let own = record(step, samples, own.unwrap_or_default(), &k, &[]);
+        let tasks = own.tasks.into_keys().collect();
+        let pass_at = own.pass_at;
+        (name.clone(), EvalSetRecord { tasks, pass_at })
+    };
     EvalRecord {
+        sets: sets.iter().map(of_set).collect(),
         step,
         samples,
         pass_at: pass_at.map(|pass| (pass.k, pass.estimate)).collect(),

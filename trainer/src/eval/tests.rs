@@ -1,4 +1,4 @@
-use super::{SampleRecord, counts, summary};
+use super::{SampleRecord, counts, record as evaluation, summary};
 
 fn record(task: &str, sample: usize, reward: Option<f64>, any_form: Option<f64>) -> SampleRecord {
     serde_json::from_value(serde_json::json!({
@@ -41,4 +41,18 @@ fn each_reading_has_its_own_rewards_and_tasks_are_in_the_order_of_their_first_sa
     assert_eq!((strict, any_form), (0.5, 1.0));
     let counts = counts(&records, |record| record.reward).into_iter();
     assert_eq!(counts.map(|(task, _)| task).collect::<Vec<_>>(), ["b", "a"]);
+}
+
+#[test]
+fn each_of_several_data_sets_has_its_own_figures() {
+    let records = [("a", 1.0), ("b", 0.0), ("c", 0.0), ("d", 1.0), ("e", 1.0)];
+    let records = records.map(|(task, reward)| record(task, 0, Some(reward), None));
+    let sets = [("x".to_owned(), 0..2), ("y".to_owned(), 2..5)];
+    let of_all = evaluation(3, 1, &records, &[1], &sets);
+    let mean = |name: &str| of_all.sets[name].pass_at[&1].mean;
+    assert_eq!((of_all.pass_at_1(), mean("x")), (Some(0.6), 0.5));
+    assert_eq!(of_all.sets["y"].tasks, ["c", "d", "e"]);
+    assert!((mean("y") - 2.0 / 3.0).abs() < 1e-12);
+    let alone = evaluation(3, 1, &records, &[1], &[]);
+    assert!(!serde_json::to_string(&alone).unwrap().contains("sets"));
 }

@@ -10,7 +10,7 @@ use engine::Finish;
 use verifier_api::Verdict;
 
 use crate::config;
-use crate::data::Prompt;
+use crate::data::{Prompt, TaskSet};
 use crate::policy::Policy;
 use crate::reward::Judged;
 use crate::rollout::{Sample, SampledGroup};
@@ -37,6 +37,12 @@ pub(crate) fn dataset(train: usize, eval: usize) -> Dataset {
     }
 }
 
+/// These tasks as a recipe's only data set.
+pub(crate) fn set(config: &config::Config, tasks: Dataset) -> Vec<TaskSet> {
+    let recipe = config.data_sets().remove(0);
+    vec![TaskSet { recipe, tasks }]
+}
+
 /// The prompt of a task, as the policy encodes it.
 pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
     let tokens = policy.encode(&task.question, true).unwrap();
@@ -44,6 +50,7 @@ pub(crate) fn prompt(policy: &dyn Policy, task: &Task) -> Arc<Prompt> {
         task: Arc::new(task.clone()),
         text: task.question.as_str().into(),
         tokens: tokens.into(),
+        stop: Arc::default(),
     })
 }
 

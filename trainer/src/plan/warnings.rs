@@ -112,7 +112,7 @@ mod tests {
         ] {
             let sets: Vec<String> = sets.iter().map(ToString::to_string).collect();
             let config = config::load("quickstart", &sets).unwrap();
-            let warnings = warnings(&config, &TaskCounts::of_dataset(dataset));
+            let warnings = warnings(&config, &TaskCounts::of_datasets(&[dataset]));
             assert_eq!(warnings.len(), expected.len(), "{warnings:?}");
             for (warning, part) in warnings.iter().zip(expected) {
                 assert!(warning.contains(part), "{warning}");

@@ -177,6 +177,18 @@ pub struct EvalRecord {
     pub length_mean: f64,
     /// Share of truncated completions.
     pub truncated: f64,
+    /// If several data sets are evaluated on: each, by its name.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub sets: BTreeMap<String, EvalSetRecord>,
+}
+
+/// A data set in an evaluation on several.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub struct EvalSetRecord {
+    /// The ids of its tasks.
+    pub tasks: Vec<String>,
+    /// Pass@k with its interval, by k.
+    pub pass_at: BTreeMap<usize, Estimate>,
 }
 
 impl EvalRecord {

@@ -47,6 +47,13 @@ impl Comparison {
         };
         let ks: Vec<usize> = last.pass_at.keys().copied().collect();
         let mut table = rows(&ks, "", &first.tasks, &last.tasks);
+        for (name, set) in &last.sets {
+            let own = |eval: &EvalRecord| -> ByTask {
+                let tasks = eval.tasks.iter().filter(|(id, _)| set.tasks.contains(id));
+                tasks.map(|(id, counts)| (id.clone(), *counts)).collect()
+            };
+            table.extend(rows(&ks, &format!(", {name}"), &own(first), &own(last)));
+        }
         if run.after.iter().any(|record| record.any_form.is_some()) {
             let [before, after] = [&run.before, &run.after].map(|records| -> ByTask {
                 let counts = eval::counts(records, |record| record.any_form);

@@ -145,7 +145,11 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
         series: series(titles, runs, quantity.value),
         ..Chart::default()
     };
-    let mut charts = vec![evaluations(titles, runs)];
+    let mut charts = vec![evaluations(titles, runs, None)];
+    let evals = runs.iter().flat_map(|run| &run.evals);
+    let sets: BTreeSet<&String> = evals.flat_map(|eval| eval.sets.keys()).collect();
+    let of_sets = sets.into_iter();
+    charts.extend(of_sets.map(|set| evaluations(titles, runs, Some(set))));
     charts.extend(QUANTITIES.iter().map(chart));
     let steps = runs.iter().flat_map(|run| &run.steps);
     let names: BTreeSet<&String> = steps.flat_map(|step| step.terms.keys()).collect();
@@ -203,15 +207,19 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Chart {
     }
 }
 
-/// The evaluations during training.
-fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
+/// The evaluations during training, on all tasks or on those of a data set.
+fn evaluations(titles: &[String], runs: &[RunData], set: Option<&String>) -> Chart {
     let line = |(run, title): (&RunData, &String)| {
         let mut series = Series {
             name: title.clone(),
             ..Series::default()
         };
         for eval in &run.evals {
-            if let Some(estimate) = eval.pass_at.get(&1) {
+            let pass_at = match set {
+                Some(set) => eval.sets.get(set).map(|set| &set.pass_at),
+                None => Some(&eval.pass_at),
+            };
+            if let Some(estimate) = pass_at.and_then(|pass_at| pass_at.get(&1)) {
                 let step = eval.step as f64;
                 let interval = estimate.interval.map(|it| (step, it.low, it.high));
                 series.points.push((step, estimate.mean));
@@ -223,7 +231,7 @@ fn evaluations(titles: &[String], runs: &[RunData]) -> Chart {
     let held_out = runs.iter().all(|run| run.trained_on == Some(0));
     let title = ["Pass@1 of the evaluations", "Held-out Pass@1"][usize::from(held_out)];
     Chart {
-        title: title.into(),
+        title: set.map_or(title.into(), |set| format!("{title}: {set}")),
         note: format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more"),
         unit: ValueFormat::Share,
         series: runs.iter().zip(titles).map(line).collect(),

@@ -39,7 +39,7 @@ fn facts_of(out: &mut String, run: &RunData) {
         let chosen = (algorithm.auto_h > 0.0).then(|| format!("chosen, at most {h}"));
         facts.extend([
             ("model", model.name.clone().or(path).unwrap_or_default()),
-            ("data", config.data.dataset.clone()),
+            ("data", config.data.name()),
             ("algorithm", algorithm.preset.name().to_owned()),
             ("seed", config.run.seed.to_string()),
             ("completions per prompt", algorithm.group_size.to_string()),

@@ -7,7 +7,6 @@ use super::run_data::RunData;
 
 /// Keys that change an evaluation: prompts, sampling and verdicts. If they differ, the figures of the same model may differ.
 const EVALUATION_KEYS: &[&str] = &[
-    "data.template",
     "data.chat",
     "data.chat_date",
     "data.stop",
@@ -35,7 +34,10 @@ pub(super) fn differing(runs: &[&RunData]) -> Vec<(String, Vec<Option<String>>)>
 /// The differing keys that change the evaluation of two runs.
 pub(crate) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
     let differing = differing(&[a, b]).into_iter().map(|(key, _)| key);
-    let is_of_evaluation = |key: &String| EVALUATION_KEYS.contains(&key.as_str());
+    let is_of_evaluation = |key: &String| {
+        let is_of_prompts = key.ends_with(".template") || key.ends_with(".system");
+        is_of_prompts || EVALUATION_KEYS.contains(&key.as_str())
+    };
     let mut keys: Vec<String> = differing.filter(is_of_evaluation).collect();
     // The maximum may be training's.
     let min = |run: &RunData| Some(run.config.as_ref()?.eval.min_tokens);

@@ -97,8 +97,8 @@ fn folder_of(root: &Path, sets: &[&str], before: &[SampleRecord], after: &[Sampl
     lines(&root.join("metrics.jsonl"), (1..=10).map(step));
     lines(&root.join("timings.jsonl"), (1..=10).map(timing));
     let evaluations = [
-        eval::record(0, 4, before, &[4]),
-        eval::record(10, 4, after, &[4]),
+        eval::record(0, 4, before, &[4], &[]),
+        eval::record(10, 4, after, &[4], &[]),
     ];
     lines(&root.join("eval.jsonl"), evaluations);
     let alarm = |step, state| {

@@ -15,6 +15,7 @@ fn prompt(task: Task) -> Prompt {
         text: task.question.as_str().into(),
         task: Arc::new(task),
         tokens: Arc::default(),
+        stop: Arc::default(),
     }
 }
 
@@ -174,7 +175,7 @@ async fn training_does_not_start_on_a_grader_that_will_never_judge() {
         (&refusing, dataset(1, 1), "toy/train/0 and 1 more got"),
         (&refusing, dataset(90, 10), "toy/train/0 and 7 more got"),
     ] {
-        let started = client(server, 5).start("toy", &dataset).await;
+        let started = client(server, 5).start(&[("toy", &dataset)]).await;
         let error = started.unwrap_err().to_string();
         let expected = format!("cannot judge math tasks: {reason}");
         assert!(error.contains(&expected), "{error}");
@@ -197,10 +198,10 @@ async fn a_broken_first_task_does_not_stop_a_run() {
     })
     .await;
     let client = client(&server, 5);
-    client.start("toy", &dataset(90, 10)).await.unwrap();
+    client.start(&[("toy", &dataset(90, 10))]).await.unwrap();
     // One request for the first task, and two for seven others in batches of four.
     assert_eq!(server.requests(), 3);
-    let error = client.start("toy", &dataset(1, 0)).await.unwrap_err();
+    let error = client.start(&[("toy", &dataset(1, 0))]).await.unwrap_err();
     assert!(error.to_string().contains("correct the tasks"), "{error}");
 }
 
@@ -253,7 +254,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         }
         let before = server.requests();
         let client = RewardClient::new(&settings).unwrap();
-        let started = client.start("toy", tasks).await;
+        let started = client.start(&[("toy", tasks)]).await;
         if refusal == accepted {
             let kind = ["math", "code"][usize::from(tasks == &programs)];
             assert!(started.unwrap().iter().all(|grader| grader.name == kind));
@@ -279,7 +280,7 @@ async fn a_batch_is_no_larger_than_the_verifier_accepts() {
         };
         let client = RewardClient::new(&settings).unwrap();
         assert_eq!(client.batch(), configured);
-        client.start("toy", &dataset(1, 1)).await.unwrap();
+        client.start(&[("toy", &dataset(1, 1))]).await.unwrap();
         assert_eq!(client.batch(), batch);
     }
 }
@@ -315,7 +316,7 @@ async fn tasks_are_sent_by_id_only_to_a_server_that_has_their_data_set() {
         })
         .await;
         let client = client(&server, 5);
-        client.start(name, &dataset).await.unwrap();
+        client.start(&[(name, &dataset)]).await.unwrap();
         assert_eq!(judge(&client, &["b"]).await, [Some(1.0)]);
     }
 }

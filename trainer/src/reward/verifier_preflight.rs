@@ -23,11 +23,11 @@ const SILENCE: Duration = Duration::from_secs(1);
 const PROBES: usize = 8;
 
 impl RewardClient {
-    /// Prepares the client for a data set:
+    /// Prepares the client for data sets, each with the name that the recipe gives it:
     ///
     /// - makes sure that the graders that its tasks and the reward's terms need judge as the recipe expects, and waits until they are ready;
     /// - lowers the size of a batch to what the verifier accepts;
-    /// - decides whether tasks are sent by id. `name` is the data set as the recipe names it: the tasks of the user's own file are always sent inline;
+    /// - decides whether tasks are sent by id: if one of the sets is the user's own file, or the verifier does not have it, all tasks are sent inline;
     /// - has a task of each kind judged.
     ///
     /// Returns the verifier's description of those graders.
@@ -35,14 +35,13 @@ impl RewardClient {
     /// # Errors
     /// [`RewardError`]: the verifier does not answer, a grader judges differently than the recipe expects, a grader is permanently unavailable, or none of several
     /// tasks of a kind gets a verdict.
-    pub async fn start(
-        &self,
-        name: &str,
-        dataset: &Dataset,
-    ) -> Result<Vec<GraderInfo>, RewardError> {
+    pub async fn start(&self, sets: &[(&str, &Dataset)]) -> Result<Vec<GraderInfo>, RewardError> {
         let mut kinds: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
         let mut ids = HashSet::new();
-        for task in dataset.train.iter().chain(&dataset.eval) {
+        for task in sets
+            .iter()
+            .flat_map(|(_, set)| set.train.iter().chain(&set.eval))
+        {
             // Without splits, a file's tasks are both in `train` and in `eval`.
             if ids.insert(task.id.as_str()) {
                 kinds.entry(task.spec.kind()).or_default().push(task);
@@ -66,7 +65,10 @@ impl RewardClient {
         if let Some(info) = &info {
             self.limit_batch(info);
         }
-        let named = !datasets::is_user_file(name) && self.has(dataset).await?;
+        let mut named = !sets.iter().any(|(name, _)| datasets::is_user_file(name));
+        for (_, dataset) in sets {
+            named = named && self.has(dataset).await?;
+        }
         self.named.store(named, Ordering::Relaxed);
         for (kind, tasks) in &kinds {
             self.probe(kind, tasks).await?;
@@ -200,6 +202,7 @@ impl RewardClient {
                 task: Arc::new((*task).clone()),
                 text: task.question.as_str().into(),
                 tokens: Arc::default(),
+                stop: Arc::default(),
             })
             .collect();
         let trials: Vec<_> = prompts.iter().map(|it| (it, trial(kind))).collect();

@@ -61,7 +61,7 @@ pub async fn collect(
                 min_tokens: params.min_tokens,
                 max_tokens: params.max_tokens,
                 stop_tokens: stop_tokens.clone(),
-                stop_strings: params.stop_strings.clone(),
+                stop_strings: prompt.stop.to_vec(),
             });
             missing.push(of_prompt);
         }

@@ -39,8 +39,6 @@ pub struct SamplingParams {
     pub min_tokens: usize,
     /// Maximum number of tokens, the end token included.
     pub max_tokens: usize,
-    /// Texts that end a completion, in addition to the model's end-of-text tokens.
-    pub stop_strings: Vec<String>,
 }
 
 impl SamplingParams {

@@ -18,7 +18,6 @@ fn params() -> SamplingParams {
         },
         min_tokens: 0,
         max_tokens: 4,
-        stop_strings: Vec::new(),
     }
 }
 

@@ -52,7 +52,7 @@ impl Run {
         unjudged.check(self.job.config.verifier.max_masked, &part)?;
         let (step, records) = (self.step, &evaluation.records);
         let (samples, k) = (self.evaluation.samples, &self.job.config.eval.k);
-        let record = eval::record(step, samples, records, k);
+        let record = eval::record(step, samples, records, k, &self.job.prompts.eval_sets);
         self.job
             .journal
             .evaluated(&self.job.folder, &record, records)?;

@@ -33,18 +33,23 @@ pub(crate) fn pin(mut config: Config) -> Config {
     config.model.path = config.model.path.map(|path| resolved(&path));
     config.data.teacher = config.data.teacher.map(|path| absolute(&path));
     config.verifier.config = config.verifier.config.map(|path| absolute(&path));
-    if datasets::is_user_file(&config.data.dataset) {
-        config.data.dataset = text(Path::new(&config.data.dataset));
+    let data = &mut config.data;
+    let sets = data.sets.values_mut().chain(config.eval.sets.values_mut());
+    let sets = sets.map(|set| (&mut set.dataset, &mut set.template));
+    for (dataset, template) in sets.chain([(&mut data.dataset, &mut data.template)]) {
+        if datasets::is_user_file(dataset) {
+            *dataset = text(Path::new(dataset));
+        }
+        let path = Path::new(template);
+        // A path with a brace in it would be read as a template's text.
+        if path.is_file() && !text(path).contains('{') {
+            *template = text(path);
+        }
     }
     if config.data.chat && config.data.chat_date.is_none() {
         config.data.chat_date = Some(today().to_string());
     }
     config.engine = config.engine.resolved();
-    let template = Path::new(&config.data.template);
-    // A path with a brace in it would be read as a template's text.
-    if template.is_file() && !text(template).contains('{') {
-        config.data.template = text(template);
-    }
     config
 }
 

@@ -50,7 +50,7 @@ impl Run {
             !logged && job.evaluates() && schedule.evaluates_after(step)
         };
         let extensions = extend::extensions(&job, &previous, tasks, updates, is_due)?;
-        let schedule = choose_h::schedule(&job.config, tasks, updates);
+        let schedule = choose_h::schedule(&job.config, tasks, updates).mixed(&job.prompts.weights);
         if job.demonstrations.is_none() {
             rollouts::check(folder, &schedule, step, &job.prompts.train)?;
         }
@@ -104,7 +104,8 @@ impl Run {
         if let Some((step, _)) = best {
             checkpoint::point(folder, "best", step)?;
         }
-        let renderer = PromptRenderer::new(&job.config.data)?;
+        let sets = job.config.data_sets().into_iter();
+        let renderers = sets.map(|set| PromptRenderer::new(&set.data));
         let sampling = SamplingParams {
             samples: job.config.algorithm.group_size,
             seed: job.config.run.seed,
@@ -114,12 +115,11 @@ impl Run {
             },
             min_tokens: 0,
             max_tokens: job.config.sampling.max_tokens,
-            stop_strings: renderer.stop_strings().to_vec(),
         };
         Ok(Self {
             settings: UpdateSettings::of(&job.config),
-            evaluation: eval::sampling(&job.config, renderer.stop_strings()),
-            renderer,
+            evaluation: eval::sampling(&job.config),
+            renderers: renderers.collect::<Result<_, _>>()?,
             best,
             started: Instant::now(),
             saved: step,

@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Instant;
 
+use datasets::Template;
 use datasets::jsonl::{Line, LineError, Lines};
 use datasets::loose_json;
 use engine::Finish;
@@ -112,7 +113,7 @@ impl TeacherFile {
             if correct.is_empty() {
                 return Err(refused(format!(
                     "none of its completions can be used ({summary}); each line is {{\"task\": ID, \"completion\": TEXT}}, with an ID of the training split of {}, such as {}",
-                    config.data.dataset,
+                    config.data.name(),
                     prompts.first().map_or("none", |prompt| &prompt.task.id),
                 )));
             }
@@ -122,15 +123,23 @@ impl TeacherFile {
             true => None,
             false => Some(folder::lines(Path::new(FILE), &correct)?),
         };
-        let (end, end_token) = ending(config, policy)?;
+        let turn_end = turn_end(config, policy)?;
         let all = correct.len();
         let mut demonstrations = Vec::with_capacity(all);
         for line in correct {
             let Some(prompt) = by_id.get(line.task.as_str()) else {
                 continue;
             };
-            let mut tokens = policy.encode(&format!("{}{end}", line.completion), false)?;
-            tokens.extend(end_token);
+            // What ends a sampled completion: the stop string, or a token.
+            let mut text = line.completion.clone();
+            text.extend(prompt.stop.first().cloned());
+            let mut tokens = policy.encode(&text, false)?;
+            if prompt.stop.is_empty() {
+                tokens.push(turn_end.ok_or_else(|| {
+                    let reason = "the model has no end-of-text token, so it cannot learn to end a completion; set `data.stop`";
+                    engine::EngineError::Request(reason.into())
+                })?);
+            }
             if tokens.len() <= config.sampling.max_tokens {
                 demonstrations.push(demonstration(prompt, line.completion, tokens));
             }
@@ -171,7 +180,7 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
         let reason = format!(
             "it cannot be read ({error}); write it with `rapid generate --model TEACHER --dataset {} --split train -n 5 --temperature 0.7 --out {}`, with this \
              recipe's template and limit of tokens (--template, --max-tokens), or give another as `data.teacher`",
-            config.data.dataset,
+            config.data.name(),
             path.display()
         );
         let refusal = refused(reason);
@@ -248,20 +257,11 @@ async fn judge(
     Ok((correct, unjudged, summary))
 }
 
-/// The end of a demonstration: the stop string or the token that also ends a sampled completion.
-fn ending(config: &Config, policy: &dyn Policy) -> Result<(String, Option<u32>), TrainError> {
-    let renderer = PromptRenderer::new(&config.data)?;
-    if let Some(text) = renderer.stop_strings().first() {
-        return Ok((text.clone(), None));
-    }
+/// The token that ends a completion.
+fn turn_end(config: &Config, policy: &dyn Policy) -> Result<Option<u32>, TrainError> {
     let stop_tokens = policy.stop_tokens();
+    // It does not depend on the template.
+    let renderer = PromptRenderer::with_template(Template::for_dataset(""), &config.data);
     let turn_end = renderer.turn_end(policy, &stop_tokens)?;
-    match turn_end.or(stop_tokens.first().copied()) {
-        None => Err(engine::EngineError::Request(
-            "the model has no end-of-text token, so it cannot learn to end a completion; set `data.stop`"
-                .into(),
-        )
-        .into()),
-        token => Ok((String::new(), token)),
-    }
+    Ok(turn_end.or(stop_tokens.first().copied()))
 }

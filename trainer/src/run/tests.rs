@@ -72,7 +72,8 @@ fn job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, Tra
         folder.save_config(&config.to_toml())?;
         folder
     };
-    let prompts = Prompts::new(config, dataset(11, 5), policy.as_ref())?;
+    let sets = fakes::set(config, dataset(11, 5));
+    let prompts = Prompts::new(config, sets, policy.as_ref())?;
     let demonstrations = prompts.train.iter();
     let demonstrations =
         demonstrations.map(|prompt| sft::demonstration(prompt, "b".into(), vec![1, 0]));

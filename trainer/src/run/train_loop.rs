@@ -16,7 +16,8 @@ pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: PromptSchedule,
     pub(super) settings: UpdateSettings,
-    pub(super) renderer: PromptRenderer,
+    /// One for each of the configuration's data sets.
+    pub(super) renderers: Vec<PromptRenderer>,
     pub(super) sampling: SamplingParams,
     pub(super) evaluation: SamplingParams,
     /// Updates made.
@@ -110,7 +111,7 @@ impl Run {
             return Ok(());
         }
         let (folder, policy) = (&self.job.folder, self.job.policy.as_ref());
-        let settings = settings_file(&self.job.config, &self.renderer, self.step);
+        let settings = settings_file(&self.job.config, &self.renderers, self.step);
         let outer = self.job.clock.enter(Activity::Checkpoint);
         let saved =
             tokio::task::block_in_place(|| checkpoint::save(folder, policy, &settings, self.step));

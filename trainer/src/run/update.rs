@@ -190,7 +190,7 @@ impl Run {
             update: number,
             phase_updates: phase.updates.len(),
             auto_h: None,
-            epoch: phase.updates[number].last().map_or(0, |slot| slot.epoch),
+            epoch: self.schedule.epoch_after(self.step + 1),
             prompts: batch.groups.len(),
             groups: GroupCounts::of(batch.compared_counts()),
             discarded: if number == 0 { samples.discarded } else { 0 },

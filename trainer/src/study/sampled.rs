@@ -53,7 +53,7 @@ impl StudyPlan {
 
     /// How a model samples all groups of each of so many prompts.
     #[must_use]
-    pub fn sampling(&self, prompts: usize, stop_strings: &[String]) -> SamplingParams {
+    pub fn sampling(&self, prompts: usize) -> SamplingParams {
         SamplingParams {
             samples: (self.groups / prompts.max(1)).max(1) * self.group_size,
             seed: self.seed,
@@ -63,7 +63,6 @@ impl StudyPlan {
             },
             min_tokens: 0,
             max_tokens: self.max_tokens,
-            stop_strings: stop_strings.to_vec(),
         }
     }
 }

@@ -324,8 +324,8 @@ fn make_absolute(key: &str, value: &mut Value) {
     let path = PathBuf::from(&*text);
     let is_path = match key {
         "model.path" | "data.teacher" => true,
-        "data.dataset" => datasets::is_user_file(text),
-        "data.template" => path.is_file(),
+        _ if key.ends_with(".dataset") => datasets::is_user_file(text),
+        _ if key.ends_with(".template") => path.is_file(),
         _ => false,
     };
     if is_path {

@@ -57,7 +57,7 @@ fn facts(out: &mut String, folder: &SweepFolder) {
         let path = path.map(|path| path.display().to_string());
         config.model.name.clone().or(path)
     });
-    let data = configs().map(|config| config.data.dataset.clone());
+    let data = configs().map(|config| config.data.name());
     let manifest = folder.manifest().unwrap_or_default();
     let processors = manifest.iter().map(|line| line.machine.processor.clone());
     let is_finished = |run: &&_| folder.state(run, &manifest) == RunState::Finished;

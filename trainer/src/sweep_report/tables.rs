@@ -127,7 +127,7 @@ fn of_each(ks: &BTreeSet<usize>, of: impl Fn(usize) -> Vec<f64>) -> BTreeMap<usi
 
 /// A row for each model and data set that was evaluated before training. Their arms begin with the same evaluation, so those of the first arm are enough.
 fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Accuracy> {
-    let models = grouped(arms, |arm| (&arm.config.model, &arm.config.data.dataset));
+    let models = grouped(arms, |arm| (&arm.config.model, arm.config.data.name()));
     let base = |arm: &ArmRuns<'_>| {
         let label = match models.len() {
             1 => "before training".to_owned(),

@@ -192,8 +192,9 @@ fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String
     let mut runs = point.iter().flat_map(|arm| &arm.runs);
     let data = runs.find_map(|run| run.data.as_ref());
     let data_dir = data.and_then(|data| data_dir_of(&data.folder).ok().flatten());
-    let dataset = datasets::open(&point[0].config.data.dataset, data_dir.as_deref());
-    let known = dataset.map(|dataset| dataset.eval).unwrap_or_else(|error| {
+    let sets = crate::data::open(point[0].config, data_dir.as_deref());
+    let eval = sets.map(|sets| sets.into_iter().flat_map(|set| set.tasks.eval).collect());
+    let known = eval.unwrap_or_else(|error| {
         warnings.push(format!(
             "The data set cannot be read, so each task is taken for a computation of its own, and the bootstrap's intervals may be too narrow: {error}"
         ));

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 use trainer::config;
-use trainer::data::{Prompt, PromptRenderer};
+use trainer::data::Prompt;
 use trainer::eval::Origin;
 use trainer::rollout::SamplingParams;
 use trainer::run::{device_name, model_digest, tasks_digest};
@@ -17,7 +17,6 @@ use crate::cmd::{Usage, checkpoint_overrides};
 pub(super) fn resolve(
     args: &Args,
     checkpoint: &checkpoint_overrides::Settings,
-    renderer: &PromptRenderer,
 ) -> Result<SamplingParams, Usage> {
     let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);
@@ -34,7 +33,6 @@ pub(super) fn resolve(
         sampling: args.cutoffs.sampling(temperature, &eval),
         min_tokens,
         max_tokens,
-        stop_strings: renderer.stop_strings().to_vec(),
     })
 }
 
@@ -61,8 +59,11 @@ pub(super) fn origin(
         sampling,
         min_tokens,
         max_tokens,
-        stop_strings,
     } = params;
+    let stop_strings = prompts
+        .first()
+        .map(|prompt| &prompt.stop[..])
+        .unwrap_or_default();
     let settings = [
         ("-n", json!(samples)),
         ("--seed", json!(seed)),
@@ -98,7 +99,7 @@ mod tests {
         let home = tempfile::tempdir().unwrap();
         let model = home.path().join("m.gguf");
         std::fs::write(&model, "weights").unwrap();
-        let params = eval::sampling(&config::load("quickstart", &[]).unwrap(), &[]);
+        let params = eval::sampling(&config::load("quickstart", &[]).unwrap());
         let on = |device: &str, kernel: &str| {
             let engine = config::Engine {
                 dtype: "bf16".into(),

@@ -105,27 +105,31 @@ impl Provenance {
     /// The provenance of a run with this configuration on these tasks.
     pub(in crate::run) fn of(
         config: &Config,
-        dataset: &Dataset,
+        sets: &[&Dataset],
         data_dir: Option<&Path>,
     ) -> Result<Self, TrainError> {
         let mut writer = DigestWriter::new();
-        for tasks in [&dataset.train, &dataset.eval] {
+        let train: Vec<&Task> = sets.iter().flat_map(|set| &set.train).collect();
+        let eval: Vec<&Task> = sets.iter().flat_map(|set| &set.eval).collect();
+        for tasks in [&train, &eval] {
             writer = writer.fields(tasks.iter().map(|task| task.digest().0));
         }
-        let template = Path::new(&config.data.template);
-        if template.is_file() {
-            writer = writer.field(content(template)?);
+        for set in config.data_sets() {
+            let template = Path::new(&set.data.template);
+            if template.is_file() {
+                writer = writer.field(content(template)?);
+            }
         }
         Ok(Self {
             version: VERSION,
             data_dir: data_dir
                 .filter(|folder| folder.to_str().is_some())
                 .map(Path::to_owned),
-            train: dataset.train.len(),
-            eval: dataset.eval.len(),
+            train: train.len(),
+            eval: eval.len(),
             digest: writer.finish().to_string(),
-            trained_on: datasets::overlap(dataset).len(),
-            eval_digest: digest_of(&dataset.eval),
+            trained_on: datasets::overlap(sets).len(),
+            eval_digest: digest_of(&eval),
             model: None,
             device: None,
             graders: Vec::new(),
@@ -246,8 +250,8 @@ fn read(path: &Path) -> Result<Option<Provenance>, TrainError> {
     Ok(Some(provenance))
 }
 
-fn digest_of(tasks: &[Task]) -> String {
-    let mut digests: Vec<Digest> = tasks.iter().map(Task::digest).collect();
+fn digest_of(tasks: &[&Task]) -> String {
+    let mut digests: Vec<Digest> = tasks.iter().map(|task| task.digest()).collect();
     // The order of held-out tasks changes no figure.
     digests.sort_unstable();
     DigestWriter::new()

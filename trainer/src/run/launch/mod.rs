@@ -96,10 +96,11 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     let own = previous.as_ref().and_then(|run| run.data_dir.as_deref());
     let data_dir = launch.data_dir.as_deref().or(own).map(absolute);
     let teacher = TeacherFile::read(&config, resumed)?;
-    let dataset = data::open(&config, data_dir.as_deref())?;
-    let provenance = Provenance::of(&config, &dataset, data_dir.as_deref())?;
+    let sets = data::open(&config, data_dir.as_deref())?;
+    let tasks: Vec<_> = sets.iter().map(|set| &set.tasks).collect();
+    let provenance = Provenance::of(&config, &tasks, data_dir.as_deref())?;
     if let Some(previous) = &previous {
-        provenance.check(previous, &config.data.dataset)?;
+        provenance.check(previous, &config.data.name())?;
     }
     let model = locate_model(&config.model)?;
     let own = launch.verifier.as_ref();
@@ -109,7 +110,9 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         ..config.verifier.clone()
     };
     let rewards = RewardClient::with_reward(&verifier, &config.reward)?;
-    let graders = rewards.start(&config.data.dataset, &dataset).await?;
+    let names = sets.iter().map(|set| set.recipe.data.dataset.as_str());
+    let named: Vec<_> = names.zip(tasks).collect();
+    let graders = rewards.start(&named).await?;
     let progress = &mut launch.progress;
     let ranks = launch.ranks.as_ref();
     let engine = open::open(&config, &model, ranks)?;
@@ -124,7 +127,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
     }
     let reference = open::open_reference(&config, &model, &engine, ranks, progress)?;
     let policy: Arc<dyn Policy> = Arc::new(engine);
-    let prompts = tokio::task::block_in_place(|| Prompts::new(&config, dataset, policy.as_ref()))?;
+    let prompts = tokio::task::block_in_place(|| Prompts::new(&config, sets, policy.as_ref()))?;
     let sizes = engine::load::config(&model)?;
     let ranks = ranks.map_or(1, Leader::size);
     let memory = MemoryBudget::of(config.engine_options().device);
@@ -206,7 +209,7 @@ mod tests {
             (Target::Resume(root.clone()), "/second"),
         ] {
             let data_dir = Some(Path::new(data_dir));
-            let provenance = Provenance::of(&config, &dataset(2, 2), data_dir).unwrap();
+            let provenance = Provenance::of(&config, &[&dataset(2, 2)], data_dir).unwrap();
             drop(open_folder(&target, &config, &provenance).unwrap());
             let kept = Provenance::of_run(&root).unwrap().unwrap();
             assert_eq!(kept.data_dir, Some(PathBuf::from("/first")));

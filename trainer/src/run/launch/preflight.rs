@@ -3,7 +3,7 @@
 use engine::config::ModelConfig;
 
 use crate::config::Config;
-use crate::data::{DataError, Prompts};
+use crate::data::{DataError, PromptSchedule, Prompts};
 use crate::plan::{MemoryBudget, MemoryEstimate, warnings};
 use crate::policy::Policy;
 use crate::rollout;
@@ -27,6 +27,7 @@ pub(super) fn check(
         rollout::end_token(policy)?;
     }
     whole_phases(config, prompts.train.len())?;
+    shares(config, prompts)?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     for misfit in estimate.check(config, memory, disk)? {
@@ -48,6 +49,19 @@ fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
         )));
     }
     Ok(())
+}
+
+/// Refuses a mixture with a set that has no place in an epoch.
+fn shares(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
+    let schedule = PromptSchedule::new(config, prompts.train.len()).mixed(&prompts.weights);
+    let Some(set) = schedule.set_without_a_place() else {
+        return Ok(());
+    };
+    Err(DataError::Nothing(format!(
+        "`{}.weight`: its share of an epoch's {} prompts is less than one prompt, so it is never trained on; raise it",
+        config.data_sets()[set].section,
+        prompts.train.len()
+    )))
 }
 
 #[cfg(test)]

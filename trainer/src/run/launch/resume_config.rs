@@ -77,6 +77,7 @@ mod tests {
             format!("data.dataset={name}/tasks.jsonl"),
             format!("data.teacher={name}/teacher.jsonl"),
             format!("data.template={name}/mine.txt"),
+            format!("eval.sets.b.dataset={name}/held.jsonl"),
             "engine.dtype=auto".to_owned(),
             "engine.kernel=auto".to_owned(),
         ];
@@ -87,6 +88,8 @@ mod tests {
         let (dataset, template) = (&started.data.dataset, &started.data.template);
         assert_eq!(Path::new(dataset), place("tasks.jsonl"));
         assert_eq!(Path::new(template), place("mine.txt"));
+        let held_out = &started.eval.sets["b"].dataset;
+        assert_eq!(Path::new(held_out), place("held.jsonl"));
         assert_eq!(resume_config(home.path(), &sets).unwrap(), started);
         for (set, key) in [
             (format!("model.path={name}"), "model.path"),

@@ -4,7 +4,7 @@
 //! | --- | --- |
 //! | `train/…` | `metrics.jsonl`, under the same names |
 //! | `time/…` | `timings.jsonl`, and tokens a second |
-//! | `eval/…` | `eval.jsonl`: Pass@k with the ends of its interval, length, truncation |
+//! | `eval/…` | `eval.jsonl`: Pass@k with the ends of its interval, also `eval/NAME/…` of each of several data sets, length, truncation |
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -97,8 +97,13 @@ fn of_evaluation(record: &EvalRecord) -> Vec<(String, f64)> {
         ("eval/truncated".to_owned(), record.truncated),
         ("eval/masked".to_owned(), record.masked as f64),
     ];
-    for (k, estimate) in &record.pass_at {
-        let tag = format!("eval/pass_at_{k}");
+    let all = record.pass_at.iter();
+    let all = all.map(|(k, pass)| (format!("eval/pass_at_{k}"), pass));
+    let of_sets = record.sets.iter().flat_map(|(name, set)| {
+        let passes = set.pass_at.iter();
+        passes.map(move |(k, pass)| (format!("eval/{name}/pass_at_{k}"), pass))
+    });
+    for (tag, estimate) in all.chain(of_sets) {
         if let Some(interval) = estimate.interval {
             values.push((format!("{tag}_low"), interval.low));
             values.push((format!("{tag}_high"), interval.high));

@@ -284,6 +284,10 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
     if record.masked > 0 {
         figures.push(format!("{} masked", record.masked));
     }
+    for (name, set) in &record.sets {
+        let pass = set.pass_at.get(&1).map(|pass| percent(pass.mean));
+        figures.extend(pass.map(|pass| format!("{name} Pass@1 {pass}")));
+    }
     let best = match best {
         Some((_, pass)) if pass <= 0.0 => String::new(),
         Some((step, _)) if step == record.step => "; the best so far".to_owned(),
@@ -353,6 +357,7 @@ mod tests {
                 masked: 0,
                 length_mean: 8.0,
                 truncated: 0.0,
+                sets: [].into(),
             };
             evaluation_line(&record, best)
         };

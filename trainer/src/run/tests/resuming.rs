@@ -151,7 +151,7 @@ async fn missing_samples_are_reported_before_a_log_is_truncated_or_a_provenance_
     let config = config(&server.url, &[]);
     fail_after(4, &root, &config).await;
     let resumed = async || {
-        let provenance = Provenance::of(&config, &dataset(11, 5), Some(home.path())).unwrap();
+        let provenance = Provenance::of(&config, &[&dataset(11, 5)], Some(home.path())).unwrap();
         let job = plain_job(&root, &config).unwrap();
         train(Job {
             provenance: Some(provenance),
@@ -226,7 +226,8 @@ fn a_run_with_other_tasks_than_it_began_with_is_refused() {
     std::fs::write(&template, "{question}").unwrap();
     let set = format!("data.template={}", template.display());
     let config = config("http://127.0.0.1:1", &[&set]);
-    let provenance = |tasks: &Dataset| Provenance::of(&config, tasks, Some(home.path())).unwrap();
+    let provenance =
+        |tasks: &Dataset| Provenance::of(&config, &[tasks], Some(home.path())).unwrap();
     let original = dataset(16, 4);
     let previous = provenance(&original);
     previous.check(&previous, "toy").unwrap();
@@ -262,7 +263,7 @@ fn a_run_with_other_tasks_than_it_began_with_is_refused() {
 #[test]
 fn another_model_is_refused_and_another_device_or_grader_gets_a_warning() {
     let config = config("http://127.0.0.1:1", &[]);
-    let plain = || Provenance::of(&config, &dataset(2, 2), None).unwrap();
+    let plain = || Provenance::of(&config, &[&dataset(2, 2)], None).unwrap();
     let provenance = |model: &str, device: &str, math: Option<[&str; 2]>| {
         let grader = |[version, policy]: [&str; 2]| {
             let info = serde_json::json!({"name": "math", "version": version, "state": "ready", "policy": policy});
@@ -335,7 +336,7 @@ fn a_new_run_is_refused_in_a_folder_with_other_files() {
     refused(&new, "such as data.json");
     // The folder as an interrupted start leaves it, before it is a run.
     let config = config("http://127.0.0.1:1", &[]);
-    let provenance = Provenance::of(&config, &dataset(2, 2), None).unwrap();
+    let provenance = Provenance::of(&config, &[&dataset(2, 2)], None).unwrap();
     provenance.save(&RunFolder::claim(&new).unwrap()).unwrap();
     RunFolder::check_free(&new).unwrap();
     RunFolder::claim(&new).unwrap().save_config("").unwrap();

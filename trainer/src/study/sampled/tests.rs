@@ -10,7 +10,7 @@ fn groups(
     plan: &StudyPlan,
     judge: &dyn Fn(&str) -> Option<f64>,
 ) -> Vec<SampledGroup> {
-    let params = plan.sampling(prompts.len(), &[]);
+    let params = plan.sampling(prompts.len());
     let group = |prompt: &Arc<Prompt>| {
         let generate = engine::GenerateRequest {
             prompt: prompt.tokens.clone(),
@@ -61,7 +61,7 @@ fn study(
     let mut seeds = std::collections::HashSet::new();
     let models = [0.0].iter().chain(distances).enumerate();
     let models = models.map(|(stream, distance): (usize, &f32)| {
-        let params = plan.sampling(prompts.len(), &[]);
+        let params = plan.sampling(prompts.len());
         let mut of_model = prompts.iter().flat_map(|it| params.seeds(it, stream));
         assert!(of_model.all(|seed| seeds.insert(seed)));
         Behaviour {

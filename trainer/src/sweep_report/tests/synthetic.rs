@@ -219,5 +219,6 @@ fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
         masked: 0,
         length_mean: 12.0,
         truncated: 0.1,
+        sets: [].into(),
     }
 }

@@ -63,6 +63,7 @@ fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
         masked: 0,
         length_mean: 20.0,
         truncated: 0.0,
+        sets: [].into(),
     }
 }
 
