@@ -252,7 +252,7 @@ fn imports_have_one_direction() {
 }
 
 #[test]
-fn every_crate_uses_the_lints_and_the_versions_of_the_workspace_and_every_dependency() {
+fn every_crate_uses_the_lints_and_versions_of_the_workspace() {
     for (folder, manifest) in manifests() {
         let lints = &manifest["lints"]["workspace"];
         assert_eq!(lints.as_bool(), Some(true), "{folder}");

@@ -127,7 +127,7 @@ fn a_wrong_number_or_name_is_refused_at_once_with_a_remedy() {
 }
 
 #[test]
-fn a_sweep_that_no_verifier_can_judge_is_refused_before_its_folder_is_made() {
+fn a_sweep_without_a_fit_verifier_is_refused_before_its_folder() {
     let place = tempfile::tempdir().unwrap();
     let (file, folder) = (place.path().join("s.toml"), place.path().join("sweep"));
     let text = "recipe = \"smollm2-mbppplus\"\nseeds = [0]\n[set]\n\"data.dataset\" = \"starter-code\"\n[[arms]]\nname = \"a\"\n";

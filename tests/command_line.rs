@@ -39,7 +39,7 @@ fn a_dry_run_has_the_same_errors_as_the_run() {
 }
 
 #[test]
-fn a_dry_run_has_the_warnings_of_the_run_and_calls_no_task_held_out_that_is_trained_on() {
+fn a_dry_run_has_the_warnings_of_the_run() {
     let folder = tempfile::tempdir().unwrap();
     let tasks = folder.path().join("mine.jsonl");
     let line = |n| format!("{{\"question\": \"What is {n} + 0?\", \"answer\": \"{n}\"}}\n");

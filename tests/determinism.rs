@@ -19,7 +19,7 @@ const EVERY: usize = 6;
 const HEAVIER: [&str; 2] = ["mbppplus/453", "mbppplus/260"];
 
 #[test]
-fn verdicts_on_mbppplus_are_the_same_with_one_two_and_eight_workers_and_under_load() {
+fn verdicts_on_mbppplus_are_the_same_with_any_workers_and_load() {
     let (Some(_), Some(data)) = (artifacts::sandbox(), data::holding("mbppplus")) else {
         return;
     };

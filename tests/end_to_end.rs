@@ -97,7 +97,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn a_killed_run_with_graders_and_a_verifier_of_its_own_resumes_to_the_byte() {
+fn a_killed_run_with_custom_graders_resumes_to_the_byte() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -190,7 +190,7 @@ fn evaluation(folder: &Path, verifier: &Verifier, model: &Path, more: &[&str]) -
 }
 
 #[test]
-fn a_checkpoint_is_evaluated_with_its_runs_settings_and_a_killed_evaluation_resumes() {
+fn a_killed_evaluation_of_a_checkpoint_resumes_with_its_settings() {
     let Some(gguf) = artifacts::model() else {
         return;
     };

@@ -90,7 +90,7 @@ const LEFT_OUT: [&str; 7] = [
 ];
 
 #[test]
-fn a_gpus_steps_pass_on_an_emulated_one_and_another_machine_goes_on_from_their_archive() {
+fn a_gpus_steps_pass_on_an_emulated_one() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
     let outcome = first_hour(&program("rapid"), first.path(), Some("machine")).success();
     assert!(outcome.stdout.contains("0 of them failed"), "{outcome:?}");
@@ -137,7 +137,7 @@ fn a_gpus_steps_pass_on_an_emulated_one_and_another_machine_goes_on_from_their_a
 }
 
 #[test]
-fn a_step_that_fails_is_recorded_with_the_reason_and_the_next_ones_are_made() {
+fn a_failed_step_is_recorded_and_the_next_ones_are_made() {
     // What fails, the steps that are taken as made, the last one, and those that have failed. If the device does not work at all, each launch is tried by itself.
     for (fails, made, until, failed) in [
         (
@@ -200,7 +200,7 @@ fn a_call_of_the_study_whose_time_is_over_says_how_many_steps_are_left() {
 }
 
 #[test]
-fn the_study_for_a_gpu_passes_on_the_cpu_with_small_sizes_and_goes_on_where_it_ended() {
+fn the_study_for_a_gpu_passes_on_the_cpu_and_goes_on() {
     let (Some(_), true) = (artifacts::model(), artifacts::long("the whole study")) else {
         return;
     };

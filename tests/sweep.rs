@@ -87,7 +87,7 @@ fn sweep_killed(file: &Path, folder: &Path, has: &str, within: Duration, random:
 }
 
 #[test]
-fn a_sweep_that_was_killed_three_times_equals_one_that_two_processes_made_undisturbed() {
+fn a_sweep_killed_three_times_equals_an_undisturbed_one() {
     let Some(_) = artifacts::model() else { return };
     let place = tempfile::tempdir().unwrap();
     let file = place.path().join("sweep.toml");

@@ -85,7 +85,7 @@ fn the_error_names_a_damaged_interpreter() {
 }
 
 #[test]
-fn the_error_names_a_cache_folder_that_cannot_be_created_or_is_read_only_or_full() {
+fn the_error_names_a_cache_folder_that_cannot_be_written() {
     if artifacts::sandbox().is_none() {
         return;
     }

@@ -296,7 +296,7 @@ mod tests {
     }
 
     #[test]
-    fn below_twenty_tasks_with_k_judged_samples_there_is_a_mean_and_no_interval() {
+    fn below_twenty_tasks_there_is_a_mean_and_no_interval() {
         let of = |tasks: usize| pass_at(&vec![counts(4, 1); tasks], 1).unwrap();
         assert_eq!((of(1).mean, of(1).interval), (0.25, None));
         assert_eq!(of(19).interval, None);

@@ -290,7 +290,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_whose_placeholder_has_no_text_is_left_out_and_a_test_may_be_the_example() {
+    fn a_line_without_text_is_left_out_and_a_test_may_be_the_example() {
         let template = Template::named("mbppplus").unwrap();
         let with = |code: CodeTask, example: Option<&str>| {
             template.render(&Task {

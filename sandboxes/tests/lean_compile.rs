@@ -104,7 +104,7 @@ fn a_compilation_past_its_deadline_is_ended() {
 
 /// Otherwise a file that loops would use the whole time for starting Lean, and another attempt as much again.
 #[test]
-fn a_file_that_loops_gets_little_more_than_the_measured_time_for_starting_lean() {
+fn a_looping_file_gets_little_more_than_lean_needs_to_start() {
     let bounds = Bounds {
         seconds: 1,
         start_seconds: 600,
@@ -159,7 +159,7 @@ fn a_process_is_the_first_that_the_system_ends_without_memory() {
 }
 
 #[test]
-fn a_jail_has_no_network_no_other_processes_one_folder_to_write_in_and_no_new_user_namespace() {
+fn a_jail_has_no_network_no_processes_and_one_folder_to_write_in() {
     let Some(jail) = jail() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
     let body = format!(
@@ -182,7 +182,7 @@ fn a_jail_has_no_network_no_other_processes_one_folder_to_write_in_and_no_new_us
 }
 
 #[test]
-fn a_jail_has_no_sockets_and_no_secrets_and_shows_the_files_that_the_program_names() {
+fn a_jail_has_no_sockets_and_no_secrets_and_shows_named_files() {
     let Some(jail) = jail() else { return };
     let others = tempfile::tempdir_in("/var/tmp").unwrap();
     let own = others.path().join("own");

@@ -353,7 +353,7 @@ mod tests {
     }
 
     #[test]
-    fn a_template_is_a_name_a_file_or_a_text_and_the_recipes_stop_strings_replace_its_own() {
+    fn a_template_is_a_name_a_file_or_a_text() {
         let folder = tempfile::tempdir().unwrap();
         let file = |name: &str, text: &str| {
             let path = folder.path().join(name);
@@ -425,7 +425,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_that_are_too_long_are_left_out_and_counted_and_repeated_ones_are_reported() {
+    fn too_long_prompts_are_counted_and_repeated_ones_reported() {
         let mut tasks = dataset(4, 2);
         tasks.train[1].question = "x".repeat(100);
         tasks.eval[0].question = "x".repeat(300);

@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn samples_of_different_runs_epochs_tasks_and_numbers_have_different_seeds() {
+    fn runs_epochs_tasks_and_numbers_have_different_seeds() {
         let mut seeds = HashSet::new();
         for number in 0..3 * 3 * 3 * 8 {
             let task = ["a/1", "a/2", "b/1"][number % 3];

@@ -248,7 +248,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_inline_task_equals_that_of_a_data_set_unless_it_has_a_canonical_solution() {
+    fn an_inline_task_equals_that_of_a_data_set() {
         let math = TaskSpec::math("2");
         let code = |canonical: Option<&str>| {
             TaskSpec::Code(CodeTask {

@@ -63,7 +63,7 @@ fn a_usage_error_exits_2() {
 }
 
 #[test]
-fn a_refused_start_prints_only_the_reason_and_with_log_debug_the_configuration() {
+fn a_refused_start_prints_the_reason_alone() {
     let stderr = run("serve --listen 0.0.0.0:0").stderr;
     assert_eq!(stderr.lines().count(), 1, "{stderr}");
     let stderr = run("serve --listen 0.0.0.0:0 --log debug").stderr;
@@ -158,8 +158,7 @@ fn code_of(serving: &mut Serving) -> Option<i32> {
 }
 
 #[tokio::test]
-async fn an_incomplete_request_does_not_keep_a_service_running_and_a_second_signal_ends_it_at_once()
-{
+async fn a_second_signal_ends_a_service_at_once() {
     let home = tempfile::tempdir().unwrap();
     for (signals, code) in [(1, 0), (2, 130)] {
         let (mut serving, client) = serve_with(home.path(), &[], Stdio::piped());

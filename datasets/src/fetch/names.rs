@@ -96,7 +96,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_kind_may_be_written_or_left_out_and_an_unknown_name_gets_the_known_ones() {
+    fn a_kind_may_be_left_out_and_an_unknown_one_is_refused() {
         for (text, meant) in [
             ("model:smollm2-135m-instruct", "model smollm2-135m-instruct"),
             ("smollm2-135m-instruct", "model smollm2-135m-instruct"),

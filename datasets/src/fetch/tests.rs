@@ -256,7 +256,7 @@ fn assert_holds(folder: &Path, content: &[u8]) {
 }
 
 #[tokio::test]
-async fn a_fetched_folder_holds_its_files_and_their_receipt_and_nothing_else_remains() {
+async fn a_fetched_folder_holds_its_files_and_a_receipt_alone() {
     let home = tempfile::tempdir().unwrap();
     let server = serve(body(), vec![Answer::Whole]).await;
     let wanted = manifest(&body(), vec![url(&server.address)]);
@@ -415,7 +415,7 @@ fn names_and_paths_cannot_leave_their_folder() {
 }
 
 #[tokio::test]
-async fn the_token_is_sent_to_the_hub_and_to_no_other_host_which_is_the_next_source() {
+async fn the_token_is_sent_to_the_hub_and_to_no_other_host() {
     let home = tempfile::tempdir().unwrap();
     let hub = serve(vec![], vec![Answer::Status(404)]).await;
     let other = serve(body(), vec![Answer::Whole]).await;

@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn a_completion_continues_the_prompt_and_tests_can_use_the_code_before_the_function() {
+    fn a_completion_continues_the_prompt_which_tests_can_use() {
         let task = load(r#"{"task_id":"HumanEval/3","prompt":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n","entry_point":"f","canonical_solution":"    return x\n","test":"def check(candidate):\n    assert candidate(1) == 1\n"}"#).unwrap();
         assert_eq!(task.id, "mine/3");
         let code = code(&task);

@@ -19,7 +19,6 @@ mod source;
 mod starter;
 mod user_file;
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 
 use crate::did_you_mean::nearest;

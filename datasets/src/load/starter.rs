@@ -73,7 +73,7 @@ mod tests {
     }
 
     #[test]
-    fn starter_math_400_has_other_questions_of_the_same_wordings_and_the_same_training_tasks() {
+    fn starter_math_400_has_other_questions_of_the_same_wordings() {
         let [math, math_400] = math();
         assert_eq!(math.train, math_400.train);
         let trained: HashSet<_> = math.train.iter().map(computation).collect();
@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn the_few_shot_prompt_ends_in_answer_and_its_completion_stops_at_the_line_end() {
+    fn a_few_shot_prompt_ends_in_answer_and_stops_at_the_line_end() {
         let [math, math_400] = math();
         let template = Template::for_dataset("starter-math");
         assert_eq!(template, Template::for_dataset("starter-math-400"));
@@ -149,7 +149,7 @@ mod tests {
     }
 
     #[test]
-    fn every_starter_function_has_six_tests_and_an_example_and_no_theorem_an_import() {
+    fn every_starter_function_has_six_tests_and_an_example() {
         let template = Template::for_dataset("starter-code");
         let [functions, theorems] =
             ["starter-code", "starter-lean"].map(|name| open(name).unwrap());

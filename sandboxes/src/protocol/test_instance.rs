@@ -220,7 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn a_prelude_that_fails_is_the_tasks_fault_until_it_has_called_the_program() {
+    fn a_failing_prelude_is_the_tasks_fault_until_it_calls_the_program() {
         let failed = b"U[\"ValueError\",\"x\"]";
         let mut uncalled = instance(&["one"]);
         uncalled.answer(b"J").unwrap();

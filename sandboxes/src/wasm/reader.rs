@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn an_answer_counts_far_from_every_limit_and_a_reader_stays_while_it_is_small_and_new() {
+    fn a_reader_stays_while_it_is_small_and_new() {
         let limits = Limits {
             fuel: 20_000_000_000,
             memory: 512 << 20,

@@ -64,9 +64,7 @@ pub(crate) fn a_program_that_takes_all_memory_is_out_of_memory(sandbox: &dyn San
     }
 }
 
-pub(crate) fn a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration(
-    sandbox: &dyn Sandbox,
-) {
+pub(crate) fn a_memory_limit_below_the_interpreters_size_is_refused(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.memory = 1 << 20);
     assert!(
         matches!(try_run(sandbox, "", &[], &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))

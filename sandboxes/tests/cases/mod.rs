@@ -54,7 +54,7 @@ macro_rules! cases {
                 a_loop_inside_one_library_call_is_metered
                 an_abandoned_run_is_broken_off
                 a_program_that_takes_all_memory_is_out_of_memory
-                a_memory_limit_below_the_interpreters_own_size_is_a_fault_of_the_configuration
+                a_memory_limit_below_the_interpreters_size_is_refused
                 endless_recursion_raises_and_the_next_call_works
                 a_program_with_a_raised_recursion_limit_still_gets_a_verdict
                 deeply_nested_source_is_refused_by_the_compiler_without_a_crash

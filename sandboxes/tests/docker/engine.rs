@@ -41,7 +41,7 @@ fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
 }
 
 #[test]
-fn with_another_runtime_a_container_keeps_the_memory_that_it_was_created_with() {
+fn with_another_runtime_a_container_keeps_its_memory_limit() {
     let Some(sandbox) = open(&Settings {
         memory: 781 << 20,
         runtime: Some("runc".to_owned()),

@@ -69,7 +69,7 @@ fn ends(name: &str, source: &str) -> [(Run, String); 2] {
 }
 
 #[test]
-fn endless_recursion_and_c_code_that_checks_no_limit_end_only_their_own_run() {
+fn endless_recursion_ends_only_its_own_run() {
     let mut wrong = Vec::new();
     for (file, may_die) in [(ENDLESS, false), (UNGUARDED, true)] {
         for (name, source) in programs(file) {

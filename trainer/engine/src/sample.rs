@@ -370,7 +370,7 @@ mod tests {
     const LOGITS: [f32; 8] = [0.5, -1.0, 2.0, 1.9, 0.0, -3.0, 1.0, 0.5];
 
     #[test]
-    fn frequencies_are_the_softmax_of_the_tokens_that_cut_offs_keep_and_nothing_suppresses() {
+    fn frequencies_are_the_softmax_of_the_tokens_that_are_kept() {
         let base = Sampling::default();
         let both = Sampling {
             top_k: 3,

@@ -437,7 +437,7 @@ mod tests {
     }
 
     #[test]
-    fn a_model_whose_update_failed_halfway_is_unusable_until_a_state_is_loaded() {
+    fn a_half_updated_model_is_unusable_until_a_state_is_loaded() {
         let folder = tempfile::tempdir().unwrap();
         let (device, counters) = Emulated::open();
         let backend = move || Ok(cuda::open_on(device, Dtype::F32));

@@ -150,7 +150,7 @@ fn generate(
 }
 
 #[test]
-fn sampling_in_any_batch_and_training_in_any_pack_on_any_threads_agree_to_the_bit() {
+fn sampling_and_training_agree_to_the_bit_in_any_batch_and_pack() {
     // With these seeds the random models are small and have windows of 64 and 2 tokens.
     let seed =
         |family: usize, dtype: Dtype| 707 + 2 * family as u64 + u64::from(dtype == Dtype::Bf16);
@@ -228,7 +228,7 @@ fn requests_that_begin_alike(random: &mut Random, vocabulary: usize) -> Vec<Gene
 }
 
 #[test]
-fn prompts_that_begin_alike_give_the_same_bits_together_alone_and_in_training() {
+fn prompts_that_begin_alike_have_the_same_bits_together_and_alone() {
     let dtypes = [Dtype::F32, Dtype::Bf16];
     let cases = Family::ALL.map(|family| dtypes.map(|dtype| (family, dtype)));
     for (seed, (family, dtype)) in (707..).zip(cases.into_iter().flatten()) {

@@ -155,7 +155,7 @@ fn weight_reads(work: &Work, operation: &str) -> [u64; 2] {
 }
 
 #[test]
-fn a_decoding_step_is_one_replay_of_12_kernels_a_layer_that_read_every_weight_once() {
+fn a_decoding_step_replays_12_kernels_a_layer() {
     for sequences in [256, 1024] {
         let work = decoded(QWEN, sequences);
         assert_eq!(weight_reads(&work, "linear"), [1, 1], "{sequences}");
@@ -220,7 +220,7 @@ fn decoding_attention_reads_every_key_and_value_once() {
 }
 
 #[test]
-fn a_training_step_reads_each_weight_twice_a_pack_and_waits_for_results_alone() {
+fn a_training_step_reads_each_weight_twice_a_pack() {
     let work = trained(QWEN, 4);
     // Activations are saved, so nothing is recomputed. The head's logits are computed again in the backward pass.
     assert_eq!(weight_reads(&work, "linear"), [4, 4 * 2]);
@@ -253,7 +253,7 @@ fn slices_of_more_weights_than_32_bits_count_are_added_up() {
 }
 
 #[test]
-fn kernels_of_training_that_take_time_have_two_blocks_for_each_multiprocessor() {
+fn slow_kernels_of_training_have_two_blocks_a_multiprocessor() {
     for name in trainable() {
         let work = trained(name, 2);
         // The time that launching takes does not depend on the number of blocks.

@@ -107,7 +107,7 @@ fn rapid_paper_equals_equations_3_and_5_by_hand() {
 }
 
 #[test]
-fn a_group_with_too_few_rewards_gives_no_gradient_counts_in_n_and_is_counted() {
+fn a_group_with_too_few_rewards_has_no_gradient_and_counts_in_n() {
     let single = vec![
         one(&[-1.0], &[-1.0], Some(1.0)),
         one(&[-1.0], &[-1.0], None),

@@ -208,7 +208,7 @@ fn a_file_that_cannot_be_used_is_refused_in_one_paragraph() {
 }
 
 #[test]
-fn a_folder_without_the_file_has_no_settings_and_no_checkpoint_has_a_verifiers_address() {
+fn a_folder_may_lack_settings_and_none_has_a_verifiers_address() {
     let folder = tempfile::tempdir().unwrap();
     std::fs::write(folder.path().join("run.json"), "{}").unwrap();
     for model in [folder.path(), &folder.path().join("nowhere.gguf")] {

@@ -115,7 +115,7 @@ mod tests {
     use trainer::config;
 
     #[test]
-    fn the_command_line_overrides_a_checkpoint_and_another_kind_of_task_all_of_it() {
+    fn options_override_a_checkpoint_and_another_kind_of_task_all_of_it() {
         // A checkpoint of the recipe `quickstart` that has up to 33 tokens.
         let config = config::load("quickstart", &["eval.max_tokens=33".to_owned()]).unwrap();
         let folder = tempfile::tempdir().unwrap();

@@ -457,7 +457,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn completions_are_written_in_order_and_an_unfinished_file_leaves_the_old_one() {
+    async fn completions_are_in_order_and_an_unfinished_file_keeps_the_old() {
         let folder = tempfile::tempdir().unwrap();
         let out = folder.path().join("out.jsonl");
         fs::write(&out, "old").unwrap();
@@ -513,7 +513,7 @@ mod tests {
     }
 
     #[test]
-    fn prompts_keep_the_numbers_of_their_lines_and_a_wrong_line_is_reported_with_its_number() {
+    fn a_wrong_prompt_is_reported_with_its_line() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("prompts.jsonl");
         let read_text = |text: &[u8]| {

@@ -19,7 +19,7 @@ fn refusal(result: Result<Config, ConfigError>) -> String {
 }
 
 #[test]
-fn every_built_in_recipe_reads_back_unchanged_and_on_mathematics_names_its_verifier_policies() {
+fn built_in_recipes_read_back_and_name_their_policies() {
     let sets = ["verifier.url=http://127.0.0.1:1", "engine.threads=2"].map(str::to_owned);
     for name in built_in() {
         let config = load(&name, &sets).unwrap_or_else(|error| panic!("{name}: {error}"));

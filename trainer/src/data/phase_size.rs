@@ -188,7 +188,7 @@ mod tests {
     }
 
     #[test]
-    fn the_most_stale_update_decides_and_an_even_mini_batch_does_not_lengthen_the_next_phase() {
+    fn the_most_stale_update_decides_the_next_phase() {
         let of_study = [Some(1.0), Some(0.95), Some(0.85), None, Some(0.51)];
         let with_last = |ess| [&phase(8, 8.0, 2.0)[..], &[Some(ess)]].concat();
         for (last, sizes) in [

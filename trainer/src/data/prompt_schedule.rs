@@ -453,7 +453,7 @@ mod tests {
     }
 
     #[test]
-    fn evaluations_are_after_epochs_or_updates_and_the_last_is_that_of_the_authors_checkpoints() {
+    fn evaluations_are_after_epochs_or_updates_and_at_the_end() {
         // MBPP+ has 264 training tasks, MiniF2F 244.
         for (tasks, h, drop, every, expected) in [
             (264, 1, true, "every_epochs=1", &[0, 33, 66, 99][..]),

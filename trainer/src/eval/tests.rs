@@ -30,7 +30,7 @@ fn a_masked_sample_counts_neither_as_right_nor_as_wrong() {
 }
 
 #[test]
-fn each_reading_has_its_own_rewards_and_tasks_are_in_the_order_of_their_first_samples() {
+fn each_reading_has_its_rewards_and_tasks_stay_in_order() {
     let records = [
         record("b", 0, Some(0.0), Some(1.0)),
         record("a", 0, Some(1.0), Some(1.0)),

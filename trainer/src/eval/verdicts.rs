@@ -91,7 +91,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_hint_names_the_template_and_quotes_one_if_nearly_all_completions_have_no_answer() {
+    fn a_hint_names_the_template_if_nearly_nothing_has_an_answer() {
         let (prompt, completion) = ("é".repeat(300), "1\n2".repeat(100));
         let hint = |malformed: usize, finish: &str| {
             let verdicts = ["correct"; 1].into_iter().chain(["unavailable"; 5]);

@@ -138,7 +138,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_list_of_points_is_drawn_and_a_value_that_is_not_finite_breaks_the_line() {
+    fn all_points_are_drawn_and_one_that_is_not_finite_breaks_the_line() {
         let chart = |points: &[(f64, f64)]| Chart {
             title: "loss <x>".into(),
             series: vec![Series {

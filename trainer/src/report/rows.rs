@@ -192,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_mark_stands_where_the_axis_has_its_value_and_what_is_not_known_is_not_drawn() {
+    fn marks_stand_at_their_values_and_unknown_ones_are_not_drawn() {
         let interval = |low, high| Some(Interval { low, high });
         let drawn = |label: &str, margin, row: &Contrast| {
             let rows = [(label.to_owned(), row)];

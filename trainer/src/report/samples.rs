@@ -162,7 +162,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_question_is_split_from_the_worked_examples_and_a_long_text_between_characters() {
+    fn a_question_is_split_from_its_examples_and_a_text_is_cut() {
         let examples = "Question: What is 7 + 5?\nAnswer: \\boxed{12}\n".repeat(5);
         let prompt = format!("{examples}Question: What is 9 + 1?\nAnswer:");
         let (lead, last) = question(&prompt);

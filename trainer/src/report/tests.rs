@@ -339,7 +339,7 @@ fn a_young_or_killed_run_is_rendered_and_a_damaged_one_is_refused() {
 }
 
 #[test]
-fn the_csv_files_are_complete_and_an_evaluation_has_the_same_interval_everywhere() {
+fn csv_files_are_complete_and_intervals_the_same_everywhere() {
     let folder = tempfile::tempdir().unwrap();
     run_folder(folder.path());
     let run = RunData::read(folder.path()).unwrap();
@@ -370,7 +370,7 @@ fn the_csv_files_are_complete_and_an_evaluation_has_the_same_interval_everywhere
 }
 
 #[test]
-fn a_quantity_has_a_chart_if_any_run_has_it_and_the_chart_of_clipping_counts_updates() {
+fn a_quantity_has_a_chart_if_any_run_has_it() {
     let folder = tempfile::tempdir().unwrap();
     let [plain, held] = ["plain", "held"].map(|name| folder.path().join(name));
     run_folder(&plain);
@@ -404,7 +404,7 @@ fn a_quantity_has_a_chart_if_any_run_has_it_and_the_chart_of_clipping_counts_upd
 }
 
 #[test]
-fn with_fewer_than_twenty_tasks_there_is_no_interval_and_no_conclusion_anywhere() {
+fn below_twenty_tasks_nothing_is_concluded() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     let reported = |tasks: usize| {

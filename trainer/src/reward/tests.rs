@@ -102,7 +102,7 @@ async fn after_the_patience_a_sample_is_masked_and_its_reward_is_not_zero() {
 }
 
 #[tokio::test]
-async fn a_request_that_is_too_large_is_halved_and_a_task_that_is_too_large_is_named() {
+async fn a_too_large_request_is_halved_and_a_too_large_task_named() {
     let server = FakeVerifier::serve(|_, items| match items.len() {
         1 if items[0].completion != "large" => Answer::accepting_b(&items),
         _ => Answer::Status(413, ""),
@@ -118,7 +118,7 @@ async fn a_request_that_is_too_large_is_halved_and_a_task_that_is_too_large_is_n
 }
 
 #[tokio::test]
-async fn a_named_task_has_its_digest_and_is_sent_inline_if_the_servers_task_differs() {
+async fn a_task_that_the_server_has_otherwise_is_sent_inline() {
     let own = dataset(1, 0).train[0].spec.digest().to_string();
     let server = FakeVerifier::serve(move |_, items| {
         if items[0].completion == "b" {
@@ -371,7 +371,7 @@ async fn only_a_counting_client_requests_all_tests() {
 }
 
 #[tokio::test]
-async fn another_graders_reward_is_a_term_and_without_it_the_completion_is_masked() {
+async fn without_another_graders_term_a_completion_is_masked() {
     let server = FakeVerifier::serve(|_, items| {
         let judged = items.iter().map(|item| match &item.task {
             TaskRef::Inline(TaskSpec::Custom(task)) => {

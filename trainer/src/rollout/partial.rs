@@ -135,7 +135,7 @@ mod tests {
     }
 
     #[test]
-    fn saved_completions_are_read_back_to_the_bit_and_taken_once_by_a_later_process() {
+    fn saved_completions_are_read_to_the_bit_and_taken_once() {
         let home = tempfile::tempdir().unwrap();
         let path = home.path().join("a.jsonl");
         let saved = sample(&[7, 3]);

@@ -63,7 +63,7 @@ async fn collected(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn every_sample_is_judged_while_others_are_sampled_and_returned_in_its_place() {
+async fn samples_are_judged_during_sampling_and_returned_in_place() {
     let (policy, (_server, rewards)) = (FakePolicy::default(), verifier().await);
     let prompts = prompts(40);
     let (mut early, mut last) = (false, RolloutProgress::default());
@@ -105,7 +105,7 @@ fn assert_judged(rollout: &Rollout) -> usize {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verifier_that_is_killed_and_restarted_in_mid_phase_costs_no_sample_its_reward() {
+async fn a_verifier_restarted_in_mid_phase_costs_no_reward() {
     let policy = FakePolicy::default();
     let server = Arc::new(Mutex::new(Some(FakeVerifier::accepting_b().await)));
     let url = server.lock().unwrap().as_ref().unwrap().url.clone();

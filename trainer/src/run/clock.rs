@@ -147,7 +147,7 @@ mod tests {
     }
 
     #[test]
-    fn a_line_is_written_during_long_work_and_has_what_a_failed_one_would_have_had() {
+    fn a_line_written_during_long_work_has_what_a_failed_one_has() {
         let home = tempfile::tempdir().unwrap();
         let folder = RunFolder::claim(&home.path().join("run")).unwrap();
         let clock = Clock::start();

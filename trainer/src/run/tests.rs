@@ -376,7 +376,7 @@ async fn the_newest_checkpoints_and_the_one_with_the_highest_pass_at_1_are_kept(
 }
 
 #[test]
-fn settings_that_change_the_numbers_of_a_run_cannot_change_when_it_is_resumed() {
+fn settings_that_change_numbers_cannot_change_on_resumption() {
     let home = fakes::folder();
     let mut config = config("http://127.0.0.1:1", &[]);
     std::fs::write(home.path().join("config.toml"), config.to_toml()).unwrap();

@@ -193,7 +193,7 @@ mod tests {
     }
 
     #[test]
-    fn the_spread_is_that_of_seeds_and_of_clusters_of_tasks_added_and_arms_are_paired() {
+    fn the_spread_adds_seeds_and_clusters_and_arms_are_paired() {
         let alone: Vec<usize> = (0..100).collect();
         let width = |seeds: &[Vec<f64>], cluster: &[usize]| {
             let interval = interval(&[seeds.to_vec()], cluster, |means| means[0]);
@@ -220,8 +220,7 @@ mod tests {
     }
 
     #[test]
-    fn p_values_follow_from_the_resamples_and_a_null_effect_is_refused_as_often_as_the_level_says()
-    {
+    fn a_null_effect_is_refused_as_often_as_the_level_says() {
         let distribution = Distribution((1..=99).map(|i| f64::from(i) / 100.0 - 0.1).collect());
         // 10 of 99 are at most 0.
         assert!((distribution.p_two_sided() - 2.0 * 11.0 / 100.0).abs() < 1e-12);

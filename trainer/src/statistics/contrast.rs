@@ -83,7 +83,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_effect_of_a_factor_is_the_difference_of_the_arms_with_and_without_it() {
+    fn an_effect_is_the_difference_of_the_arms_with_and_without() {
         // Two factors of which each adds to the mean, in a full factorial: none, a, b, ab. Seeds differ, and tasks do not.
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
         let arms = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)];

@@ -67,7 +67,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn every_combination_exists_once_and_estimators_without_a_cap_have_one_entry() {
+    fn every_combination_of_estimators_exists_once() {
         let all = estimators();
         // Three factors with a cap: 6 baselines × 5 caps. Five factors without: four baselines without a cap, and two with 5 caps each.
         // rapid-author, dapo-paper and grpo-clip divide.

@@ -315,7 +315,7 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
 }
 
 #[test]
-fn a_runs_time_is_estimated_from_equal_runs_then_from_others_then_from_the_given_rate() {
+fn a_runs_time_is_estimated_from_the_most_alike_runs() {
     let plan = plan(TWO_ARMS);
     let completions = |run: &PlannedRun| run.config.algorithm.n_step * 10;
     let (first, other) = (&plan.blocks[0][0], &plan.blocks[0][2]);

@@ -184,7 +184,7 @@ fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
 }
 
 #[test]
-fn a_grid_with_rounds_and_without_evaluations_compares_times_at_each_point() {
+fn a_grid_without_evaluations_compares_times_at_each_point() {
     let grid = "[grid]\n\"algorithm.n_step\" = [32, 64]\n[[arms]]";
     let file = arms("[0]\nrounds = 3", 0.02, "").replacen("[[arms]]", grid, 1);
     let sweep = Synthetic::made(&file, |run| Truth {
@@ -230,7 +230,7 @@ fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
 }
 
 #[test]
-fn every_estimator_has_rungs_of_its_own_and_only_the_papers_has_its_numbers() {
+fn every_estimator_has_its_rungs_and_the_papers_its_numbers() {
     let arms = [
         ("rapid-1", "rapid-paper", 1),
         ("rapid-4", "rapid-paper", 4),

@@ -96,7 +96,7 @@ async fn a_batch_is_sent_with_the_token_and_its_judgements_are_returned() {
 }
 
 #[tokio::test]
-async fn a_status_is_retryable_if_another_attempt_may_succeed_after_the_time_it_names() {
+async fn a_status_is_retryable_if_another_attempt_may_succeed() {
     let full = r#"{"type":"/problems/queue-full","title":"Full","status":429,"detail":"the queue is full"}"#;
     let page = "<html>not a problem document</html>";
     for (status, body, retryable) in [
@@ -122,7 +122,7 @@ async fn a_status_is_retryable_if_another_attempt_may_succeed_after_the_time_it_
 }
 
 #[tokio::test]
-async fn a_connection_that_is_refused_or_breaks_off_is_retryable_and_its_error_names_the_remedy() {
+async fn a_broken_connection_is_retryable_and_its_error_has_the_remedy() {
     let free = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let refused = format!("http://{}", free.local_addr().unwrap());
     drop(free);
@@ -189,7 +189,7 @@ user:s3cret@verifier:8700 | `verifier:8700` is not
 "#;
 
 #[test]
-fn an_address_that_no_verifier_can_have_is_refused_and_its_secrets_are_not_shown() {
+fn an_impossible_address_is_refused_without_its_secrets() {
     for line in BAD_ADDRESSES.trim_matches('\n').lines() {
         let (url, says) = line.split_once(" | ").unwrap();
         let error = Client::new(url, None).unwrap_err();

@@ -125,7 +125,7 @@ fn the_extraction_rule_is_no_part_of_the_key_of_a_whole_program() {
 }
 
 #[test]
-fn whether_its_header_is_trusted_changes_the_key_of_a_proof_and_of_no_other() {
+fn a_trusted_header_changes_the_key_of_its_proofs_alone() {
     let key_of = |trusted: &[&str], header: &str| {
         let settings = lean::LeanSettings {
             command: vec!["lean".to_owned(), "--json".to_owned()],

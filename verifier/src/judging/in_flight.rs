@@ -154,7 +154,7 @@ mod tests {
     }
 
     #[tokio::test]
-    async fn work_is_done_once_for_all_that_wait_and_ends_with_the_last_unless_it_has_begun() {
+    async fn shared_work_is_done_once_and_ends_with_the_last_that_waits() {
         for has_begun in [false, true] {
             let keys = Arc::default();
             let (first, is_shared, done) = join(&keys, has_begun);

@@ -244,7 +244,7 @@ async fn a_service_is_ready_once_its_graders_are_prepared() {
 }
 
 #[tokio::test]
-async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_required() {
+async fn an_unavailable_grader_blocks_readiness_only_if_required() {
     for (require, status) in [
         (vec![], StatusCode::OK),
         (vec!["math"], StatusCode::OK),
@@ -275,7 +275,7 @@ async fn an_unavailable_grader_has_a_reason_and_blocks_readiness_only_if_require
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_verdict_requested_while_the_grader_is_prepared_has_a_key_with_its_interpreter() {
+async fn a_verdict_during_preparation_has_a_key_with_its_interpreter() {
     let service = service(settings());
     let app = app(Arc::clone(&service));
     let items = json!([item("a", &doubles(), "right")]);

@@ -100,7 +100,7 @@ fn a_serving_conversation_takes_no_binary_form() {
 }
 
 #[test]
-fn the_program_pays_for_the_text_that_the_host_writes_even_for_a_refused_value() {
+fn the_program_pays_for_text_that_the_host_writes() {
     let text = [
         &b"[\x0b\0\0\0\xda\xff"[..],
         &[b'x'; 255],

@@ -247,7 +247,7 @@ fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
 }
 
 #[test]
-fn beginnings_are_shared_in_whole_blocks_and_outlive_the_prompt_that_computed_them() {
+fn shared_beginnings_outlive_the_prompt_that_computed_them() {
     let equal = |tokens| vec![(prompt(tokens, 0, 0), vec![4]); 3];
     let one_by_one = (0..3).map(|kind| (prompt(64, 16, kind), vec![32]));
     for (requests, (blocks, sequences), computed) in [

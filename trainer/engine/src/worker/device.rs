@@ -201,7 +201,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_missing_gpu_is_an_error_that_states_the_reason_and_auto_is_then_the_cpu() {
+    fn a_missing_gpu_is_an_error_and_auto_is_then_the_cpu() {
         if let Ok(gpu) = Device::gpu() {
             eprintln!("SKIPPED: errors without a GPU: this machine has {gpu}");
             return;

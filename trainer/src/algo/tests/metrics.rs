@@ -14,7 +14,7 @@ fn staleness_as_the_authors_compute_it_is_of_the_first_quarter() {
 }
 
 #[test]
-fn the_clipped_gradient_is_the_share_of_the_advantages_times_ratios_that_is_removed() {
+fn the_clipped_gradient_is_the_share_that_is_removed() {
     // Ratios 1.5 and 1 of a completion with the advantage ½, and 4 and ½ of one with −½.
     let ln = f32::ln;
     let group = vec![

@@ -95,7 +95,7 @@ mod tests {
     use trainer::eval;
 
     #[test]
-    fn an_evaluation_continues_with_another_number_of_threads_but_not_with_another_arithmetic() {
+    fn an_evaluation_continues_only_with_the_same_arithmetic() {
         let home = tempfile::tempdir().unwrap();
         let model = home.path().join("m.gguf");
         std::fs::write(&model, "weights").unwrap();

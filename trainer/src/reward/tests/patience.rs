@@ -3,7 +3,7 @@
 use super::*;
 
 #[tokio::test]
-async fn an_outage_is_said_once_for_all_requests_and_so_is_that_samples_are_masked() {
+async fn an_outage_and_masked_samples_are_said_once() {
     let client = RewardClient::new(&verifier_settings("http://127.0.0.1:9", 5)).unwrap();
     let said = |masks: bool| (0..16).filter(|_| client.is_news(masks)).count();
     assert_eq!([false, true, false, true].map(said), [1, 1, 0, 0]);

@@ -45,7 +45,7 @@ fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
 }
 
 #[test]
-fn those_of_a_prompt_are_compared_or_with_mixing_each_g_in_the_shuffled_order() {
+fn groups_are_of_a_prompt_or_with_mixing_of_a_shuffled_order() {
     let (phase, samples) = phase();
     let unmixed = samples.of_update(&phase, 1);
     assert_eq!(compared(&unmixed), [[8, 9, 10, 11], [12, 13, 14, 15]]);

@@ -66,7 +66,7 @@ mod tests {
     }
 
     #[test]
-    fn paths_are_saved_absolute_and_those_that_a_run_was_started_with_are_accepted() {
+    fn paths_are_saved_absolute_and_accepted_as_first_written() {
         let home = tempfile::tempdir_in(".").unwrap();
         let name = home.path().file_name().unwrap().to_str().unwrap();
         std::fs::create_dir(home.path().join("step-8")).unwrap();

@@ -121,7 +121,7 @@ async fn dynamic_sampling_replaces_groups_without_signal() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn terms_of_rewards_and_the_share_of_the_gradient_that_clipping_keeps_are_logged() {
+async fn terms_of_rewards_and_the_clipped_share_are_logged() {
     let (home, server) = home_and_verifier().await;
     let sets = [
         "run.updates=9",
@@ -147,7 +147,7 @@ async fn terms_of_rewards_and_the_share_of_the_gradient_that_clipping_keeps_are_
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once_and_compare_whole_groups_of_several_prompts() {
+async fn mixed_mini_batches_use_each_completion_once() {
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
@@ -248,7 +248,7 @@ async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<SampledGr
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature() {
+async fn demonstrations_are_trained_at_temperature_1() {
     let (home, server) = home_and_verifier().await;
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
@@ -265,7 +265,7 @@ async fn demonstrations_are_trained_at_temperature_1_at_any_sampling_temperature
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resumed_run() {
+async fn demonstrations_are_correct_and_the_same_in_a_resumed_run() {
     let (home, server) = home_and_verifier().await;
     let (root, file) = (home.path().join("run"), home.path().join("teacher.jsonl"));
     let lines = [
@@ -297,7 +297,7 @@ async fn demonstrations_are_the_correct_completions_and_are_the_same_in_a_resume
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_teacher_that_cannot_be_used_is_refused_by_name_and_nothing_of_it_is_stored() {
+async fn an_unusable_teacher_is_refused_and_not_stored() {
     let home = fakes::folder();
     let server = failing(|_, item| item.completion == "bb").await;
     let file = home.path().join("teacher.jsonl");

@@ -32,7 +32,7 @@ fn tasks(root: &Path) -> Vec<String> {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn each_phase_is_as_long_as_the_effective_sample_size_of_the_one_before_allows() {
+async fn a_phase_is_as_long_as_the_last_effective_sample_size_allows() {
     let home = fakes::folder();
     let (root, killed) = (home.path().join("run"), home.path().join("killed"));
     let server = copying_verifier(&root, &killed).await;

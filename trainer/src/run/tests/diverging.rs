@@ -16,7 +16,7 @@ async fn diverged(
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_diverges_keeps_an_earlier_checkpoint_and_names_it_in_the_error() {
+async fn a_diverging_run_keeps_and_names_an_earlier_checkpoint() {
     let (home, server) = home_and_verifier().await;
     let place = |name: &str| home.path().join(name);
     // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth. In the first case, a checkpoint is saved between the bad update

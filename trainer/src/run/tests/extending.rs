@@ -78,7 +78,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_run_that_was_cut_short_or_whose_rate_falls_differs_from_one_that_was_longer() {
+async fn a_run_that_was_cut_short_differs_from_a_longer_one() {
     let (home, server) = home_and_verifier().await;
     let auto = ["algorithm.preset=rapid-auto", "algorithm.auto_h=0.8"];
     for (name, sets, first, longer, sizes) in [

@@ -145,7 +145,7 @@ async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn missing_samples_are_reported_before_a_log_is_truncated_or_a_provenance_saved() {
+async fn missing_samples_are_reported_before_any_file_changes() {
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
     let config = config(&server.url, &[]);

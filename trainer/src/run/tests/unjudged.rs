@@ -29,7 +29,7 @@ fn is_held_out(item: &Item) -> bool {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn samples_without_verdicts_end_the_run_and_are_judged_when_resumed_and_not_sampled_again() {
+async fn unjudged_samples_end_the_run_and_are_judged_when_resumed() {
     let (home, working) = home_and_verifier().await;
     let place = |name: &str| home.path().join(name);
     // The result of a run, and the number of completions that it sampled.

@@ -5,7 +5,7 @@ use super::*;
 use crate::record::TokenWeights;
 
 #[tokio::test(flavor = "multi_thread")]
-async fn the_last_update_of_a_phase_leaves_the_weights_of_a_completion_and_is_made_once() {
+async fn the_last_update_of_a_phase_is_made_once() {
     let (home, server) = home_and_verifier().await;
     let config = |url: &str, h: &str| preset_config(url, Preset::RapidPaper, &[h]);
     let [undisturbed, disturbed, alone] = ["a", "b", "c"].map(|name| home.path().join(name));

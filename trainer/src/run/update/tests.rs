@@ -39,7 +39,7 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32
 }
 
 #[test]
-fn a_baseline_is_over_the_completions_that_are_compared_and_each_gets_its_own_gradient() {
+fn a_baseline_is_over_the_completions_that_are_compared() {
     let rewards: [&[f64]; 3] = [&[1.0], &[1.0, 0.0], &[0.0]];
     // −(R − b) / N. The means of the groups are 1/2 and 1/2, then 1 and 0.
     let crossed = gradient(&rewards, vec![vec![3, 0], vec![1, 2]]);

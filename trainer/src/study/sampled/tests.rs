@@ -108,7 +108,7 @@ fn estimates_agree_with_theory_within_their_noise() {
 }
 
 #[test]
-fn completions_without_a_verdict_are_left_out_and_without_a_signal_there_is_no_result() {
+fn unjudged_completions_are_left_out_and_no_signal_is_no_result() {
     let judge = |text: &str| rewards(text).filter(|_| text.len().is_multiple_of(2));
     let results = study(256, &[0.3], &judge).unwrap();
     // Of 1,024 completions of each of the two.

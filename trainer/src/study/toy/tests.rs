@@ -42,7 +42,7 @@ impl Prompt {
 }
 
 #[test]
-fn probabilities_sum_to_one_and_the_exact_gradient_is_the_slope_of_the_value() {
+fn the_exact_gradient_is_the_slope_of_the_value() {
     let (policy, all) = (seed::normals(3, "test", PARAMETERS), completions());
     // Ended at the first token; after one of two letters; after two of them, ended or truncated.
     assert_eq!(all.len(), 1 + 2 + 4 * 3);

@@ -100,7 +100,7 @@ fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
 }
 
 #[test]
-fn a_process_that_misbehaves_is_replaced_and_its_answer_is_not_taken_for_another_items() {
+fn a_misbehaving_process_is_replaced_and_answers_no_other_item() {
     // Two answers for the first item.
     let twice = grader(&settings(
         PROGRAM.replace("BODY", "say(reward=1); say(reward=1)"),
@@ -163,7 +163,7 @@ fn a_program_that_changes_is_started_again_and_has_another_version() {
 }
 
 #[test]
-fn a_program_gets_only_the_variables_that_are_named_and_a_jail_where_asked() {
+fn a_program_gets_only_named_variables_and_a_jail_where_asked() {
     let body = "say(reward=1, detail=sorted(os.environ))";
     let asked = CustomSettings {
         env: vec!["HOME".to_owned()],
@@ -211,7 +211,7 @@ fn serve(answers: Vec<fn(Json) -> (u16, String)>) -> (tokio::runtime::Runtime, S
 }
 
 #[test]
-fn a_server_is_asked_in_its_form_and_only_a_number_from_0_to_1_is_its_reward() {
+fn a_server_is_asked_in_its_form_and_answers_from_0_to_1() {
     use RequestForm::{NemoGym, OpenRlhf, Slime, Verify};
     const FULL: &str =
         r#"{"results": [{"reward": 0.5, "verdict": "incorrect", "terms": {"style": -3}}]}"#;

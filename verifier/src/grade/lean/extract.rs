@@ -226,7 +226,7 @@ mod tests {
 
     /// The answers that the template `lean4-block` asks for, and what models make of it.
     #[test]
-    fn the_proof_is_found_in_an_answer_that_is_a_code_block_with_or_without_a_label() {
+    fn a_proof_is_found_in_a_code_block_with_or_without_a_label() {
         let theorem = "theorem t : 1 = 1 := by\n  rfl\n";
         for completion in [
             "```lean4\n{}```",

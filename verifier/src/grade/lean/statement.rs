@@ -197,7 +197,7 @@ mod tests {
     }
 
     #[test]
-    fn an_error_in_the_header_is_returned_for_a_while_and_the_header_is_then_tried_again() {
+    fn a_failed_header_is_tried_again_after_a_while() {
         let (lean, mut statements) = (lean(4), Statements::default());
         let compile = |statements: &Statements| {
             statements.compile(&*lean, |_| Ok(()), "import A", "theorem t")

@@ -25,7 +25,7 @@ pub(super) fn tasks_with_solutions(source: &str, count: usize) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_canonical_solution_is_run_once_no_worker_waits_for_it_and_no_text_is_parsed_again() {
+async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
     let parsed = sandbox.parses.load(Ordering::SeqCst);

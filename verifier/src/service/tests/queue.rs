@@ -61,7 +61,7 @@ pub(super) fn slow(from: usize, count: usize) -> Json {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn a_full_queue_answers_429_with_a_retry_time_and_queues_nothing_of_the_batch() {
+async fn a_full_queue_answers_429_and_queues_nothing_of_the_batch() {
     let gate = Gate::shut();
     let (service, _) = gated(&gate);
     let app = app(Arc::clone(&service));

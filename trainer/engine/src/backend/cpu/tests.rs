@@ -157,7 +157,7 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
 }
 
 #[test]
-fn every_operation_gives_the_same_bits_at_every_level_and_on_any_number_of_threads() {
+fn every_operation_has_the_same_bits_at_every_level_and_threads() {
     let first = everything(cpu(SimdLevel::detect(), 1));
     let at_levels = levels().into_iter().map(|level| (level, 2));
     let on_threads = [3, 8, 8, 8].map(|threads| (SimdLevel::detect(), threads));
@@ -300,7 +300,7 @@ fn bf16_weights_follow_every_change_of_the_f32_weights() {
 }
 
 #[test]
-fn suppressed_tokens_are_left_out_as_by_the_reference_and_count_in_log_probabilities() {
+fn suppressed_tokens_are_left_out_as_by_the_reference() {
     let vocabulary = 2777;
     for level in levels() {
         let c = &mut cpu(level, 2);

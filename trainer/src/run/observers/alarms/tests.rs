@@ -139,7 +139,7 @@ fn numbers_that_are_normal_for_the_task_raise_no_alarm() {
 }
 
 #[test]
-fn uniform_groups_raise_an_alarm_only_if_completions_are_compared_within_groups() {
+fn uniform_groups_raise_an_alarm_only_under_a_group_baseline() {
     let steps = steps(20, |record| {
         (record.groups.wrong, record.groups.mixed) = (14, 0);
     });

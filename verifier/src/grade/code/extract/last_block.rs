@@ -77,7 +77,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_program_is_the_last_python_block_else_the_last_block_else_the_whole_text() {
+    fn the_program_is_the_last_python_block_or_block_or_text() {
         for (text, program) in [
             (
                 "```python\na = 1\n```\nand\n```python\nb = 2\n```\noutput:\n```\nc\n```\n",

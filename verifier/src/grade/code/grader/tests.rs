@@ -160,7 +160,7 @@ fn an_exception_or_too_deep_a_value_is_a_failed_test() {
 }
 
 #[test]
-fn a_task_whose_expected_value_has_no_encoding_is_unavailable_and_a_nan_equals_a_nan() {
+fn an_expected_value_without_an_encoding_is_unavailable() {
     for (value, encodable) in [
         (r#"{"$opaque":"Thing"}"#, false),
         (r#"[1,{"$opaque":"Thing"}]"#, false),
@@ -208,7 +208,7 @@ fn expected_values_come_from_one_run_of_the_canonical_solution() {
 }
 
 #[test]
-fn invalid_python_and_blank_texts_are_judged_without_the_canonical_solution() {
+fn invalid_and_blank_texts_need_no_canonical_solution() {
     for extraction in [Extraction::Program, Extraction::LastBlock] {
         let (grader, sandbox) = grader(FakeSandbox::doubling());
         let grader = grader.extracting(extraction);
@@ -331,7 +331,7 @@ fn tests_after_one_in_which_the_program_stops_count_too() {
 }
 
 #[test]
-fn a_further_run_that_fails_does_not_turn_a_stop_into_an_error_of_the_task() {
+fn a_failing_further_run_does_not_turn_a_stop_into_an_error() {
     let (grader, _) = grader(FakeSandbox::new(|_, calls, _| {
         if calls[0] != "[1]" {
             return Err(SandboxError::Unusable("the test code is wrong".to_owned()));

@@ -141,7 +141,7 @@ mod tests {
     }
 
     #[test]
-    fn only_a_number_that_is_expected_with_a_point_or_an_exponent_has_a_tolerance() {
+    fn only_numbers_with_a_point_or_an_exponent_have_a_tolerance() {
         for (expected, got) in [
             ("0.5", ".5"),
             ("0.5", "0.50000000001"),

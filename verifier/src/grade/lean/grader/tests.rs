@@ -182,8 +182,7 @@ fn an_unlisted_header_is_checked_like_a_proof() {
 }
 
 #[test]
-fn a_proof_that_a_limit_ends_is_tried_again_unless_it_had_its_processor_time_and_never_unavailable()
-{
+fn a_proof_that_a_limit_ends_is_never_unavailable() {
     for (error, verdict, tries) in [
         (LeanError::Timeout(60), Timeout, 2),
         (LeanError::Memory(100), Memory, 2),
@@ -314,7 +313,7 @@ fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
 
 /// The machine may have been out of memory when Lean loaded a snippet's imports.
 #[test]
-fn a_snippet_whose_imports_fail_is_run_again_and_its_verdict_is_not_stored() {
+fn a_snippet_with_failing_imports_is_run_again_and_not_stored() {
     let code = "import Mathlib\n\nexample : 1 = 1 := rfl";
     let failed = |line| refused(line, "failed to read file");
     for (line, runs) in [(1, 2), (3, 1)] {
@@ -422,7 +421,7 @@ fn program() -> Program {
 }
 
 #[test]
-fn the_digest_depends_on_inherited_variables_and_on_where_modules_are_found() {
+fn the_digest_depends_on_variables_and_where_modules_are() {
     let program = program();
     let digest = |library: &str, toolchain: &str| {
         let libraries = [PathBuf::from(library)];

@@ -103,7 +103,7 @@ fn cases(list: &str) -> Vec<String> {
 }
 
 #[test]
-fn proofs_pass_and_cheats_and_configurations_that_are_no_literals_are_refused() {
+fn proofs_pass_and_cheats_and_unclear_configurations_are_refused() {
     for proof in cases("accepted proofs") {
         assert_eq!(scan(&proof), Ok(()), "{proof}");
     }

@@ -189,7 +189,7 @@ fn a_rank_that_cannot_join_is_an_error_on_all_with_the_remedy() {
 }
 
 #[test]
-fn gpus_are_connected_only_if_every_rank_has_the_library_and_a_gpu_of_its_own() {
+fn gpus_are_connected_only_if_every_rank_has_its_own() {
     let rank = |gpu: u8| [&[1], &[gpu; 16][..]].concat();
     assert_eq!(obstacle(&[rank(1), rank(2), rank(3)]), None);
     let shared = obstacle(&[rank(1), rank(2), rank(1)]).unwrap();

@@ -7,7 +7,7 @@ use crate::cache::KeyWriter;
 use crate::grade::code::NoCanonicalResult;
 
 #[test]
-fn a_first_pass_runs_no_canonical_solution_and_returns_the_key_of_its_result() {
+fn a_first_pass_returns_the_key_of_a_missing_canonical_result() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));

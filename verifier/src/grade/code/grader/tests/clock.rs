@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_completion_whose_parsing_is_stopped_is_no_program_whatever_it_contains() {
+fn a_completion_that_stops_the_parser_is_no_program() {
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     for (text, verdict) in [("long to read", Timeout), ("large to read", Memory)] {
         let completion =

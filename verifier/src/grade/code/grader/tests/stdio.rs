@@ -108,7 +108,7 @@ fn all_tests_together_have_ten_times_the_fuel_of_one() {
 }
 
 #[test]
-fn a_program_whose_tests_take_long_together_gets_no_verdict_in_the_first_pass() {
+fn tests_that_take_long_together_get_no_verdict_in_the_first_pass() {
     let (grader, _) = running(|_, run| Run {
         fuel: 1_500_000_000,
         ..run
@@ -123,7 +123,7 @@ fn a_program_whose_tests_take_long_together_gets_no_verdict_in_the_first_pass() 
 }
 
 #[test]
-fn a_completion_without_a_program_or_with_one_that_does_not_parse_is_not_run() {
+fn a_completion_without_a_program_that_parses_is_not_run() {
     let (grader, sandbox) = running(|_, run| run);
     for (completion, verdict, total) in
         [(" \n", Malformed, None), ("no python", Incorrect, Some(3))]
@@ -135,7 +135,7 @@ fn a_completion_without_a_program_or_with_one_that_does_not_parse_is_not_run() {
 }
 
 #[test]
-fn a_task_that_no_program_can_pass_and_a_sandbox_that_fails_are_unavailable() {
+fn impossible_tasks_and_failing_sandboxes_are_unavailable() {
     let (grader, sandbox) = running(|_, run| run);
     let (mut too_long, mut without) = (doubling(), doubling());
     too_long.tests[1].stdout = "x".repeat(MAX_STREAM_BYTES + 1);
