@@ -56,7 +56,7 @@ pub(crate) struct Args {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL")]
     model: String,
-    /// A data set's name, or a path to a .jsonl file
+    /// A data set's name, or a path to a file of tasks
     #[arg(long, value_name = "NAME")]
     dataset: String,
     #[command(flatten)]

@@ -14,6 +14,7 @@ Examples:
   rapid fetch model:smollm2-135m-instruct
   rapid fetch model:Qwen/Qwen2.5-0.5B@main         any repository of the hub
   rapid fetch dataset:gsm8k sandbox:python-wasi
+  rapid fetch dataset:openai/gsm8k
 
 The cache folder is $RAPID_HOME, else `rapid` in the platform's cache folder.")]
 pub(crate) struct Args {

@@ -70,7 +70,7 @@ pub(crate) struct Args {
     /// JSON Lines with "prompt" or "messages" on each line, or a prompt of plain text on each line; - is stdin
     #[arg(long, value_name = "FILE", conflicts_with_all = ["split", "template", "data_dir"])]
     prompts: Option<PathBuf>,
-    /// A data set's name, or a path to a .jsonl file of tasks
+    /// A data set's name, or a path to a file of tasks
     #[arg(long, value_name = "NAME")]
     dataset: Option<String>,
     /// Which part of the data set

@@ -60,7 +60,7 @@ struct EstimatorArgs {
     /// Behaviour policies μ, which sample the completions: the model some updates ago; several for several stalenesses
     #[arg(long, value_name = "MODEL", value_delimiter = ',', requires = "model")]
     behaviour: Vec<String>,
-    /// A data set's name, or a path to a .jsonl file
+    /// A data set's name, or a path to a file of tasks
     #[arg(long, value_name = "NAME", requires = "model")]
     dataset: Option<String>,
     /// The verifier's address, as `rapid-verifier serve` prints it

@@ -25,22 +25,22 @@ settings! {
 settings! {
     /// `[data]`: exactly one of `dataset` and `sets`.
     pub struct Data {
-        /// mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file of your own. Required, unless
-        /// there are sections `data.sets.NAME`.
+        /// mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean; a path to a file of your own (.jsonl,
+        /// .json, .csv or .parquet); or a data set of the Hugging Face hub, as owner/name. docs/data.md describes all. Required, unless there are sections `data.sets.NAME`.
         #[serde(skip_serializing_if = "String::is_empty")]
         pub dataset: String,
-        /// The part of a data set of the hub that has several.
+        /// The part of a data set of the hub that has several. The hub calls it a configuration.
         pub subset: Option<String>,
         /// The commit, branch or tag of a data set of the hub.
         pub revision: Option<String>,
-        /// The split to train on, if the data set's own names are others than train.
+        /// The split of a data set of the hub to train on; unless set, train.
         pub train_split: Option<String>,
-        /// The split to evaluate on.
+        /// The split of a data set of the hub to evaluate on; unless set, test, or else validation.
         pub eval_split: Option<String>,
-        /// The data set's own names of the fields of a task, as in { question = "problem" }.
+        /// The columns that have the fields of a task, as in { question = "problem", answer = "gold" }; common names need none.
         #[serde(skip_serializing_if = "BTreeMap::is_empty")]
         pub columns: BTreeMap<String, String>,
-        /// The grader of the tasks, for records that do not name one.
+        /// The kind of all tasks, where records do not tell it: math, code, program, lean, or the name of a grader of your own.
         pub grader: Option<String>,
         /// A system prompt: the system message, before the user's. It needs `chat = true`.
         pub system: Option<String>,

@@ -54,7 +54,7 @@ fn data_sets(config: &Config) -> Result<(), SettingError> {
         refuse_if(
             own.dataset.is_empty(),
             &format!("{section}.dataset"),
-            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a .jsonl file",
+            "it is not set; give mbppplus, math, gsm8k, minif2f, humaneval, starter-math, starter-math-400, starter-code, starter-lean, or a path to a file of your own",
         )?;
         refuse_if(
             own.system.is_some() && !own.chat,

@@ -65,7 +65,9 @@ impl RewardClient {
         if let Some(info) = &info {
             self.limit_batch(info);
         }
-        let mut named = !sets.iter().any(|(name, _)| datasets::is_user_file(name));
+        // Only the built-in sets have such names: files have an ending, and data sets of the hub an owner.
+        let is_own = |name: &str| datasets::is_user_file(name) || name.contains('/');
+        let mut named = !sets.iter().any(|(name, _)| is_own(name));
         for (_, dataset) in sets {
             named = named && self.has(dataset).await?;
         }
