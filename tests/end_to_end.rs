@@ -97,7 +97,7 @@ for line in sys.stdin:
 "#;
 
 #[test]
-fn a_killed_run_with_custom_graders_resumes_to_the_byte() {
+fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let home = folder.path();
@@ -109,16 +109,29 @@ fn a_killed_run_with_custom_graders_resumes_to_the_byte() {
     };
     let configuration = home.join("verifier.toml");
     std::fs::write(&configuration, grader("number") + &grader("brief")).unwrap();
-    let mut sets = repeating(home);
-    let task =
-        |n: u32| format!("{{\"kind\": \"number\", \"question\": \"{n}\", \"answer\": \"{n}\"}}\n");
-    let tasks: String = (10..90).step_by(5).map(task).collect();
-    std::fs::write(home.join("repeat.jsonl"), tasks).unwrap();
+    // A mixture of tasks for the first grader and of mathematics, with the template of `repeating`, but not its data set.
+    let mut sets = repeating(home).split_off(2);
+    let record =
+        |n: u32, kind: &str| format!("{{{kind}\"question\": \"{n}\", \"answer\": \"{n}\"}}\n");
+    for (name, kind) in [("number", "\"kind\": \"number\", "), ("plain", "")] {
+        let records: String = (10..90).step_by(5).map(|n| record(n, kind)).collect();
+        let file = home.join(format!("{name}.jsonl"));
+        std::fs::write(&file, records).unwrap();
+        sets.extend(set(&[
+            &format!("data.sets.{name}.dataset={}", file.display()),
+            &format!(
+                "data.sets.{name}.template={}",
+                home.join("repeat.txt").display()
+            ),
+        ]));
+    }
     let configuration = format!("verifier.config={}", configuration.display());
     sets.extend(set(&[
         &configuration,
         "reward.terms.short.grader=brief",
         "reward.terms.short.weight=0.5",
+        "data.sets.number.weight=3",
+        "data.sets.plain.weight=1",
         "algorithm.group_size=4",
         "algorithm.n_step=8",
         "algorithm.h=2",
@@ -162,8 +175,14 @@ fn a_killed_run_with_custom_graders_resumes_to_the_byte() {
         "{lines:#?}"
     );
     let samples = undisturbed.samples();
-    let partial = samples.iter().filter(|sample| sample["reward"] == 0.5);
-    assert!(partial.clone().count() > 0, "{samples:#?}");
+    let of_number =
+        |sample: &&serde_json::Value| sample["task"].as_str().unwrap().starts_with("number/");
+    let number = samples.iter().filter(of_number);
+    assert!(
+        (1..samples.len()).contains(&number.clone().count()),
+        "{samples:#?}"
+    );
+    assert!(number.clone().any(|sample| sample["reward"] == 0.5));
     for sample in &samples {
         let length = sample["completion"].as_str().unwrap().chars().count();
         let short = sample["terms"]["short"].as_f64().unwrap();
