@@ -109,8 +109,8 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     };
     let configuration = home.join("verifier.toml");
     std::fs::write(&configuration, grader("number") + &grader("brief")).unwrap();
-    // A mixture of tasks for the first grader and of mathematics, with the template of `repeating`, but not its data set.
-    let mut sets = repeating(home).split_off(2);
+    // A mixture of tasks for the first grader and of mathematics. Its sets have the template of `repeating`, so that key goes, with the data set.
+    let mut sets = repeating(home).split_off(4);
     let record =
         |n: u32, kind: &str| format!("{{{kind}\"question\": \"{n}\", \"answer\": \"{n}\"}}\n");
     for (name, kind) in [("number", "\"kind\": \"number\", "), ("plain", "")] {
