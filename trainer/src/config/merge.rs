@@ -1,11 +1,11 @@
 //! Merges the layers of a configuration: the defaults, the preset, the recipe, and `--set`. A later layer overrides the earlier ones.
 
-use datasets::settings::{Keys, SettingError, put};
+use datasets::settings::{Keys, Section as _, SettingError, put};
 use toml::{Table, Value};
 
 use super::eval::DEFAULT_EVAL_EVERY;
 use super::run::DEFAULT_EPOCHS;
-use super::{Config, Preset, Verifier, models, recipes, validate};
+use super::{Config, DataSet, Preset, Verifier, models, recipes, validate};
 
 /// Every key of a recipe.
 pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
@@ -82,6 +82,11 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
             } else if is(other) {
                 remove(&mut table, one);
             }
+        }
+        if path.starts_with("data.sets.") {
+            // The recipe's are of its own data set.
+            let own = DataSet::KEYS.iter().filter(|key| key.name != "system");
+            own.for_each(|key| remove(&mut table, &format!("data.{}", key.name)));
         }
         put(&mut table, &path, value);
     }
