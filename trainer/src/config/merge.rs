@@ -1,6 +1,6 @@
 //! Merges the layers of a configuration: the defaults, the preset, the recipe, and `--set`. A later layer overrides the earlier ones.
 
-use datasets::settings::{Keys, Section as _, SettingError, put};
+use datasets::settings::{Keys, SettingError, put};
 use toml::{Table, Value};
 
 use super::eval::DEFAULT_EVAL_EVERY;
