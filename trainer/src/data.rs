@@ -102,7 +102,7 @@ impl PromptRenderer {
         Ok(Self::with_template(template, settings))
     }
 
-    /// A renderer with this template, of which the settings have only the name.
+    /// A renderer with this template; the settings have only its name.
     #[must_use]
     pub fn with_template(template: Template, settings: &config::Data) -> Self {
         let stop = settings

@@ -52,7 +52,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Whether it is the default, that of what is not judged yet.
+    /// Whether it is the default, which stands for a completion that is not judged yet.
     pub(crate) fn is_open(&self) -> bool {
         *self == Self::default()
     }
@@ -108,7 +108,7 @@ pub struct RewardClient {
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// When it was last said that requests are repeated, and that samples are masked.
+    /// When the client last warned that requests are repeated, and that samples are masked.
     said: Mutex<[Option<Instant>; 2]>,
 }
 
@@ -388,7 +388,7 @@ impl RewardClient {
         RewardError::Unusable(format!("the verifier at {} {reason}", self.url()))
     }
 
-    /// Whether to say that requests are repeated, or that samples are masked: if that was not said within [`QUIET`].
+    /// Whether to warn that requests are repeated, or that samples are masked: not if it did so within [`QUIET`].
     fn is_news(&self, masks: bool) -> bool {
         let said = self.said.lock();
         let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];

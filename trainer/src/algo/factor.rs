@@ -5,8 +5,8 @@ use super::weight::{capped, difference, log_ratios, weight};
 use crate::config::algorithm::{Algorithm, Factor, LengthNorm};
 
 impl Factor {
-    /// Factor × advantage for each token of a completion whose log-weight is `ell`. Each row is a factor: above it its source, in it its equation. rₜ = π(yₜ)/μ(yₜ) is a
-    /// token's ratio, w = Πₜ rₜ the completion's. Factors are constants: no gradient flows through them.
+    /// Factor × advantage for each token of a completion with the log-weight `ell`. Each match arm is a factor, below its source. rₜ = π(yₜ)/μ(yₜ) is a token's
+    /// ratio, w = Πₜ rₜ the completion's. Factors are constants: no gradient flows through them.
     pub(super) fn times(
         self,
         advantage: f64,

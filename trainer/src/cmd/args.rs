@@ -22,7 +22,7 @@ use super::Usage;
 pub(crate) enum DeviceChoice {
     /// A device to compute on.
     Device(config::Device),
-    /// One whose time is predicted: only `rapid bench` accepts it.
+    /// A device that computes nothing and predicts times: only `rapid bench` accepts it.
     Planned(DeviceModel),
 }
 

@@ -33,7 +33,7 @@ use super::{Interrupted, Usage, checkpoint_overrides, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
-/// Fields of the output, of which every line has the first five.
+/// Fields of the output. Every line has the first five.
 const FIELDS: [&str; 7] = [
     "id",
     "sample",
@@ -111,7 +111,6 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// A line of the input.
 #[derive(Debug, Default, Deserialize)]
 struct PromptLine {
     id: Option<Value>,
@@ -129,7 +128,6 @@ struct Message {
     content: String,
 }
 
-/// A line of the output.
 #[derive(Debug, Serialize)]
 struct CompletionLine<'a> {
     id: &'a Value,
@@ -266,7 +264,6 @@ async fn write(
     file.map_or(Ok(()), |file| file.finish().with_context(failed))
 }
 
-/// The prompts to complete.
 enum Source {
     /// What precedes a line's number in errors, the lines with their numbers from 1, and the date that a chat template writes.
     Lines(String, Vec<(usize, PromptLine)>, Date),

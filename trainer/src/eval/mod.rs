@@ -81,9 +81,9 @@ pub struct Summary {
 /// One Pass@k with its 95% interval over tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PassAt {
-    /// k.
+    /// Samples per task that the metric looks at: one correct among them is enough.
     pub k: usize,
-    /// The figure.
+    /// The mean over the tasks.
     #[serde(flatten)]
     pub estimate: Estimate,
 }

@@ -72,7 +72,7 @@ impl Default for FakePolicy {
 }
 
 impl FakePolicy {
-    /// A policy whose logits differ from the default's by about `distance`.
+    /// A policy with logits that differ from the default's by about `distance`.
     pub(crate) fn moved(distance: f32) -> Self {
         let toy = Self::default();
         for (i, weight) in toy.state.lock().unwrap().weights.iter_mut().enumerate() {

@@ -163,7 +163,6 @@ impl RunPlan {
     }
 }
 
-/// As [`RunPlan::checkpoints`].
 fn checkpoints(config: &Config) -> usize {
     config.run.keep + usize::from(config.eval.samples > 0) + 1
 }

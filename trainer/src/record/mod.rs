@@ -165,7 +165,7 @@ pub struct StepTimings {
 pub struct EvalRecord {
     /// Updates done before the evaluation.
     pub step: usize,
-    /// Completions a task.
+    /// Completions per task.
     pub samples: usize,
     /// Pass@k with its interval, by k.
     pub pass_at: BTreeMap<usize, Estimate>,

@@ -17,7 +17,6 @@ const LINE: f64 = 18.0;
 /// Characters of a line of the note in a file.
 const CHARACTERS: usize = 82;
 
-/// A drawing with its heading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(super) title: String,
@@ -92,7 +91,6 @@ impl Figure {
         )
     }
 
-    /// The file.
     pub(crate) fn file(&self) -> String {
         let note = wrapped(&self.note);
         let drawing_top = MARGIN + LINE * (1.3 + note.len() as f64);

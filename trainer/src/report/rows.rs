@@ -33,7 +33,6 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     /// Its name.

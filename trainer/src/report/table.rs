@@ -16,7 +16,6 @@ pub(crate) fn points_as_given(share: f64) -> f64 {
     (1e6 * POINTS * share).round() / 1e6
 }
 
-/// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     /// The name of its file, without the ending.
@@ -25,7 +24,7 @@ pub(crate) struct Table {
     title: String,
     /// What the columns are.
     note: String,
-    /// Its columns, the first of which has the names of the rows.
+    /// Its columns. The first has the names of the rows.
     columns: Vec<Column>,
 }
 
@@ -68,7 +67,7 @@ pub(crate) enum Cell {
     Numbers([Option<f64>; 3]),
 }
 
-/// The columns of a table whose rows are about an `R` each.
+/// The columns of a table with a row for each `R`.
 pub(crate) struct Columns<'r, R> {
     rows: &'r [R],
     columns: Vec<Column>,
@@ -98,12 +97,10 @@ impl<'r, R> Columns<'r, R> {
         self.columns.last_mut().expect("a column was added")
     }
 
-    /// Adds a column of words.
     pub(crate) fn text(&mut self, heading: &str, name: &str, text: impl Fn(&R) -> String) {
         self.add(heading, name, Form::Text, |row| Cell::Text(text(row)));
     }
 
-    /// Adds a column of counts.
     pub(crate) fn count(&mut self, heading: &str, name: &str, count: impl Fn(&R) -> usize) {
         let cell = |row: &R| Cell::number(Some(count(row) as f64));
         self.add(heading, name, Form::Number(0), cell);
@@ -188,7 +185,6 @@ impl Cell {
         Self::Text(text.into())
     }
 
-    /// A text, if there is one.
     pub(crate) fn some_text(text: Option<impl Into<String>>) -> Self {
         text.map_or(Self::NONE, Self::text)
     }
@@ -262,7 +258,6 @@ impl Table {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// The table as CSV.
     pub(crate) fn csv(&self) -> String {
         let names = self.columns.iter().flat_map(|column| {
             let endings = column.form.endings().iter();

@@ -1,4 +1,4 @@
-//! The reward of training: a weighted sum of terms, each of which is logged separately.
+//! The reward of training: a weighted sum of terms. Each term is logged separately.
 
 use std::collections::BTreeMap;
 

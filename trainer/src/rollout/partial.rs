@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RolloutError, Sample};
 
-/// A file of completions, one a line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
+/// A file of completions, one per line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
 pub struct PartialRollout {
     /// `None` if completions are not saved.

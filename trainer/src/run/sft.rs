@@ -40,7 +40,7 @@ struct TeacherLine {
     finish: Option<Finish>,
 }
 
-/// A correct completion of a prompt, with the tokens that end it, as an update uses it: a group of one, whose reward is 1.
+/// A correct completion of a prompt, with the tokens that end it, as an update uses it: a group of one with the reward 1.
 pub(super) fn demonstration(prompt: &Arc<Prompt>, text: String, tokens: Vec<u32>) -> SampledGroup {
     SampledGroup {
         prompt: Arc::clone(prompt),

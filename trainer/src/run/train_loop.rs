@@ -11,7 +11,6 @@ use crate::data::{PhaseSize, PromptRenderer, PromptSchedule};
 use crate::record::{Activity, EvalRecord};
 use crate::rollout::{RolloutError, SamplingParams};
 
-/// A run in progress.
 pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: PromptSchedule,
@@ -105,7 +104,7 @@ impl Run {
         Ok(())
     }
 
-    /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved, so that a resumed run makes it again.
+    /// Saves a checkpoint unless this step has one. If an update's line could not be logged, it is not saved, so that a resumed run makes it again.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         if self.step == self.saved || self.step != self.logged {
             return Ok(());

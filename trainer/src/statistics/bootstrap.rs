@@ -130,13 +130,13 @@ impl Distribution {
         }
     }
 
-    /// The p-value of a statistic of 0 against either side: twice the smaller share of resamples beyond 0.
+    /// The p-value of the hypothesis that a statistic is 0, against either side: twice the smaller share of resamples beyond 0.
     #[must_use]
     pub fn p_two_sided(&self) -> f64 {
         (2.0 * self.p_at_most(0.0).min(self.p_at_least(0.0))).min(1.0)
     }
 
-    /// The p-value of a statistic outside of ± `margin` against one within: the larger of two one-sided ones.
+    /// The p-value of the hypothesis that a statistic is outside of ± `margin`: the larger of two one-sided ones.
     #[must_use]
     pub fn p_equivalence(&self, margin: f64) -> f64 {
         self.p_at_most(-margin).max(self.p_at_least(margin))

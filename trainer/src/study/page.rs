@@ -8,7 +8,6 @@ use crate::report::chart::{Chart, Series};
 use crate::report::page::{facts, page};
 use crate::report::table::{Cell, Columns, Form, Table};
 
-/// The page.
 pub(super) fn render(study: &Study) -> String {
     let mut body = String::from(
         "<p>An estimator computes an estimate ĝ of the gradient ∇J of the policy π from a group of completions that an older policy μ sampled. Bias is |E ĝ − ∇J| / |∇J|. \
@@ -32,7 +31,6 @@ pub(super) fn render(study: &Study) -> String {
     page("Study of the estimator", title, &body, &files, "")
 }
 
-/// All rows as CSV.
 pub(super) fn csv(study: &Study) -> String {
     let toy = study.toy.iter().map(|row| (Some("toy"), row));
     let model = study.model.iter().flat_map(|model| &model.rows);

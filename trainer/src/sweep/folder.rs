@@ -138,7 +138,6 @@ impl SweepFolder {
         Ok(folder)
     }
 
-    /// Refuses a folder with another sweep.
     fn check_same(&self) -> Result<(), SweepError> {
         let other = |difference: String| {
             let root = self.root.display();

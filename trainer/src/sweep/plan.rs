@@ -113,7 +113,7 @@ impl Plan {
 /// The names of what two runs share if they see the same prompts in the same order, and these do not.
 fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
     let (a, b) = (&one.algorithm, &other.algorithm);
-    // Prompts that do not fill a phase, of which H says the size.
+    // Prompts that do not fill a phase. H says the size of a phase.
     let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
     let shared = [
         ("[data]", one.data == other.data),
@@ -201,7 +201,7 @@ fn planned(
     })
 }
 
-/// Refuses a run whose name is too long, or whose name or settings are those of an earlier one.
+/// Refuses a run with a name that is too long, or with the name or the settings of an earlier one.
 fn check_distinct(earlier: &[PlannedRun], run: &PlannedRun) -> Result<(), SweepError> {
     let name = &run.name;
     let reason = if name.len() > MAX_NAME {

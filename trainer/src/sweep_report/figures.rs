@@ -16,7 +16,6 @@ use crate::statistics::{Spread, student};
 /// A figure, on the page and as a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepFigure {
-    /// The name of its file.
     pub(super) file: &'static str,
     /// The name of the table that the page has it below.
     pub(super) below: &'static str,
@@ -120,7 +119,6 @@ fn comparisons(tests: &Tests<'_, '_>) -> Rows {
     Rows::forest(title, &note, margin, rows)
 }
 
-/// The effect of every factor.
 fn effects(tests: &Tests<'_, '_>) -> Rows {
     let rows = tests.effects.iter().filter_map(|effect| {
         let point = effect.arms.first()?.point;

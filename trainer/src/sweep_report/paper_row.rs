@@ -25,7 +25,7 @@ fn model(config: &Config, dataset: &str) -> &'static str {
         .map_or(MAIN_MODEL, |row| row.model.as_str())
 }
 
-/// The paper's row of an arm: that of its algorithm and H. `None` for an algorithm that the paper does not have, or one whose settings differ from it.
+/// The paper's row of an arm: that of its algorithm and H. `None` if the paper does not have the algorithm, or has it with other settings.
 pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let algorithm = &arm.config.algorithm;
     let mut expected = Algorithm {

@@ -139,7 +139,6 @@ fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
     }
 }
 
-/// The effects of factors on accuracy.
 pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
     let rows = tests.effects.iter();
     let rows: Vec<(&Effect<'_, '_>, String)> = rows

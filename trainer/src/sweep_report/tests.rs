@@ -22,7 +22,7 @@ fn file(seeds: &str, arms: &[(&str, &str, usize)], compare: &str) -> String {
     )
 }
 
-/// Four arms, of which one is the reference. `more` is at the end of `[compare]`.
+/// Four arms, one of them the reference. `more` is at the end of `[compare]`.
 fn arms(seeds: &str, margin: f64, more: &str) -> String {
     let arms = [
         ("pg", "pg", 1),
@@ -127,7 +127,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
         "Time to a Pass@1 of 50.5%",
         "within ± 1.25<",
         "; the equivalence margin is ±\u{a0}1.25;",
-        // The run with the largest H, and its token whose weight grew by e^1.25.
+        // The run with the largest H, and its token with a weight that grew by e^1.25.
         "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3",
         "rapid-h8-seed-0: 1.250 at 3",
     ] {

@@ -12,7 +12,6 @@ use crate::statistics::{
 };
 use crate::sweep::{Compare, SweepFolder};
 
-/// The comparisons of a sweep.
 #[derive(Debug, Default)]
 pub(super) struct Tests<'a, 'r> {
     /// Whether differences are tested; else there are estimates and intervals only.
@@ -25,13 +24,12 @@ pub(super) struct Tests<'a, 'r> {
     pub(super) slopes: Vec<Sloped<'a, 'r>>,
     /// The effects of the factors at each point of the grid.
     pub(super) effects: Vec<Effect<'a, 'r>>,
-    /// Blocks of which no times are compared, since a run of theirs is not made: seed and round.
+    /// Blocks with a run that is not made, so that none of their times are compared: seed and round.
     pub(super) untimed: BTreeSet<(u64, usize)>,
     /// What the comparisons are without, in sentences.
     pub(super) warnings: Vec<String>,
 }
 
-/// An arm beside the reference.
 #[derive(Debug)]
 pub(super) struct Compared<'a, 'r> {
     pub(super) arm: &'r ArmRuns<'a>,

@@ -41,21 +41,19 @@ pub(super) struct Row {
 pub(super) struct Table {
     /// Predicted seconds, copies between the host and the device included.
     seconds: f64,
-    /// Those of the longest decoding step.
+    /// Predicted seconds of the longest decoding step.
     longest_step_seconds: f64,
     pub(super) rows: Vec<Row>,
     all: Launches,
     host: HostCalls,
 }
 
-/// The predicted figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan {
     #[serde(flatten)]
     workload: Workload,
     device: DeviceModel,
     dtype: String,
-    /// Completion tokens per second.
     completion_tokens_per_s: f64,
     /// Prompt and completion tokens per second, each prompt counted once.
     all_tokens_per_s: f64,

@@ -74,7 +74,6 @@ fn gpu() -> Check {
     }
 }
 
-/// The device that computes.
 pub(super) fn device(args: &DeviceArgs) -> Check {
     match args.options().device.available() {
         Ok(name) => Check::ok("device", name),

@@ -18,10 +18,10 @@ struct DryRun {
     runs: Vec<Row>,
     /// Arms that do not see the same data, in sentences.
     unmatched: Vec<String>,
-    /// Seconds of the runs that are not finished; null if that of one is not known.
+    /// Seconds of the runs that are not finished; null if those of one are not known.
     seconds: Option<f64>,
-    /// Bytes of disk space of the checkpoints at their largest, all of them or, if the sweep does not keep them, those of one run; null if the model of a run is not on
-    /// this machine.
+    /// Bytes of disk space of the checkpoints at their largest: of all runs, or of one if the sweep does not keep them. null if the model of a run is not on this
+    /// machine.
     disk: Option<u64>,
     /// The same for the runs that are not finished, including what those that have begun have written.
     disk_left: Option<u64>,

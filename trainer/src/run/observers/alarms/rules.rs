@@ -39,7 +39,7 @@ const ANSWERED: f64 = 0.2;
 /// Half of the share of masked samples that ends a run with `verifier.max_masked` = 0.1.
 const MASKED: (f64, f64) = (0.05, 0.02);
 
-/// The findings of every rule on the updates so far. `phase` is the phase of the latest update, whose samples the user should read. With `uniform_groups_teach`,
+/// The findings of every rule on the updates so far. `phase` is the phase of the latest update; the user should read its samples. With `uniform_groups_teach`,
 /// completions are not compared within their groups, so a group that is all correct or all wrong is not a bad sign.
 pub(super) fn all(window: &Window, phase: usize, uniform_groups_teach: bool) -> Vec<Finding> {
     let mut findings = if uniform_groups_teach {

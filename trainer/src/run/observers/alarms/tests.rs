@@ -36,7 +36,7 @@ fn step(step: usize) -> StepRecord {
     }
 }
 
-/// Updates, of which `change` makes others.
+/// Updates of a healthy run, each changed by `change`.
 fn steps(updates: usize, change: impl Fn(&mut StepRecord)) -> Vec<StepRecord> {
     let mut steps: Vec<StepRecord> = (1..=updates).map(step).collect();
     steps.iter_mut().for_each(change);
