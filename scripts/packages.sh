@@ -30,8 +30,8 @@ install() {
   fi
 }
 
-# must_have PROGRAM…: where CI is set, fails with an error if this user can install packages and one of these programs is missing nevertheless, so that no tests are
-# skipped for its lack.
+# must_have PROGRAM…: where CI is set, fails if this user can install packages and one of these programs is missing nevertheless. So no tests are skipped for its
+# lack.
 must_have() {
   local program
   [ -n "${CI:-}" ] && can_install || return 0

@@ -174,7 +174,6 @@ fn a_killed_run_with_custom_graders_resumes_to_the_byte() {
     }
 }
 
-/// A checkpoint's weights, as bytes.
 fn weights(job: &Job, step: usize) -> Vec<u8> {
     let file = format!("checkpoints/step-{step}/model.safetensors");
     std::fs::read(job.folder.join(file)).unwrap()

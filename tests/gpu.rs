@@ -18,7 +18,6 @@ fn without_gpu() -> bool {
     gpu.is_err()
 }
 
-/// The doctor's line for one check.
 fn line<'a>(doctor: &'a str, what: &str) -> &'a str {
     let mut lines = doctor.lines();
     let found = lines.find(|line| line.split_whitespace().nth(1) == Some(what));

@@ -18,7 +18,6 @@ use tests::programs::Verifier;
 use tests::repository::root;
 use tests::samples::{Sample, labelled};
 
-/// Concurrent requests.
 const IN_FLIGHT: usize = 64;
 /// Limits of the caches. A cache grows up to its limit, which is not a leak; with these limits the caches are full after the warm-up.
 const CACHES: [&str; 2] = ["cache.memory_bytes=10000", "cache.expected_bytes=10000"];
@@ -117,7 +116,6 @@ struct LiveBytes {
 }
 
 impl LiveBytes {
-    /// Compiles the library into `folder`.
     fn new(folder: &Path) -> Self {
         let source = root().join("tests/soak/live_bytes.cpp");
         let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -155,7 +153,6 @@ impl LiveBytes {
     }
 }
 
-/// A request to send.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
     /// A case of the attacks, and its task.

@@ -1,7 +1,7 @@
 //! Reads a JSON object field by field. An error names the field and the remedy.
 //!
-//! Every part stays raw text until its type is known: the values of tests have integers of any size and ordered dictionaries, neither of which [`serde_json::Value`]
-//! preserves.
+//! Every part stays raw text until its type is known. The values of tests have integers of any size and ordered dictionaries; [`serde_json::Value`] preserves
+//! neither.
 
 use std::collections::BTreeMap;
 
@@ -51,7 +51,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Parses an object whose fields have paths that begin with `path`.
+    /// Parses an object. The paths of its fields begin with `path`.
     pub fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         match of_kind(json) {
             Some(all) => Ok(Fields {

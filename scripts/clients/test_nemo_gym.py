@@ -1,4 +1,4 @@
-"""NeMo Gym's own simple agent runs rollouts, whose resources server is the service."""
+"""NeMo Gym's own simple agent runs rollouts. Its resources server is the service."""
 
 import json
 import os

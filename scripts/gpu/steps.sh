@@ -1,5 +1,5 @@
-# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. To be sourced by a script
-# that has set `here`, the folder of the scripts, `out`, the default folder of the records, `file`, the name of the file with all of them, and `minutes`, the
+# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. A script sources this file
+# after it has set `here` (the folder of the scripts), `out` (the default folder of the records), `file` (the name of the file with all of them), and `minutes`: the
 # default limit of a call, which is empty for none.
 # shellcheck shell=bash
 

@@ -243,7 +243,6 @@ pub fn signal(name: &str, processes: &[u32]) -> bool {
         .success()
 }
 
-/// A process of the system.
 struct Process {
     parent: u32,
     /// A letter of proc_pid_stat(5): T is stopped, Z has ended.

@@ -33,7 +33,6 @@ pub(super) struct Listing {
     pub(super) files: Vec<Listed>,
 }
 
-/// One file of a repository.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Listed {
     #[serde(rename = "rfilename")]
@@ -49,7 +48,7 @@ pub(super) struct Lfs {
 }
 
 impl Listed {
-    /// A file of which only the name is known.
+    /// A file that is known only by its name.
     pub(super) fn named(name: String) -> Listed {
         Listed {
             name,

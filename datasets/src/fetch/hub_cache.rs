@@ -44,7 +44,6 @@ impl Cached {
         Cached(cache.join(name.replace('/', "--")))
     }
 
-    /// The folder of a commit's files.
     fn snapshot(&self, commit: &str) -> PathBuf {
         self.0.join("snapshots").join(commit)
     }

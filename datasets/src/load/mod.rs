@@ -43,12 +43,12 @@ pub const NAMES: [&str; 9] = [
 impl Source {
     /// Reads the data set: one of [`NAMES`], the file of a user (`user_file.rs`), or a data set of the hub (`hub.rs`).
     ///
-    /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder; those of the hub also in the cache of Hugging Face's own
-    /// programs. The starter sets are part of the program.
+    /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. Those of the hub are also looked for in the cache
+    /// of Hugging Face's own programs. The starter sets are part of the program.
     ///
     /// # Errors
-    /// [`DatasetError`] for an unknown name, settings that do not fit the data set, missing files, files of another version in the cache folder, and a file that cannot be read
-    /// or has a wrong record.
+    /// [`DatasetError`] for an unknown name, settings that do not fit the data set, and missing files. Also for files of another version in the cache folder, and
+    /// for a file that cannot be read or has a wrong record.
     pub fn open(&self, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
         self.check()?;
         match self.dataset.as_str() {
@@ -126,7 +126,7 @@ struct Folder<'a> {
 }
 
 impl Folder<'_> {
-    /// The data set whose splits `tasks` reads from the files `train.jsonl` and `eval.jsonl`.
+    /// The data set in the files `train.jsonl` and `eval.jsonl`; `tasks` reads a split.
     fn splits(
         &self,
         tasks: impl Fn(&Path) -> Result<Vec<Task>, DatasetError>,

@@ -90,7 +90,6 @@ fn caught<T>(line: usize, work: impl FnOnce() -> Result<T>) -> std::result::Resu
     Err(LineError::Line { line, reason })
 }
 
-/// The pages of a row group.
 struct Pages {
     file: File,
     /// Maximum size of a page in the file.

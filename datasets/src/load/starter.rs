@@ -46,7 +46,6 @@ mod tests {
         }
     }
 
-    /// Both data sets of starter mathematics.
     fn math() -> [Dataset; 2] {
         ["starter-math", "starter-math-400"].map(|name| open(name).unwrap())
     }

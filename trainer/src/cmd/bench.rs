@@ -29,7 +29,8 @@ const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 ///
 /// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the widest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
 ///
-/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100), and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
+/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100). A model of its rates predicts
+/// the time by operation. This needs no GPU, and little memory whatever the model's size.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

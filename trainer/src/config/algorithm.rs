@@ -12,7 +12,7 @@ settings! {
     /// `[algorithm]`. The preset gives the defaults of all other keys.
     #[derive(Copy)]
     pub struct Algorithm {
-        /// The defaults of the other keys of this section, each of which can still be set. The presets are:
+        /// The defaults of the other keys of this section; each of them can still be set. The presets are:
         ///
         ///   preset        factor          baseline        length_norm   divide_by_std  h  and
         ///   rapid-paper   w               weighted-group  none          false          4
