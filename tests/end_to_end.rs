@@ -342,7 +342,7 @@ fn mbpp_plus_trains_with_real_rewards() {
     assert!(root.join("report.html").is_file());
 }
 
-/// Asserts that the checkpoint of weights that did not change generates the same as the model that they are from.
+/// Asserts that a checkpoint of unchanged weights generates the same as their model.
 fn assert_generates_the_same(model: &Path, checkpoint: &Path, folder: &Path) {
     let prompts = folder.join("prompts.jsonl");
     std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();

@@ -1,8 +1,8 @@
 //! Sends ten thousand hostile and honest samples to one service, 64 at a time. Every sample gets an allowed verdict, and the service's allocated memory does not
 //! grow.
 //!
-//! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The library `soak/live_bytes.cpp`, which
-//! is preloaded, counts the bytes that are allocated and not freed; they are the same after the same work.
+//! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The preloaded library
+//! `soak/live_bytes.cpp` counts the bytes that are allocated and not freed; they are the same after the same work.
 
 use std::collections::BTreeMap;
 use std::path::Path;

@@ -45,7 +45,7 @@ fi
 mkdir -p "$out/steps" "$out/logs"
 # What a step found, and why it failed.
 result=$out/result.tmp why=$out/why.tmp
-# The steps that are recorded, and the number of those that the limit of the call has left.
+# The recorded steps, and how many the limit of the call has left.
 names=() left=0
 
 json_string() {

@@ -19,7 +19,7 @@ pub struct Imports {
     modules: BTreeSet<Module>,
     /// Each importing and imported module.
     pub pairs: BTreeSet<(Module, Module)>,
-    /// Each module that imports from one that holds it, and that one.
+    /// Each module that imports from a module around it, and that one.
     pub upward: BTreeSet<(Module, Module)>,
 }
 

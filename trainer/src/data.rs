@@ -211,7 +211,7 @@ impl PromptRenderer {
     }
 }
 
-/// The answer that tasks of a kind need, and the templates that ask for it.
+/// The form of answer for a kind of task, and the templates that ask for it.
 fn answer_of(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "math" => ("a boxed answer", "`boxed` or `few-shot-boxed`"),

@@ -122,8 +122,8 @@ impl RewardClient {
         Self::with_reward(settings, &config::Reward::default())
     }
 
-    /// As [`RewardClient::new`], for a training with this reward. If the share of passed tests counts, all tests of a program run, also after the first that fails, which takes
-    /// longer. A verdict without a term that the reward weighs is an error.
+    /// As [`RewardClient::new`], for a training with this reward. If the share of passed tests counts, all tests of a program run, also after the first failure.
+    /// That takes longer. A verdict without a term that the reward weighs is an error.
     ///
     /// # Errors
     /// As [`RewardClient::new`].

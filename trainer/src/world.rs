@@ -1,4 +1,4 @@
-//! The ranks that a launcher started, from the environment that it gave this process: `mpirun` and `mpiexec` of Open MPI and MPICH, and Slurm's `srun`.
+//! The ranks of a launcher, as this process's environment tells them: `mpirun` and `mpiexec` of Open MPI and MPICH, and Slurm's `srun`.
 
 use std::sync::Arc;
 use std::time::Duration;

@@ -166,7 +166,7 @@ impl Cached {
         outcome.map(Some)
     }
 
-    /// The file that a link of the cache leads to, which has to lie in the repository's own folder.
+    /// The target of a link of the cache. It has to lie in the repository's own folder.
     fn resolve(&self, link: &Path) -> Result<PathBuf, String> {
         let wrong = |what: String| format!("{} {what}", link.display());
         let file = link
@@ -202,8 +202,8 @@ fn link_or_copy(file: &Path, at: &Path) -> Result<(), Failure> {
         .map_err(|e| local(at)(e).into())
 }
 
-/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256
-/// is known, a large file has that by which the cache names its content.
+/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256 is known, the one in the name
+/// of a large file's content counts.
 fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
     let is_content = file
         .parent()

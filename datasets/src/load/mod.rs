@@ -121,7 +121,7 @@ fn or_if_missing(
 struct Folder<'a> {
     name: &'a str,
     path: PathBuf,
-    /// Whether it is in the cache folder, where a file that the manifest names has to be that one. Elsewhere it is the user's choice.
+    /// Whether it is in the cache folder. There, a file that the manifest names has to be that one. Elsewhere it is the user's choice.
     in_cache: bool,
 }
 

@@ -18,7 +18,7 @@ use crate::{Value, decimal, python_name, right_answer};
 pub(crate) const MAX_TIME_LIMIT: f64 = 60.0;
 
 impl TaskSpec {
-    /// The task in an object with `kind`, which has the fields of that kind and no others.
+    /// The task in an object with `kind`. It has the fields of that kind and no others.
     ///
     /// # Errors
     /// What is wrong with a field, and what to do.

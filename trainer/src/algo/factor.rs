@@ -79,8 +79,8 @@ pub(super) fn k3(log_ratio: f64) -> f64 {
     weight(log_ratio) - 1.0 - log_ratio
 }
 
-/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: the value that it adds to J, and β (r − 1), which it adds to the coefficient of
-/// ∇ log π(yₜ). `None` if the sample has no reference or β is 0.
+/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: what it adds to J, and β (r − 1), its part of the coefficient of ∇ log π(yₜ).
+/// `None` if the sample has no reference or β is 0.
 pub(super) fn penalty<'a>(
     beta: f64,
     sample: &Sample<'a>,

@@ -19,7 +19,7 @@ use trainer::stderr::say;
 const NAME: &str = "rapid-verifier";
 /// The interpreter of programs.
 pub(crate) const SANDBOX: &str = "python-wasi";
-/// The environment variable from which the verifier takes the token that its clients must send.
+/// The environment variable with the token that the verifier's clients must send.
 const TOKEN: &str = "RAPID_VERIFIER_TOKEN";
 /// Time limit until it listens. It listens before it prepares its graders, so this is generous.
 const START_TIMEOUT: Duration = Duration::from_secs(60);

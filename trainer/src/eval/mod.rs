@@ -28,8 +28,8 @@ use crate::rollout::{self, PartialRollout, RolloutError, RolloutProgress, Sampli
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
 
-/// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals
-/// `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
+/// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals `run.seed`, a task in both
+/// splits is sampled with training's random numbers of the first epoch.
 #[must_use]
 pub fn sampling(config: &Config) -> SamplingParams {
     let eval = &config.eval;

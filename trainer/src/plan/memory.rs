@@ -81,7 +81,7 @@ pub enum Misfit {
     },
 }
 
-/// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
+/// Bytes of free disk space for a folder, which need not exist yet; `None` if the system does not report it.
 #[must_use]
 pub fn free_space(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;

@@ -62,7 +62,7 @@ impl PartialRollout {
         })
     }
 
-    /// Removes and returns the completion of a task and seed that an earlier process sampled, after the time that sampling had taken by then.
+    /// Removes and returns an earlier process's completion of a task and seed, after the time that sampling had taken by then.
     pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<(Duration, Sample)> {
         self.stored.remove(&(task.to_owned(), seed))
     }

@@ -12,7 +12,7 @@ const UNDETERMINED: &str = "undetermined";
 pub struct Comparison {
     /// The arm's mean − the reference's.
     pub difference: Contrast,
-    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test; `None` for too few clusters of tasks, or seeds.
+    /// The difference's 90% interval by the bootstrap, for the equivalence test; `None` for too few clusters of tasks, or seeds.
     pub resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
     pub over_seeds_90: Option<Interval>,

@@ -115,8 +115,8 @@ pub struct Sampled {
 /// Called with the current work, the finished units and their total.
 type Watch<'a> = &'a dyn Fn(&str, usize, usize);
 
-/// Measures the estimators on the groups of each behaviour model. ∇J is that of the first model's groups, which the policy itself sampled, with the leave-one-out baseline, which
-/// is unbiased.
+/// Measures the estimators on the groups of each behaviour model. ∇J is estimated from the first model's groups, sampled by the policy itself, with the
+/// leave-one-out baseline, which is unbiased.
 ///
 /// # Errors
 /// [`StudyError`].

@@ -117,7 +117,7 @@ impl SweepFolder {
         Ok(folder)
     }
 
-    /// The folder with its plan. All runs that render chats have the same date in their prompts: that of the recipes that there are, else today.
+    /// The folder with its plan. All runs that render chats have the same date in their prompts: the existing recipes' date, else today.
     fn planned(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
         let mut folder = Self {
             root: root.to_owned(),

@@ -211,7 +211,7 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Rows {
     )
 }
 
-/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H, which an arm that chooses H has chosen for that completion's phase.
+/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H. If an arm chooses H, it is the H of that completion's phase.
 fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
     let recorded = arms.iter().filter_map(|arm| {
         let runs = arm.runs.iter().filter(|run| run.finished());
@@ -270,7 +270,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
     }
 }
 
-/// The mean of a quantity over the finished runs that have it, for each update that all of them have.
+/// The mean of a quantity over the finished runs with it, for each update that all of these have.
 fn mean_by_update(arm: &ArmRuns<'_>, quantity: fn(&StepRecord) -> Option<f64>) -> Vec<(f64, f64)> {
     let finished = arm.runs.iter().filter(|run| run.finished());
     let runs: Vec<&[StepRecord]> = finished.map(|run| run.steps()).collect();

@@ -4,7 +4,7 @@ use super::arms::ArmRuns;
 use crate::config::{Algorithm, Config, LengthNorm, Preset};
 use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 
-/// The model of the paper's Tables 1, 3 and 4, which stands beside models that the paper did not train.
+/// The model of the paper's Tables 1, 3 and 4. It stands beside models that the paper did not train.
 const MAIN_MODEL: &str = "qwen2.5-0.5b";
 
 /// The paper's data set of the same kind of task, as the recipes name it; `None` for a file of the user's.

@@ -118,7 +118,7 @@ impl SweepRun {
         evals.first().filter(|eval| eval.step == 0)
     }
 
-    /// The evaluation that counts: that after the last update, or of a run that diverged the last one after any.
+    /// The evaluation that counts: the one after the last update, or, of a run that diverged, the last one after any update.
     pub(super) fn evaluation(&self) -> Option<&EvalRecord> {
         let last = self.data.as_ref()?.evals.last()?;
         let after = match self.state {

@@ -48,7 +48,7 @@ pub(super) struct Effect<'a, 'r> {
     pub(super) arms: Vec<&'r ArmRuns<'a>>,
     /// These and all others at the point of the grid.
     pub(super) point: Vec<&'r ArmRuns<'a>>,
-    /// The mean of the arms that have it − that of all others.
+    /// The mean of the arms with it − the mean of all others.
     pub(super) effect: Contrast,
 }
 
@@ -185,7 +185,7 @@ fn outcomes(point: &[&ArmRuns<'_>], warnings: &mut Vec<String>) -> Option<Outcom
     Some(Outcomes::new(&values, &clusters(point, &tasks, warnings)))
 }
 
-/// The computations of the tasks, which are those of the data set that the runs were evaluated on.
+/// The computations of the tasks, in the data set that the runs were evaluated on.
 fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String>) -> Vec<usize> {
     let mut runs = point.iter().flat_map(|arm| &arm.runs);
     let data = runs.find_map(|run| run.data.as_ref());

@@ -1,4 +1,4 @@
-//! `--device cuda:plan`: the same work on a device that counts it, and the time that a model of the device's rates predicts.
+//! `--device cuda:plan`: the same work on a device that counts it, and a prediction of its time from the device's rates.
 
 use std::fmt::Write as _;
 
@@ -59,7 +59,7 @@ pub(super) struct Plan {
     all_tokens_per_s: f64,
     /// The memory that `rapid train --dry-run` estimates.
     planned_bytes: u64,
-    /// The part of it that the GPU's own software takes, which cannot be counted.
+    /// The part of it that the GPU's own software takes. It cannot be counted.
     reserved_bytes: u64,
     /// The most that the engine allocated at once.
     allocated_bytes: u64,

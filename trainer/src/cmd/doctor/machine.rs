@@ -119,7 +119,7 @@ fn mpi() -> Check {
     }
 }
 
-/// The library by which the GPUs of several ranks exchange, which few machines need.
+/// The library by which the GPUs of several ranks exchange. Few machines need it.
 fn nccl() -> Option<Check> {
     match nccl::find() {
         Ok(library) => Some(Check::ok("nccl", library)),

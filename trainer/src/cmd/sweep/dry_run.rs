@@ -23,7 +23,7 @@ struct DryRun {
     /// Bytes of disk space of the checkpoints at their largest: of all runs, or of one if the sweep does not keep them. null if the model of a run is not on this
     /// machine.
     disk: Option<u64>,
-    /// The same for the runs that are not finished, including what those that have begun have written.
+    /// The same for the unfinished runs, including what they have written already.
     disk_left: Option<u64>,
     /// Bytes of free disk space where the sweep is, or will be, written; null if the system does not report it.
     disk_free: Option<u64>,
