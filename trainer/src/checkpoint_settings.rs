@@ -39,7 +39,7 @@ pub struct CheckpointSettings {
     pub eval: Eval,
     /// How answers are read and compared, without an address.
     verifier: Verifier,
-    /// Those of the run's other data sets.
+    /// The settings of the run's other data sets.
     others: Vec<CheckpointSettings>,
 }
 

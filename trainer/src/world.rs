@@ -65,7 +65,7 @@ impl World {
     /// [`WorldError`] for ranks that cannot work together.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, WorldError> {
         let number = |name: &str| variable(name).and_then(|value| value.parse::<usize>().ok());
-        // srun starts the ranks of every MPI, and not all of them say which of a machine's ranks one is.
+        // srun starts the ranks of any MPI, and not every MPI tells a rank its number on the machine.
         let local = |name: &str| number(name).or_else(|| number("SLURM_LOCALID"));
         let found = LAUNCHERS
             .iter()

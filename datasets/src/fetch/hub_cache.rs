@@ -202,8 +202,8 @@ fn link_or_copy(file: &Path, at: &Path) -> Result<(), Failure> {
         .map_err(|e| local(at)(e).into())
 }
 
-/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256 is known, the one in the name
-/// of a large file's content counts.
+/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256 is known, a large file has to
+/// match the name of its content in the cache.
 fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
     let is_content = file
         .parent()

@@ -103,7 +103,7 @@ fn named(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     or_if_missing(given, cached)
 }
 
-/// What `other` gives, if the files of `first` are missing. If those of `other` are missing too, the error names those of `first`.
+/// What `other` gives, if the files of `first` are missing. If both are missing, the error names the files of `first`.
 fn or_if_missing(
     first: Result<Dataset, DatasetError>,
     other: impl FnOnce() -> Result<Dataset, DatasetError>,

@@ -175,7 +175,7 @@ struct Sweep<'a> {
     folder: &'a SweepFolder,
     sizes: Sizes,
     chosen: Vec<&'a PlannedRun>,
-    /// How those ended that ended here, or before, by their names; with the reason of a failure.
+    /// How runs ended, here or before, by name; with the reason of a failure.
     ended: BTreeMap<&'a str, (RunState, String)>,
     bar: ProgressBar,
     stop: StopSignal,

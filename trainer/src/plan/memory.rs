@@ -96,7 +96,7 @@ pub(super) fn gb(bytes: u64) -> String {
 
 /// Bytes of the program itself: its code, a tokenizer, prompts, connections.
 const PROGRAM: u64 = 100 << 20;
-/// Bytes of a sample in its two files: those of a token, and those of its fields.
+/// Bytes of a sample in its two files: per token, and for its fields.
 const SAMPLE: (usize, usize) = (10, 500);
 
 impl MemoryEstimate {

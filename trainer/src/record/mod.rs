@@ -49,7 +49,7 @@ pub struct StepRecord {
     /// update on new samples.
     #[serde(default, rename = "dropped", skip_serializing_if = "is_default")]
     pub discarded: usize,
-    /// With dynamic sampling: mean reward of all sampled completions. It includes those of discarded groups, which `reward` and `pass_at` leave out; logged with the
+    /// With dynamic sampling: mean reward of all sampled completions. It includes those of discarded groups, which `reward` and `pass_at` leave out. Logged with the
     /// first update on new samples.
     #[serde(
         default,

@@ -72,7 +72,7 @@ fn is_cut(config: &Config, updates: &[StepRecord]) -> bool {
     })
 }
 
-/// What is said about an extension.
+/// What the user reads about an extension.
 pub(super) fn message(extension: &ExtensionRecord) -> String {
     let ExtensionRecord {
         updates_before,

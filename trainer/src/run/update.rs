@@ -221,7 +221,7 @@ impl Run {
         }
     }
 
-    /// The times of an update. The first on new samples has those of sampling them too.
+    /// The times of an update. The first on new samples also has the times of sampling them.
     fn timings(
         &self,
         report: &StepReport,
@@ -262,7 +262,7 @@ fn of_all(stats: Vec<TokenStats>, computed: &[bool]) -> Vec<TokenStats> {
     computed.iter().map(stats).collect()
 }
 
-/// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
+/// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first of its own tokens, then of its padding.
 fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo::Sample<'a> {
     let padding = sample.padding.as_ref().map_or(&[][..], |it| &it.logp[..]);
     let (new, new_padding) = logp.split_at(logp.len().saturating_sub(padding.len()));

@@ -110,7 +110,7 @@ impl SweepFolder {
                 write(&recipe, &run.config.to_toml())?;
             }
         }
-        // What may change concerns none of the runs that there are.
+        // Such a change affects none of the existing runs.
         if !path.exists() || SweepFile::read(&path)? != folder.file {
             write(&path, &folder.file.to_toml())?;
         }

@@ -91,8 +91,8 @@ impl Plan {
         self.blocks.iter().flatten()
     }
 
-    /// Where the arms of a point of the grid differ from its first arm in what makes their data equal; one sentence for each arm. It is the same for every seed, so
-    /// the first block answers for all.
+    /// A sentence for each arm that does not see the same data as the first arm of its point of the grid. They are the same for every seed, so the first block
+    /// answers for all.
     #[must_use]
     pub fn unmatched(&self) -> Vec<String> {
         let runs = self.blocks.first().map_or(&[][..], Vec::as_slice);
@@ -110,7 +110,7 @@ impl Plan {
     }
 }
 
-/// The names of what two runs share if they see the same prompts in the same order, and these do not.
+/// What two runs must have in common to see the same prompts in the same order, and these do not.
 fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
     let (a, b) = (&one.algorithm, &other.algorithm);
     // Prompts that do not fill a phase. H says the size of a phase.

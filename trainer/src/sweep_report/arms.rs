@@ -79,7 +79,7 @@ impl<'a> ArmRuns<'a> {
         self.config.algorithm.h
     }
 
-    /// What the first run of each seed has that has any: its rounds are repetitions of the same computation.
+    /// A value for each seed, from its first run with one: rounds repeat the same computation.
     fn by_seed<T>(&self, of: impl Fn(&'a SweepRun) -> Option<T>) -> BTreeMap<u64, T> {
         let mut by_seed = BTreeMap::new();
         for run in &self.runs {

@@ -56,7 +56,7 @@ pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     row(arm.config, &name).filter(|_| has_h)
 }
 
-/// The row of a rung of H: that of Table 3, which has the staleness, else that of another table.
+/// The row of a rung of H: from Table 3, which has the staleness, else from another table.
 pub(super) fn by_h(rung: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let row = of(rung)?;
     let in_table_3 = PAPER.by_h(&row.dataset, rung.h());

@@ -84,7 +84,7 @@ impl SweepRun {
         let mut sentences = Vec::new();
         let plan = &self.planned.config;
         if let Some(config) = &data.config {
-            // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
+            // A run settles paths, its device and its verifier by itself. One that was made longer shows it in its steps.
             let mut planned = plan.clone();
             if planned.data.chat && planned.data.chat_date.is_none() {
                 // As in a folder of a version that left the date to each run.

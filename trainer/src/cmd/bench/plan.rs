@@ -11,7 +11,7 @@ use super::work::work;
 use super::{Options, What, Workload};
 use crate::cmd::args::{DeviceChoice, device_choice};
 
-/// `--device` of these commands, which is more than that of others.
+/// `--device` of `rapid bench`, with more values than for other commands.
 pub(super) fn device(arg: Arg) -> Arg {
     arg.help("Where to compute: auto, cpu, cuda or cuda:N; or cuda:plan, which counts the work and predicts its time on an H200, cuda:plan:h100 on an H100")
         .value_parser(device_or_plan)
