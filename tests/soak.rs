@@ -162,8 +162,8 @@ enum Kind<'a> {
     Broken,
 }
 
-/// An endless mixture. Of twenty requests, one exhausts resources, one is broken, five are a model's samples if there are any, and the others are of each
-/// family in turn.
+/// An endless mixture. In twenty requests, one exhausts resources, one is broken, and five are a model's samples if there are any. The others take each family in
+/// turn.
 fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Kind<'a>> {
     let (exhausting, others): (Vec<_>, Vec<_>) =
         cases.iter().partition(|case| case.family == "exhausting");

@@ -40,7 +40,8 @@ pub fn wrong_kind(expected: &str, json: &RawValue) -> String {
     format!("it must be {expected}, not {}", json_kind(json))
 }
 
-/// The fields of an object, and the object's path. It notes which of them it was asked for. What reads a field fails if it is of another kind, or absent and not optional.
+/// The fields of an object, and the object's path. It notes which of them it was asked for. Reading a field fails if it is of another kind, or absent and not
+/// optional.
 #[derive(Debug)]
 pub struct Fields<'a> {
     path: String,

@@ -227,7 +227,7 @@ pub struct Prompts {
     pub train: Vec<Arc<Prompt>>,
     /// Held-out prompts.
     pub eval: Vec<Arc<Prompt>>,
-    /// Of a mixture with weights: the number of training prompts and the weight of each data set.
+    /// In a mixture with weights: the number of training prompts and the weight of each data set.
     pub weights: Vec<(usize, f64)>,
     /// If several data sets are evaluated on: the name of each, and its places in `eval`.
     pub eval_sets: Vec<(String, Range<usize>)>,

@@ -85,7 +85,7 @@ pub(super) fn answer_hint(fields: &Fields<'_>) -> String {
     hint(fields, "answer", &ANSWERS)
 }
 
-/// The text of a record's question, if it has one. Of a conversation it is the last message of the user, after the system's.
+/// The text of a record's question, if it has one. In a conversation it is the user's last message, after the system message.
 pub(super) fn question(fields: &mut Fields<'_>) -> Result<Option<String>, FieldError> {
     for name in QUESTIONS.into_iter().chain([MESSAGES]) {
         if let Some(json) = fields.optional(name) {

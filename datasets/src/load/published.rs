@@ -12,7 +12,7 @@ use crate::{CodeTask, CodeTest, ProgramTask, ProgramTest, TaskSpec, Value};
 /// What a record describes.
 pub(super) struct Described {
     pub(super) spec: TaskSpec,
-    /// The question, where a published form has it, and not in a column that any record may have it in.
+    /// The question, if it is in a column of the published form alone.
     pub(super) question: Option<String>,
     pub(super) example: Option<String>,
 }

@@ -103,7 +103,7 @@ impl Reader<'_> {
             let reason = format!("number {first} has the same id; ids are unique in a file");
             return Err(fields.fault("id", reason));
         }
-        // Each of the hub's files is of one split.
+        // A file of the hub belongs to one split.
         let split = match self.is_of_hub {
             true => None,
             false => split(fields)?,

@@ -76,7 +76,7 @@ pub fn has_gradient(algorithm: &Algorithm, groups: &[Vec<Option<f64>>]) -> Vec<V
     groups.iter().map(of_group).collect()
 }
 
-/// Whether the rewards that there are differ.
+/// Whether the rewards differ, masked completions aside.
 fn differ<'a>(rewards: impl IntoIterator<Item = &'a Option<f64>>) -> bool {
     let mut rewards = rewards.into_iter().flatten();
     let first = rewards.next();

@@ -358,7 +358,7 @@ fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::
     Ok(tokens)
 }
 
-/// The prompts of `--prompt`, numbered from 1. Of stdin, a last line break is left out.
+/// The prompts of `--prompt`, numbered from 1. A last line break of stdin is left out.
 fn given(texts: &[String]) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let mut prompts = Vec::new();
     for (number, text) in (1..).zip(texts) {

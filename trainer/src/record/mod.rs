@@ -139,7 +139,7 @@ pub struct StepTimings {
     pub backward: f64,
     /// Clipping and AdamW.
     pub optimiser: f64,
-    /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+    /// With several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub exchange: f64,
     /// Tokens of the update's completions and prompts, each prompt once.

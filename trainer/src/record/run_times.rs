@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Activity, ClockRecord, StepTimings};
 
-/// A number for each activity that there was.
+/// A number for each activity that occurred.
 pub type ByActivity<T> = BTreeMap<Activity, T>;
 
 /// The highest memory of an interval, in bytes; `None` where it is not known.

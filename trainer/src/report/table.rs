@@ -277,7 +277,7 @@ impl Table {
         out
     }
 
-    /// The section of the page. Columns in which nothing is known are left out. Of a table without rows there are the title and the note.
+    /// The section of the page. Columns in which nothing is known are left out. A table without rows has only the title and the note.
     pub(crate) fn render(&self, out: &mut String) {
         let (title, note) = (html(&self.title), html(&self.note));
         let _ = writeln!(out, "<h2>{title}</h2><p>{note}</p>");

@@ -81,7 +81,7 @@ impl From<RolloutError> for TrainError {
 /// The words by which [`TrainError::Diverged`] is known from a log.
 const DIVERGENCE: &str = "the run would compute the same and end here again";
 
-/// Whether the reason why a run ended, as a log has it, is that its weights no longer computed finite numbers.
+/// Whether a log's reason for the end of a run is that its weights no longer computed finite numbers.
 #[must_use]
 pub fn is_divergence(reason: &str) -> bool {
     reason.contains(DIVERGENCE)

@@ -86,8 +86,8 @@ impl TeacherFile {
         }))
     }
 
-    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], from
-    /// which a resumed run trains on the same ones, unless the run has it already.
+    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], unless the
+    /// run has it already: a resumed run trains on the same completions.
     pub(super) async fn judge(
         self,
         config: &Config,

@@ -57,7 +57,7 @@ impl Contrast {
         outcomes.distribution(|means| sum(weights, |arm| means[arm]))
     }
 
-    /// The weights for the mean of these arms − the mean of all others. There are some of both.
+    /// The weights for the mean of these arms − the mean of all others. Neither group is empty.
     #[must_use]
     pub fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();

@@ -16,7 +16,7 @@ use crate::algo;
 use crate::config::{Algorithm, Preset};
 use crate::report::{WriteError, replace};
 
-/// Completions of an update: its error is reported for as many as the paper has on MBPP+ and `MiniF2F`.
+/// Completions per update in the reported error: as many as the paper has on MBPP+ and `MiniF2F`.
 const UPDATE_COMPLETIONS: usize = 32;
 
 /// The results of the study.

@@ -71,7 +71,7 @@ fn chart(title: &str, rows: &[Row]) -> Chart {
     }
 }
 
-/// A table of rows, each with the policy that it is of where a table has several.
+/// A table of rows, each with its policy if the table has several.
 fn table(title: &str, rows: &[(Option<&str>, &Row)]) -> Table {
     let mut columns = Columns::of(rows);
     columns.add("policy", "policy", Form::Text, |row| Cell::some_text(row.0));

@@ -51,7 +51,7 @@ impl StudyPlan {
         selected.map(|index| all[index].clone()).collect()
     }
 
-    /// How a model samples all groups of each of so many prompts.
+    /// How a model samples all groups of each prompt, with this number of prompts.
     #[must_use]
     pub fn sampling(&self, prompts: usize) -> SamplingParams {
         SamplingParams {

@@ -11,8 +11,9 @@ use crate::config::{self, Config};
 /// The runs of a sweep, resolved and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The blocks, each with all runs of one seed and round: what is compared within one machine and time. The rounds of a seed follow each other, and every second one is
-    /// reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid are beside each other.
+    /// The blocks, each with all runs of one seed and round: runs of a block are compared, since one machine makes them at about the same time. The rounds of a seed
+    /// follow each other, and every second one is reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid
+    /// are beside each other.
     pub blocks: Vec<Vec<PlannedRun>>,
 }
 

@@ -17,7 +17,7 @@ use crate::statistics::{Spread, student};
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepFigure {
     pub(super) file: &'static str,
-    /// The name of the table that the page has it below.
+    /// The name of the table above it on the page.
     pub(super) below: &'static str,
     pub(super) figure: Figure,
 }
@@ -221,7 +221,7 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
         let chooses = arm.config.algorithm.auto_h > 0.0;
         Some((if chooses { chosen } else { arm.h() }, run, weights))
     });
-    // Of equal H, the first arm's.
+    // If several arms have this H, the first arm's.
     let (_, run, weights) =
         recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     let points = (1..).zip(weights.log_ratios());

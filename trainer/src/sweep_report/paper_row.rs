@@ -122,7 +122,7 @@ mod tests {
             (qwen, "algorithm.h=4", Some(3)),
             (qwen, "algorithm.eta=3.0", None),
             (qwen, "algorithm.preset=rapid-loo", None),
-            // Of a model of Table 2, there is no Table 3.
+            // Table 3 does not have the models of Table 2.
             (gemma, "algorithm.h=4", Some(2)),
         ] {
             let recipe = format!("paper/{row}-rapid-h4");

@@ -1,4 +1,4 @@
-//! The runs of a sweep, as far as they are made.
+//! The runs of a sweep that are made so far.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::run::pin;
 use crate::statistics::Spread;
 use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepError, SweepFolder};
 
-/// A planned run and what there is of it.
+/// A planned run, and what it has logged so far.
 #[derive(Debug)]
 pub(super) struct SweepRun {
     pub(super) planned: PlannedRun,
@@ -87,7 +87,7 @@ impl SweepRun {
             // A run settles paths, its device and its verifier by itself. One that was made longer shows it in its steps.
             let mut planned = plan.clone();
             if planned.data.chat && planned.data.chat_date.is_none() {
-                // As in a folder of a version that left the date to each run.
+                // Older versions left the date to each run.
                 planned.data.chat_date = config.data.chat_date.clone();
             }
             let mut planned = pin(planned);

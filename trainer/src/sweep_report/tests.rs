@@ -138,7 +138,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
 
 #[test]
 fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
-    // Nor is there the data set any more.
+    // The data set no longer exists either.
     let data = "[set]\n\"data.dataset\" = \"/gone.jsonl\"";
     let file = arms("[0, 1, 2, 3]", 0.02, "").replace("[set]", data);
     let sweep = Synthetic::new(&file);
@@ -269,7 +269,7 @@ fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
     assert_eq!([&*papers[3], &*papers[7]], ["Table 1, pg", ""]);
     let figure = fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
     assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
-    // Nor is another model the lowest rung as the reference.
+    // A reference with another model is not the lowest rung either.
     let pg = "\"algorithm.preset\" = \"pg\",";
     let other = file.replace(pg, &format!("\"model.name\" = \"gemma3-270m\", {pg}"));
     let sweep = Synthetic::made(&other, |_| EQUAL);

@@ -153,7 +153,7 @@ impl DryRun {
             size(self.memory),
             size(self.disk)
         );
-        // Of unknown sizes, nothing is said.
+        // Unknown sizes are not compared with the free space.
         if self
             .disk_free
             .is_some_and(|free| self.disk_left > Some(free))

@@ -1,7 +1,7 @@
 //! The rules: which numbers of a training run are normal, and which raise an alarm.
 //!
 //! Limits are relative to the run's own first updates wherever the normal value differs from task to task. A run that learns well should raise no alarm, because
-//! users ignore an alarm that is raised often. Of a pair of limits, the first raises the alarm and the second clears it.
+//! users ignore an alarm that is raised often. In a pair of limits, the first raises the alarm and the second clears it.
 
 use datasets::passk::percent;
 
