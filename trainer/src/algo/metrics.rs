@@ -77,7 +77,7 @@ impl Metrics {
         self.measured.unwrap_or(self.judged)
     }
 
-    /// The effective sample size as a fraction of [`Metrics::measured`].
+    /// The effective sample size as a fraction of [`Metrics::measured()`].
     #[must_use]
     pub fn ess_share(&self) -> Option<f64> {
         self.of_measured(|it| it.ess / it.measured() as f64)

@@ -21,7 +21,8 @@ impl Outcomes {
     /// Outcomes by arm, seed and task. Every arm has the same seeds in the same order, at least one, and every run the same tasks, at least one. `cluster` has a number
     /// for each task; tasks with the same one are drawn together, since they are right or wrong together.
     ///
-    /// # Panics If a run has another number of tasks than `cluster`, or no task.
+    /// # Panics
+    /// If a run has another number of tasks than `cluster`, or no task.
     #[must_use]
     pub fn new(values: &[Vec<Vec<f64>>], cluster: &[usize]) -> Self {
         let mut numbers: Vec<usize> = cluster.to_vec();
