@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The built-in manifests.
 const BUILT_IN: &[&str] = &[
     include_str!("../manifests/dataset-gsm8k.toml"),
     include_str!("../manifests/dataset-math.toml"),

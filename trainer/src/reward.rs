@@ -34,7 +34,8 @@ const QUIET: Duration = Duration::from_secs(60);
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The verifier's reward: 1 if the completion is correct, else 0, or from a grader of the operator's own something between. `None` masks the sample, about which nothing is known.
+    /// The verifier's reward: 1 if the completion is correct, else 0, or from a grader of the operator's own something between. `None` masks the sample: nothing is
+    /// known about it.
     pub reward: Option<f64>,
     /// The verifier's verdict; [`Verdict::Unavailable`] if there is none.
     pub verdict: Verdict,

@@ -13,7 +13,6 @@ use super::folder::{RECEIPT, is_inside};
 /// The longest listing that is read, in bytes. Repositories with thousands of files stay far below.
 pub(super) const MAX_LISTING: usize = 32 << 20;
 
-/// A repository on a hub.
 #[derive(Clone, Copy)]
 pub(super) struct Repository<'a> {
     /// `https://huggingface.co`, or the value of `HF_ENDPOINT`.

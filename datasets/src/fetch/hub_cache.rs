@@ -72,7 +72,7 @@ impl Cached {
         }
     }
 
-    /// The revision's commit: its own if it is one, otherwise that of the last time a program of Hugging Face looked it up.
+    /// The revision's commit: the revision itself if it is a commit, otherwise the one that a program of Hugging Face found last.
     fn commit(&self, repository: &Repository<'_>) -> Result<String, String> {
         let Repository { repo, revision, .. } = *repository;
         if is_commit(revision) {
@@ -134,7 +134,7 @@ impl Cached {
         let paths = files
             .into_iter()
             .map(|file| (snapshot.join(&file.name), file.name));
-        // A link is read under its own name, which has the format.
+        // A link is read under its own name, since that tells the format.
         let is_there = |path: &PathBuf| self.resolve(path).is_ok();
         Ok(paths
             .filter(|(path, _)| is_there(path))

@@ -9,7 +9,6 @@ use crate::python_name::{self, line_defines};
 use crate::task::MAX_TIME_LIMIT;
 use crate::{CodeTask, CodeTest, ProgramTask, ProgramTest, TaskSpec, Value};
 
-/// What a record describes.
 pub(super) struct Described {
     pub(super) spec: TaskSpec,
     /// The question, if it is in a column of the published form alone.

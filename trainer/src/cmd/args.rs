@@ -259,7 +259,6 @@ pub(crate) fn free_folder(recipe: &str) -> PathBuf {
     folders.find(|folder| !folder.exists()).unwrap_or(base)
 }
 
-/// Reads a data set.
 pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<Dataset> {
     check_data_dir(folder)?;
     Ok(datasets::open(name, folder)?)

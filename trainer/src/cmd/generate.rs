@@ -143,7 +143,6 @@ struct CompletionLine<'a> {
     others: &'a Map<String, Value>,
 }
 
-/// A tokenised prompt.
 struct TokenPrompt {
     id: Value,
     tokens: Arc<[u32]>,
@@ -286,7 +285,6 @@ impl Source {
         Ok(Source::Lines(place, lines, checkpoint.day()))
     }
 
-    /// Number of prompts.
     fn len(&self) -> usize {
         match self {
             Source::Lines(_, lines, _) => lines.len(),

@@ -39,7 +39,7 @@ struct Rows {
     models: Table,
     datasets: Table,
     algorithms: Table,
-    /// The authors' departures: those of `all` rows, then by algorithm, without its H, and by `DATASET-ALGORITHM`.
+    /// The authors' departures from the paper: those of `all` rows, then by algorithm, without its H, and by `DATASET-ALGORITHM`.
     authors: Table,
 }
 

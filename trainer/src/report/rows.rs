@@ -20,11 +20,9 @@ const BOTTOM: f64 = 30.0;
 /// Rows from the top, on one axis.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rows {
-    /// The heading.
     pub(crate) title: String,
     /// A line that explains the marks.
     pub(crate) note: String,
-    /// The unit of the values.
     pub(crate) unit: ValueFormat,
     /// The names of the series in the legend.
     pub(crate) names: Vec<String>,
@@ -46,7 +44,6 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark(pub(crate) usize, pub(crate) usize, pub(crate) Form);
 
-/// The form of a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Form {
     /// From a value to another, with its tooltip.

@@ -20,7 +20,6 @@ pub(crate) fn points_as_given(share: f64) -> f64 {
 pub(crate) struct Table {
     /// The name of its file, without the ending.
     pub(crate) name: &'static str,
-    /// The heading.
     title: String,
     /// What the columns are.
     note: String,
@@ -44,9 +43,7 @@ pub(crate) struct Column {
 /// The form of a column's cells. Numbers have this many decimals, or all of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Words.
     Text,
-    /// A number.
     Number(usize),
     /// A p-value with four decimals, or in powers of ten where these would all be 0.
     P,
@@ -130,7 +127,6 @@ impl<'r, R> Columns<'r, R> {
         self.add(heading, name, Form::Spread(decimals), cell);
     }
 
-    /// The table with these columns.
     pub(crate) fn table(
         self,
         name: &'static str,
@@ -189,7 +185,6 @@ impl Cell {
         text.map_or(Self::NONE, Self::text)
     }
 
-    /// A number, if it is known.
     pub(crate) fn number(value: Option<f64>) -> Self {
         Self::Numbers([value, None, None])
     }
@@ -253,7 +248,6 @@ impl Table {
         format!("{}.csv", self.name)
     }
 
-    /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
     }

@@ -66,7 +66,7 @@ pub struct Sample {
     pub padding: Option<Padding>,
     /// Why it ended.
     pub finish: Finish,
-    /// The verdict. Files leave it out while there is none and nothing is known of why: in a phase that is still being sampled.
+    /// The verdict. Files leave it out for a completion that is not judged yet, in a phase that is still being sampled.
     #[serde(default, skip_serializing_if = "Judged::is_open")]
     pub judged: Judged,
 }

@@ -252,7 +252,7 @@ impl Run {
     }
 }
 
-/// The statistics of all completions, from those of the computed ones; the others have none.
+/// The statistics of all completions: those of the computed ones, in order, and none for the others.
 fn of_all(stats: Vec<TokenStats>, computed: &[bool]) -> Vec<TokenStats> {
     let mut stats = stats.into_iter();
     let stats = |computed: &bool| match computed {

@@ -1,7 +1,7 @@
 //! The study on a model: the mean and the spread of estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 //!
-//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of the noise.
-//! Over R rounds, with y for those of the policy's own groups, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
+//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of
+//! the noise. Let y be the mean estimates of the policy's own groups. Over R rounds, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
 //!
 //! ```text
 //! |E ĝ|² ≈ (|Σ x|² − Σ |x|²) / (R (R − 1)),    ⟨E ĝ, ∇J⟩ ≈ ⟨Σ x, Σ y⟩ / R²

@@ -11,7 +11,6 @@ use crate::seed;
 
 /// Letters of the policy's alphabet; the first one ends a completion.
 const LETTERS: usize = 3;
-/// Maximum tokens of a completion.
 const MAX_TOKENS: usize = 3;
 /// For each prompt, the maximum probability of a correct completion under the policy.
 const VALUES: [f64; 3] = [0.5, 0.25, 0.1];

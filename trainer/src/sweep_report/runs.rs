@@ -19,7 +19,7 @@ pub(super) struct SweepRun {
     pub(super) data: Option<RunData>,
     /// Whether its times are reported.
     timed: bool,
-    /// Processors that its processes ran on, with the kernel of its products of bf16 numbers: names of processors are often those of several kinds.
+    /// Processors that its processes ran on, with the kernel of its products of bf16 numbers: several kinds of processors often share a name.
     pub(super) processors: BTreeSet<String>,
     /// SHA-256 of the programs that made it.
     pub(super) binaries: BTreeSet<String>,

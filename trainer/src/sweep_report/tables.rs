@@ -60,7 +60,6 @@ fn pass_columns<R>(
     }
 }
 
-/// The paper's accuracies and times.
 fn paper_columns<R>(
     columns: &mut Columns<'_, R>,
     row: impl Fn(&R) -> Option<&'static PaperResult>,

@@ -19,7 +19,6 @@ const MARK: &str = "run.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
-    /// Version of the file's format.
     version: u32,
     /// Updates done.
     step: usize,

@@ -20,7 +20,6 @@ const VERSION: u32 = 2;
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Version of the file's format.
     version: u32,
     /// The folder of data sets that the run was given.
     pub data_dir: Option<PathBuf>,

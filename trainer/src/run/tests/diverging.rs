@@ -43,7 +43,7 @@ async fn a_diverging_run_keeps_and_names_an_earlier_checkpoint() {
         assert_contains(&error, &[&remedy, "a learning rate below 5e-2: "]);
     }
 
-    // A finished run keeps the checkpoint before weights that nothing was computed with. Resumed, it removes nothing more.
+    // A finished run keeps the checkpoint before its last weights, since nothing was computed with these. Resumed, it removes nothing more.
     let (root, config) = (place("last"), config(&server.url, &["eval.samples=0"]));
     for update in [Some(9), None] {
         let (ended, steps) = diverged(&root, &config, update).await;
