@@ -23,7 +23,7 @@ pub(crate) struct Series {
     pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
-/// Lines over whole numbers, such as that of the update, or over given ticks.
+/// A chart of lines over whole numbers, such as the number of updates, or over given ticks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Chart {
     pub(crate) title: String,
