@@ -1,6 +1,6 @@
-# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. A script sources this file
-# after it has set `here` (the folder of the scripts), `out` (the default folder of the records), `file` (the name of the file with all of them), and `minutes`: the
-# default limit of a call, which is empty for none.
+# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. A script sets four variables
+# and then sources this file. `here` is the folder of the scripts, `out` the default folder of the records, and `file` the name of the file with all of them.
+# `minutes` is the default limit of a call, empty for none.
 # shellcheck shell=bash
 
 : "${here:?}" "${out:?}" "${file:?}" "${minutes?}"
