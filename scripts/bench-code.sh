@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine, and prints the times of both as JSON: for the data set's canonical solutions,
-# then for a file of samples. It is not part of test.sh, since it takes about ten minutes.
+# Judges MBPP+ with EvalPlus and with rapid-verifier, one after the other on this machine: the data set's canonical solutions, then a file of samples. Prints the
+# times of both as JSON. It is not part of test.sh, since it takes about ten minutes.
 #   bash scripts/bench-code.sh DATA-DIR SAMPLES.jsonl
 set -euo pipefail
 [ $# = 2 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Compares pairs of answers to mathematics problems with Math-Verify and with rapid-verifier, one after the other on this machine, with one thread each, and prints
-# the results of both as JSON. It is not part of test.sh.
+# Compares pairs of answers to mathematics problems with Math-Verify and with rapid-verifier. They run one after the other on this machine, with one thread each.
+# Prints the results of both as JSON. It is not part of test.sh.
 #   bash scripts/bench-math.sh [PAIRS.tsv]
 set -euo pipefail
 [ $# -le 1 ] || { sed -n '2,4s/^# *//p' "$0" >&2; exit 2; }

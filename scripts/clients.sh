@@ -51,7 +51,7 @@ openenv() {
   try openenv_server scripts/clients/test_openenv.py
 }
 
-# These share PyTorch. OpenRLHF and verl are installed without their dependencies, whose versions exclude each other.
+# These share PyTorch. OpenRLHF and verl are installed without their dependencies, since the versions of those exclude each other.
 pytorch() {
   install trainers torch==2.13.0 trl==1.16.0 'transformers>=5.5.3,<5.11' ray==2.60.0 tensordict omegaconf hydra-core codetiming pylatexenc sympy peft psutil aiohttp \
     cachetools dill orjson gguf

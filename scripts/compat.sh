@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# Tries other projects' clients, from PyPI and unmodified, against the built service. Installs them into a virtual environment in the build folder, without those of their
-# dependencies that the tests do not use: kimina-client names `datasets`, of 150 MB, and of verl only its files are used, since all of it needs PyTorch. With
-# RAPID_TEST_LONG=1 and RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes 15 minutes or more. RAPID_VERIFIER_BIN names another service than the built one.
+# Tries other projects' clients, from PyPI and unmodified, against the built service. Installs them into a virtual environment in the build folder, without
+# dependencies that the tests do not use. So kimina-client comes without `datasets`, of 150 MB, and only the files of verl, since all of it needs PyTorch. With
+# RAPID_TEST_LONG=1 and RAPID_TEST_LEAN, Kimina's snippets are run by a real Lean, which takes 15 minutes or more. RAPID_VERIFIER_BIN names another service than the
+# built one.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes what reads untrusted bytes: scripts/fuzz.sh [SECONDS [TARGET…]]. It builds the targets (the workspace fuzz/) once, and runs each for so many seconds (60 by
-# default), from the committed seeds (fuzz/seeds/TARGET) and from the inputs that earlier runs found. Without names it runs all targets.
-# The first input that makes a target panic, hang or use too much memory ends it with an error, the path of the input and the command that runs it again.
+# default). A target begins with the committed seeds (fuzz/seeds/TARGET) and the inputs that earlier runs found. Without names it runs all targets. An input that
+# makes a target panic, hang or use too much memory ends it with an error: the path of the input, and the command that runs it again.
 # It needs Rust's stable compiler and g++, and neither cargo-fuzz nor a nightly: libFuzzer's counters of coverage are in both compilers. There is no address sanitizer.
 # With 0 seconds it builds, and runs nothing.
 set -euo pipefail

@@ -1,11 +1,11 @@
 #!/usr/bin/env bash
-# The part of the study of docs/study/rapid that needs a GPU: how long an update takes by H and N_step at the shapes of Qwen2.5, and SmolLM2 trained with pg,
-# rapid-paper and rapid-loo at H = 1, 8 and 16. It needs the release binaries, this folder and docs/study; the training steps need `rapid fetch
+# The part of the study of docs/study/rapid that needs a GPU. It measures how long an update takes by H and N_step at the shapes of Qwen2.5, and trains SmolLM2 with
+# pg, rapid-paper and rapid-loo at H = 1, 8 and 16. It needs the release binaries, this folder and docs/study; the training steps need `rapid fetch
 # model:smollm2-135m-instruct` before.
 #   bash scripts/gpu-study.sh [--rapid FILE] [--device cuda:0] [--out DIR] [--quick] [--until STEP] [--minutes 40]
 # Each step takes at most 8 minutes and is recorded in DIR/steps when it ends, as in gpu.sh. A call takes at most 40 minutes, or those of --minutes. Then it says
 # how many steps are left, its exit code is 3, and the same command continues. DIR/gpu-study.json has all records, with the memory of each measurement
-# (device_peak_bytes is the GPU's, peak_bytes the process's), DIR/times.csv the time of an update, and DIR/sweep the report of the training runs.
+# (device_peak_bytes is the GPU's, peak_bytes the process's). DIR/times.csv has the time of an update, and DIR/sweep the report of the training runs.
 # With --quick, sizes are small, and the speeds mean nothing: for a try without a GPU, with --device cpu.
 
 # Steps call functions by their names.

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
-# Checks the Kubernetes manifests in deploy/kubernetes without a cluster, with schemas from PyPI, which it installs into a virtual environment in the build folder, and
-# the syntax of the batch scripts in deploy/slurm.
+# Checks the Kubernetes manifests in deploy/kubernetes without a cluster, and the syntax of the batch scripts in deploy/slurm. The schemas come from PyPI, and are
+# installed into a virtual environment in the build folder.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"

@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Sourced by the other scripts: installs packages of Debian and Ubuntu.
 
-# Whether a package is installed. dpkg also knows the names of packages that are not, such as removed ones and those that others suggest.
+# Whether a package is installed. dpkg also knows the names of other packages, such as removed and suggested ones.
 installed() {
   dpkg-query --show --showformat='${db:Status-Status}\n' "$1" 2>/dev/null | grep --quiet --line-regexp installed
 }
@@ -30,8 +30,8 @@ install() {
   fi
 }
 
-# must_have PROGRAM…: where CI is set, fails with an error if this user can install packages and one of these programs is missing nevertheless, so that no tests are
-# skipped for its lack.
+# must_have PROGRAM…: where CI is set, fails if this user can install packages and one of these programs is missing nevertheless. So no tests are skipped for its
+# lack.
 must_have() {
   local program
   [ -n "${CI:-}" ] && can_install || return 0

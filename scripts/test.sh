@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Runs every check, from a clean clone: formatting, lints, unit, end-to-end and documentation tests. Ends with a list of the skipped tests and the reasons.
-# Fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a 90 MB compiler of CUDA kernels into the cache folder
-# ($RAPID_HOME) the first time, and a Lean (180 MB, 600 MB unpacked) into /tmp.
+# The first time, it fetches two models (98 and 253 MB), a 50 MB Python for the sandbox, data sets (25 MB), tokenizers and a compiler of CUDA kernels (90 MB). They
+# go into the cache folder ($RAPID_HOME), and a Lean (180 MB, 600 MB unpacked) into /tmp.
 # As root on Debian or Ubuntu it changes the system: it installs shellcheck, bubblewrap, curl, git, docker.io, iptables, debootstrap, npm, openmpi-bin and mpich if they are missing. If no
 # Docker engine answers, it starts dockerd and leaves it running. As any other user it installs no packages, and skips the tests that need missing ones.
 # With CI set, it is a failure if something that the script could have installed is missing.

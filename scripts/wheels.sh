@@ -1,6 +1,7 @@
 #!/usr/bin/env bash
-# Builds the wheels of `rapid-verifier` and `rapid` into target/wheels, from the release build of scripts/test.sh (wheels/cargo), and tries them: their platform tag and
-# metadata, and the installed programs in an empty environment with an empty cache folder, where the service gives a verdict. maturin and twine come from PyPI.
+# Builds the wheels of `rapid-verifier` and `rapid` into target/wheels, from the release build of scripts/test.sh (wheels/cargo), and tries them: their platform tag
+# and metadata, and the installed programs. These run in an empty environment with an empty cache folder, where the service gives a verdict. maturin and twine come
+# from PyPI.
 set -euo pipefail
 # shellcheck source-path=SCRIPTDIR source=prerequisites.sh
 source "$(dirname "$0")/prerequisites.sh"

@@ -38,7 +38,6 @@ const UNSAFE: &[&str] = &[
     "trainer/engine/tests/support/tile_unit.rs",
 ];
 
-/// The folder of each crate.
 const CRATES: &[&str] = &[
     "datasets",
     "sandboxes",
@@ -54,7 +53,7 @@ const CRATES: &[&str] = &[
 /// Maximum number of files of one folder that may import each other in a circle; folders may not, and no files of the verifier.
 const MAX_CIRCLE: usize = 3;
 
-/// The folder whose files may all import each other, and the file that states the reason.
+/// The folder in which all files may import each other, and the file that states the reason.
 const CIRCULAR_FOLDER: (&str, &str) = ("wasm", "sandboxes/src/wasm/mod.rs");
 
 /// Maximum lines of a source file. A longer file has two subjects.

@@ -51,7 +51,7 @@ fn nothing_gets_out_of_docker_and_nothing_is_forged() {
     attack(&DOCKER);
 }
 
-/// The results of these programs in a task whose test code is `text`.
+/// The results of these programs in a task with the test code `text`.
 fn judged(verifier: &Verifier, text: &str, programs: &[String]) -> Vec<Value> {
     let task = json!({"kind": "code", "entry_point": "f", "asserts": [text]});
     let item =
@@ -205,7 +205,6 @@ impl Bait {
     }
 }
 
-/// A verifier under attack.
 struct Siege {
     verifier: Verifier,
     bait: Bait,

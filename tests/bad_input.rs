@@ -169,7 +169,7 @@ fn a_full_disk_is_named_at_the_start_and_later_and_the_run_can_be_resumed() {
     assert!(config.is_file(), "the run folder is gone");
 }
 
-/// A pipe whose reader has closed it, as after `| head`.
+/// A pipe that its reader has closed, as after `| head`.
 fn closed_pipe() -> Stdio {
     let (reader, writer) = std::io::pipe().unwrap();
     drop(reader);

@@ -1,4 +1,4 @@
-//! Verdicts are a function of task, completion and version. They are the same to the unit of fuel, whatever else the machine does.
+//! Verdicts are a function of task, completion and version. They are the same to the unit of fuel, however busy the machine is.
 
 use std::fmt::Write as _;
 use std::path::Path;

@@ -28,7 +28,7 @@ struct Notes {
     command: Vec<Exception>,
 }
 
-/// Pages whose commands run one after the other in one folder.
+/// Pages with commands that run one after the other in one folder.
 #[derive(Deserialize)]
 struct Series {
     pages: Vec<String>,
@@ -235,7 +235,7 @@ ready() {
 }
 "#;
 
-/// A shell in `folder` whose environment has only the variables for finding programs and the cache folder.
+/// A shell in `folder`. Its environment has only the variables for finding programs and the cache folder.
 fn shell(folder: &Path) -> Command {
     let programs: PathBuf = program("rapid").parent().unwrap().to_owned();
     let path = std::env::var("PATH").unwrap_or_default();

@@ -193,7 +193,6 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     }
 }
 
-/// A checkpoint's weights, as bytes.
 fn weights(job: &Job, step: usize) -> Vec<u8> {
     let file = format!("checkpoints/step-{step}/model.safetensors");
     std::fs::read(job.folder.join(file)).unwrap()
@@ -362,7 +361,7 @@ fn mbpp_plus_trains_with_real_rewards() {
     assert!(root.join("report.html").is_file());
 }
 
-/// Asserts that the checkpoint of weights that did not change generates the same as the model that they are from.
+/// Asserts that a checkpoint of unchanged weights generates the same as their model.
 fn assert_generates_the_same(model: &Path, checkpoint: &Path, folder: &Path) {
     let prompts = folder.join("prompts.jsonl");
     std::fs::write(&prompts, "{\"id\": 1, \"prompt\": \"The capital of France is\"}\n{\"id\": 2, \"messages\": [{\"role\": \"user\", \"content\": \"Hi\"}]}\n").unwrap();

@@ -18,7 +18,6 @@ fn without_gpu() -> bool {
     gpu.is_err()
 }
 
-/// The doctor's line for one check.
 fn line<'a>(doctor: &'a str, what: &str) -> &'a str {
     let mut lines = doctor.lines();
     let found = lines.find(|line| line.split_whitespace().nth(1) == Some(what));
@@ -138,7 +137,7 @@ fn a_gpus_steps_pass_on_an_emulated_one() {
 
 #[test]
 fn a_failed_step_is_recorded_and_the_next_ones_are_made() {
-    // What fails, the steps that are taken as made, the last one, and those that have failed. If the device does not work at all, each launch is tried by itself.
+    // What fails, the steps taken as made, the last one, and the failed ones. If the device does not work at all, each launch is tried by itself.
     for (fails, made, until, failed) in [
         (
             "repeat",

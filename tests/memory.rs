@@ -9,7 +9,7 @@ use tests::programs::{Verifier, assert_has};
 const MAX_WORKER_BYTES: u64 = 40_000_000;
 /// Maximum bytes of resident memory of an idle service that has just built its sandbox. The compiler takes more than ten times as many.
 const MAX_SERVICE_BYTES: u64 = 200_000_000;
-/// A program that runs long enough for every worker to get one, and returns values that the host stores for a while.
+/// A program that runs long enough for every worker to get one. It returns values that the host stores for a while.
 const PROGRAM: &str =
     "def solve(xs):\n    for _ in range(300000):\n        pass\n    return 'x' * 1000000\n";
 

@@ -9,7 +9,6 @@ use tests::repository::root;
 
 /// If the two largest logits differ by less than this, two correct implementations may choose different tokens.
 const TIE: f64 = 1e-3;
-/// Maximum difference of a log-probability.
 const MAX_LOGP_DIFFERENCE: f64 = 1e-3;
 
 fn golden() -> Value {

@@ -9,7 +9,7 @@ use tests::programs::{assert_has, rapid_verifier, run, start};
 
 const TASKS: usize = 6;
 
-/// A cache folder with the compiled sandbox, and a data set whose last solution takes seconds.
+/// A cache folder with the compiled sandbox, and a data set with a last solution that takes seconds.
 fn cache_folder() -> Option<tempfile::TempDir> {
     artifacts::sandbox()?;
     let folder = tempfile::tempdir().unwrap();

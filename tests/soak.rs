@@ -1,8 +1,8 @@
 //! Sends ten thousand hostile and honest samples to one service, 64 at a time. Every sample gets an allowed verdict, and the service's allocated memory does not
 //! grow.
 //!
-//! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The library `soak/live_bytes.cpp`, which
-//! is preloaded, counts the bytes that are allocated and not freed; they are the same after the same work.
+//! The resident memory of a busy process varies by a hundred megabytes with its allocator's reserves, so it does not show a leak. The preloaded library
+//! `soak/live_bytes.cpp` counts the bytes that are allocated and not freed; they are the same after the same work.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -18,7 +18,6 @@ use tests::programs::Verifier;
 use tests::repository::root;
 use tests::samples::{Sample, labelled};
 
-/// Concurrent requests.
 const IN_FLIGHT: usize = 64;
 /// Limits of the caches. A cache grows up to its limit, which is not a leak; with these limits the caches are full after the warm-up.
 const CACHES: [&str; 2] = ["cache.memory_bytes=10000", "cache.expected_bytes=10000"];
@@ -117,7 +116,6 @@ struct LiveBytes {
 }
 
 impl LiveBytes {
-    /// Compiles the library into `folder`.
     fn new(folder: &Path) -> Self {
         let source = root().join("tests/soak/live_bytes.cpp");
         let path = |name: &str| folder.join(name).to_str().unwrap().to_owned();
@@ -155,7 +153,6 @@ impl LiveBytes {
     }
 }
 
-/// A request to send.
 #[derive(Clone, Copy)]
 enum Kind<'a> {
     /// A case of the attacks, and its task.
@@ -165,8 +162,8 @@ enum Kind<'a> {
     Broken,
 }
 
-/// An endless mixture. Of twenty requests, one exhausts resources, one is broken, five are a model's samples if there are any, and the others are of each
-/// family in turn.
+/// An endless mixture. In twenty requests, one exhausts resources, one is broken, and five are a model's samples if there are any. The others take each family in
+/// turn.
 fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Kind<'a>> {
     let (exhausting, others): (Vec<_>, Vec<_>) =
         cases.iter().partition(|case| case.family == "exhausting");

@@ -6,7 +6,7 @@
 /// What precedes the answer of a worked solution in GSM8K's form.
 const MARK: &str = "####";
 const BOXES: [&str; 2] = ["\\boxed", "\\fbox"];
-/// Maximum number of words of an answer that has a box, that has a number or a formula, and of any other.
+/// Maximum number of words of an answer: with a box, with a number or a formula, and any other.
 const MAX_WORDS: [usize; 3] = [3, 8, 12];
 /// Maximum number of words after a box at the end. They name a unit or what is counted.
 const MAX_COUNTED: usize = 3;
@@ -40,8 +40,8 @@ pub fn is_worked_solution(text: &str) -> bool {
     text.contains(MARK) || BOXES.iter().any(|name| text.contains(name))
 }
 
-/// The right answer that `text` gives. It is what follows the last `####`, without commas between thousands; else the content of the only box and up to three
-/// words after it, if the text ends with them; else the text.
+/// The right answer that `text` gives. It is what follows the last `####`, without commas between thousands. Else it is the content of the only box and up to three
+/// words after it, if the text ends with them. Else it is the text.
 ///
 /// # Errors
 /// If no completion could match the answer.

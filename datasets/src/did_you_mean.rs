@@ -33,7 +33,7 @@ const MAX_TYPOS: usize = 2;
 /// Minimum length of a word that is matched with the beginning of a name.
 const MIN_PREFIX: usize = 5;
 
-/// Number of typos that a name of this length may contain. It is 0 for very short names, all of which are near each other.
+/// Number of typos that a name of this length may contain. It is 0 for very short names, since all of them are near each other.
 fn allowed_typos(length: usize) -> usize {
     match length {
         0..=2 => 0,

@@ -1,7 +1,7 @@
 //! Reads a JSON object field by field. An error names the field and the remedy.
 //!
-//! Every part stays raw text until its type is known: the values of tests have integers of any size and ordered dictionaries, neither of which [`serde_json::Value`]
-//! preserves.
+//! Every part stays raw text until its type is known. The values of tests have integers of any size and ordered dictionaries; [`serde_json::Value`] preserves
+//! neither.
 
 use std::collections::BTreeMap;
 
@@ -40,7 +40,8 @@ pub fn wrong_kind(expected: &str, json: &RawValue) -> String {
     format!("it must be {expected}, not {}", json_kind(json))
 }
 
-/// The fields of an object, and the object's path. It notes which of them it was asked for. What reads a field fails if it is of another kind, or absent and not optional.
+/// The fields of an object, and the object's path. It notes which of them it was asked for. Reading a field fails if it is of another kind, or absent and not
+/// optional.
 #[derive(Debug)]
 pub struct Fields<'a> {
     path: String,
@@ -51,7 +52,7 @@ pub struct Fields<'a> {
 }
 
 impl<'a> Fields<'a> {
-    /// Parses an object whose fields have paths that begin with `path`.
+    /// Parses an object. The paths of its fields begin with `path`.
     pub fn new(path: &str, json: &'a RawValue) -> Result<Fields<'a>, FieldError> {
         match of_kind(json) {
             Some(all) => Ok(Fields {

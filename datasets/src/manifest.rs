@@ -2,7 +2,6 @@
 
 use serde::{Deserialize, Serialize};
 
-/// The built-in manifests.
 const BUILT_IN: &[&str] = &[
     include_str!("../manifests/dataset-gsm8k.toml"),
     include_str!("../manifests/dataset-math.toml"),
@@ -132,7 +131,7 @@ pub enum Source {
 /// All built-in manifests.
 ///
 /// # Errors
-/// It never fails in a build whose tests pass: the texts are part of the program, and a test parses them.
+/// It never fails in a build that passes its tests: the texts are part of the program, and a test parses them.
 pub fn all() -> Result<Vec<Manifest>, toml::de::Error> {
     BUILT_IN.iter().map(|text| toml::from_str(text)).collect()
 }

@@ -225,7 +225,7 @@ pub fn points(difference: f64) -> String {
     }
 }
 
-/// The quantile `p`, between 0 and 1, of values in ascending order, of which there is at least one; neighbours are interpolated linearly.
+/// The quantile `p`, between 0 and 1, of at least one value, in ascending order; neighbours are interpolated linearly.
 #[must_use]
 pub fn percentile(sorted: &[f64], p: f64) -> f64 {
     let at = p * (sorted.len() - 1) as f64;

@@ -43,9 +43,9 @@ pub use set::put;
 
 /// Declares a struct of settings; see the [module](mod@crate::settings).
 ///
-/// A field is a key: `/// help`, `name: type`, then optionally `= default` (otherwise the type's default) and `=> limit`. A field whose type is such a struct is a
-/// section, and one of type `BTreeMap<String, Struct>` is sections under the user's own names. A `#[serde(…)]` after the help is the field's. Fields in `beside { … }` are
-/// not keys. `= expression` after the struct is the default of the whole struct.
+/// A field is a key: `/// help`, `name: type`, then optionally `= default` (otherwise the type's default) and `=> limit`. A field of the type of such a struct is a
+/// section, and one of type `BTreeMap<String, Struct>` is sections under the user's own names. A `#[serde(…)]` after the help is the field's. Fields in `beside { …
+/// }` are not keys. `= expression` after the struct is the default of the whole struct.
 #[macro_export]
 macro_rules! settings {
     (
@@ -105,10 +105,10 @@ macro_rules! settings {
     (@last $first:expr, $last:expr) => { $last };
 }
 
-/// Declares an enum whose variants have names in files of settings.
+/// Declares an enum with names for its variants in files of settings.
 ///
-/// A variant is `Variant = "name"`, or `Variant = "name" => "what it is"` for each: then that is its documentation, and a row in the help of a key that takes one. The
-/// default is marked with `#[default]`. The enum has `NAMES`, `ALL`, `name()` and `named()`.
+/// A variant is `Variant = "name"`, or `Variant = "name" => "what it is"` for each. What it is becomes its documentation, and a row in the help of a key that takes
+/// one. The default is marked with `#[default]`. The enum has `NAMES`, `ALL`, `name()` and `named()`.
 #[macro_export]
 macro_rules! choice {
     (

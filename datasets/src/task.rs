@@ -46,7 +46,7 @@ pub struct Task {
 }
 
 impl Task {
-    /// A task whose prompt shows no example.
+    /// A task with no example in its prompt.
     #[must_use]
     pub fn new(id: impl Into<String>, question: impl Into<String>, spec: TaskSpec) -> Task {
         Task {
@@ -227,7 +227,7 @@ pub enum Compare {
     PyramidSurface,
     /// As `Equal`. The sum of the differences of the two arguments' digits passes too.
     DigitDistance,
-    /// The result must be a root of the polynomial whose coefficients are the first argument, constant term first.
+    /// The result must be a root of a polynomial. The first argument has its coefficients, constant term first.
     Root,
 }
 

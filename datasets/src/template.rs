@@ -29,7 +29,6 @@ pub struct TemplateError(String);
 const KINDS: [&str; 3] = ["math", "code", "lean"];
 const PLACEHOLDERS: [&str; 4] = ["question", "example", "header", "statement"];
 
-/// The built-in templates.
 const BUILT_IN: &[(&str, &str)] = &[
     ("plain", include_str!("../templates/plain.toml")),
     ("mbppplus", include_str!("../templates/mbppplus.toml")),

@@ -7,14 +7,13 @@ use std::path::PathBuf;
 
 use datasets::{CodeTask, Compare, Dataset, Task, TaskSpec, overlap};
 
-/// A data set of which the repository has an excerpt, and whether it is whole.
+/// A data set with an excerpt in the repository, and whether it is whole.
 fn open(name: &str) -> (Dataset, bool) {
     let records = data::holding(name).expect("there is an excerpt");
     let dataset = datasets::open(name, Some(&records.folder));
     (dataset.unwrap_or_else(|e| panic!("{e}")), records.whole)
 }
 
-/// Sizes of the splits.
 fn sizes(dataset: &Dataset) -> (usize, usize) {
     (dataset.train.len(), dataset.eval.len())
 }

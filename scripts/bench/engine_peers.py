@@ -1,4 +1,4 @@
-"""Measures other programs on the workloads of `rapid bench`, on the GPU if PyTorch sees one, else on the CPU: one measurement per run, as JSON on the last line of standard output.
+"""Measures other programs on the workloads of `rapid bench`, on the GPU if PyTorch sees one, else on the CPU. Each run prints one measurement, as JSON on the last line of standard output.
 
     engine_peers.py export GGUF FOLDER DTYPE          the model as a Hugging Face checkpoint
     engine_peers.py vllm|transformers FOLDER DTYPE PROMPTS SAMPLES PROMPT_TOKENS TOKENS     a rollout
@@ -118,8 +118,8 @@ def transformers(folder, dtype, prompts, samples, prompt_tokens, tokens):
 def llama_cpp(gguf, dtype, prompts, samples, prompt_tokens, tokens):
     """llama.cpp's own benchmark of batches, which samples nothing and computes no log-probabilities. Each prompt is another one."""
     assert samples == 1, samples
-    # Its documented settings: a native build, which repacks weights, flash attention, a thread per processor, a context that just holds all sequences, and the defaults of
-    # its README: batches of 2,048 tokens in parts of 512, a cache in f16.
+    # Its documented settings: a native build, which repacks weights, flash attention, a thread per processor, and a context that just holds all sequences. The
+    # defaults of its README: batches of 2,048 tokens in parts of 512, and a cache in f16.
     done = subprocess.run(
         [Path(sys.prefix) / "llama.cpp/bin/llama-batched-bench", "--model", gguf, "--output-format", "jsonl", "-npp", str(prompt_tokens), "-ntg", str(tokens),
          "-npl", str(prompts), "--ctx-size", str(prompts * (prompt_tokens + tokens)), "--threads", os.environ["OMP_NUM_THREADS"], "--flash-attn", "on"],

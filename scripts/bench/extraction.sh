@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
-# Trains on starter-code twice for each seed, once with each rule by which the verifier finds the program in a completion, and prints the paired difference of
-# Pass@1 on the held-out tasks and on the training tasks, each with its interval. Both are evaluated by the new rule. It is not part of test.sh: a run takes about 5
-# minutes on two cores.
+# Trains on starter-code twice for each seed, once with each rule by which the verifier finds the program in a completion. Prints the paired differences of Pass@1 on
+# the held-out and on the training tasks, each with its interval. Both are evaluated by the new rule. It is not part of test.sh: a run takes about 5 minutes on two
+# cores.
 #   bash scripts/bench/extraction.sh OUT-DIR [SEED...]
 set -euo pipefail
 [ $# -ge 1 ] || { sed -n '2,5s/^# *//p' "$0" >&2; exit 2; }

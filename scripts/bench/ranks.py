@@ -1,9 +1,9 @@
 """Measures runs of several ranks on this machine, and over networks of given rates: python ranks.py RAPID RAPID_VERIFIER FOLDER
 
-Every run trains SmolLM2-135M-Instruct with the same settings, and must leave the same metrics and weights. Printed are the medians of the updates after the first: seconds of
-forward and backward pass and AdamW ("computing"), of the exchange, and of sampling a phase; and the highest resident memory of rank 0.
+Every run trains SmolLM2-135M-Instruct with the same settings, and must leave the same metrics and weights. The script prints the medians of the updates after the first: seconds of
+forward and backward pass and AdamW ("computing"), of the exchange, and of sampling a phase. Beside them is the highest resident memory of rank 0.
 
-The networks are two namespaces joined by a pair of virtual devices whose rate `tc` limits, so only root can make them; one rank runs in each. The model of their time is
+The networks are two namespaces joined by a pair of virtual devices. `tc` limits their rate, so only root can make them; one rank runs in each. The model of their time is
 what two ranks compute without a network, plus the bytes that a rank sends in an update divided by the rate.
 """
 

@@ -1,4 +1,4 @@
-"""NeMo Gym's own simple agent runs rollouts, whose resources server is the service."""
+"""NeMo Gym's own simple agent runs rollouts. Its resources server is the service."""
 
 import json
 import os
@@ -155,7 +155,7 @@ def started(service: Service, folder: Path) -> Iterator[list[str]]:
     with model() as port, open(folder / "log", "w") as log:
         settings = ["--config", "rapid.yaml", "--model-type", "openai_model", "--model", "echo"]
         settings += ["--model-url", f"http://127.0.0.1:{port}", "--model-api-key", "none"]
-        # A shell has the programs that it starts in the background ignore the signal that ends it.
+        # Programs that a shell starts in the background ignore the signal that ends the shell.
         command = ["env", "--default-signal=INT", *GYM, "env", "start", *settings]
         process = subprocess.Popen(command, cwd=folder, stdout=log, stderr=log)
         try:

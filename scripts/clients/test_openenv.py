@@ -21,7 +21,7 @@ class Seen(Observation):
 
 
 def opened(service: Service, truth: str = "1/2", patience_s: float = 0.5) -> TestClient:
-    """A client of OpenEnv's server, whose environment has one task."""
+    """A client of OpenEnv's server. Its environment has one task."""
 
     class Rapid(SingleTurnEnv[Seen], Environment[Completion, Seen, Any]):
         def __init__(self) -> None:

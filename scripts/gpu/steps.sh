@@ -1,6 +1,6 @@
-# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. To be sourced by a script
-# that has set `here`, the folder of the scripts, `out`, the default folder of the records, `file`, the name of the file with all of them, and `minutes`, the
-# default limit of a call, which is empty for none.
+# The steps of a script for a GPU: each is recorded when it ends, so that the script goes on with the next one when it is started again. A script sets four variables
+# and then sources this file. `here` is the folder of the scripts, `out` the default folder of the records, and `file` the name of the file with all of them.
+# `minutes` is the default limit of a call, empty for none.
 # shellcheck shell=bash
 
 : "${here:?}" "${out:?}" "${file:?}" "${minutes?}"
@@ -45,7 +45,7 @@ fi
 mkdir -p "$out/steps" "$out/logs"
 # What a step found, and why it failed.
 result=$out/result.tmp why=$out/why.tmp
-# The steps that are recorded, and the number of those that the limit of the call has left.
+# The recorded steps, and how many the limit of the call has left.
 names=() left=0
 
 json_string() {

@@ -42,8 +42,8 @@ class Reference:
         return self.model(torch.tensor([tokens]), use_cache=False).logits[0].float()
 
     def greedy(self, prompt: list[int], count: int) -> dict:
-        """The next `count` greedy tokens, also after an end token, each with its log-probability at temperature 1 and the gap
-        between the two best logits at its position (with a gap near 0, either token is correct)."""
+        """The next `count` greedy tokens, also after an end token. Each has its log-probability at temperature 1 and the gap
+        between the two best logits at its position: with a gap near 0, either token is correct."""
         tokens = list(prompt)
         for _ in range(count):
             tokens.append(int(self.logits(tokens)[-1].argmax()))

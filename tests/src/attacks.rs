@@ -1,8 +1,8 @@
 //! The hostile completions of `tests/attacks/`, and unusual ones that are honest.
 //!
-//! A case is a file in the folder of its family. Its first lines, each after a `#`, state what it tries, which verdicts it may have (`verdict:`),
-//! and for which tasks of `tasks.jsonl` it is (`task:`; by default the four forms of one task). A `.py` file is a whole completion; in a
-//! `.txt` file the completion begins after the first blank line. Completions that a text file cannot contain are built here.
+//! A case is a file in the folder of its family. Its first lines, each after a `#`, state what it tries, which verdicts it may have (`verdict:`), and its tasks of
+//! `tasks.jsonl` (`task:`). The default is the four forms of one task. A `.py` file is a whole completion; in a `.txt` file the completion begins after the first
+//! blank line. Completions that a text file cannot contain are built here.
 
 use std::path::Path;
 
@@ -62,7 +62,7 @@ pub fn folder() -> std::path::PathBuf {
     root().join("tests/attacks")
 }
 
-/// The setting of a verifier whose data set is the cases' tasks.
+/// The setting of a verifier with the cases' tasks as its data set.
 pub fn tasks() -> String {
     format!("datasets=[{}]", json!(folder().join("tasks.jsonl")))
 }

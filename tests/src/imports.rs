@@ -19,14 +19,14 @@ pub struct Imports {
     modules: BTreeSet<Module>,
     /// Each importing and imported module.
     pub pairs: BTreeSet<(Module, Module)>,
-    /// Each module that imports from one that holds it, and that one.
+    /// Each module that imports from a module around it, and that one.
     pub upward: BTreeSet<(Module, Module)>,
 }
 
 /// Modules that import each other in a circle.
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Circle {
-    /// The module whose children they are.
+    /// The module that holds the children.
     pub parent: Module,
     /// The children, each with its submodules.
     pub modules: BTreeSet<String>,
@@ -37,7 +37,7 @@ pub struct Circle {
 }
 
 impl Imports {
-    /// Reads the crate whose sources are in `folder`, relative to the repository's root.
+    /// Reads the crate with its sources in `folder`, relative to the repository's root.
     pub fn of_crate(folder: &str) -> Self {
         let mut uses: BTreeMap<Module, Vec<Use>> = BTreeMap::new();
         for path in files(folder, &[".rs"]) {

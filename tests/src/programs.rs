@@ -243,7 +243,6 @@ pub fn signal(name: &str, processes: &[u32]) -> bool {
         .success()
 }
 
-/// A process of the system.
 struct Process {
     parent: u32,
     /// A letter of proc_pid_stat(5): T is stopped, Z has ended.
@@ -264,7 +263,7 @@ impl Process {
     }
 }
 
-/// The processes that a process started, those that these started, and so on, except those that have ended.
+/// The children of a process, their children, and so on, except those that have ended.
 pub fn descendants(process: u32) -> Vec<u32> {
     let entries = std::fs::read_dir("/proc").unwrap();
     let ids = entries.flatten().filter_map(|entry| {

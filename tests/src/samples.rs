@@ -15,7 +15,7 @@ pub struct Sample {
     pub passed: bool,
 }
 
-/// Numbers of the tasks whose sample or canonical solution takes more than a tenth of a second of a core. They take all but a fortieth of the total time.
+/// Numbers of the tasks with a sample or a canonical solution that takes more than a tenth of a second of a core. They take all but a fortieth of the total time.
 const HEAVY: &[u32] = &[
     61, 67, 84, 96, 123, 126, 162, 239, 247, 255, 256, 260, 267, 271, 287, 300, 301, 389, 392, 406,
     453, 462, 583, 589, 592, 603, 605, 608, 630, 739, 745, 752, 781, 797,

@@ -20,7 +20,7 @@ impl Shown {
     }
 }
 
-/// The text files of a page: its blocks whose introduction names a file of their language in a code span.
+/// The text files of a page: blocks with an introduction that names a file of their language in a code span.
 pub fn files(page: &str) -> Vec<(String, String)> {
     let (mut files, mut prose) = (Vec::new(), String::new());
     for part in parts(page) {

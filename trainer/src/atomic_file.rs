@@ -68,7 +68,7 @@ impl AtomicFile {
     }
 }
 
-/// The error if the partial file cannot be created. It names the folder, which the user knows, and not the partial file.
+/// The error if the partial file cannot be created. It names the folder: the user does not know the partial file.
 fn folder_error(folder: &Path, error: &io::Error) -> io::Error {
     let shown = folder.display();
     let reason = match error.kind() {

@@ -1,7 +1,7 @@
 //! The settings in a checkpoint of the run that made it, as `rapid.toml` beside the weights: how the run made prompts, and how it sampled in evaluations.
 //!
-//! The file has the text of the prompt template, so that the checkpoint can be moved anywhere. Because it may come with weights from anywhere, its values are checked like
-//! those of a recipe, and it cannot set a verifier's address or the variable that holds a token.
+//! The file has the text of the prompt template, so that the checkpoint can be moved anywhere. It may come with weights from anywhere. So its values are checked
+//! like those of a recipe, and it can set neither a verifier's address nor the variable that holds a token.
 
 use std::fs::File;
 use std::io::{self, Read as _};
@@ -39,7 +39,7 @@ pub struct CheckpointSettings {
     pub eval: Eval,
     /// How answers are read and compared, without an address.
     verifier: Verifier,
-    /// Those of the run's other data sets.
+    /// The settings of the run's other data sets.
     others: Vec<CheckpointSettings>,
 }
 
@@ -63,7 +63,7 @@ struct Content {
     eval: Table,
     #[serde(default, skip_serializing_if = "Table::is_empty")]
     verifier: Table,
-    /// Of a run with several data sets: the content for each after the first.
+    /// In a run with several data sets: the content for each after the first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     sets: Vec<Content>,
 }
@@ -168,8 +168,8 @@ impl CheckpointSettings {
             })
     }
 
-    /// Of a run with several data sets, takes the settings for this one. For one that the run did not have, the template is its own, and there is a system prompt only if all
-    /// sets had the same.
+    /// In a run with several data sets, takes the settings for this one. A set that the run did not have gets its own template, and a system prompt only if all sets
+    /// had the same.
     pub fn choose(&mut self, dataset: &str) {
         let others = std::mem::take(&mut self.others);
         let is_same = others

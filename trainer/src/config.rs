@@ -106,7 +106,6 @@ impl Config {
         toml::to_string(self).expect("every field of a configuration has a TOML form")
     }
 
-    /// The resolved configuration as a table.
     fn to_table(&self) -> Table {
         Table::try_from(self).expect("every field of a configuration has a TOML form")
     }

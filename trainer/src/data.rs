@@ -102,7 +102,7 @@ impl PromptRenderer {
         Ok(Self::with_template(template, settings))
     }
 
-    /// A renderer with this template, of which the settings have only the name.
+    /// A renderer with this template; the settings have only its name.
     #[must_use]
     pub fn with_template(template: Template, settings: &config::Data) -> Self {
         let stop = settings
@@ -211,7 +211,7 @@ impl PromptRenderer {
     }
 }
 
-/// The answer that tasks of a kind need, and the templates that ask for it.
+/// The form of answer for a kind of task, and the templates that ask for it.
 fn answer_of(kind: &str) -> (&'static str, &'static str) {
     match kind {
         "math" => ("a boxed answer", "`boxed` or `few-shot-boxed`"),
@@ -223,19 +223,19 @@ fn answer_of(kind: &str) -> (&'static str, &'static str) {
 /// The prompts of a run's data sets.
 #[derive(Debug, Clone, Default)]
 pub struct Prompts {
-    /// Training prompts, those of one data set after those of another, each in its order.
+    /// Training prompts, one data set after the other, each in its order.
     pub train: Vec<Arc<Prompt>>,
     /// Held-out prompts.
     pub eval: Vec<Arc<Prompt>>,
-    /// Of a mixture with weights: the number of training prompts and the weight of each data set.
+    /// In a mixture with weights: the number of training prompts and the weight of each data set.
     pub weights: Vec<(usize, f64)>,
     /// If several data sets are evaluated on: the name of each, and its places in `eval`.
     pub eval_sets: Vec<(String, Range<usize>)>,
-    /// The tasks that they are of.
+    /// Counts of their tasks.
     pub counts: TaskCounts,
 }
 
-/// The tasks of a run, as far as warnings are about them.
+/// Counts of a run's tasks, for warnings.
 #[derive(Debug, Clone, Default)]
 pub struct TaskCounts {
     /// Number of training tasks that are left out, because their prompts are too long.
@@ -244,7 +244,7 @@ pub struct TaskCounts {
     pub eval_left_out: usize,
     /// The model's context, in tokens; 0 if it is not known.
     pub context: usize,
-    /// Number of evaluation tasks, without those.
+    /// Number of evaluation tasks, without those left out.
     pub eval: usize,
     /// Number of evaluation tasks that are trained on too. Without splits in the data set's file, that is every one.
     pub trained_on: usize,
@@ -262,7 +262,7 @@ impl TaskCounts {
         )
     }
 
-    /// These evaluation tasks. `overlap` has the pairs of ids in both splits.
+    /// Counts of these evaluation tasks. `overlap` has the pairs of ids in both splits.
     fn of<'a>(overlap: &[(String, String)], eval: impl IntoIterator<Item = &'a Task>) -> Self {
         let in_both: HashSet<&str> = overlap.iter().map(|(_, eval)| eval.as_str()).collect();
         let is_trained_on = eval.into_iter().map(|task| in_both.contains(&*task.id));

@@ -75,7 +75,6 @@ impl StopSignal {
     }
 }
 
-/// Waits for Ctrl-C or SIGTERM.
 async fn interrupted() {
     let Ok(mut terminated) = signal(SignalKind::terminate()) else {
         let _ = tokio::signal::ctrl_c().await;

@@ -93,7 +93,7 @@ impl PromptEncoder for Engine {
     }
 }
 
-/// The text side of a model whose weights are not loaded.
+/// The text side of a model, without its weights.
 pub struct UnloadedModel {
     /// Sizes and flags.
     pub config: ModelConfig,

@@ -34,7 +34,8 @@ const QUIET: Duration = Duration::from_secs(60);
 /// A verdict, or the mark that there is none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct Judged {
-    /// The verifier's reward: 1 if the completion is correct, else 0, or from a grader of the operator's own something between. `None` masks the sample, about which nothing is known.
+    /// The verifier's reward: 1 if the completion is correct, else 0, or from a grader of the operator's own something between. `None` masks the sample: nothing is
+    /// known about it.
     pub reward: Option<f64>,
     /// The verifier's verdict; [`Verdict::Unavailable`] if there is none.
     pub verdict: Verdict,
@@ -52,7 +53,7 @@ pub struct Judged {
 }
 
 impl Judged {
-    /// Whether it is the default, that of what is not judged yet.
+    /// Whether it is the default, which stands for a completion that is not judged yet.
     pub(crate) fn is_open(&self) -> bool {
         *self == Self::default()
     }
@@ -108,7 +109,7 @@ pub struct RewardClient {
     named: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
-    /// When it was last said that requests are repeated, and that samples are masked.
+    /// When the client last warned that requests are repeated, and that samples are masked.
     said: Mutex<[Option<Instant>; 2]>,
 }
 
@@ -122,8 +123,8 @@ impl RewardClient {
         Self::with_reward(settings, &config::Reward::default())
     }
 
-    /// As [`RewardClient::new`], for a training with this reward. If the share of passed tests counts, all tests of a program run, also after the first that fails, which takes
-    /// longer. A verdict without a term that the reward weighs is an error.
+    /// As [`RewardClient::new`], for a training with this reward. If the share of passed tests counts, all tests of a program run, also after the first failure.
+    /// That takes longer. A verdict without a term that the reward weighs is an error.
     ///
     /// # Errors
     /// As [`RewardClient::new`].
@@ -388,7 +389,7 @@ impl RewardClient {
         RewardError::Unusable(format!("the verifier at {} {reason}", self.url()))
     }
 
-    /// Whether to say that requests are repeated, or that samples are masked: if that was not said within [`QUIET`].
+    /// Whether to warn that requests are repeated, or that samples are masked: not if it did so within [`QUIET`].
     fn is_news(&self, masks: bool) -> bool {
         let said = self.said.lock();
         let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];

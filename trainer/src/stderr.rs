@@ -8,8 +8,8 @@ use tracing_subscriber::fmt::format::Writer;
 
 use crate::escape;
 
-/// Writes a line to stderr. Characters that a terminal obeys, which may come from a file or a service, are replaced. Errors are ignored, because nobody may read stderr any
-/// more: Ctrl-C in `rapid train 2>&1 | tee log` ends `tee` too, and the run has yet to save a checkpoint.
+/// Writes a line to stderr. Characters that a terminal obeys are replaced: they may come from a file or a service. Errors are ignored, because nobody may read
+/// stderr any more: Ctrl-C in `rapid train 2>&1 | tee log` ends `tee` too, and the run has yet to save a checkpoint.
 pub fn say(text: &str) {
     let text = escape::plain(text);
     let _ = std::io::stderr().write_all(format!("{text}\n").as_bytes());

@@ -1,4 +1,4 @@
-//! The ranks that a launcher started, from the environment that it gave this process: `mpirun` and `mpiexec` of Open MPI and MPICH, and Slurm's `srun`.
+//! The ranks of a launcher, as this process's environment tells them: `mpirun` and `mpiexec` of Open MPI and MPICH, and Slurm's `srun`.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -65,7 +65,7 @@ impl World {
     /// [`WorldError`] for ranks that cannot work together.
     pub fn of(variable: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, WorldError> {
         let number = |name: &str| variable(name).and_then(|value| value.parse::<usize>().ok());
-        // srun starts the ranks of every MPI, and not all of them say which of a machine's ranks one is.
+        // srun starts the ranks of any MPI, and not every MPI tells a rank its number on the machine.
         let local = |name: &str| number(name).or_else(|| number("SLURM_LOCALID"));
         let found = LAUNCHERS
             .iter()

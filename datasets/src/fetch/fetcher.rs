@@ -29,16 +29,15 @@ pub(super) struct Fetcher {
     pub(super) hub_cache: PathBuf,
     /// Whether not to use the network, except through pip, which has its own settings.
     pub(super) offline: bool,
-    /// The interpreter whose pip is used.
+    /// The interpreter that runs pip.
     pub(super) python: PathBuf,
     /// The pause before the second attempt; it doubles for each further one.
     pub(super) backoff: Duration,
 }
 
 impl Fetcher {
-    /// A fetcher with this cache folder, this home folder of the user, and these environment variables for the hub, which are
-    /// those of Hugging Face's own programs: `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME`
-    /// and `HF_HUB_OFFLINE`.
+    /// A fetcher with this cache folder, this home folder of the user, and these environment variables for the hub. They are those of Hugging Face's own programs:
+    /// `HF_ENDPOINT`, `HF_TOKEN` or the file `HF_TOKEN_PATH`, `HF_HUB_CACHE`, `HF_HOME` and `HF_HUB_OFFLINE`.
     pub(super) fn from_variables(
         variable: impl Fn(&str) -> Option<OsString>,
         home: PathBuf,

@@ -13,7 +13,6 @@ use super::folder::{RECEIPT, is_inside};
 /// The longest listing that is read, in bytes. Repositories with thousands of files stay far below.
 pub(super) const MAX_LISTING: usize = 32 << 20;
 
-/// A repository on a hub.
 #[derive(Clone, Copy)]
 pub(super) struct Repository<'a> {
     /// `https://huggingface.co`, or the value of `HF_ENDPOINT`.
@@ -33,7 +32,6 @@ pub(super) struct Listing {
     pub(super) files: Vec<Listed>,
 }
 
-/// One file of a repository.
 #[derive(Debug, PartialEq, Eq, Deserialize)]
 pub(super) struct Listed {
     #[serde(rename = "rfilename")]
@@ -49,7 +47,7 @@ pub(super) struct Lfs {
 }
 
 impl Listed {
-    /// A file of which only the name is known.
+    /// A file that is known only by its name.
     pub(super) fn named(name: String) -> Listed {
         Listed {
             name,

@@ -44,7 +44,6 @@ impl Cached {
         Cached(cache.join(name.replace('/', "--")))
     }
 
-    /// The folder of a commit's files.
     fn snapshot(&self, commit: &str) -> PathBuf {
         self.0.join("snapshots").join(commit)
     }
@@ -73,7 +72,7 @@ impl Cached {
         }
     }
 
-    /// The revision's commit: its own if it is one, otherwise that of the last time a program of Hugging Face looked it up.
+    /// The revision's commit: the revision itself if it is a commit, otherwise the one that a program of Hugging Face found last.
     fn commit(&self, repository: &Repository<'_>) -> Result<String, String> {
         let Repository { repo, revision, .. } = *repository;
         if is_commit(revision) {
@@ -135,7 +134,7 @@ impl Cached {
         let paths = files
             .into_iter()
             .map(|file| (snapshot.join(&file.name), file.name));
-        // A link is read under its own name, which has the format.
+        // A link is read under its own name, since that tells the format.
         let is_there = |path: &PathBuf| self.resolve(path).is_ok();
         Ok(paths
             .filter(|(path, _)| is_there(path))
@@ -167,7 +166,7 @@ impl Cached {
         outcome.map(Some)
     }
 
-    /// The file that a link of the cache leads to, which has to lie in the repository's own folder.
+    /// The target of a link of the cache. It has to lie in the repository's own folder.
     fn resolve(&self, link: &Path) -> Result<PathBuf, String> {
         let wrong = |what: String| format!("{} {what}", link.display());
         let file = link
@@ -203,8 +202,8 @@ fn link_or_copy(file: &Path, at: &Path) -> Result<(), Failure> {
         .map_err(|e| local(at)(e).into())
 }
 
-/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256
-/// is known, a large file has that by which the cache names its content.
+/// Checks the size and SHA-256 of the file that was linked or copied to `at`, and removes it from there if they differ. If no SHA-256 is known, a large file has to
+/// match the name of its content in the cache.
 fn check(file: &Path, at: &Path, path: &str, expected: &Expected) -> Result<Downloaded, Failure> {
     let is_content = file
         .parent()

@@ -50,8 +50,8 @@ fn fetcher() -> Fetcher {
     Fetcher::from_variables(|name| std::env::var_os(name), home(), &user)
 }
 
-/// The files of a data set of the hub (`owner/name` or `owner/name@revision`) by their names in its repository: those that were fetched, or else those that are in the cache
-/// of Hugging Face's own programs, which are used in place.
+/// The files of a data set of the hub (`owner/name` or `owner/name@revision`) by their names in its repository. They are those that were fetched, or else those in
+/// the cache of Hugging Face's own programs, which are used in place.
 ///
 /// # Errors
 /// Where it was looked for, if it is in neither.

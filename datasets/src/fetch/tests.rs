@@ -19,7 +19,6 @@ mod hub_cache;
 #[cfg(unix)]
 mod wheels;
 
-/// How the server answers one request.
 #[derive(Clone, Copy)]
 enum Answer {
     /// Properly, from the requested byte.
@@ -185,10 +184,8 @@ fn fetcher(home: &Path, hub: &str) -> Fetcher {
     }
 }
 
-/// A hub at which nothing listens.
 const NO_HUB: &str = "http://127.0.0.1:9";
 
-/// A progress that shows nothing.
 impl Progress for () {}
 
 /// A progress that records the notes.

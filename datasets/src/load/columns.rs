@@ -10,16 +10,15 @@ use crate::did_you_mean::{self, nearest};
 use crate::fields::{FieldError, Fields, of_kind};
 use crate::is_grader_name;
 
-/// The fields of a task.
 pub(super) const FIELDS: &str = "question prompt problem answer entry_point class_name tests asserts canonical prefix imports example atol compare time_limit statement header id split proof";
 
-/// The columns that may have a task's question. The first that a record has is it.
+/// The columns that may have a task's question. The first one in a record counts.
 pub(super) const QUESTIONS: [&str; 5] = ["question", "prompt", "problem", "instruction", "query"];
 
-/// The column with a conversation, the last question of which is a task's question if it has no other.
+/// The column with a conversation. Its last question is the task's question if the task has no other.
 const MESSAGES: &str = "messages";
 
-/// The columns that may have the answer to a question, or a worked solution that ends in it. The first that a record has is it.
+/// The columns that may have the answer to a question, or a worked solution that ends in it. The first one in a record counts.
 const ANSWERS: [&str; 6] = [
     "answer",
     "final_answer",
@@ -86,7 +85,7 @@ pub(super) fn answer_hint(fields: &Fields<'_>) -> String {
     hint(fields, "answer", &ANSWERS)
 }
 
-/// The text of a record's question, if it has one. Of a conversation it is the last message of the user, after the system's.
+/// The text of a record's question, if it has one. In a conversation it is the user's last message, after the system message.
 pub(super) fn question(fields: &mut Fields<'_>) -> Result<Option<String>, FieldError> {
     for name in QUESTIONS.into_iter().chain([MESSAGES]) {
         if let Some(json) = fields.optional(name) {
@@ -110,7 +109,6 @@ pub(super) fn no_question(fields: &Fields<'_>) -> FieldError {
     fields.fault("question", reason)
 }
 
-/// A message of a conversation.
 #[derive(Deserialize)]
 struct Message {
     role: String,

@@ -22,10 +22,10 @@ const DROPPED: [u32; 21] = [
 /// The last id of the training split.
 const LAST_OF_TRAIN: u32 = 593;
 
-/// Tasks whose result is compared as a set.
+/// Tasks with results that are compared as sets.
 const SET: [u32; 7] = [2, 7, 111, 140, 232, 579, 769];
 
-/// Tasks whose result is compared only for being `None` or not.
+/// Tasks with results that are compared only for being `None` or not.
 const NOT_NONE: [u32; 3] = [737, 787, 794];
 
 /// Comparisons for tasks with an ambiguous question. EvalPlus accepts the other reading in this and every later version.

@@ -9,8 +9,8 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
     folder.splits(tasks)
 }
 
-/// The tasks of one file. Records whose answer is empty or `None`, a known flaw of the training file, are left out with a
-/// warning, since no completion could be right.
+/// The tasks of one file. Records with an empty answer or the answer `None`, a known flaw of the training file, are left out with a warning, since no completion
+/// could be right.
 fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let mut left_out = Vec::new();
     let tasks = record::read(path, |line, fields| {

@@ -43,12 +43,12 @@ pub const NAMES: [&str; 9] = [
 impl Source {
     /// Reads the data set: one of [`NAMES`], the file of a user (`user_file.rs`), or a data set of the hub (`hub.rs`).
     ///
-    /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder; those of the hub also in the cache of Hugging Face's own
-    /// programs. The starter sets are part of the program.
+    /// The files of a named data set are looked for in `data_dir`, if it is given, and then in the cache folder. Those of the hub are also looked for in the cache
+    /// of Hugging Face's own programs. The starter sets are part of the program.
     ///
     /// # Errors
-    /// [`DatasetError`] for an unknown name, settings that do not fit the data set, missing files, files of another version in the cache folder, and a file that cannot be read
-    /// or has a wrong record.
+    /// [`DatasetError`] for an unknown name, settings that do not fit the data set, and missing files. Also for files of another version in the cache folder, and
+    /// for a file that cannot be read or has a wrong record.
     pub fn open(&self, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
         self.check()?;
         match self.dataset.as_str() {
@@ -103,7 +103,7 @@ fn named(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     or_if_missing(given, cached)
 }
 
-/// What `other` gives, if the files of `first` are missing. If those of `other` are missing too, the error names those of `first`.
+/// What `other` gives, if the files of `first` are missing. If both are missing, the error names the files of `first`.
 fn or_if_missing(
     first: Result<Dataset, DatasetError>,
     other: impl FnOnce() -> Result<Dataset, DatasetError>,
@@ -121,12 +121,12 @@ fn or_if_missing(
 struct Folder<'a> {
     name: &'a str,
     path: PathBuf,
-    /// Whether it is in the cache folder, where a file that the manifest names has to be that one. Elsewhere it is the user's choice.
+    /// Whether it is in the cache folder. There, a file that the manifest names has to be that one. Elsewhere it is the user's choice.
     in_cache: bool,
 }
 
 impl Folder<'_> {
-    /// The data set whose splits `tasks` reads from the files `train.jsonl` and `eval.jsonl`.
+    /// The data set in the files `train.jsonl` and `eval.jsonl`; `tasks` reads a split.
     fn splits(
         &self,
         tasks: impl Fn(&Path) -> Result<Vec<Task>, DatasetError>,

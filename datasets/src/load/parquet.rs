@@ -20,7 +20,8 @@ use crate::jsonl::LineError;
 
 /// Maximum size of the unpacked pages of a row group, in bytes.
 const MAX_GROUP: u64 = 2 << 30;
-/// Maximum size of a page that gzip packed, which unpacks to a thousand times as much at most. Only with gzip does the library not stop at the size that the page states.
+/// Maximum size of a page that gzip packed. It unpacks to a thousand times as much at most. Only with gzip does the library not stop at the size that the page
+/// states.
 const MAX_GZIP_PAGE: u64 = 2 << 20;
 
 /// The rows of a file that are not read yet.
@@ -90,7 +91,6 @@ fn caught<T>(line: usize, work: impl FnOnce() -> Result<T>) -> std::result::Resu
     Err(LineError::Line { line, reason })
 }
 
-/// The pages of a row group.
 struct Pages {
     file: File,
     /// Maximum size of a page in the file.

@@ -9,10 +9,9 @@ use crate::python_name::{self, line_defines};
 use crate::task::MAX_TIME_LIMIT;
 use crate::{CodeTask, CodeTest, ProgramTask, ProgramTest, TaskSpec, Value};
 
-/// What a record describes.
 pub(super) struct Described {
     pub(super) spec: TaskSpec,
-    /// The question, where a published form has it, and not in a column that any record may have it in.
+    /// The question, if it is in a column of the published form alone.
     pub(super) question: Option<String>,
     pub(super) example: Option<String>,
 }
@@ -30,7 +29,7 @@ impl From<TaskSpec> for Described {
 /// The columns with tests in CodeContests' form.
 const CONTEST_TESTS: [&str; 3] = ["public_tests", "private_tests", "generated_tests"];
 
-/// Functions of Python's that an assertion calls around the function that it tests.
+/// Python's own functions that an assertion may call around the tested function.
 const CALLED_AROUND: &str = "abs all any assert bool dict float frozenset int isinstance len list max min not round set sorted str sum tuple type";
 
 /// Whether a record has one of these forms.
@@ -78,7 +77,7 @@ fn mbpp(fields: &mut Fields<'_>) -> Result<Described, FieldError> {
     })
 }
 
-/// The function that an assertion tests: the first that it calls and `code` defines, or else the first that is not Python's own.
+/// The function that an assertion tests: the first called one that `code` defines, or else the first that is not Python's own.
 fn called<'a>(assertion: &'a str, code: Option<&str>) -> Option<&'a str> {
     let is_part = |c: char| c == '_' || c.is_alphanumeric();
     let name = |(at, _)| {
@@ -213,7 +212,7 @@ fn program(tests: Vec<ProgramTest>, time_limit: Option<Duration>) -> TaskSpec {
     TaskSpec::Program(ProgramTask { tests, time_limit })
 }
 
-/// Each element of the list `inputs` with that of the list `outputs`, which has as many.
+/// Each element of the list `inputs` with that of the list `outputs`. The lists are equally long.
 fn pairs<'a>(
     fields: &mut Fields<'a>,
     inputs: &str,

@@ -17,7 +17,6 @@ use crate::loose_json;
 /// Longest file with one JSON array, which is read as a whole, in bytes.
 const MAX_ARRAY: usize = 512 << 20;
 
-/// A format of files with records.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
     /// JSON Lines.

@@ -68,7 +68,7 @@ impl Source {
         }
     }
 
-    /// Refuses settings that this kind of data set has not, and a kind of task that cannot be.
+    /// Refuses settings that this kind of data set does not have, and a kind of task that does not exist.
     pub(super) fn check(&self) -> Result<(), DatasetError> {
         let of_hub = [
             ("subset", &self.subset),

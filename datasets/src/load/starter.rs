@@ -46,7 +46,6 @@ mod tests {
         }
     }
 
-    /// Both data sets of starter mathematics.
     fn math() -> [Dataset; 2] {
         ["starter-math", "starter-math-400"].map(|name| open(name).unwrap())
     }
@@ -80,7 +79,7 @@ mod tests {
         let held_out = math.eval.iter().chain(&math_400.eval);
         let known = held_out.filter(|task| trained.contains(&computation(task)));
         let known: Vec<&str> = known.map(|task| task.id.as_str()).collect();
-        // This one is 2 * 2, and 2 + 2 is trained on.
+        // This one is 2 * 2; the training tasks have 2 + 2.
         assert_eq!(known, ["starter-math/eval-72"]);
         let questions = all(&math).chain(&math_400.eval).map(without_names);
         assert_eq!(questions.collect::<HashSet<_>>().len(), 300 + 100 + 400);

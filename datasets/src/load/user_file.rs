@@ -11,11 +11,11 @@
 //!
 //! A theorem may lack the `header`, and its statement has to end in `:= by`. docs/data.md and docs/tasks.md describe all fields for users.
 //!
-//! A source may name other columns for the fields (`columns.rs`), and the kind of the tasks. Otherwise a record in HumanEval's form is such a task (`humaneval.rs`). One whose
-//! `kind` can be the name of an operator's own grader is a task for it, which gets all fields but `split`. Otherwise one with a `statement` is a theorem, otherwise a record
-//! with an `entry_point` is a function, otherwise one with an `answer` is a question, otherwise one with `tests` is a program. Otherwise it has a published form
-//! (`published.rs`), or an answer under another name. Other fields are ignored, unless their name is almost one of these and the record of a file lacks that field. If no record
-//! of a file has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
+//! A source may name other columns for the fields (`columns.rs`), and the kind of the tasks. Otherwise the first of these in a record tells its kind: HumanEval's
+//! form makes it such a task (`humaneval.rs`). A `kind` that can be the name of an operator's own grader makes it a task for that grader, which gets all fields but
+//! `split`. A `statement` makes it a theorem, an `entry_point` a function, an `answer` a question, and `tests` a program. Last come a published form
+//! (`published.rs`), and an answer under another name. Other fields are ignored, unless their name is almost one of these and the record of a file lacks that field.
+//! If no record of a file has a `split`, each is both for training and for evaluation. Otherwise a record without it is for training.
 
 use std::collections::HashMap;
 use std::path::Path;
@@ -88,7 +88,7 @@ impl Reader<'_> {
         }
     }
 
-    /// The task of a record, whose id no other has, and its split.
+    /// The task of a record, and its split. No other record has its id.
     pub(super) fn task(
         &mut self,
         number: usize,
@@ -103,7 +103,7 @@ impl Reader<'_> {
             let reason = format!("number {first} has the same id; ids are unique in a file");
             return Err(fields.fault("id", reason));
         }
-        // Each of the hub's files is of one split.
+        // A file of the hub belongs to one split.
         let split = match self.is_of_hub {
             true => None,
             false => split(fields)?,
@@ -182,7 +182,7 @@ fn custom_grader(fields: &mut Fields<'_>) -> Option<String> {
     kind.filter(|kind| is_grader_name(kind))
 }
 
-/// Refuses a field whose name is almost that of a known field that the record lacks: such a typo would change the record's meaning.
+/// Refuses a field with a name that is almost a known field's, if the record lacks that one: such a typo would change the record's meaning.
 fn refuse_misspelt(fields: &Fields<'_>) -> Result<(), FieldError> {
     let is_known = |name: &str| FIELDS.split(' ').any(|known| known == name);
     for name in fields.all().keys().filter(|name| !is_known(name)) {

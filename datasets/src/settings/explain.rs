@@ -28,7 +28,7 @@ impl Keys {
     }
 }
 
-/// Lists the keys of a section, whose path is `prefix`, and of the sections in it.
+/// Lists the keys of the section with the path `prefix`, and of the sections in it.
 fn list(lines: &mut Vec<String>, prefix: &str, keys: &[Key]) {
     let (sections, own): (Vec<&Key>, Vec<&Key>) =
         keys.iter().partition(|key| !key.keys().is_empty());

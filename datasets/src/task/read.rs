@@ -18,7 +18,7 @@ use crate::{Value, decimal, python_name, right_answer};
 pub(crate) const MAX_TIME_LIMIT: f64 = 60.0;
 
 impl TaskSpec {
-    /// The task in an object with `kind`, which has the fields of that kind and no others.
+    /// The task in an object with `kind`. It has the fields of that kind and no others.
     ///
     /// # Errors
     /// What is wrong with a field, and what to do.
@@ -94,7 +94,7 @@ impl<'de> Deserialize<'de> for TaskSpec {
     }
 }
 
-/// A math task's answer: a string, of which the end counts if it is a worked solution, or a number as it was written.
+/// A math task's answer: a string, or a number as it was written. The end of a string counts if it is a worked solution.
 fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let answer = fields.take("answer")?;
     if let Some(text) = of_kind::<String>(answer) {

@@ -177,7 +177,7 @@ fn object<S: Serializer, T: Serialize + ?Sized>(
     object.end()
 }
 
-/// The keys of a dict that is written as a JSON object: distinct strings in sorted order, of which none begins with `$`. `None` for any other dict.
+/// The keys of a dict that is written as a JSON object: distinct strings in sorted order, none of them with a `$` at its beginning. `None` for any other dict.
 fn plain_keys(entries: &[(Value, Value)]) -> Option<Vec<&str>> {
     let mut keys: Vec<&str> = Vec::with_capacity(entries.len());
     for (key, _) in entries {

@@ -193,7 +193,7 @@ fn a_tag_must_be_the_only_key_and_have_the_right_content() {
     assert_eq!(dollar.to_json_text(), r#"{"$dict":[["$price",1]]}"#);
 }
 
-/// Digests of tasks are of these texts, and verdicts are cached under the digests.
+/// Tasks' digests are computed from these texts, and verdicts are cached under the digests.
 #[test]
 fn the_text_of_the_tagged_form_is_fixed() {
     let large: IBig = "-12345678901234567890123".parse().unwrap();

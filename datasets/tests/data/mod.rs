@@ -61,7 +61,7 @@ pub fn holding(name: &str) -> Option<Records> {
 }
 
 fn root() -> &'static Path {
-    // Every crate whose tests read data is directly in the repository.
+    // Every crate with tests that read data is directly in the repository.
     Path::new(env!("CARGO_MANIFEST_DIR"))
         .parent()
         .expect("a crate is in a folder of the repository")

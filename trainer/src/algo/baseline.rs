@@ -8,8 +8,8 @@ use crate::config::algorithm::{Algorithm, Baseline};
 pub const STD_FLOOR: f64 = 1e-4;
 
 impl Baseline {
-    /// Rᵢ − bᵢ of each completion of a group that has a reward. Each row is a baseline: above it its equation and source. `group` has `(reward, ℓ)` of each completion, at least
-    /// two if the baseline is of the group; `batch` is the mean reward of the mini-batch.
+    /// Rᵢ − bᵢ of each completion with a reward, in a group. Each match arm is a baseline, below its equation and source. `group` has `(reward, ℓ)` of each of them:
+    /// at least two if the baseline is of the group. `batch` is the mean reward of the mini-batch.
     pub(super) fn advantages(self, group: &[(f64, f64)], batch: f64, eta: f64) -> Vec<f64> {
         let term = |(reward, ell): &(f64, f64)| match self.has_cap() {
             true => capped(*ell, eta) * reward,
@@ -67,7 +67,7 @@ pub fn has_gradient(algorithm: &Algorithm, groups: &[Vec<Option<f64>>]) -> Vec<V
             Baseline::None => reward != 0.0,
             Baseline::Batch => batch_differs,
             Baseline::Group | Baseline::Loo | Baseline::OptimalLoo => group_differs,
-            // The rewards of a group are weighted, so only if all are 0 is their mean each of them.
+            // Rewards are weighted here, so the mean equals each of them only if all are 0.
             Baseline::WeightedGroup | Baseline::WeightedLoo => any,
         };
         let has = |reward: &Option<f64>| enough && reward.is_some_and(has);
@@ -76,7 +76,7 @@ pub fn has_gradient(algorithm: &Algorithm, groups: &[Vec<Option<f64>>]) -> Vec<V
     groups.iter().map(of_group).collect()
 }
 
-/// Whether the rewards that there are differ.
+/// Whether the rewards differ, masked completions aside.
 fn differ<'a>(rewards: impl IntoIterator<Item = &'a Option<f64>>) -> bool {
     let mut rewards = rewards.into_iter().flatten();
     let first = rewards.next();

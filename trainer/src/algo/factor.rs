@@ -5,8 +5,8 @@ use super::weight::{capped, difference, log_ratios, weight};
 use crate::config::algorithm::{Algorithm, Factor, LengthNorm};
 
 impl Factor {
-    /// Factor × advantage for each token of a completion whose log-weight is `ell`. Each row is a factor: above it its source, in it its equation. rₜ = π(yₜ)/μ(yₜ) is a
-    /// token's ratio, w = Πₜ rₜ the completion's. Factors are constants: no gradient flows through them.
+    /// Factor × advantage for each token of a completion with the log-weight `ell`. Each match arm is a factor, below its source. rₜ = π(yₜ)/μ(yₜ) is a token's
+    /// ratio, w = Πₜ rₜ the completion's. Factors are constants: no gradient flows through them.
     pub(super) fn times(
         self,
         advantage: f64,
@@ -79,8 +79,8 @@ pub(super) fn k3(log_ratio: f64) -> f64 {
     weight(log_ratio) - 1.0 - log_ratio
 }
 
-/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: the value that it adds to J, and β (r − 1), which it adds to the coefficient of
-/// ∇ log π(yₜ). `None` if the sample has no reference or β is 0.
+/// GRPO's KL term, −β k3 with r = π_ref/π (Shao et al. 2024, Eq. 4), for each token: what it adds to J, and β (r − 1), its part of the coefficient of ∇ log π(yₜ).
+/// `None` if the sample has no reference or β is 0.
 pub(super) fn penalty<'a>(
     beta: f64,
     sample: &Sample<'a>,

@@ -14,15 +14,15 @@ pub struct Metrics {
     pub judged: usize,
     /// Completions without one.
     pub masked: usize,
-    /// The completions with a reward whose log-probabilities under π were computed. What depends on these is of these completions alone. Absent in the files of versions that
-    /// computed all with a reward.
+    /// Completions with a reward and with log-probabilities under π: numbers that depend on π are over these. Absent in files of older versions, which measured all
+    /// with a reward.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub measured: Option<usize>,
     /// Groups with too few judged completions for a gradient.
     pub groups_left_out: usize,
     /// Mean reward.
     pub reward: f64,
-    /// −Σᵢ Σₜ factorᵢₜ Aᵢ log π(yₜ) / norm, plus β times k3: the function whose gradient is computed. Its value says little.
+    /// The loss: −Σᵢ Σₜ factorᵢₜ Aᵢ log π(yₜ) / norm, plus β times k3. The update follows its gradient; its value says little.
     pub loss: f64,
     /// Mean of ℓ.
     pub ell_mean: f64,
@@ -34,8 +34,8 @@ pub struct Metrics {
     pub stale_mean_abs_log: f64,
     /// Staleness: |log of the mean of w̄|, as the paper's Table 3 has it.
     pub stale_abs_log_mean: f64,
-    /// The same over the first quarter of the completions that were computed, rounded up: the authors' script reports that of the first of four devices. Absent in the files of versions that did
-    /// not record it.
+    /// The same over the first quarter of the computed completions, rounded up: the authors' script reports it for the first of four devices. Absent in files of
+    /// older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stale_abs_log_mean_quarter: Option<f64>,
     /// The cap on weights: η, or less if it adapts to the effective sample size. It is logged even if neither the factor nor the baseline caps weights, and absent only if η
@@ -44,13 +44,13 @@ pub struct Metrics {
     pub eta: Option<f64>,
     /// Share of weights above `eta`, whether or not they are capped.
     pub clip_share: f64,
-    /// Share of tokens whose ratio lies outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (With PPO's clip those on the side of the advantage
-    /// get no gradient.)
+    /// Share of tokens with a ratio outside 1 − ε₋ to 1 + ε₊; absent if the factor does not clip. (PPO's clip removes the gradient of those on the advantage's
+    /// side.)
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clipped_tokens: Option<f64>,
-    /// Share of the gradient that clip or cap of the factor remove: 1 − Σ|g| / Σ|g'|, summed over tokens, where g is the factor times the advantage over the norm and g' the
-    /// same with neither clip nor cap. It is of the gradient with respect to log-probabilities, without the divergence from a reference. 0 on policy; absent if the factor
-    /// has neither.
+    /// Share of the gradient that the factor's clip or cap removes: 1 − Σ|g| / Σ|g'|, summed over tokens. g is the factor times the advantage over the norm; g' is
+    /// the same with neither clip nor cap. The gradient is with respect to log-probabilities, without the divergence from a reference. 0 on policy; absent if the
+    /// factor has neither.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub clipped_gradient: Option<f64>,
     /// Completions with ℓ above [`MAX_LOG_WEIGHT`].
@@ -71,13 +71,13 @@ impl Metrics {
         (self.measured() > 0).then(|| number(self))
     }
 
-    /// The completions that numbers about log-probabilities under π are of.
+    /// Number of completions with log-probabilities under π.
     #[must_use]
     pub fn measured(&self) -> usize {
         self.measured.unwrap_or(self.judged)
     }
 
-    /// The effective sample size as a fraction of the completions that it is of.
+    /// The effective sample size as a fraction of [`Metrics::measured()`].
     #[must_use]
     pub fn ess_share(&self) -> Option<f64> {
         self.of_measured(|it| it.ess / it.measured() as f64)

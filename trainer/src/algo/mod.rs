@@ -1,8 +1,8 @@
 //! Computes the gradient from log-probabilities and rewards, by pure functions over slices of numbers that know no model.
 //!
-//! An estimator of ∇J is five choices of an [`Algorithm`]: the baseline that is subtracted from a completion's reward (`baseline.rs`), whether the difference is divided by
-//! the group's standard deviation, the factor that multiplies this advantage, the norm that divides a token's term, and β, the weight of the divergence from a reference
-//! policy (`factor.rs`). [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
+//! An [`Algorithm`] estimates ∇J by five choices. Two are in `baseline.rs`: the baseline, which is subtracted from a completion's reward, and whether the difference
+//! is divided by the group's standard deviation. Three are in `factor.rs`: the factor of this advantage, the norm that divides a token's term, and β, the weight of
+//! the divergence from a reference policy. [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
 //!
 //! ```text
 //! ∇J ≈ Σᵢ Σₜ (factorᵢₜ Aᵢ + β (π_ref/π − 1)) / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
@@ -137,7 +137,7 @@ pub fn gradient(
 /// The completions of a mini-batch that have a reward.
 struct Batch<'a> {
     judged: Vec<&'a Sample<'a>>,
-    /// Those whose log-probabilities under π were computed.
+    /// Those of them with log-probabilities under π.
     computed: Vec<&'a Sample<'a>>,
     /// ℓ of each of these.
     ells: Vec<f64>,

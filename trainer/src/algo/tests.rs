@@ -3,10 +3,8 @@ use crate::config::algorithm::{Baseline, Factor, LengthNorm, Preset};
 
 const PG: Algorithm = Algorithm::of(Preset::Pg);
 const PAPER: Algorithm = Algorithm::of(Preset::RapidPaper);
-/// Maximum number of tokens of a completion.
 const MAX_TOKENS: usize = 8;
 
-/// A completion as owned numbers.
 #[derive(Debug, Clone)]
 struct Owned {
     new: Vec<f32>,
@@ -15,7 +13,7 @@ struct Owned {
     reward: Option<f64>,
 }
 
-/// A completion whose reference policy is the behaviour policy.
+/// A completion with the behaviour policy as its reference policy too.
 fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
     Owned {
         new: new.to_vec(),

@@ -44,8 +44,8 @@ pub(super) fn log_sum_exp(values: impl Iterator<Item = f64> + Clone) -> f64 {
     largest + values.map(|x| (x - largest).exp()).sum::<f64>().ln()
 }
 
-/// If `share` is above 0, the largest cap from 1 to η for which the effective sample size of completions with these log-weights is at least that share of their
-/// number, or 1 if no cap is large enough. Else η.
+/// The cap on weights: η if `share` is 0. Else it is the largest cap from 1 to η at which the effective sample size is at least that share of the number of weights.
+/// If no cap has it, it is 1.
 pub(super) fn adaptive_cap(ells: &[f64], eta: f64, share: f64) -> f64 {
     // The effective sample size never rises with the cap: a larger cap only moves the largest weights further from the others.
     let enough = |cap: f64| {

@@ -19,7 +19,6 @@ fn config(sets: &[&str]) -> Config {
     config::parse("test", RECIPE, &sets).unwrap()
 }
 
-/// The text of the settings file.
 fn settings_file(config: &Config) -> String {
     let sets = config.data_sets().into_iter();
     let renderers = sets.map(|set| PromptRenderer::new(&set.data).unwrap());

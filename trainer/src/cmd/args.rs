@@ -22,7 +22,7 @@ use super::Usage;
 pub(crate) enum DeviceChoice {
     /// A device to compute on.
     Device(config::Device),
-    /// One whose time is predicted: only `rapid bench` accepts it.
+    /// A device that computes nothing and predicts times: only `rapid bench` accepts it.
     Planned(DeviceModel),
 }
 
@@ -259,7 +259,6 @@ pub(crate) fn free_folder(recipe: &str) -> PathBuf {
     folders.find(|folder| !folder.exists()).unwrap_or(base)
 }
 
-/// Reads a data set.
 pub(crate) fn open_dataset(name: &str, folder: Option<&Path>) -> anyhow::Result<Dataset> {
     check_data_dir(folder)?;
     Ok(datasets::open(name, folder)?)

@@ -21,7 +21,6 @@ use super::args::{
     DeviceArgs, DeviceChoice, configuration, from_zero, model_path, positive, up_to,
 };
 
-/// Largest value of `--max-sequences`.
 const MAX_SEQUENCES: usize = 1_000_000;
 /// Maximum tokens of prompts and completions together.
 const MAX_TOKENS_IN_ALL: usize = 100_000_000;
@@ -30,7 +29,8 @@ const MAX_TOKENS_IN_ALL: usize = 100_000_000;
 ///
 /// The figures are printed beside their limits, which are measured on the same device in the same run. The limit of arithmetic is the widest multiply-add instruction on registers alone on a CPU, and cuBLASLt's large products on a GPU. The limit of memory is copies that are larger than any cache.
 ///
-/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100), and a model of its rates predicts the time by operation. This needs no GPU, and little memory whatever the model's size.
+/// With `--device cuda:plan` nothing is computed: the work is counted as an NVIDIA H200 would do it (with `cuda:plan:h100` an H100). A model of its rates predicts
+/// the time by operation. This needs no GPU, and little memory whatever the model's size.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -115,7 +115,6 @@ struct Options {
     device: DeviceArgs,
 }
 
-/// What the figures are of.
 #[derive(Debug, Serialize)]
 struct Workload {
     what: &'static str,
@@ -141,7 +140,6 @@ impl Workload {
     }
 }
 
-/// The measured figures.
 #[derive(Debug, Serialize)]
 struct Figures {
     #[serde(flatten)]
@@ -212,7 +210,6 @@ impl Options {
         }
     }
 
-    /// What the figures are of.
     fn workload(&self, what: What) -> Workload {
         Workload {
             what: what.name(),
@@ -249,7 +246,6 @@ impl Options {
         }
     }
 
-    /// Tokens of all completions.
     fn completion_tokens(&self) -> usize {
         self.lengths().iter().sum()
     }
@@ -270,8 +266,8 @@ impl Options {
         self.all_tokens() - (self.prompts - 1) * shared
     }
 
-    /// Tokens of each completion, in the order of prompts and samples. All samples of a prompt have the same number, since they are sampled by one request, which computes
-    /// the prompt once.
+    /// Tokens of each completion, in the order of prompts and samples. One request samples all completions of a prompt, and computes the prompt once, so these are
+    /// equally long.
     fn lengths(&self) -> Vec<usize> {
         let min = self.min_tokens.unwrap_or(self.tokens);
         let spread = self.tokens - min + 1;

@@ -74,7 +74,6 @@ enum GpuCheck {
     Phases,
 }
 
-/// The result of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum State {
@@ -84,7 +83,6 @@ enum State {
     Fail,
 }
 
-/// A line of the output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
 struct Check {
     state: State,

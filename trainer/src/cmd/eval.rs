@@ -81,7 +81,7 @@ pub(crate) struct Args {
     /// File for the samples, one per line, with prompt, completion and verdict
     #[arg(long, value_name = "FILE")]
     out: Option<PathBuf>,
-    /// Accept a verifier whose policies differ from those of the checkpoint's run
+    /// Accept a verifier with other policies than those of the checkpoint's run
     #[arg(long)]
     any_verifier: bool,
     /// A folder of data sets, as DIR/gsm8k/eval.jsonl

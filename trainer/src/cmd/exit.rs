@@ -1,5 +1,5 @@
-//! Exit codes: 2 if the command line or the recipe has to be changed, since it names something that does not exist or cannot be used; 130 for Ctrl-C; 1 for every
-//! other error, such as a model that has to be fetched, a verifier that has to be started or a damaged file.
+//! Exit codes. 2: the command line or the recipe has to be changed, since it names something that does not exist or cannot be used. 130: Ctrl-C. 1: any other error,
+//! such as a model that has to be fetched, a verifier that has to be started or a damaged file.
 
 use std::error::Error;
 

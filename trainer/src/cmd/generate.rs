@@ -33,7 +33,7 @@ use super::{Interrupted, Usage, checkpoint_overrides, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
-/// Fields of the output, of which every line has the first five.
+/// Fields of the output. Every line has the first five.
 const FIELDS: [&str; 7] = [
     "id",
     "sample",
@@ -111,7 +111,6 @@ pub(crate) struct Args {
     device: DeviceArgs,
 }
 
-/// A line of the input.
 #[derive(Debug, Default, Deserialize)]
 struct PromptLine {
     id: Option<Value>,
@@ -129,7 +128,6 @@ struct Message {
     content: String,
 }
 
-/// A line of the output.
 #[derive(Debug, Serialize)]
 struct CompletionLine<'a> {
     id: &'a Value,
@@ -145,7 +143,6 @@ struct CompletionLine<'a> {
     others: &'a Map<String, Value>,
 }
 
-/// A tokenised prompt.
 struct TokenPrompt {
     id: Value,
     tokens: Arc<[u32]>,
@@ -266,7 +263,6 @@ async fn write(
     file.map_or(Ok(()), |file| file.finish().with_context(failed))
 }
 
-/// The prompts to complete.
 enum Source {
     /// What precedes a line's number in errors, the lines with their numbers from 1, and the date that a chat template writes.
     Lines(String, Vec<(usize, PromptLine)>, Date),
@@ -289,7 +285,6 @@ impl Source {
         Ok(Source::Lines(place, lines, checkpoint.day()))
     }
 
-    /// Number of prompts.
     fn len(&self) -> usize {
         match self {
             Source::Lines(_, lines, _) => lines.len(),
@@ -361,7 +356,7 @@ fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::
     Ok(tokens)
 }
 
-/// The prompts of `--prompt`, numbered from 1. Of stdin, a last line break is left out.
+/// The prompts of `--prompt`, numbered from 1. A last line break of stdin is left out.
 fn given(texts: &[String]) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let mut prompts = Vec::new();
     for (number, text) in (1..).zip(texts) {

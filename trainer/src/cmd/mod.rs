@@ -143,14 +143,13 @@ pub(crate) fn check_alone() -> anyhow::Result<()> {
     }
 }
 
-/// Runs asynchronous work to its end.
 pub(crate) fn block_on<T>(work: impl Future<Output = anyhow::Result<T>>) -> anyhow::Result<T> {
     tokio::runtime::Runtime::new()
         .context("the asynchronous runtime could not be started")?
         .block_on(work)
 }
 
-/// An error and its causes as one paragraph. A cause whose words its parent already repeats is left out.
+/// An error and its causes as one paragraph. A cause is left out if its parent already repeats its words.
 pub(crate) fn paragraph(error: &anyhow::Error) -> String {
     let mut text = String::new();
     for cause in error.chain() {

@@ -19,8 +19,8 @@ const RECIPE: &str = "quickstart";
 
 /// Fetch a small model, start a verifier, train, evaluate before and after, and report
 ///
-/// Trains SmolLM2-135M-Instruct with the built-in recipe `quickstart` on arithmetic and word problems, with rewards from a verifier that runs
-/// beside it for as long as this takes: some minutes on two cores. Ctrl-C ends it cleanly; --resume continues from there.
+/// Trains SmolLM2-135M-Instruct with the built-in recipe `quickstart` on arithmetic and word problems. Rewards come from a verifier that runs beside it for as long
+/// as this takes: some minutes on two cores. Ctrl-C ends it cleanly; --resume continues from there.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:

@@ -9,10 +9,10 @@ use super::Usage;
 
 /// Make a page with the figures, curves and samples of one run, of several side by side, or of a sweep
 ///
-/// Writes report.html, which needs no network, and its numbers as CSV; prints the page's path. For several runs, the page also lists the differences of
-/// their configurations and, where they were evaluated on the same tasks, by how much the first run is better or worse than each of the others.
+/// Writes report.html, which needs no network, and its numbers as CSV; prints the page's path. For several runs, the page also lists the differences of their
+/// configurations. Where they were evaluated on the same tasks, it says by how much the first run is better or worse than each of the others.
 ///
-/// For the folder of a sweep, the page has the tables and figures of the paper with the paper's numbers beside ours, and the tests that the section compare
+/// For the folder of a sweep, the page has the tables and figures of the paper with the paper's numbers beside ours. It also has the tests that the section compare
 /// of the sweep file asks for. Each table is a CSV file too, and each figure an SVG file.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 
 use trainer::run;
 
-/// This program: as it was called if that is a name, which the shell finds, else its path. A script may have changed the folder.
+/// This program: as it was called, if that is a name that the shell finds, else its path. A script may have changed the folder.
 pub(crate) fn program() -> String {
     let called = std::env::args_os().next().map(PathBuf::from);
     let is_name = |called: &PathBuf| called.components().count() == 1;

@@ -54,7 +54,7 @@ struct EstimatorArgs {
     /// Folder to write into; created if it does not exist
     #[arg(long, value_name = "DIR")]
     out: PathBuf,
-    /// The policy π, whose gradient is estimated: a GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
+    /// Estimate the gradient of this policy π: a GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL", requires_all = ["behaviour", "dataset", "verifier"])]
     model: Option<String>,
     /// Behaviour policies μ, which sample the completions: the model some updates ago; several for several stalenesses

@@ -144,8 +144,7 @@ fn verifier(args: &Args, run: &PlannedRun) -> config::Verifier {
     settings
 }
 
-/// Refuses runs that would each fail for want of a verifier: those of a verifier that does not answer, and those whose tasks the verifier that is started beside a run
-/// does not judge.
+/// Refuses runs that would each fail for want of a verifier: theirs does not answer, or the one that is started beside a run does not judge its tasks.
 async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> anyhow::Result<()> {
     let mut asked = BTreeSet::new();
     for run in runs {
@@ -172,13 +171,11 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
 /// The state of a sweep while its runs are made.
 struct Sweep<'a> {
     args: &'a Args,
-    /// This program's file.
     program: PathBuf,
     folder: &'a SweepFolder,
     sizes: Sizes,
-    /// The runs to make.
     chosen: Vec<&'a PlannedRun>,
-    /// How those ended that ended here, or before, by their names; with the reason of a failure.
+    /// How runs ended, here or before, by name; with the reason of a failure.
     ended: BTreeMap<&'a str, (RunState, String)>,
     bar: ProgressBar,
     stop: StopSignal,

@@ -254,7 +254,6 @@ fn plan(
 pub(super) struct PlanInputs {
     /// Training tasks, or all of a teacher's completions, including the wrong ones.
     records: usize,
-    /// The tasks of the data sets.
     tasks: TaskCounts,
     /// The graders that its tasks need: `math`, `code`, `lean`, or the operator's own.
     pub(super) graders: BTreeSet<String>,
@@ -290,7 +289,7 @@ impl PlanInputs {
         })
     }
 
-    /// The plan of a run on `ranks` ranks. Its settings may differ from those that were read for, in whatever changes no prompt.
+    /// The plan of a run on `ranks` ranks. Its settings may differ from those read for, but not in what changes a prompt.
     pub(super) fn plan(&self, config: &Config, ranks: usize) -> anyhow::Result<RunPlan> {
         let memory = self
             .model

@@ -19,13 +19,13 @@ use trainer::stderr::say;
 const NAME: &str = "rapid-verifier";
 /// The interpreter of programs.
 pub(crate) const SANDBOX: &str = "python-wasi";
-/// The environment variable from which the verifier takes the token that its clients must send.
+/// The environment variable with the token that the verifier's clients must send.
 const TOKEN: &str = "RAPID_VERIFIER_TOKEN";
 /// Time limit until it listens. It listens before it prepares its graders, so this is generous.
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// The process. It is killed when this is dropped. If this process ends without a drop, the verifier ends at the end of its stdin, whose other end this process holds.
-/// It has its own process group, so that a terminal's Ctrl-C reaches only this process: training may still need verdicts to reach a safe point.
+/// The process. It is killed when this is dropped. If this process ends without a drop, its end of the verifier's stdin closes, and the verifier ends at the end of
+/// its stdin. It has its own process group, so that a terminal's Ctrl-C reaches only this process: training may still need verdicts to reach a safe point.
 pub(crate) struct VerifierProcess {
     /// Holds this process's end of the verifier's stdin.
     _child: Child,
@@ -73,9 +73,9 @@ impl VerifierProcess {
         Self::start(&program, &log, recipe, runs_code, data_dir).await
     }
 
-    /// Starts it on a free port of this machine; its stderr goes to the end of `log`. It judges by the policies of the recipe. If it is not to run programs, it does not
-    /// prepare their sandbox, which would take a gigabyte, and minutes of the processors that training needs. It requires the token that runs of this recipe send, if they
-    /// send one.
+    /// Starts it on a free port of this machine; its stderr goes to the end of `log`. It judges by the policies of the recipe. If it need not run programs, it does
+    /// not prepare their sandbox: that would take a gigabyte, and minutes of processor time that training needs. It requires the token that runs of this recipe
+    /// send, if they send one.
     pub(crate) async fn start(
         program: &Path,
         log: &Path,
@@ -142,7 +142,6 @@ impl VerifierProcess {
         Ok(Self { _child: child, url })
     }
 
-    /// The address on which it listens.
     pub(crate) fn url(&self) -> &str {
         &self.url
     }
@@ -174,7 +173,7 @@ mod tests {
 
     use super::*;
 
-    /// Starts a script as the verifier, in a temporary folder. `FILE` in it is a file there, whose path is returned too.
+    /// Starts a script as the verifier, in a temporary folder. In the script, `FILE` stands for a file there; its path is returned too.
     async fn started(
         text: &str,
         recipe: &config::Verifier,

@@ -12,7 +12,7 @@ settings! {
     /// `[algorithm]`. The preset gives the defaults of all other keys.
     #[derive(Copy)]
     pub struct Algorithm {
-        /// The defaults of the other keys of this section, each of which can still be set. The presets are:
+        /// The defaults of the other keys of this section; each of them can still be set. The presets are:
         ///
         ///   preset        factor          baseline        length_norm   divide_by_std  h  and
         ///   rapid-paper   w               weighted-group  none          false          4
@@ -55,21 +55,21 @@ settings! {
             .hint(" (GRPO has 0.04): 0 turns it off, and a negative weight would drive the policy away from the reference"),
         /// Lower the cap η, but not below 1, until the effective sample size of a mini-batch is this fraction of its completions; 0 does not lower it.
         pub adaptive_eta: f64 => below(0.0, 1.0).hint(FRACTION),
-        /// Choose the number of updates of each inference phase, up to h, so that the effective sample size of its last mini-batch is about this fraction of its completions;
-        /// 0 gives every phase h updates. The first phase has 2. The next ones follow how fast the effective sample size fell in the phase before, and have at most twice
-        /// its updates. The choices are in metrics.jsonl. (rapid-auto: 0.5.)
+        /// Choose the number of updates of each inference phase, up to h, so that the effective sample size of its last mini-batch is about this fraction of its
+        /// completions. 0 gives every phase h updates. The first phase has 2. The next ones follow how fast the effective sample size fell in the phase before, and
+        /// have at most twice its updates. The choices are in metrics.jsonl. (rapid-auto: 0.5.)
         pub auto_h: f64 => below(0.0, 1.0).hint(FRACTION),
         /// Maximum number of rounds in which groups of only correct or only incorrect completions are replaced by groups of other prompts. 0 keeps such groups, and
         /// is required if group_size is 1. Metrics are then those of the remaining groups, except drawn_reward, the mean reward of all sampled groups.
         pub dynamic_sampling: usize => whole(0, 1000),
-        /// true shuffles the completions of a phase, as the authors' public code does: a baseline is over each group_size completions that follow each other in the
-        /// shuffled order, whatever their prompts.
+        /// true shuffles the completions of a phase, as the authors' public code does. A baseline is then over each group_size completions that follow each other in
+        /// the shuffled order, whatever their prompts.
         pub mix_groups: bool,
         /// true pads each completion with end tokens to the length of the phase's longest, and has the weights of the value term include them, as that code does. They
         /// get no gradient. Of the baselines, only weighted-group, weighted-loo and optimal-loo have such weights.
         pub sum_padding: bool,
-        /// true drops the prompts at the end of each epoch that do not fill a whole phase, as the authors' public code does: they are neither sampled nor trained on in
-        /// that epoch.
+        /// true drops the prompts at the end of each epoch that do not fill a whole phase, as the authors' public code does. They are neither sampled nor trained on
+        /// in that epoch.
         pub drop_last_phase: bool,
         /// G: completions per prompt. 2 or more; 1 is allowed if baseline is none or batch. (sft: 1.)
         pub group_size: usize => whole(1, MAX_SAMPLES as u64),
@@ -92,7 +92,7 @@ choice! {
         RapidAuthor = "rapid-author",
         /// RAPID with a capped weight and the mean of the other completions: lower variance, biased by the cap.
         RapidLoo = "rapid-loo",
-        /// RAPID without a size to tune: `rapid-loo`, whose phases are as long as the effective sample size allows.
+        /// RAPID without a size to tune: `rapid-loo`, with phases as long as the effective sample size allows.
         RapidAuto = "rapid-auto",
         /// Group-relative policy gradient: Eq. 2 in Eq. 1. On policy at H = 1.
         Pg = "pg",
@@ -258,7 +258,7 @@ impl Algorithm {
         if self.compares_within_groups() { 2 } else { 1 }
     }
 
-    /// Whether the gradient depends on the log-probabilities of completions whose advantage is 0.
+    /// Whether the gradient depends on the log-probabilities of completions with the advantage 0.
     #[must_use]
     pub fn reads_all(&self) -> bool {
         self.kl > 0.0 || self.adaptive_eta > 0.0

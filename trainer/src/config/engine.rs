@@ -12,8 +12,8 @@ use super::limits::{MAX_COUNT, MAX_MIB, MAX_THREADS};
 const DEFAULT: &str = ", or leave the key out for the default";
 
 settings! {
-    /// `[engine]`. `dtype` changes the numbers, and `kernel`, `device` and `pack_tokens` change their rounding. On a CPU, the other keys change no results; on a GPU,
-    /// whose library chooses how to compute a product by its size, those that change how many sequences are computed at once may change the rounding.
+    /// `[engine]`. `dtype` changes the numbers, and `kernel`, `device` and `pack_tokens` change their rounding. On a CPU, the other keys change no results. On a
+    /// GPU, the library chooses how to compute a product by its size, so keys that change how many sequences are computed at once may change the rounding.
     pub struct Engine {
         /// auto (a GPU if one works), cpu, cuda or cuda:N; `--device` sets it too.
         pub device: Device,
@@ -25,13 +25,13 @@ settings! {
         pub kernel: String = "auto".into() => one_of(&["auto", "amx", "avx512-bf16", "fma"]),
         /// Tokens of the KV cache; unless set, as many as the work needs.
         pub kv_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
-        /// Maximum tokens of one training pack; unless set, 2048, and on a GPU as many up to 16384 as their activations fit into its memory, or a prompt with its
+        /// Maximum tokens of one training pack. Unless set, 2048, and on a GPU as many up to 16384 as their activations fit into its memory, or a prompt with its
         /// completion if that is longer.
         pub pack_tokens: Option<usize> => whole(1, MAX_COUNT).hint(DEFAULT),
         /// Maximum sequences generated at once; unless set, 256.
         pub max_sequences: Option<usize> => whole(1, 1_000_000).hint(DEFAULT),
-        /// MiB of activations that training keeps from the forward to the backward pass, instead of recomputing them; unless set, a third of the memory that weights,
-        /// gradients and moments leave, up to 6144, and on a GPU half of it.
+        /// MiB of activations that training keeps from the forward to the backward pass, instead of recomputing them. Unless set, a third of the memory that
+        /// weights, gradients and moments leave, up to 6144; on a GPU half of it.
         pub activations_mib: Option<u64> => whole(0, MAX_MIB).hint(DEFAULT),
     }
 }

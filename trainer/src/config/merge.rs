@@ -13,7 +13,7 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 /// The environment variable with the verifier's address, which is used if neither the recipe nor the command line has one.
 const VERIFIER: &str = "RAPID_VERIFIER";
 
-/// Pairs of keys that exclude each other. Of two that `--set` sets, the last counts.
+/// Pairs of keys that exclude each other. If `--set` sets both, the last one counts.
 const RIVALS: [[&str; 2]; 4] = [
     ["data.dataset", "data.sets"],
     ["run.epochs", "run.updates"],

@@ -31,9 +31,9 @@ settings! {
 choice! {
     /// The course of the learning rate after its warm-up.
     pub enum LrSchedule {
-        /// Constant.
+        /// Stays at `lr`.
         Constant = "constant",
-        /// Falls linearly.
+        /// Falls along a straight line.
         #[default]
         Linear = "linear",
         /// Falls as half a cosine (Loshchilov & Hutter 2017, without restarts).

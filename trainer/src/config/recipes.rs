@@ -39,7 +39,7 @@ struct Rows {
     models: Table,
     datasets: Table,
     algorithms: Table,
-    /// The authors' departures: those of `all` rows, then by algorithm, without its H, and by `DATASET-ALGORITHM`.
+    /// The authors' departures from the paper: those of `all` rows, then by algorithm, without its H, and by `DATASET-ALGORITHM`.
     authors: Table,
 }
 
@@ -80,7 +80,7 @@ impl Rows {
     }
 }
 
-/// The settings whose name is the start of `name`, and the rest of `name` after a hyphen.
+/// The settings named by the start of `name`, and the rest of `name` after a hyphen.
 fn split_name<'a, 'n>(settings: &'a Table, name: &'n str) -> Option<(&'a Table, &'n str)> {
     settings.iter().find_map(|(known, settings)| {
         let rest = name.strip_prefix(known.as_str())?.strip_prefix('-')?;
@@ -111,7 +111,6 @@ pub fn names() -> impl Iterator<Item = String> {
         .chain(rows)
 }
 
-/// The text of a built-in recipe.
 fn source(name: &str) -> Option<Cow<'static, str>> {
     for (prefix, as_authors) in [(PAPER, false), (AUTHORS, true)] {
         if let Some(row) = name.strip_prefix(prefix) {

@@ -53,7 +53,7 @@ impl Reward {
         terms.filter(|(name, _)| !Self::TERMS.contains(name))
     }
 
-    /// Refuses a further term that has a weight twice, or whose name no grader's term can have.
+    /// Refuses a further term that has a weight twice, or a name that no grader's term can have.
     ///
     /// # Errors
     /// [`SettingError`].

@@ -4,7 +4,6 @@ use datasets::settings::{choice, settings, whole};
 
 use super::limits::MAX_COUNT;
 
-/// Maximum number of slices.
 const MAX_SLICES: u64 = 1024;
 
 /// The run's length in epochs if neither `epochs` nor `updates` is set.
@@ -22,7 +21,7 @@ settings! {
         pub seed: u64,
         /// Updates between checkpoints; the last update always has one. 0 saves only that.
         pub checkpoint_every: usize = 20 => whole(0, MAX_COUNT),
-        /// Number of newest checkpoints that are kept, in addition to the best one. A run whose last weights are not evaluated keeps one more.
+        /// Number of newest checkpoints that are kept, in addition to the best one. One more is kept if the run does not evaluate its last weights.
         pub keep: usize = 1 => whole(1, MAX_COUNT),
         /// Whether a run that has finished keeps the state of its checkpoints (`state.bin`, three times the trained weights). Only with it can the run be made longer.
         pub keep_state: bool,
@@ -30,7 +29,7 @@ settings! {
         /// not on the number of ranks.
         pub slices: usize = 1 => whole(1, MAX_SLICES),
         /// The completions that an update computes. Its metrics of staleness, weights and divergence are of these.
-        ///   trained  those with a gradient. A group whose rewards are all equal has none if its completions are compared; with a weighted baseline, if they are all 0
+        ///   trained  those with a gradient. A group of equal rewards has none if its completions are compared; with a weighted baseline, if they are all 0
         ///   all      all, as the paper's tables need. But for rounding, the weights change as with trained, and an update takes longer
         /// adaptive_eta, auto_h, kl and sum_padding read all, so all are computed with them.
         pub metrics: MetricsOf,
@@ -45,7 +44,7 @@ choice! {
         /// Those that have a gradient.
         #[default]
         Trained = "trained",
-        /// All.
+        /// All, also those without a gradient.
         All = "all",
     }
 }

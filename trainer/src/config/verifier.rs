@@ -4,7 +4,6 @@ use std::path::PathBuf;
 
 use datasets::settings::{between, one_of, settings, whole};
 
-/// Seconds in a year.
 const YEAR: u64 = 365 * 24 * 60 * 60;
 
 settings! {

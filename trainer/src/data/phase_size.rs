@@ -17,13 +17,13 @@
 //! T = t min(r, √r)
 //! ```
 //!
-//! which has b = 2 if the phase ended before the target was reached (r > 1), and b = 1 if it went beyond. This is the estimate, so an error of the model makes phases
-//! too short, not too stale. At r = 1 all members agree: a phase that ends at its lifetime is followed by one of the same size. b is not fitted. A phase has few
-//! points, each from a few groups, and a fit would make H fall when e rises at a small t, since the curve through the others is then steeper.
+//! which has b = 2 if the phase ended before the target was reached (r > 1), and b = 1 if it went beyond. This is the estimate, so an error of the model makes
+//! phases too short, not too stale. At r = 1 all members agree: a phase that ends at its lifetime is followed by one of the same size. b is not fitted, since a
+//! phase has few points, each from a few groups. If e rose at a small t by chance, the curve through the other points would be steeper, and a fit would make H fall.
 //!
-//! The point is that of the phase's most stale update. e cannot rise with staleness, so −ln e there is estimated by isotonic regression, which is the largest mean of
-//! −ln e over the last k updates, for k = 1, 2, …. A last mini-batch whose weights happen to be even does not lengthen the next phase. One whose weights happen to be
-//! uneven shortens it, for one phase.
+//! The point is that of the phase's most stale update. e cannot rise with staleness, so isotonic regression estimates −ln e there: it is the largest mean of −ln e
+//! over the last k updates, for k = 1, 2, …. A last mini-batch with even weights by chance does not lengthen the next phase. One with uneven weights by chance
+//! shortens it, for one phase.
 
 use std::num::NonZeroUsize;
 
@@ -32,7 +32,7 @@ use serde::{Deserialize, Deserializer, Serialize};
 /// Updates of the first phase: as many as it takes to measure one stale update.
 const FIRST: usize = 2;
 
-/// How many times as many updates as the last phase the next may have, since the estimate reaches beyond the measured staleness.
+/// The next phase may have this many times the updates of the last, since the estimate reaches beyond the measured staleness.
 const GROWTH: usize = 2;
 
 /// Relative error of an estimated lifetime that is a whole number up to rounding.
@@ -46,7 +46,7 @@ pub struct PhaseSize {
     pub h: usize,
     /// Why it is not larger.
     pub reason: SizeReason,
-    /// The estimated lifetime of samples, in updates; absent if the last phase has no stale update, or one whose weights are all equal.
+    /// The estimated lifetime of samples, in updates; absent if the last phase has no stale update, or one with weights that are all equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lifetime: Option<f64>,
 }
@@ -71,7 +71,7 @@ pub enum SizeReason {
 
 impl PhaseSize {
     /// The size of the phase that follows `last`, from 1 to `max`. `last` has the effective sample size of each update of the last phase, in order, as a fraction of
-    /// its completions, or `None` if none of them has a verdict; it is empty before the first phase. `target` is the fraction below which no update should be, above
+    /// its completions: `None` for an update without a verdict, and nothing before the first phase. `target` is the fraction below which no update should be, above
     /// 0 and below 1.
     ///
     /// The size never falls if a fraction rises.
@@ -260,7 +260,7 @@ mod tests {
             prop_assert!((size.lifetime.unwrap() - half_life as f64).abs() < 1e-6);
         }
 
-        /// From any phase with a stale update, and whatever the member of the family, the sizes come to the half-life or to less than two updates below it, and no phase
+        /// Whatever the member of the family, sizes that follow any phase with a stale update come to the half-life, or to less than two updates below it. No phase
         /// after the first of them goes beyond it.
         #[test]
         fn sizes_come_to_the_half_life_from_below(half_life in 1.0..60.0_f64, b in 1.0..=2.0, from in 2usize..130) {

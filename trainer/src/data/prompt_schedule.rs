@@ -1,5 +1,5 @@
-//! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes, of which `algorithm.auto_h` chooses those
-//! of the phases during the run.
+//! The schedule: which prompts each inference phase and each update gets. It is a pure function of the seed and of the sizes. `algorithm.auto_h` chooses the phases'
+//! sizes during the run.
 
 use std::ops::Range;
 
@@ -9,8 +9,8 @@ use crate::seed;
 /// The prompts of a whole run, as one long list. Each epoch has all prompts in its own order. Phases and updates divide this list, so only the last phase, and its last
 /// update, may be shorter. With `algorithm.drop_last_phase` an epoch has only as many prompts, the first ones of its order, as fill whole phases.
 ///
-/// In a mixture with weights, each set has its share of an epoch's places, which a shuffle distributes over the epoch. On these places the set's own epochs follow each other:
-/// each has all prompts of the set in its own order.
+/// In a mixture with weights, each set has its share of an epoch's places, shuffled over the epoch. The set's own epochs fill these places one after the other: each
+/// has all prompts of the set in its own order.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub struct PromptSchedule {
     seed: u64,
@@ -20,7 +20,7 @@ pub struct PromptSchedule {
     per_epoch: usize,
     /// Length of the list: the prompts of all updates.
     prompts: usize,
-    /// Prompts an update.
+    /// Prompts per update.
     per_update: usize,
     /// Updates before each phase, for the first phases; each later one begins `updates_per_phase` updates after the one before. The first is 0.
     begins: Vec<usize>,
@@ -28,7 +28,8 @@ pub struct PromptSchedule {
     updates_per_phase: usize,
     /// Whether the sizes of later phases are chosen during the run.
     adapts: bool,
-    /// Prompts from one evaluation to the next, which is made after the update that has the last of them; 0 if there are only the first evaluation and the last.
+    /// Prompts from one evaluation to the next; 0 if there are only the first evaluation and the last. An evaluation follows the update with the last of these
+    /// prompts.
     per_evaluation: usize,
     /// The sets of a mixture with weights, in the order of the training prompts; else empty.
     sets: Vec<Share>,
@@ -103,7 +104,7 @@ impl PromptSchedule {
         }
     }
 
-    /// This schedule for a mixture: of each set, the number of its training prompts, which follow each other in the list of all, and its weight. Without any, it is unchanged.
+    /// This schedule for a mixture, unchanged without one. Each set has a number of training prompts and a weight; its prompts follow each other in the list of all.
     #[must_use]
     pub fn mixed(mut self, sets: &[(usize, f64)]) -> Self {
         let weights: Vec<f64> = sets.iter().map(|(_, weight)| *weight).collect();
@@ -126,7 +127,7 @@ impl PromptSchedule {
         self.sets.iter().position(|set| set.places == 0)
     }
 
-    /// The epoch of the last prompt of the first `done` updates, of which there is at least one.
+    /// The epoch of the last prompt of the first `done` updates; `done` is at least 1.
     #[must_use]
     pub fn epoch_after(&self, done: usize) -> usize {
         (done * self.per_update).min(self.prompts).saturating_sub(1) / self.per_epoch.max(1)
@@ -211,7 +212,8 @@ impl PromptSchedule {
         order
     }
 
-    /// The prompts of an epoch in their order. `own` says which places of its own epochs a set has there: its first epoch, and their range, counted from its begin.
+    /// The prompts of an epoch, in order. `own` gives the uses that a set has there: the first of the set's own epochs, and their range, counted from that epoch's
+    /// beginning.
     fn order(&self, epoch: usize, own: impl Fn(usize) -> (usize, Range<usize>)) -> Vec<PromptUse> {
         if self.sets.is_empty() {
             let order = seed::permutation(self.seed, epoch, self.tasks).into_iter();
@@ -434,7 +436,7 @@ mod tests {
         }
     }
 
-    /// Three epochs over `tasks` prompts, G = 4 and 32 completions an update, with phases of `h` updates, and evaluations as in `evaluated`.
+    /// Three epochs over `tasks` prompts, G = 4 and 32 completions per update, with phases of `h` updates, and evaluations as in `evaluated`.
     fn schedule_of_the_authors(
         tasks: usize,
         h: usize,

@@ -152,7 +152,7 @@ mod tests {
             ("Q: b 1", &["Q:".to_owned()][..])
         );
 
-        // Others to evaluate on take the place of the sets' own. Their only set has no figures of its own.
+        // `eval.sets` replaces the sets' own held-out tasks. A single set there has no figures of its own.
         let others = opened(&format!("[eval.sets.c]\ndataset = {c:?}\n"), &[]).unwrap();
         assert_eq!(ids(&others.eval), ["tasks/2", "tasks/4"]);
         assert_eq!((others.eval_sets, others.counts.eval), (Vec::new(), 2));

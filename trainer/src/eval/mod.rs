@@ -28,8 +28,8 @@ use crate::rollout::{self, PartialRollout, RolloutError, RolloutProgress, Sampli
 pub use partial::{Origin, PartialEvaluation, PartialEvaluationError};
 pub use verdicts::Verdicts;
 
-/// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals
-/// `run.seed`, a task that is trained on too is sampled with the random numbers that training uses in the first epoch.
+/// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals `run.seed`, a task in both
+/// splits is sampled with training's random numbers of the first epoch.
 #[must_use]
 pub fn sampling(config: &Config) -> SamplingParams {
     let eval = &config.eval;
@@ -81,9 +81,9 @@ pub struct Summary {
 /// One Pass@k with its 95% interval over tasks.
 #[derive(Debug, Clone, Copy, PartialEq, Serialize, Deserialize)]
 pub struct PassAt {
-    /// k.
+    /// Samples per task that the metric looks at: one correct among them is enough.
     pub k: usize,
-    /// The figure.
+    /// The mean over the tasks.
     #[serde(flatten)]
     pub estimate: Estimate,
 }

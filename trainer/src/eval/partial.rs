@@ -30,7 +30,6 @@ pub struct Origin {
     pub settings: BTreeMap<String, Value>,
 }
 
-/// The content of `FILE.drawn.json`.
 #[derive(Debug, Serialize, Deserialize)]
 struct Content {
     version: u32,
@@ -43,9 +42,7 @@ struct Content {
 /// An evaluation under way, locked for this process.
 #[derive(Debug)]
 pub struct PartialEvaluation {
-    /// `FILE.drawn.json`.
     origin_path: PathBuf,
-    /// `FILE.drawn.jsonl`.
     completions_path: PathBuf,
     /// The open and locked `FILE.drawn.json`.
     origin_file: File,
@@ -65,7 +62,7 @@ pub enum PartialEvaluationError {
 }
 
 impl PartialEvaluation {
-    /// Opens and locks the evaluation whose output will be `out`.
+    /// Opens and locks the evaluation with the output `out`.
     ///
     /// # Errors
     /// [`PartialEvaluationError`].

@@ -1,4 +1,4 @@
-//! Stand-ins for tests: an exact softmax policy, and a verifier over real HTTP whose answers a test scripts.
+//! Stand-ins for tests: an exact softmax policy, and a verifier over real HTTP with scripted answers.
 
 mod policy;
 mod verifier;

@@ -41,7 +41,7 @@ pub(crate) struct FakePolicy {
     pub(crate) diverge_at: Option<usize>,
     /// By how much log-probabilities are higher in sampling than in training.
     pub(crate) logp_offset: f32,
-    /// Its completions end without them too.
+    /// Reported as the model's; completions end without them too.
     pub(crate) stop_tokens: Vec<u32>,
     /// How long scoring takes, and each of the forward pass, the backward pass and the optimiser in an update.
     pub(crate) pass: Duration,
@@ -72,7 +72,7 @@ impl Default for FakePolicy {
 }
 
 impl FakePolicy {
-    /// A policy whose logits differ from the default's by about `distance`.
+    /// A policy with logits that differ from the default's by about `distance`.
     pub(crate) fn moved(distance: f32) -> Self {
         let toy = Self::default();
         for (i, weight) in toy.state.lock().unwrap().weights.iter_mut().enumerate() {

@@ -1,4 +1,4 @@
-//! A verifier over HTTP/1.1, with one request a connection, whose answers come from a closure.
+//! A verifier over HTTP/1.1, with one request per connection and answers from a closure.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -50,7 +50,6 @@ impl Drop for FakeVerifier {
     }
 }
 
-/// The judgement of an item.
 pub(crate) fn judgement(id: &str, correct: bool) -> Value {
     let (reward, verdict) = if correct {
         (1.0, "correct")
@@ -109,7 +108,6 @@ impl FakeVerifier {
         }
     }
 
-    /// A verifier that always gives [`Answer::accepting_b`].
     pub(crate) async fn accepting_b() -> Self {
         Self::serve(|_, items| Answer::accepting_b(&items)).await
     }

@@ -81,7 +81,7 @@ pub enum Misfit {
     },
 }
 
-/// Bytes that may still be written into a folder, which need not exist yet; `None` if the system does not report it.
+/// Bytes of free disk space for a folder, which need not exist yet; `None` if the system does not report it.
 #[must_use]
 pub fn free_space(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
@@ -96,7 +96,7 @@ pub(super) fn gb(bytes: u64) -> String {
 
 /// Bytes of the program itself: its code, a tokenizer, prompts, connections.
 const PROGRAM: u64 = 100 << 20;
-/// Bytes of a sample in its two files: those of a token, and those of its fields.
+/// Bytes of a sample in its two files: per token, and for its fields.
 const SAMPLE: (usize, usize) = (10, 500);
 
 impl MemoryEstimate {

@@ -60,7 +60,7 @@ impl RunPlan {
         }
     }
 
-    /// The plan of this recipe as text, a line for each subject, with the `memory` and the bytes of disk space that there are for it.
+    /// The plan of this recipe as text, one line per subject, beside the available `memory` and bytes of disk space.
     #[must_use]
     pub fn text(&self, config: &Config, memory: Option<MemoryBudget>, disk: Option<u64>) -> String {
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
@@ -163,7 +163,6 @@ impl RunPlan {
     }
 }
 
-/// As [`RunPlan::checkpoints`].
 fn checkpoints(config: &Config) -> usize {
     config.run.keep + usize::from(config.eval.samples > 0) + 1
 }

@@ -25,7 +25,7 @@ datasets::choice! {
         Backward = "backward",
         /// Clipping and AdamW.
         Optimiser = "optimiser",
-        /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+        /// With several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
         Exchange = "exchange",
         /// Saving checkpoints and removing old ones.
         Checkpoint = "checkpoint",

@@ -49,7 +49,7 @@ pub struct StepRecord {
     /// update on new samples.
     #[serde(default, rename = "dropped", skip_serializing_if = "is_default")]
     pub discarded: usize,
-    /// With dynamic sampling: mean reward of all completions that were sampled, those of discarded groups included, which `reward` and `pass_at` leave out; logged with the
+    /// With dynamic sampling: mean reward of all sampled completions. It includes those of discarded groups, which `reward` and `pass_at` leave out. Logged with the
     /// first update on new samples.
     #[serde(
         default,
@@ -139,7 +139,7 @@ pub struct StepTimings {
     pub backward: f64,
     /// Clipping and AdamW.
     pub optimiser: f64,
-    /// Of several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
+    /// With several ranks: exchanging gradients and weights, and waiting for slower ranks before it.
     #[serde(default, skip_serializing_if = "is_default")]
     pub exchange: f64,
     /// Tokens of the update's completions and prompts, each prompt once.
@@ -165,7 +165,7 @@ pub struct StepTimings {
 pub struct EvalRecord {
     /// Updates done before the evaluation.
     pub step: usize,
-    /// Completions a task.
+    /// Completions per task.
     pub samples: usize,
     /// Pass@k with its interval, by k.
     pub pass_at: BTreeMap<usize, Estimate>,

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{Activity, ClockRecord, StepTimings};
 
-/// A number for each activity that there was.
+/// A number for each activity that occurred.
 pub type ByActivity<T> = BTreeMap<Activity, T>;
 
 /// The highest memory of an interval, in bytes; `None` where it is not known.
@@ -32,7 +32,7 @@ pub struct RunTimes {
 }
 
 impl RunTimes {
-    /// The times of a run with these lines of `clock.jsonl`. Of updates that a version without a clock made, those that `timings.jsonl` has.
+    /// The times of a run with these lines of `clock.jsonl`. For updates of a version without a clock, they are those of `timings.jsonl`.
     #[must_use]
     pub fn of(clock: &[ClockRecord], timings: &[StepTimings]) -> Self {
         let mut times = Self::default();
@@ -119,8 +119,8 @@ pub fn training_until(clock: &[ClockRecord], updates: usize) -> f64 {
     without_lost(clock).iter().map(seconds).sum()
 }
 
-/// The lines of a clock, in which work that a later process did again is [`Activity::Lost`]: all that was done after the checkpoint with which it began, except
-/// samples. These remain when a process ends.
+/// The lines of a clock, with work that a later process did again as [`Activity::Lost`]. That is all that was done after the checkpoint it began with, except
+/// samples: they remain when a process ends.
 fn without_lost(lines: &[ClockRecord]) -> Vec<ClockRecord> {
     let mut all: Vec<ClockRecord> = Vec::new();
     for line in lines {
@@ -168,7 +168,7 @@ mod tests {
         RunTimes::of(lines, &[]).seconds.into_iter().collect()
     }
 
-    /// A process that samples a phase, evaluates and makes four updates, of which only two are in a checkpoint.
+    /// A process that samples a phase, evaluates and makes four updates. Only two of them are in a checkpoint.
     fn killed() -> Vec<ClockRecord> {
         vec![
             began(0),
@@ -209,7 +209,7 @@ mod tests {
             (Lost, 12.5),
         ];
         assert_eq!(seconds(&lines), expected);
-        // Until the evaluation after two updates, and after three, of which one was lost. The second phase's samples are for later updates.
+        // Until the evaluation after two updates, and after three. One of these was lost. The second phase's samples are for later updates.
         let until = [0, 2, 3, 4].map(|step| training_until(&lines, step));
         assert_eq!(until, [0.0, 28.0, 28.0, 38.0]);
         // Another process loses nothing more.

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::rollout::{Sample, SampledGroup};
 
-/// A line of `weights.jsonl`: a completion of the last update of a phase, whose samples are the most stale. Phases with one update have none.
+/// A line of `weights.jsonl`: a completion of the last update of a phase, which has the most stale samples. Phases with one update have none.
 #[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub struct TokenWeights {
     /// As in [`StepRecord::step`](super::StepRecord::step).

@@ -5,14 +5,12 @@ use datasets::passk::percent;
 /// The unit of values on the axis and in tooltips.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) enum ValueFormat {
-    /// A plain number.
     #[default]
     Number,
     /// A fraction, written in per cent.
     Share,
     /// A difference of fractions, written in points.
     Points,
-    /// Seconds.
     Seconds,
 }
 

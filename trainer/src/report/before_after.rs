@@ -16,7 +16,7 @@ use super::table::{ALL_DIGITS, Cell, Columns, Form, Table};
 pub struct Row {
     /// `Pass@1`, `Pass@8, any form`, …
     pub label: String,
-    /// Estimate before training, over the tasks of which both evaluations have k judged samples.
+    /// Estimate before training, over the tasks with k judged samples in both evaluations.
     pub before: Estimate,
     /// Estimate over the same tasks after training.
     pub after: Estimate,
@@ -120,7 +120,8 @@ impl Comparison {
     }
 }
 
-/// One row for each k for which both sides have samples. Its figures are over the tasks of which both sides have k judged samples, so the gain is the difference of the two.
+/// One row for each k for which both sides have samples. Its figures are over the tasks with k judged samples on both sides, so the gain is the difference of the
+/// two.
 pub(super) fn rows(ks: &[usize], suffix: &str, before: &ByTask, after: &ByTask) -> Vec<Row> {
     let row = |k: &usize| {
         let pairs = before.iter();

@@ -23,14 +23,12 @@ pub(crate) struct Series {
     pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
-/// Lines over whole numbers, such as that of the update, or over given ticks.
+/// A chart of lines over whole numbers, such as the number of updates, or over given ticks.
 #[derive(Debug, Clone, PartialEq, Default)]
 pub(crate) struct Chart {
-    /// The heading.
     pub(crate) title: String,
     /// A line that explains the quantity.
     pub(crate) note: String,
-    /// The unit of the values.
     pub(crate) unit: ValueFormat,
     /// The lines; the position in the list decides the colour.
     pub(crate) series: Vec<Series>,

@@ -10,7 +10,6 @@ use super::figure::Figure;
 use super::run_data::RunData;
 use crate::record::StepRecord;
 
-/// A quantity of an update.
 struct Quantity {
     title: &'static str,
     note: &'static str,

@@ -1,4 +1,4 @@
-//! A drawing with its heading and its legend: an element of a page, or an SVG file of its own. The style sheet colours it, so it follows the light and the dark scheme.
+//! A drawing in SVG with its heading and legend, as an element of a page or a file. Colours come from the style sheet, so it follows the light and the dark scheme.
 
 use std::fmt::Write as _;
 
@@ -17,7 +17,6 @@ const LINE: f64 = 18.0;
 /// Characters of a line of the note in a file.
 const CHARACTERS: usize = 82;
 
-/// A drawing with its heading.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Figure {
     pub(super) title: String,
@@ -30,7 +29,7 @@ pub(crate) struct Figure {
     pub(super) names: Vec<String>,
 }
 
-/// The classes of a series: its colour and its dashes.
+/// CSS classes of a series: its colour and its dashes.
 pub(super) fn class_of(series: usize) -> String {
     format!("s{} d{}", series % COLOURS, series / COLOURS % DASHES)
 }
@@ -54,7 +53,7 @@ pub(super) fn line(out: &mut String, class: &str, from: (f64, f64), to: (f64, f6
 }
 
 impl Figure {
-    /// The `svg` element of the drawing alone.
+    /// The drawing alone, as an `svg` element.
     fn svg(&self) -> String {
         format!(
             "<svg viewBox=\"0 0 {WIDTH} {}\" role=\"img\" aria-label=\"{}\">{}</svg>",
@@ -82,7 +81,7 @@ impl Figure {
         out
     }
 
-    /// The figure element of a page.
+    /// The `figure` element of a page: heading, note, drawing and legend.
     pub(crate) fn render(&self) -> String {
         format!(
             "<figure class=\"chart\"><figcaption><b>{}</b><span>{}</span></figcaption>{}</figure>\n",
@@ -92,7 +91,7 @@ impl Figure {
         )
     }
 
-    /// The file.
+    /// A standalone SVG file, with heading, note and legend in it.
     pub(crate) fn file(&self) -> String {
         let note = wrapped(&self.note);
         let drawing_top = MARGIN + LINE * (1.3 + note.len() as f64);

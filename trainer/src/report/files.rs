@@ -1,4 +1,4 @@
-//! The files of a report in its folder, and the list of them, by which the next report there knows what it may remove.
+//! The files of a report in its folder, and the list of them. The next report there may remove what is in the list.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;

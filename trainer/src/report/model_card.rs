@@ -14,7 +14,7 @@ use crate::checkpoint_settings::CheckpointSettings;
 /// The settings that the card lists, if the run has them.
 const KEYS: &str = "algorithm.preset algorithm.group_size algorithm.n_step algorithm.h optimiser.lr optimiser.schedule sampling.temperature sampling.max_tokens run.seed";
 
-/// The card of the checkpoint after `step` updates, with the settings in its folder. Of paths it has only the last part, since the rest may be private.
+/// The card of the checkpoint after `step` updates, with the settings in its folder. It shows only the last part of a path, since the rest may be private.
 #[must_use]
 pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSettings>) -> String {
     let keys = flat(&run.config_text.parse::<toml::Table>().ok(), "");

@@ -123,7 +123,7 @@ fn picture(comparison: &Comparison) -> String {
 
 /// The evaluations before and after training.
 fn table(runs: &[RunData], compared: &[Option<Comparison>]) -> Table {
-    // Run, measure, of which tasks, before, after, gain.
+    // Run, measure, tasks, before, after, gain.
     let (mut note, mut rows) = (String::new(), Vec::<[Cell; 6]>::new());
     let mut all_have_intervals = true;
     for ((run, title), comparison) in runs.iter().zip(titles(runs)).zip(compared) {

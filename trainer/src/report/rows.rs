@@ -1,4 +1,4 @@
-//! Horizontal charts: a row for each thing, with its marks on one axis.
+//! Horizontal charts: each row has a label, and its marks on the axis that all rows share.
 
 use std::fmt::Write as _;
 
@@ -14,17 +14,15 @@ const SIDE: f64 = 22.0;
 /// The height of a row's label, and of each track of marks below it.
 const LABEL: f64 = 24.0;
 const TRACK: f64 = 18.0;
-/// What is below the rows: the ticks.
+/// The height of the ticks below the rows.
 const BOTTOM: f64 = 30.0;
 
-/// Rows from the top, on one axis.
+/// A chart of rows, from the top.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Rows {
-    /// The heading.
     pub(crate) title: String,
     /// A line that explains the marks.
     pub(crate) note: String,
-    /// The unit of the values.
     pub(crate) unit: ValueFormat,
     /// The names of the series in the legend.
     pub(crate) names: Vec<String>,
@@ -33,12 +31,11 @@ pub(crate) struct Rows {
     pub(crate) rows: Vec<Row>,
 }
 
-/// A row.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
     /// Its name.
     pub(crate) label: String,
-    /// What stands at the end of its line.
+    /// The text at the right end of the label's line.
     pub(crate) total: String,
     pub(crate) marks: Vec<Mark>,
 }
@@ -47,10 +44,9 @@ pub(crate) struct Row {
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Mark(pub(crate) usize, pub(crate) usize, pub(crate) Form);
 
-/// The form of a mark.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum Form {
-    /// From a value to another, with its tooltip.
+    /// A bar between two values, with a tooltip.
     Bar(f64, f64, String),
     Line(Interval),
     Dot(f64),

@@ -146,7 +146,7 @@ impl RunData {
         RunTimes::of(&self.clock, &self.timings)
     }
 
-    /// Reads the folders of runs that are shown side by side, and gives them names that differ.
+    /// Reads the folders of runs that are shown side by side, and gives the runs different names.
     ///
     /// # Errors
     /// As [`RunData::read`]; [`RunError::Given`] also if a run is given twice.

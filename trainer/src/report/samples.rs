@@ -10,7 +10,6 @@ use crate::record::SampleRecord;
 use super::escape::html;
 use super::run_data::RunData;
 
-/// Maximum number of tasks.
 const MAX_TASKS: usize = 8;
 /// Maximum completions of each task and side.
 const MAX_COMPLETIONS: usize = 3;

@@ -16,16 +16,14 @@ pub(crate) fn points_as_given(share: f64) -> f64 {
     (1e6 * POINTS * share).round() / 1e6
 }
 
-/// A table.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Table {
     /// The name of its file, without the ending.
     pub(crate) name: &'static str,
-    /// The heading.
     title: String,
     /// What the columns are.
     note: String,
-    /// Its columns, the first of which has the names of the rows.
+    /// Its columns. The first has the names of the rows.
     columns: Vec<Column>,
 }
 
@@ -45,9 +43,7 @@ pub(crate) struct Column {
 /// The form of a column's cells. Numbers have this many decimals, or all of their digits.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
-    /// Words.
     Text,
-    /// A number.
     Number(usize),
     /// A p-value with four decimals, or in powers of ten where these would all be 0.
     P,
@@ -68,7 +64,7 @@ pub(crate) enum Cell {
     Numbers([Option<f64>; 3]),
 }
 
-/// The columns of a table whose rows are about an `R` each.
+/// The columns of a table with a row for each `R`.
 pub(crate) struct Columns<'r, R> {
     rows: &'r [R],
     columns: Vec<Column>,
@@ -98,12 +94,10 @@ impl<'r, R> Columns<'r, R> {
         self.columns.last_mut().expect("a column was added")
     }
 
-    /// Adds a column of words.
     pub(crate) fn text(&mut self, heading: &str, name: &str, text: impl Fn(&R) -> String) {
         self.add(heading, name, Form::Text, |row| Cell::Text(text(row)));
     }
 
-    /// Adds a column of counts.
     pub(crate) fn count(&mut self, heading: &str, name: &str, count: impl Fn(&R) -> usize) {
         let cell = |row: &R| Cell::number(Some(count(row) as f64));
         self.add(heading, name, Form::Number(0), cell);
@@ -133,7 +127,6 @@ impl<'r, R> Columns<'r, R> {
         self.add(heading, name, Form::Spread(decimals), cell);
     }
 
-    /// The table with these columns.
     pub(crate) fn table(
         self,
         name: &'static str,
@@ -188,12 +181,10 @@ impl Cell {
         Self::Text(text.into())
     }
 
-    /// A text, if there is one.
     pub(crate) fn some_text(text: Option<impl Into<String>>) -> Self {
         text.map_or(Self::NONE, Self::text)
     }
 
-    /// A number, if it is known.
     pub(crate) fn number(value: Option<f64>) -> Self {
         Self::Numbers([value, None, None])
     }
@@ -257,12 +248,10 @@ impl Table {
         format!("{}.csv", self.name)
     }
 
-    /// Number of rows.
     pub(crate) fn rows(&self) -> usize {
         self.columns.first().map_or(0, |column| column.cells.len())
     }
 
-    /// The table as CSV.
     pub(crate) fn csv(&self) -> String {
         let names = self.columns.iter().flat_map(|column| {
             let endings = column.form.endings().iter();
@@ -282,7 +271,7 @@ impl Table {
         out
     }
 
-    /// The section of the page. Columns in which nothing is known are left out. Of a table without rows there are the title and the note.
+    /// The section of the page. Columns in which nothing is known are left out. A table without rows has only the title and the note.
     pub(crate) fn render(&self, out: &mut String) {
         let (title, note) = (html(&self.title), html(&self.note));
         let _ = writeln!(out, "<h2>{title}</h2><p>{note}</p>");

@@ -47,7 +47,7 @@ fn record(task: usize, sample: usize, correct: bool) -> SampleRecord {
     }
 }
 
-/// Four samples of each task, of which `correct` of each eight are correct.
+/// Four samples of each task; `correct` of each eight are correct.
 fn records(tasks: Range<usize>, correct: usize) -> Vec<SampleRecord> {
     let samples = tasks.flat_map(|task| (0..4).map(move |sample| (task, sample)));
     samples

@@ -1,4 +1,4 @@
-//! The reward of training: a weighted sum of terms, each of which is logged separately.
+//! The reward of training: a weighted sum of terms. Each term is logged separately.
 
 use std::collections::BTreeMap;
 
@@ -53,7 +53,7 @@ impl<'a> Terms<'a> {
         Some(Self(terms))
     }
 
-    /// Those that have a weight. A term of weight 0 does not count, whatever its value.
+    /// The terms that have a weight. A term of weight 0 does not count, whatever its value.
     fn weighted(&self) -> impl Iterator<Item = &(&'a str, f64, f64)> {
         self.0.iter().filter(|(_, _, weight)| *weight != 0.0)
     }

@@ -34,12 +34,10 @@ fn rewards(judged: &[Judged]) -> Vec<Option<f64>> {
     judged.iter().map(|judged| judged.reward).collect()
 }
 
-/// The rewards of these completions.
 async fn judge(client: &RewardClient, completions: &[&str]) -> Vec<Option<f64>> {
     rewards(&judged(client, completions).await.unwrap())
 }
 
-/// The error for these completions.
 async fn error(client: &RewardClient, completions: &[&str]) -> String {
     let error = judged(client, completions).await.unwrap_err();
     error.to_string()

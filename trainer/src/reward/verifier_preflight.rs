@@ -33,8 +33,8 @@ impl RewardClient {
     /// Returns the verifier's description of those graders.
     ///
     /// # Errors
-    /// [`RewardError`]: the verifier does not answer, a grader judges differently than the recipe expects, a grader is permanently unavailable, or none of several
-    /// tasks of a kind gets a verdict.
+    /// [`RewardError`]: the verifier does not answer, a grader judges differently than the recipe expects, or one is permanently unavailable. Also if none of
+    /// several tasks of a kind gets a verdict.
     pub async fn start(&self, sets: &[(&str, &Dataset)]) -> Result<Vec<GraderInfo>, RewardError> {
         let mut kinds: BTreeMap<&str, Vec<&Task>> = BTreeMap::new();
         let mut ids = HashSet::new();
@@ -97,8 +97,8 @@ impl RewardClient {
         }
     }
 
-    /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the digests of the two cannot be compared;
-    /// then the verifier compares the digest of each task that it gets.
+    /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the two digests cannot be compared.
+    /// Then the verifier compares the digest of each task that it gets.
     async fn has(&self, dataset: &Dataset) -> Result<bool, RewardError> {
         let (client, name) = (&self.client, &dataset.name);
         let sets = self.known(patiently(|| client.datasets()).await)?;

@@ -18,8 +18,8 @@ use crate::reward::{RewardClient, RewardError};
 /// How long a finished completion may wait for others that share its request to the verifier.
 const LINGER: Duration = Duration::from_millis(100);
 
-/// Samples completions of each prompt, which has the epoch beside it, except those that `partial` already has, saves each in `partial`, and has all judged. `watch` is
-/// called after every change.
+/// Samples completions of each prompt, except those that `partial` already has, saves each in `partial`, and has all judged. Beside each prompt is its epoch.
+/// `watch` is called after every change.
 ///
 /// # Errors
 /// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.

@@ -35,7 +35,7 @@ pub struct SamplingParams {
     pub seed: u64,
     /// Temperature and cut-offs.
     pub sampling: Sampling,
-    /// Number of first tokens that are not one of the model's end-of-text tokens, which cannot be sampled there; 0 in training.
+    /// Number of first tokens at which the model's end-of-text tokens cannot be sampled; 0 in training.
     pub min_tokens: usize,
     /// Maximum number of tokens, the end token included.
     pub max_tokens: usize,
@@ -66,7 +66,7 @@ pub struct Sample {
     pub padding: Option<Padding>,
     /// Why it ended.
     pub finish: Finish,
-    /// The verdict. In files it is absent where there is none and nothing is known of why: in a phase whose completions are still being sampled.
+    /// The verdict. Files leave it out for a completion that is not judged yet, in a phase that is still being sampled.
     #[serde(default, skip_serializing_if = "Judged::is_open")]
     pub judged: Judged,
 }

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RolloutError, Sample};
 
-/// A file of completions, one a line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
+/// A file of completions, one per line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
 pub struct PartialRollout {
     /// `None` if completions are not saved.
@@ -62,7 +62,7 @@ impl PartialRollout {
         })
     }
 
-    /// Removes and returns the completion of a task and seed that an earlier process sampled, after the time that sampling had taken by then.
+    /// Removes and returns an earlier process's completion of a task and seed, after the time that sampling had taken by then.
     pub(super) fn take(&mut self, task: &str, seed: u64) -> Option<(Duration, Sample)> {
         self.stored.remove(&(task.to_owned(), seed))
     }

@@ -1,4 +1,4 @@
-//! Importance weights that include padding, as in the authors' public code, which sums over the padded batch without a mask.
+//! Importance weights that include padding. The authors' public code has them, since it sums over the padded batch without a mask.
 //!
 //! With `algorithm.sum_padding`, every completion is followed by end tokens up to the length of the longest completion of its phase. The weights of the value term
 //! include them. The loss, the judged text and the logged numbers do not: they are those of the completion alone.

@@ -10,7 +10,7 @@ use super::folder::{Log, RunFolder};
 use crate::record::{Activity, ClockRecord, Peak, RunTimes};
 use crate::resident_memory;
 
-/// How much time a process that is killed while it samples may leave without a line.
+/// How much time may be left without a line if a process is killed while it samples.
 const SAVE_EVERY: Duration = Duration::from_secs(10);
 
 /// Measures what a process spends its time on. Clones are the same clock.

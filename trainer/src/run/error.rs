@@ -60,8 +60,8 @@ pub enum TrainError {
         /// The system's error.
         source: io::Error,
     },
-    /// What the command line asks for cannot be done with the folder that it names: a new run in a folder that is not free, a run to resume that is none, a setting that
-    /// would make it another run, a length that it cannot have. Nothing was changed.
+    /// The folder that the command line names does not allow what it asks for. A new run finds the folder not free, or a resumed one finds no run. Or a setting
+    /// would make it another run, or a length is one that it cannot have. Nothing was changed.
     #[error("{0}")]
     Usage(String),
     /// A run, or its teacher's file, cannot be used before the user has done what the error says. Nothing was changed.
@@ -81,7 +81,7 @@ impl From<RolloutError> for TrainError {
 /// The words by which [`TrainError::Diverged`] is known from a log.
 const DIVERGENCE: &str = "the run would compute the same and end here again";
 
-/// Whether the reason why a run ended, as a log has it, is that its weights no longer computed finite numbers.
+/// Whether a log's reason for the end of a run is that its weights no longer computed finite numbers.
 #[must_use]
 pub fn is_divergence(reason: &str) -> bool {
     reason.contains(DIVERGENCE)

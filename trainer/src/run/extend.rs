@@ -13,8 +13,8 @@ use crate::config::Config;
 use crate::data::PromptSchedule;
 use crate::record::{ExtensionRecord, StepRecord};
 
-/// The extensions of a run with the one that begins, before anything is written; `None` if its length does not change. `previous` is its configuration so far,
-/// `updates` are those until its newest checkpoint, `tasks` is the number of tasks, or demonstrations, that it trains on, and `is_due` tells whether an evaluation is
+/// The extensions of a run with the one that begins, before anything is written; `None` if its length does not change. `previous` is its configuration so far, and
+/// `updates` are those until its newest checkpoint. `tasks` is the number of tasks, or demonstrations, that it trains on. `is_due` tells whether an evaluation is
 /// missing after these updates.
 ///
 /// # Errors
@@ -72,7 +72,7 @@ fn is_cut(config: &Config, updates: &[StepRecord]) -> bool {
     })
 }
 
-/// What is said about an extension.
+/// What the user reads about an extension.
 pub(super) fn message(extension: &ExtensionRecord) -> String {
     let ExtensionRecord {
         updates_before,

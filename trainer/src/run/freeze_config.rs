@@ -1,5 +1,5 @@
-//! Replaces values of a configuration that depend on the working directory, the date or the processor, so that a run can be resumed from any folder and on any
-//! day, and computes the same on any processor.
+//! Replaces values of a configuration that depend on the working directory, the date or the processor. So a run can be resumed from any folder and on any day, and
+//! computes the same on any processor.
 
 use std::path::{Path, PathBuf};
 

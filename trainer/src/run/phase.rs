@@ -121,7 +121,7 @@ impl Run {
         Ok(samples)
     }
 
-    /// Adds the log-probabilities that sampling does not give: those of padding, log μ by the training forward pass, and those of the reference policy.
+    /// Adds the log-probabilities that sampling does not give: of padding, under μ by the training forward pass, and under the reference policy.
     fn score(&self, phase: &Phase, samples: &mut Rollout) -> Result<(), TrainError> {
         let (config, clock) = (&self.job.config, &self.job.clock);
         let (policy, groups) = (self.job.policy.as_ref(), &mut samples.groups[..]);

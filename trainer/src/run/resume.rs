@@ -98,7 +98,7 @@ impl Run {
             .resume(folder, &job.config, &schedule, (&steps, &timings, &evals))?;
         job.clock.resume(clock, step);
         job.clock.save(folder, step)?;
-        // The best evaluation whose checkpoint exists. A checkpoint may have been removed by hand.
+        // The best evaluation with a checkpoint. A checkpoint may have been removed by hand.
         let is_saved = |eval: &&EvalRecord| checkpoint::folder_of(folder, eval.step).exists();
         let best = best(evals.iter().filter(is_saved));
         if let Some((step, _)) = best {

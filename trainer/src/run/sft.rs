@@ -40,7 +40,7 @@ struct TeacherLine {
     finish: Option<Finish>,
 }
 
-/// A correct completion of a prompt, with the tokens that end it, as an update uses it: a group of one, whose reward is 1.
+/// A correct completion of a prompt, with the tokens that end it, as an update uses it: a group of one with the reward 1.
 pub(super) fn demonstration(prompt: &Arc<Prompt>, text: String, tokens: Vec<u32>) -> SampledGroup {
     SampledGroup {
         prompt: Arc::clone(prompt),
@@ -86,8 +86,8 @@ impl TeacherFile {
         }))
     }
 
-    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], from
-    /// which a resumed run trains on the same ones, unless the run has it already.
+    /// Has the verifier judge the completions, and makes demonstrations of those that are correct and short enough. Also returns the content of [`FILE`], unless the
+    /// run has it already: a resumed run trains on the same completions.
     pub(super) async fn judge(
         self,
         config: &Config,

@@ -97,7 +97,7 @@ fn job(root: &Path, config: &Config, policy: Arc<dyn Policy>) -> Result<Job, Tra
     })
 }
 
-/// A [`job`] whose model does not fail.
+/// A [`job`] with a model that does not fail.
 fn plain_job(root: &Path, config: &Config) -> Result<Job, TrainError> {
     job(root, config, Arc::new(FakePolicy::default()))
 }
@@ -115,7 +115,6 @@ async fn fail_after(updates: usize, root: &Path, config: &Config) -> TrainError 
     train(job.unwrap()).await.unwrap_err()
 }
 
-/// The logged updates of a run.
 fn steps(root: &Path) -> Vec<StepRecord> {
     read_log(root, Log::Metrics).unwrap()
 }

@@ -11,7 +11,6 @@ use crate::data::{PhaseSize, PromptRenderer, PromptSchedule};
 use crate::record::{Activity, EvalRecord};
 use crate::rollout::{RolloutError, SamplingParams};
 
-/// A run in progress.
 pub(super) struct Run {
     pub(super) job: Job,
     pub(super) schedule: PromptSchedule,
@@ -50,13 +49,13 @@ pub async fn train(job: Job) -> Result<Summary, TrainError> {
         Err(error) => Err(error),
     };
     run.job.journal.progress.end();
-    // The activity in which the loop ended, such as sampling that was stopped, is over.
+    // The loop has ended, and so has its last activity, such as sampling.
     run.job.clock.enter(Activity::Other);
     if let Some(what) = ended.as_ref().err().and_then(TrainError::not_finite) {
         let _ = run.job.clock.save(&run.job.folder, run.step);
         return Err(run.diverged(what));
     }
-    // The error that ended the loop is worth more to the user than a checkpoint or a line that fails for the same reason.
+    // The user needs the error that ended the loop more than a second one, from a checkpoint or a line that fails for the same reason.
     let saved = run.checkpoint();
     let times = run.job.clock.save(&run.job.folder, run.step);
     let ended = ended?;
@@ -105,7 +104,7 @@ impl Run {
         Ok(())
     }
 
-    /// Saves a checkpoint unless this step has one. An update whose line could not be logged is not saved, so that a resumed run makes it again.
+    /// Saves a checkpoint unless this step has one. If an update's line could not be logged, it is not saved, so that a resumed run makes it again.
     pub(super) fn checkpoint(&mut self) -> Result<(), TrainError> {
         if self.step == self.saved || self.step != self.logged {
             return Ok(());
@@ -134,7 +133,7 @@ impl Run {
         Ok(())
     }
 
-    /// The error for weights that compute numbers that are not finite. The weights of an earlier checkpoint computed finite ones.
+    /// The error for weights that give NaN or infinite numbers. The weights of an earlier checkpoint computed finite ones.
     pub(super) fn diverged(&self, what: &str) -> TrainError {
         let lr = self.job.config.optimiser.lr;
         let steps = checkpoint::steps(&self.job.folder).unwrap_or_default();

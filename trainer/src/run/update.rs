@@ -17,14 +17,13 @@ use crate::record::{Activity, GroupCounts, Repeats, StepRecord, StepTimings, Tok
 use crate::reward::{self, Terms};
 use crate::rollout::{MiniBatch, Rollout, Sample, SampledGroup};
 
-/// The settings of an update.
 #[derive(Debug, Clone)]
 pub(super) struct UpdateSettings {
     pub(super) algorithm: Algorithm,
     pub(super) reward: Reward,
     pub(super) max_tokens: usize,
-    /// The temperature of the distribution whose log-probabilities are trained: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood:
-    /// a model trained at another temperature would follow its teacher only when it is sampled at that temperature.
+    /// The temperature of the trained distribution: the sampling temperature. Supervised fine-tuning uses 1, the model's own likelihood: a model trained at another
+    /// temperature would follow its teacher only when it is sampled at that temperature.
     pub(super) temperature: f32,
     /// With the learning rate of the update.
     pub(super) adamw: AdamW,
@@ -222,7 +221,7 @@ impl Run {
         }
     }
 
-    /// The times of an update. The first on new samples has those of sampling them too.
+    /// The times of an update. The first on new samples also has the times of sampling them.
     fn timings(
         &self,
         report: &StepReport,
@@ -253,7 +252,7 @@ impl Run {
     }
 }
 
-/// The statistics of all completions, from those of the computed ones; the others have none.
+/// The statistics of all completions: those of the computed ones, in order, and none for the others.
 fn of_all(stats: Vec<TokenStats>, computed: &[bool]) -> Vec<TokenStats> {
     let mut stats = stats.into_iter();
     let stats = |computed: &bool| match computed {
@@ -263,7 +262,7 @@ fn of_all(stats: Vec<TokenStats>, computed: &[bool]) -> Vec<TokenStats> {
     computed.iter().map(stats).collect()
 }
 
-/// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first those of its own tokens, then those of its padding.
+/// A sample as the algorithm sees it: with its reward, and its log-probabilities under the current policy, first of its own tokens, then of its padding.
 fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo::Sample<'a> {
     let padding = sample.padding.as_ref().map_or(&[][..], |it| &it.logp[..]);
     let (new, new_padding) = logp.split_at(logp.len().saturating_sub(padding.len()));
@@ -286,8 +285,8 @@ fn numbers<'a>(sample: &'a Sample, reward: Option<f64>, logp: &'a [f32]) -> algo
     }
 }
 
-/// The objective that the engine calls between the forward and the backward passes, with the statistics of the computed completions: it returns their `dL/dlogp`, sends
-/// its metrics to `metrics`, and advances the clock.
+/// The objective that the engine calls between the forward and the backward passes, with the statistics of the computed completions. It returns their `dL/dlogp`,
+/// sends its metrics to `metrics`, and advances the clock.
 fn objective(
     settings: &UpdateSettings,
     batch: &MiniBatch<'_>,
@@ -339,8 +338,8 @@ fn objective(
     })
 }
 
-/// The entropy of the next token at each token of a completion. That of a completion that was not computed is estimated by −log μ of its tokens, whose mean over all samples
-/// is the entropy of μ.
+/// The entropy of the next token at each token of a completion. For a completion that was not computed, −log μ of its tokens estimates it: over all samples, the
+/// mean of −log μ is the entropy of μ.
 fn entropies(sample: &Sample, stats: &TokenStats) -> impl Iterator<Item = f64> {
     let computed = stats.entropy.iter().take(sample.tokens.len());
     let sampled = sample.logp.iter().filter(|_| stats.entropy.is_empty());

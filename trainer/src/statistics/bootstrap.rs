@@ -22,7 +22,7 @@ impl Outcomes {
     /// for each task; tasks with the same one are drawn together, since they are right or wrong together.
     ///
     /// # Panics
-    /// If a run has another number of tasks than `cluster`, or there is none.
+    /// If a run has another number of tasks than `cluster`, or no task.
     #[must_use]
     pub fn new(values: &[Vec<Vec<f64>>], cluster: &[usize]) -> Self {
         let mut numbers: Vec<usize> = cluster.to_vec();
@@ -130,13 +130,13 @@ impl Distribution {
         }
     }
 
-    /// The p-value of a statistic of 0 against either side: twice the smaller share of resamples beyond 0.
+    /// The p-value of the hypothesis that a statistic is 0, against either side: twice the smaller share of resamples beyond 0.
     #[must_use]
     pub fn p_two_sided(&self) -> f64 {
         (2.0 * self.p_at_most(0.0).min(self.p_at_least(0.0))).min(1.0)
     }
 
-    /// The p-value of a statistic outside of ± `margin` against one within: the larger of two one-sided ones.
+    /// The p-value of the hypothesis that a statistic is outside of ± `margin`: the larger of two one-sided ones.
     #[must_use]
     pub fn p_equivalence(&self, margin: f64) -> f64 {
         self.p_at_most(-margin).max(self.p_at_least(margin))

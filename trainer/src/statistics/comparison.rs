@@ -12,11 +12,12 @@ const UNDETERMINED: &str = "undetermined";
 pub struct Comparison {
     /// The arm's mean − the reference's.
     pub difference: Contrast,
-    /// The difference's 90% interval by the bootstrap, which is that of the equivalence test; `None` for too few clusters of tasks, or seeds.
+    /// The difference's 90% interval by the bootstrap, for the equivalence test; `None` for too few clusters of tasks, or seeds.
     pub resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
     pub over_seeds_90: Option<Interval>,
-    /// The p-value of a difference of at least the margin, by two one-sided tests (Schuirmann 1987): at most 5% if the 90% interval is within the margin.
+    /// The p-value of the hypothesis that the difference is at least the margin, by two one-sided tests (Schuirmann 1987): at most 5% if the 90% interval is within
+    /// the margin.
     pub p_equivalence: f64,
 }
 
@@ -40,9 +41,9 @@ impl Comparison {
 /// A comparison's p-values after Holm's correction, and what they show. A small difference may be certain: then the arm is better or worse, and equivalent too.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub struct Corrected {
-    /// That of no difference.
+    /// For the hypothesis of no difference.
     pub p_difference: f64,
-    /// That of a difference of at least the margin.
+    /// For the hypothesis of a difference of at least the margin.
     pub p_equivalence: f64,
     /// What the test of a difference shows: the arm is `better` or `worse`, or it is `undetermined`.
     pub difference: &'static str,
@@ -107,7 +108,7 @@ fn equivalence(comparison: &Comparison, p: f64, margin: f64) -> &'static str {
 mod tests {
     use super::*;
 
-    /// A comparison whose two intervals are the same, and whose p-values fit them.
+    /// A comparison with two equal intervals, and with p-values that fit them.
     fn comparison(low: f64, high: f64, p_difference: f64, p_equivalence: f64) -> Comparison {
         let interval = Interval { low, high };
         Comparison {

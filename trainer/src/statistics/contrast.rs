@@ -16,12 +16,12 @@ pub struct Contrast {
     pub over_seeds: Option<Interval>,
     /// The sum of each seed.
     pub by_seed: Vec<f64>,
-    /// The p-value of a sum of 0, two-sided, by the bootstrap.
+    /// The two-sided p-value of the hypothesis that the sum is 0, by the bootstrap.
     pub p: f64,
 }
 
 impl Contrast {
-    /// The sum with a weight for each arm. If all means are equal, it is exactly 0.
+    /// The contrast with these weights, one for each arm. If all means are equal, it is exactly 0.
     #[must_use]
     pub fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
         let arms: Vec<Vec<f64>> = (0..weights.len())
@@ -57,7 +57,7 @@ impl Contrast {
         outcomes.distribution(|means| sum(weights, |arm| means[arm]))
     }
 
-    /// The weights of the mean of these arms − the mean of all others. There are some of both.
+    /// The weights for the mean of these arms − the mean of all others. Neither group is empty.
     #[must_use]
     pub fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();
@@ -70,7 +70,7 @@ impl Contrast {
     }
 }
 
-/// The weighted sum of these means, each relative to the first, which changes nothing, since the weights sum to 0.
+/// The weighted sum of these means, each relative to the first. That changes nothing, since the weights sum to 0.
 fn sum(weights: &[f64], mean: impl Fn(usize) -> f64) -> f64 {
     let terms = weights.iter().enumerate();
     terms
@@ -84,7 +84,7 @@ mod tests {
 
     #[test]
     fn an_effect_is_the_difference_of_the_arms_with_and_without() {
-        // Two factors of which each adds to the mean, in a full factorial: none, a, b, ab. Seeds differ, and tasks do not.
+        // Two factors in a full factorial: none, a, b, ab. Each adds to the mean. Seeds differ, and tasks do not.
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
         let arms = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)];
         let arms = arms.map(|(a, b)| {

@@ -1,7 +1,8 @@
 //! What is concluded from runs with several seeds, as pure functions of numbers.
 //!
-//! [`Outcomes`] has the Pass@k of every task in every run; [`Outcomes::distribution`] is that of a statistic by the hierarchical bootstrap over seeds and tasks. With few seeds its intervals may
-//! be too narrow, so [`Comparison`] and [`Slope`] have the t interval over seeds ([`student`]) beside them, and conclude nothing unless both agree.
+//! [`Outcomes`] has the Pass@k of every task in every run. [`Outcomes::distribution`] resamples a statistic by the hierarchical bootstrap over seeds and tasks. With
+//! few seeds its intervals may be too narrow, so [`Comparison`] and [`Slope`] have the t interval over seeds ([`student`]) beside them, and conclude nothing unless
+//! both agree.
 //!
 //! Sources: hierarchical bootstrap with crossed factors, Owen 2007, "The pigeonhole bootstrap"; step-down correction, Holm 1979; two one-sided tests, Schuirmann 1987.
 

@@ -13,7 +13,7 @@ pub struct Ratio {
     pub interval: Option<Interval>,
     /// The ratio of each pair.
     pub pairs: Vec<f64>,
-    /// The p-value of a ratio of 1, two-sided, by the t test of the mean log ratio; `None` as the interval.
+    /// The two-sided p-value of the hypothesis that the ratio is 1, by the t test of the mean log ratio; `None` like the interval.
     pub p: Option<f64>,
 }
 

@@ -30,8 +30,8 @@ impl Slope {
         }
     }
 
-    /// What it shows. Both intervals have to agree, and the wider end of the two counts. A slope that may be 0 and is within the bound is said to be no larger than that end,
-    /// in points; it is `undetermined` if the intervals contain 0 and reach beyond the bound, or disagree, or if there are too few seeds or tasks for them.
+    /// What it shows. Both intervals have to agree, and the wider end of the two counts. If both contain 0 and that end is within the bound, the slope is said to be
+    /// no larger than it, in points. It is `undetermined` if they reach beyond the bound or disagree, or if there are too few seeds or tasks for them.
     #[must_use]
     pub fn conclusion(&self) -> String {
         let both = [self.slope.resampled, self.slope.over_seeds];
@@ -64,7 +64,7 @@ pub fn least_squares(points: &[(f64, f64)]) -> f64 {
     terms.map(|((_, y), weight)| weight * y).sum()
 }
 
-/// The weights of which the sum of weight × y is the slope by least squares: (x − x̄) / Σ(x − x̄)².
+/// Weights by least squares: the slope is the sum of weight × y, with the weight (x − x̄) / Σ(x − x̄)².
 fn slope_weights(xs: &[f64]) -> Vec<f64> {
     let mean = xs.iter().sum::<f64>() / xs.len() as f64;
     let squares: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
@@ -90,7 +90,7 @@ mod tests {
         assert!((least_squares(&points) + 0.0105).abs() < 1e-12);
     }
 
-    /// Three arms with H = 1, 4, 16 and this mean by arm and seed, on tasks whose outcomes are all equal to it.
+    /// Three arms with H = 1, 4, 16 and this mean by arm and seed. All tasks have this outcome.
     fn slope(means: [[f64; 3]; 3]) -> Slope {
         let arms = means.map(|arm| arm.map(|mean| vec![mean; 30]).to_vec());
         let outcomes = Outcomes::new(&arms, &(0..30).collect::<Vec<_>>());

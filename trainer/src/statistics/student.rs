@@ -25,7 +25,7 @@ fn error_of_mean(values: &[f64]) -> Option<(Spread, f64)> {
     (values.len() >= MIN_SEEDS).then(|| (spread, sd / (values.len() as f64).sqrt()))
 }
 
-/// The p-value of a mean of 0, two-sided, from values that are independent and about normal. `None` where [`interval`] is.
+/// The two-sided p-value of the hypothesis that the mean is 0, from values that are independent and about normal. `None` where [`interval`] is.
 #[must_use]
 pub fn p_of_zero(values: &[f64]) -> Option<f64> {
     let (spread, error) = error_of_mean(values)?;

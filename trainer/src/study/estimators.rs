@@ -5,7 +5,7 @@ use crate::config::{Algorithm, Baseline, Factor, Preset};
 /// The compared caps.
 const ETAS: [f64; 5] = [1.0, 1.5, 2.0, 4.0, f64::INFINITY];
 
-/// The preset whose other values all compared estimators have.
+/// The preset that gives all compared estimators their other values.
 const PG: Algorithm = Algorithm::of(Preset::Pg);
 
 /// The compared presets. Their estimators are among the combinations, or are added to them if they divide by a length or a deviation.

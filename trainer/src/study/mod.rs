@@ -16,7 +16,7 @@ use crate::algo;
 use crate::config::{Algorithm, Preset};
 use crate::report::{WriteError, replace};
 
-/// Completions of the update whose error is reported, as many as the paper's on MBPP+ and `MiniF2F`.
+/// Completions per update in the reported error: as many as the paper has on MBPP+ and `MiniF2F`.
 const UPDATE_COMPLETIONS: usize = 32;
 
 /// The results of the study.
@@ -56,7 +56,7 @@ pub struct Row {
     pub update_error: f64,
     /// Effective sample size of the whole importance weights under the behaviour policy, as a share: (E w)² / E w². It is the same for every estimator.
     pub ess: f64,
-    /// The noise that is left in the mean of the estimates and in the ∇J that it is compared with, over |∇J|: a smaller bias cannot be told from it. 0 on the toy.
+    /// The noise left in the mean of the estimates and in the ∇J beside it, over |∇J|: a smaller bias cannot be told from it. 0 on the toy.
     pub noise: f64,
 }
 

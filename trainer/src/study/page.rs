@@ -8,7 +8,6 @@ use crate::report::chart::{Chart, Series};
 use crate::report::page::{facts, page};
 use crate::report::table::{Cell, Columns, Form, Table};
 
-/// The page.
 pub(super) fn render(study: &Study) -> String {
     let mut body = String::from(
         "<p>An estimator computes an estimate ĝ of the gradient ∇J of the policy π from a group of completions that an older policy μ sampled. Bias is |E ĝ − ∇J| / |∇J|. \
@@ -32,7 +31,6 @@ pub(super) fn render(study: &Study) -> String {
     page("Study of the estimator", title, &body, &files, "")
 }
 
-/// All rows as CSV.
 pub(super) fn csv(study: &Study) -> String {
     let toy = study.toy.iter().map(|row| (Some("toy"), row));
     let model = study.model.iter().flat_map(|model| &model.rows);
@@ -73,7 +71,7 @@ fn chart(title: &str, rows: &[Row]) -> Chart {
     }
 }
 
-/// A table of rows, each with the policy that it is of where a table has several.
+/// A table of rows, each with its policy if the table has several.
 fn table(title: &str, rows: &[(Option<&str>, &Row)]) -> Table {
     let mut columns = Columns::of(rows);
     columns.add("policy", "policy", Form::Text, |row| Cell::some_text(row.0));

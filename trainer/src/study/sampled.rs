@@ -1,7 +1,7 @@
 //! The study on a model: the mean and the spread of estimates from groups that frozen behaviour models sampled, compared with the frozen policy's own gradient.
 //!
-//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of the noise.
-//! Over R rounds, with y for those of the policy's own groups, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
+//! In each round, a model samples a group for every prompt. The mean estimates x of different rounds are independent, so their products do not contain the square of
+//! the noise. Let y be the mean estimates of the policy's own groups. Over R rounds, these are unbiased (Hoeffding 1948), and an estimated square may be negative:
 //!
 //! ```text
 //! |E ĝ|² ≈ (|Σ x|² − Σ |x|²) / (R (R − 1)),    ⟨E ĝ, ∇J⟩ ≈ ⟨Σ x, Σ y⟩ / R²
@@ -51,7 +51,7 @@ impl StudyPlan {
         selected.map(|index| all[index].clone()).collect()
     }
 
-    /// How a model samples all groups of each of so many prompts.
+    /// How a model samples all groups of each prompt, with this number of prompts.
     #[must_use]
     pub fn sampling(&self, prompts: usize) -> SamplingParams {
         SamplingParams {
@@ -115,8 +115,8 @@ pub struct Sampled {
 /// Called with the current work, the finished units and their total.
 type Watch<'a> = &'a dyn Fn(&str, usize, usize);
 
-/// Measures the estimators on the groups of each behaviour model. ∇J is that of the first model's groups, which the policy itself sampled, with the leave-one-out baseline, which
-/// is unbiased.
+/// Measures the estimators on the groups of each behaviour model. ∇J is estimated from the first model's groups, sampled by the policy itself, with the
+/// leave-one-out baseline, which is unbiased.
 ///
 /// # Errors
 /// [`StudyError`].

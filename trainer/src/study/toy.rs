@@ -1,4 +1,4 @@
-//! The exact study, on prompts whose softmax policies are small enough that every group that can be sampled is enumerated.
+//! The exact study, on prompts with softmax policies so small that every possible group is enumerated.
 //!
 //! An estimator does not depend on the order of a group's completions, so groups are enumerated as multisets. A group of G with counts kᵧ of each completion y stands
 //! for G! / Π kᵧ! ordered groups, each with the probability Π μ(y)^kᵧ.
@@ -11,7 +11,6 @@ use crate::seed;
 
 /// Letters of the policy's alphabet; the first one ends a completion.
 const LETTERS: usize = 3;
-/// Maximum tokens of a completion.
 const MAX_TOKENS: usize = 3;
 /// For each prompt, the maximum probability of a correct completion under the policy.
 const VALUES: [f64; 3] = [0.5, 0.25, 0.1];

@@ -3,8 +3,8 @@
 use super::manifest::{Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
 
-/// The finished runs whose wall time is known, with the seconds of all their processes: a run with a process that was killed is left out, since nobody saw how long that
-/// took.
+/// The finished runs with a known wall time, with the seconds of all their processes. A run with a process that was killed is left out, since nobody saw how long
+/// that took.
 #[must_use]
 pub fn finished<'a>(plan: &'a Plan, manifest: &[ManifestLine]) -> Vec<(&'a PlannedRun, f64)> {
     let seconds = |run: &PlannedRun| {
@@ -20,9 +20,9 @@ pub fn finished<'a>(plan: &'a Plan, manifest: &[ManifestLine]) -> Vec<(&'a Plann
         .collect()
 }
 
-/// Estimated seconds of a run, and what they are based on, in words; `None` if nothing is known. It is the mean of the finished runs of the same arm and point of the
-/// grid, else from the time per completion of other finished runs, else from `rate`, a number of completions per second that was measured elsewhere. `completions` is
-/// the number of completions of a run, those of evaluations included.
+/// Estimated seconds of a run, and what they are based on, in words; `None` if nothing is known. They are the mean of the finished runs of the same arm and point of
+/// the grid. Without any, they come from the time per completion of other finished runs, or else from `rate`, the completions per second measured elsewhere.
+/// `completions` is the number of completions of a run, those of evaluations included.
 pub fn seconds(
     run: &PlannedRun,
     finished: &[(&PlannedRun, f64)],

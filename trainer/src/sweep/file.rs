@@ -148,8 +148,8 @@ impl SweepFile {
         toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
     }
 
-    /// The first difference from another sweep file that concerns this one's runs, in words; `None` if there is none. What is compared concerns none, and neither do
-    /// further seeds after this one's.
+    /// The first difference from another sweep file that affects this one's runs, in words; `None` without any. `[compare]` affects none, and neither do further
+    /// seeds after this one's.
     #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let table =

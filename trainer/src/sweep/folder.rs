@@ -110,14 +110,14 @@ impl SweepFolder {
                 write(&recipe, &run.config.to_toml())?;
             }
         }
-        // What may change concerns none of the runs that there are.
+        // Such a change affects none of the existing runs.
         if !path.exists() || SweepFile::read(&path)? != folder.file {
             write(&path, &folder.file.to_toml())?;
         }
         Ok(folder)
     }
 
-    /// The folder with its plan. All runs that render chats have the same date in their prompts: that of the recipes that there are, else today.
+    /// The folder with its plan. All runs that render chats have the same date in their prompts: the existing recipes' date, else today.
     fn planned(root: &Path, file: SweepFile) -> Result<Self, SweepError> {
         let mut folder = Self {
             root: root.to_owned(),
@@ -138,7 +138,6 @@ impl SweepFolder {
         Ok(folder)
     }
 
-    /// Refuses a folder with another sweep.
     fn check_same(&self) -> Result<(), SweepError> {
         let other = |difference: String| {
             let root = self.root.display();

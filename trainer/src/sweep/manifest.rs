@@ -42,7 +42,7 @@ pub struct ManifestLine {
     /// How long the process ran, at its end. Those of all lines of a run are its wall time, without the processes that were killed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seconds: Option<f64>,
-    /// The largest resident memory of the process, in bytes, at its end; absent where the system does not tell.
+    /// The largest resident memory of the process, in bytes, at its end; absent where the system does not report it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub peak_memory: Option<u64>,
     /// Why it failed.

@@ -1,7 +1,7 @@
 //! A sweep: the runs of a grid of settings, in one folder.
 //!
-//! [`file`](mod@file) reads the sweep file, [`plan`] makes the list of runs of it, [`folder`] is the folder with what ran, of which [`manifest`] is the list, and
-//! [`estimate`] says how long the rest takes. The command `rapid sweep` starts each run as a process of its own.
+//! [`file`](mod@file) reads the sweep file, and [`plan`] makes its list of runs. [`folder`] is the folder with what ran, and [`manifest`] lists that. [`estimate`]
+//! says how long the rest takes. The command `rapid sweep` starts each run as a process of its own.
 
 pub mod estimate;
 pub mod file;

@@ -11,8 +11,9 @@ use crate::config::{self, Config};
 /// The runs of a sweep, resolved and checked.
 #[derive(Debug, Clone, PartialEq)]
 pub struct Plan {
-    /// The blocks, each with all runs of one seed and round: what is compared within one machine and time. The rounds of a seed follow each other, and every second one is
-    /// reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid are beside each other.
+    /// The blocks, each with all runs of one seed and round: runs of a block are compared, since one machine makes them at about the same time. The rounds of a seed
+    /// follow each other, and every second one is reversed (ABBA), so that a machine that gets slower or faster favours no arm. The arms of one point of the grid
+    /// are beside each other.
     pub blocks: Vec<Vec<PlannedRun>>,
 }
 
@@ -91,8 +92,8 @@ impl Plan {
         self.blocks.iter().flatten()
     }
 
-    /// Where the arms of a point of the grid differ from its first arm in what makes their data equal; one sentence for each arm. It is the same for every seed, so
-    /// the first block answers for all.
+    /// A sentence for each arm that does not see the same data as the first arm of its point of the grid. They are the same for every seed, so the first block
+    /// answers for all.
     #[must_use]
     pub fn unmatched(&self) -> Vec<String> {
         let runs = self.blocks.first().map_or(&[][..], Vec::as_slice);
@@ -110,10 +111,10 @@ impl Plan {
     }
 }
 
-/// The names of what two runs share if they see the same prompts in the same order, and these do not.
+/// What two runs must have in common to see the same prompts in the same order, and these do not.
 fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
     let (a, b) = (&one.algorithm, &other.algorithm);
-    // Prompts that do not fill a phase, of which H says the size.
+    // Prompts that do not fill a phase. H says the size of a phase.
     let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
     let shared = [
         ("[data]", one.data == other.data),
@@ -201,7 +202,7 @@ fn planned(
     })
 }
 
-/// Refuses a run whose name is too long, or whose name or settings are those of an earlier one.
+/// Refuses a run with a name that is too long, or with the name or the settings of an earlier one.
 fn check_distinct(earlier: &[PlannedRun], run: &PlannedRun) -> Result<(), SweepError> {
     let name = &run.name;
     let reason = if name.len() > MAX_NAME {

@@ -11,7 +11,6 @@ use crate::sweep::SweepFolder;
 /// The runs of an arm at a point of the grid.
 #[derive(Debug)]
 pub(super) struct ArmRuns<'a> {
-    /// The arm's name.
     pub(super) arm: &'a str,
     /// Its values of the grid's keys.
     pub(super) point: &'a BTreeMap<String, Value>,
@@ -80,7 +79,7 @@ impl<'a> ArmRuns<'a> {
         self.config.algorithm.h
     }
 
-    /// What the first run of each seed has that has any: its rounds are repetitions of the same computation.
+    /// A value for each seed, from its first run with one: rounds repeat the same computation.
     fn by_seed<T>(&self, of: impl Fn(&'a SweepRun) -> Option<T>) -> BTreeMap<u64, T> {
         let mut by_seed = BTreeMap::new();
         for run in &self.runs {
@@ -91,7 +90,7 @@ impl<'a> ArmRuns<'a> {
         by_seed
     }
 
-    /// The runs whose accuracy counts, one for each seed.
+    /// The runs with an accuracy that counts, one for each seed.
     pub(super) fn counted(&self) -> BTreeMap<u64, &'a SweepRun> {
         self.by_seed(|run| run.pass_at(1).map(|_| run))
     }
@@ -133,9 +132,9 @@ pub(super) fn ladders<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     points.iter().flat_map(|point| ladders_at(point)).collect()
 }
 
-/// The ladders of a point of the grid, in the order of their first arms. Each has arms whose settings differ in nothing but H, with at least two values of it, and below
-/// them the reference if that has H = 1, none of them has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`) are no
-/// rungs. A ladder has at least three rungs.
+/// The ladders of a point of the grid, in the order of their first arms. A ladder's arms differ in nothing but H, and have at least two values of it. The reference
+/// is the lowest rung if it has H = 1, none of the arms has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`)
+/// are no rungs. A ladder has at least three rungs.
 pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     let point = point.iter().copied();
     let point: Vec<&ArmRuns<'a>> = point

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use datasets::{Task, TaskSpec};
 
-/// The computation of each of these tasks, by a number: that of the mathematics question with the same id in the data set, else one of its own.
+/// A number for the computation of each of these tasks: that of the mathematics question with the same id in the data set, else one of its own.
 pub(super) fn computations(tasks: &[&String], dataset: &[Task]) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
     let mut known = BTreeMap::new();

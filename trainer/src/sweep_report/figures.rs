@@ -16,9 +16,8 @@ use crate::statistics::{Spread, student};
 /// A figure, on the page and as a file.
 #[derive(Debug, Clone, PartialEq)]
 pub(super) struct SweepFigure {
-    /// The name of its file.
     pub(super) file: &'static str,
-    /// The name of the table that the page has it below.
+    /// The name of the table above it on the page.
     pub(super) below: &'static str,
     pub(super) figure: Figure,
 }
@@ -120,7 +119,6 @@ fn comparisons(tests: &Tests<'_, '_>) -> Rows {
     Rows::forest(title, &note, margin, rows)
 }
 
-/// The effect of every factor.
 fn effects(tests: &Tests<'_, '_>) -> Rows {
     let rows = tests.effects.iter().filter_map(|effect| {
         let point = effect.arms.first()?.point;
@@ -213,7 +211,7 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Rows {
     )
 }
 
-/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H, which an arm that chooses H has chosen for that completion's phase.
+/// Figure 3: the token-level weights of the last recorded completion of a run with the largest H. If an arm chooses H, it is the H of that completion's phase.
 fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
     let recorded = arms.iter().filter_map(|arm| {
         let runs = arm.runs.iter().filter(|run| run.finished());
@@ -223,7 +221,7 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
         let chooses = arm.config.algorithm.auto_h > 0.0;
         Some((if chooses { chosen } else { arm.h() }, run, weights))
     });
-    // Of equal H, the first arm's.
+    // If several arms have this H, the first arm's.
     let (_, run, weights) =
         recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     let points = (1..).zip(weights.log_ratios());
@@ -272,7 +270,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
     }
 }
 
-/// The mean of a quantity over the finished runs that have it, for each update that all of them have.
+/// The mean of a quantity over the finished runs with it, for each update that all of these have.
 fn mean_by_update(arm: &ArmRuns<'_>, quantity: fn(&StepRecord) -> Option<f64>) -> Vec<(f64, f64)> {
     let finished = arm.runs.iter().filter(|run| run.finished());
     let runs: Vec<&[StepRecord]> = finished.map(|run| run.steps()).collect();

@@ -1,5 +1,5 @@
-//! The report of a sweep: `report.html`, a CSV file for each table and an SVG file for each figure, in the form of the paper's Tables 1 to 4 and Figures 1 to 4, with
-//! the paper's numbers beside ours.
+//! The report of a sweep: `report.html`, a CSV file for each table and an SVG file for each figure. They have the form of the paper's Tables 1 to 4 and Figures 1 to
+//! 4, and the paper's numbers beside ours.
 //!
 //! ```text
 //! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ─────────────┐

@@ -12,7 +12,6 @@ use crate::report::page::{self, page};
 use crate::report::table::Table;
 use crate::sweep::{RunState, SweepFolder};
 
-/// The page.
 pub(super) fn render(
     folder: &SweepFolder,
     tables: &[Table],
@@ -77,7 +76,6 @@ fn facts(out: &mut String, folder: &SweepFolder) {
     page::facts(out, &facts);
 }
 
-/// Each different item once.
 fn joined(items: impl Iterator<Item = String>) -> String {
     let items: BTreeSet<String> = items.collect();
     Vec::from_iter(items).join(", ")

@@ -4,7 +4,7 @@ use super::arms::ArmRuns;
 use crate::config::{Algorithm, Config, LengthNorm, Preset};
 use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 
-/// The model of the paper's Tables 1, 3 and 4, which stands beside models that the paper did not train.
+/// The model of the paper's Tables 1, 3 and 4. It stands beside models that the paper did not train.
 const MAIN_MODEL: &str = "qwen2.5-0.5b";
 
 /// The paper's data set of the same kind of task, as the recipes name it; `None` for a file of the user's.
@@ -25,7 +25,7 @@ fn model(config: &Config, dataset: &str) -> &'static str {
         .map_or(MAIN_MODEL, |row| row.model.as_str())
 }
 
-/// The paper's row of an arm: that of its algorithm and H. `None` for an algorithm that the paper does not have, or one whose settings differ from it.
+/// The paper's row of an arm: that of its algorithm and H. `None` if the paper does not have the algorithm, or has it with other settings.
 pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let algorithm = &arm.config.algorithm;
     let mut expected = Algorithm {
@@ -56,7 +56,7 @@ pub(super) fn of(arm: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     row(arm.config, &name).filter(|_| has_h)
 }
 
-/// The row of a rung of H: that of Table 3, which has the staleness, else that of another table.
+/// The row of a rung of H: from Table 3, which has the staleness, else from another table.
 pub(super) fn by_h(rung: &ArmRuns<'_>) -> Option<&'static PaperResult> {
     let row = of(rung)?;
     let in_table_3 = PAPER.by_h(&row.dataset, rung.h());
@@ -122,7 +122,7 @@ mod tests {
             (qwen, "algorithm.h=4", Some(3)),
             (qwen, "algorithm.eta=3.0", None),
             (qwen, "algorithm.preset=rapid-loo", None),
-            // Of a model of Table 2, there is no Table 3.
+            // Table 3 does not have the models of Table 2.
             (gemma, "algorithm.h=4", Some(2)),
         ] {
             let recipe = format!("paper/{row}-rapid-h4");

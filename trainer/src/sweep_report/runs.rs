@@ -1,4 +1,4 @@
-//! The runs of a sweep, as far as they are made.
+//! The runs of a sweep that are made so far.
 
 use std::collections::BTreeSet;
 
@@ -8,7 +8,7 @@ use crate::run::pin;
 use crate::statistics::Spread;
 use crate::sweep::{ManifestLine, PlannedRun, RunState, SweepError, SweepFolder};
 
-/// A planned run and what there is of it.
+/// A planned run, and what it has logged so far.
 #[derive(Debug)]
 pub(super) struct SweepRun {
     pub(super) planned: PlannedRun,
@@ -19,7 +19,7 @@ pub(super) struct SweepRun {
     pub(super) data: Option<RunData>,
     /// Whether its times are reported.
     timed: bool,
-    /// Processors that its processes ran on, with the kernel of its products of bf16 numbers: names of processors are often those of several kinds.
+    /// Processors that its processes ran on, with the kernel of its products of bf16 numbers: several kinds of processors often share a name.
     pub(super) processors: BTreeSet<String>,
     /// SHA-256 of the programs that made it.
     pub(super) binaries: BTreeSet<String>,
@@ -84,10 +84,10 @@ impl SweepRun {
         let mut sentences = Vec::new();
         let plan = &self.planned.config;
         if let Some(config) = &data.config {
-            // A run settles paths, where it computes and who judges, and one that was made longer says so in its steps.
+            // A run settles paths, its device and its verifier by itself. One that was made longer shows it in its steps.
             let mut planned = plan.clone();
             if planned.data.chat && planned.data.chat_date.is_none() {
-                // As in a folder of a version that left the date to each run.
+                // Older versions left the date to each run.
                 planned.data.chat_date = config.data.chat_date.clone();
             }
             let mut planned = pin(planned);
@@ -118,7 +118,7 @@ impl SweepRun {
         evals.first().filter(|eval| eval.step == 0)
     }
 
-    /// The evaluation that counts: that after the last update, or of a run that diverged the last one after any.
+    /// The evaluation that counts: the one after the last update, or, of a run that diverged, the last one after any update.
     pub(super) fn evaluation(&self) -> Option<&EvalRecord> {
         let last = self.data.as_ref()?.evals.last()?;
         let after = match self.state {

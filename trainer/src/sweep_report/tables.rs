@@ -60,7 +60,6 @@ fn pass_columns<R>(
     }
 }
 
-/// The paper's accuracies and times.
 fn paper_columns<R>(
     columns: &mut Columns<'_, R>,
     row: impl Fn(&R) -> Option<&'static PaperResult>,
@@ -151,7 +150,6 @@ fn bases(arms: &[ArmRuns<'_>], ks: &BTreeSet<usize>) -> Vec<Accuracy> {
     firsts.filter_map(base).collect()
 }
 
-/// The rungs of all ladders.
 fn rungs<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<&'r ArmRuns<'a>> {
     let ladders = ladders(arms).into_iter();
     ladders.flat_map(|ladder| ladder.rungs).collect()
@@ -312,7 +310,6 @@ fn figures(arms: &[ArmRuns<'_>]) -> Table {
     columns.table("figures-2-and-4", title, note)
 }
 
-/// Every planned run.
 fn every_run(runs: &[SweepRun]) -> Table {
     let joined = |of: &BTreeSet<String>| Vec::from_iter(of.iter().map(String::as_str)).join(", ");
     let short = |digest: &String| digest.chars().take(12).collect();

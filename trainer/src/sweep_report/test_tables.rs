@@ -78,7 +78,7 @@ fn p_column<R>(columns: &mut Columns<'_, R>, heading: &str, name: &str, p: impl 
     columns.add(heading, name, Form::P, |row| Cell::number(Some(p(row))));
 }
 
-/// The columns of a difference of Pass@1. `of` has a remark too, which stands behind what each seed gives unless a conclusion has it.
+/// The columns of a difference of Pass@1. `of` gives a remark too. It follows the seeds' differences, unless a conclusion shows it.
 fn contrast_columns<R>(
     columns: &mut Columns<'_, R>,
     name: &str,
@@ -139,7 +139,6 @@ fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
     }
 }
 
-/// The effects of factors on accuracy.
 pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
     let rows = tests.effects.iter();
     let rows: Vec<(&Effect<'_, '_>, String)> = rows

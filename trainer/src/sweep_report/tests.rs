@@ -22,7 +22,7 @@ fn file(seeds: &str, arms: &[(&str, &str, usize)], compare: &str) -> String {
     )
 }
 
-/// Four arms, of which one is the reference. `more` is at the end of `[compare]`.
+/// Four arms, one of them the reference. `more` is at the end of `[compare]`.
 fn arms(seeds: &str, margin: f64, more: &str) -> String {
     let arms = [
         ("pg", "pg", 1),
@@ -127,7 +127,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
         "Time to a Pass@1 of 50.5%",
         "within ± 1.25<",
         "; the equivalence margin is ±\u{a0}1.25;",
-        // The run with the largest H, and its token whose weight grew by e^1.25.
+        // The run with the largest H, and its token with a weight that grew by e^1.25.
         "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3",
         "rapid-h8-seed-0: 1.250 at 3",
     ] {
@@ -138,7 +138,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
 
 #[test]
 fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
-    // Nor is there the data set any more.
+    // The data set no longer exists either.
     let data = "[set]\n\"data.dataset\" = \"/gone.jsonl\"";
     let file = arms("[0, 1, 2, 3]", 0.02, "").replace("[set]", data);
     let sweep = Synthetic::new(&file);
@@ -269,7 +269,7 @@ fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
     assert_eq!([&*papers[3], &*papers[7]], ["Table 1, pg", ""]);
     let figure = fs::read_to_string(sweep.out().join("figure-3.svg")).unwrap();
     assert!(figure.contains("rapid-h8-seed-0"), "{figure}");
-    // Nor is another model the lowest rung as the reference.
+    // A reference with another model is not the lowest rung either.
     let pg = "\"algorithm.preset\" = \"pg\",";
     let other = file.replace(pg, &format!("\"model.name\" = \"gemma3-270m\", {pg}"));
     let sweep = Synthetic::made(&other, |_| EQUAL);

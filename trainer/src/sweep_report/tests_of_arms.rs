@@ -12,7 +12,6 @@ use crate::statistics::{
 };
 use crate::sweep::{Compare, SweepFolder};
 
-/// The comparisons of a sweep.
 #[derive(Debug, Default)]
 pub(super) struct Tests<'a, 'r> {
     /// Whether differences are tested; else there are estimates and intervals only.
@@ -25,13 +24,12 @@ pub(super) struct Tests<'a, 'r> {
     pub(super) slopes: Vec<Sloped<'a, 'r>>,
     /// The effects of the factors at each point of the grid.
     pub(super) effects: Vec<Effect<'a, 'r>>,
-    /// Blocks of which no times are compared, since a run of theirs is not made: seed and round.
+    /// Blocks with a run that is not made, so that none of their times are compared: seed and round.
     pub(super) untimed: BTreeSet<(u64, usize)>,
     /// What the comparisons are without, in sentences.
     pub(super) warnings: Vec<String>,
 }
 
-/// An arm beside the reference.
 #[derive(Debug)]
 pub(super) struct Compared<'a, 'r> {
     pub(super) arm: &'r ArmRuns<'a>,
@@ -50,7 +48,7 @@ pub(super) struct Effect<'a, 'r> {
     pub(super) arms: Vec<&'r ArmRuns<'a>>,
     /// These and all others at the point of the grid.
     pub(super) point: Vec<&'r ArmRuns<'a>>,
-    /// The mean of the arms that have it − that of all others.
+    /// The mean of the arms with it − the mean of all others.
     pub(super) effect: Contrast,
 }
 
@@ -187,7 +185,7 @@ fn outcomes(point: &[&ArmRuns<'_>], warnings: &mut Vec<String>) -> Option<Outcom
     Some(Outcomes::new(&values, &clusters(point, &tasks, warnings)))
 }
 
-/// The computations of the tasks, which are those of the data set that the runs were evaluated on.
+/// The computations of the tasks, in the data set that the runs were evaluated on.
 fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String>) -> Vec<usize> {
     let mut runs = point.iter().flat_map(|arm| &arm.runs);
     let data = runs.find_map(|run| run.data.as_ref());

@@ -72,7 +72,6 @@ impl EventFile {
     }
 }
 
-/// The event files of a folder.
 fn event_files(folder: &Path) -> Vec<PathBuf> {
     let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
     entries

@@ -12,7 +12,7 @@ pub(crate) struct Point {
     pub(crate) value: f64,
 }
 
-/// The records of a file, whose checksums it checks.
+/// The records of a file. Checks their checksums.
 fn records(mut rest: &[u8]) -> Vec<&[u8]> {
     let mut records = Vec::new();
     let checked = |content: &[u8], checksum: &[u8]| {

@@ -57,7 +57,7 @@ impl Shared {
     }
 }
 
-/// A hub with the repository `o/r`, whose branch `main` is at [`COMMIT`].
+/// A hub with the repository `o/r`; its branch `main` is at [`COMMIT`].
 async fn hub(files: Vec<(&'static str, Vec<u8>)>) -> Server {
     let sibling = |(name, content): &(&str, Vec<u8>)| match content.len() {
         size @ ..1000 => serde_json::json!({"rfilename": name, "size": size}),
@@ -197,7 +197,7 @@ async fn offline_the_error_names_what_the_cache_lacks_and_the_remedy() {
         assert_fails(&fetcher, &wanted, says).await;
     }
 
-    // A model of which only a part is there.
+    // Only a part of the model is there.
     cache.write("refs/main", COMMIT.as_bytes());
     let patterns = ["*.json", "*.safetensors"];
     let mut wanted = manifest(b"", vec![repository("main", &patterns)]);

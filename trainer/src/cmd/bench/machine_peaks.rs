@@ -14,11 +14,10 @@ use engine::{Device, EngineError, EngineOptions};
 const MIN_TIME: Duration = Duration::from_millis(500);
 /// Minimum time of a round, long enough that the wait for the device does not count.
 const MIN_ROUND: Duration = Duration::from_millis(20);
-/// Rows, outputs and inputs of a product, and numbers in one copy, which is more than any cache holds: on a GPU, and on an emulated one, whose rates mean nothing.
+/// Rows, outputs and inputs of a product, and numbers in one copy: more than any cache holds. An emulated GPU gets small ones, since its rates mean nothing.
 const SIZES: (usize, usize) = (8192, 1 << 26);
 const EMULATED_SIZES: (usize, usize) = (64, 1 << 16);
 
-/// Rates of one device.
 #[derive(Debug, Clone)]
 pub(super) struct MachinePeaks {
     /// GFLOP/s of the numbers that the model multiplies.

@@ -1,4 +1,4 @@
-//! `--device cuda:plan`: the same work on a device that counts it, and the time that a model of the device's rates predicts.
+//! `--device cuda:plan`: the same work on a device that counts it, and a prediction of its time from the device's rates.
 
 use std::fmt::Write as _;
 
@@ -11,7 +11,7 @@ use super::work::work;
 use super::{Options, What, Workload};
 use crate::cmd::args::{DeviceChoice, device_choice};
 
-/// `--device` of these commands, which is more than that of others.
+/// `--device` of `rapid bench`, with more values than for other commands.
 pub(super) fn device(arg: Arg) -> Arg {
     arg.help("Where to compute: auto, cpu, cuda or cuda:N; or cuda:plan, which counts the work and predicts its time on an H200, cuda:plan:h100 on an H100")
         .value_parser(device_or_plan)
@@ -41,27 +41,25 @@ pub(super) struct Row {
 pub(super) struct Table {
     /// Predicted seconds, copies between the host and the device included.
     seconds: f64,
-    /// Those of the longest decoding step.
+    /// Predicted seconds of the longest decoding step.
     longest_step_seconds: f64,
     pub(super) rows: Vec<Row>,
     all: Launches,
     host: HostCalls,
 }
 
-/// The predicted figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Plan {
     #[serde(flatten)]
     workload: Workload,
     device: DeviceModel,
     dtype: String,
-    /// Completion tokens per second.
     completion_tokens_per_s: f64,
     /// Prompt and completion tokens per second, each prompt counted once.
     all_tokens_per_s: f64,
     /// The memory that `rapid train --dry-run` estimates.
     planned_bytes: u64,
-    /// The part of it that the GPU's own software takes, which cannot be counted.
+    /// The part of it that the GPU's own software takes. It cannot be counted.
     reserved_bytes: u64,
     /// The most that the engine allocated at once.
     allocated_bytes: u64,

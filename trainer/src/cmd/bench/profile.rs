@@ -27,7 +27,6 @@ struct Row {
     predicted_seconds: Option<f64>,
 }
 
-/// The measured figures.
 #[derive(Debug, Serialize)]
 pub(super) struct Profiled {
     device: String,

@@ -15,7 +15,6 @@ const DEFAULT_SEQUENCES: usize = 256;
 /// How often an update, or an iteration, is timed.
 const UPDATES: usize = 2;
 
-/// What was measured of an engine.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Measured {
     pub(super) seconds: f64,
@@ -23,7 +22,7 @@ pub(super) struct Measured {
     pub(super) tokens: usize,
     /// Operations per weight.
     pub(super) flop_per_weight: f64,
-    /// Bytes moved per weight; 0 for an iteration, whose number of sampling steps varies.
+    /// Bytes moved per weight; 0 for an iteration, since its number of sampling steps varies.
     pub(super) bytes_per_weight: f64,
 }
 
@@ -68,8 +67,8 @@ fn sampling_bytes(options: &Options) -> f64 {
     (steps * options.device.options().dtype.bytes()) as f64
 }
 
-/// Operations per weight and trained token: a multiplication and an addition each in the forward pass, for the gradient of the input and, where the weight is trained,
-/// for the gradient of the weight. Recomputation is not counted, and neither are adapters, which are hundreds of times smaller.
+/// Operations per weight and trained token: a multiplication and an addition in the forward pass, and again for the gradient of the input. A trained weight takes
+/// two more, for its own gradient. Recomputation is not counted, and neither are adapters: they are hundreds of times smaller.
 fn training_flop(options: &Options) -> f64 {
     if options.lora.is_some() { 4.0 } else { 6.0 }
 }
@@ -84,7 +83,7 @@ fn training_bytes(options: &Options) -> f64 {
     4.0 * (2.0 + trained)
 }
 
-/// Does the work once. An iteration trains on as many tokens as it samples, and not on the sampled ones, which are all the same on a device that counts.
+/// Does the work once. An iteration trains on as many tokens as it samples, but on others: a device that only counts samples the same token every time.
 pub(super) fn work(what: What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
     if what != What::Train {
         sample(engine, options, options.prompts)?;

@@ -10,7 +10,7 @@ use super::{Check, GpuCheck};
 use crate::cmd::args::DeviceArgs;
 use crate::cmd::paragraph;
 
-/// What to do about a GPU whose results are wrong.
+/// What to do about a GPU with wrong results.
 const REPORT: &str =
     "do not train on this device; please report this with the GPU's name and `rapid doctor --json`";
 

@@ -74,7 +74,6 @@ fn gpu() -> Check {
     }
 }
 
-/// The device that computes.
 pub(super) fn device(args: &DeviceArgs) -> Check {
     match args.options().device.available() {
         Ok(name) => Check::ok("device", name),
@@ -120,7 +119,7 @@ fn mpi() -> Check {
     }
 }
 
-/// The library by which the GPUs of several ranks exchange, which few machines need.
+/// The library by which the GPUs of several ranks exchange. Few machines need it.
 fn nccl() -> Option<Check> {
     match nccl::find() {
         Ok(library) => Some(Check::ok("nccl", library)),

@@ -12,9 +12,9 @@ const PROMPT: &str = "The capital of France is";
 /// A text long enough that RoPE and attention matter.
 const TEXT: &str = "Each box holds 6 pencils. How many pencils are in 4 boxes? There are 4 boxes with 6 pencils in each of them, so there are 4 times 6";
 const TOKENS: usize = 24;
-/// The largest difference of log-probabilities between sampling and training on a GPU, where they sum the same numbers in different orders: in f32, and in bf16, where
-/// each layer rounds sums to 8 bits (0.03 apart with SmolLM2-135M on the emulated device). With a larger difference than rounding, importance weights that should be 1
-/// are not. On the CPU the log-probabilities are bit-identical.
+/// The largest difference of log-probabilities between sampling and training on a GPU: in f32, and in bf16. The two sum the same numbers in different orders, and in
+/// bf16 each layer rounds sums to 8 bits (0.03 apart with SmolLM2-135M on the emulated device). With a difference beyond rounding, importance weights that should be
+/// 1 are not. On the CPU the log-probabilities are bit-identical.
 const GPU_TOLERANCES: [f32; 2] = [1e-3, 0.1];
 /// The largest difference of logits, as a fraction of the largest logit: the rounding of f32 sums in different orders over a deep model.
 const LOGIT_TOLERANCE: f32 = 1e-3;

@@ -18,7 +18,7 @@ use crate::cmd::verifier_process::VerifierProcess;
 /// How often the process's memory is read.
 const LOOK: Duration = Duration::from_millis(500);
 
-/// Makes or resumes a run that this process has claimed, and writes what happens into the manifest: returns how the process ended, and why if it failed. `show` is
+/// Makes or resumes a run that this process has claimed, and writes what happens into the manifest. Returns how the process ended, and why if it failed. `show` is
 /// called with the updates done so far.
 pub(super) async fn make(
     sweep: &Sweep<'_>,

@@ -18,12 +18,12 @@ struct DryRun {
     runs: Vec<Row>,
     /// Arms that do not see the same data, in sentences.
     unmatched: Vec<String>,
-    /// Seconds of the runs that are not finished; null if that of one is not known.
+    /// Seconds of the runs that are not finished; null if those of one are not known.
     seconds: Option<f64>,
-    /// Bytes of disk space of the checkpoints at their largest, all of them or, if the sweep does not keep them, those of one run; null if the model of a run is not on
-    /// this machine.
+    /// Bytes of disk space of the checkpoints at their largest: of all runs, or of one if the sweep does not keep them. null if the model of a run is not on this
+    /// machine.
     disk: Option<u64>,
-    /// The same for the runs that are not finished, including what those that have begun have written.
+    /// The same for the unfinished runs, including what they have written already.
     disk_left: Option<u64>,
     /// Bytes of free disk space where the sweep is, or will be, written; null if the system does not report it.
     disk_free: Option<u64>,
@@ -153,7 +153,7 @@ impl DryRun {
             size(self.memory),
             size(self.disk)
         );
-        // Of unknown sizes, nothing is said.
+        // Unknown sizes are not compared with the free space.
         if self
             .disk_free
             .is_some_and(|free| self.disk_left > Some(free))

@@ -13,7 +13,6 @@ use crate::cmd::train::PlanInputs;
 /// The size of each run. The seed and the round change none of its numbers, so there is one for each arm and point of the grid.
 pub(super) struct Sizes(BTreeMap<String, Size>);
 
-/// The size of a run.
 pub(super) struct Size {
     pub(super) plan: RunPlan,
     /// The graders that the run's tasks need.
@@ -32,7 +31,7 @@ fn key(run: &PlannedRun) -> String {
 }
 
 impl Sizes {
-    /// Reads the data sets and the models' sizes, once for all runs whose settings differ at most in sections on which no prompt depends.
+    /// Reads the data sets and the models' sizes. Runs share a reading if their settings differ at most in sections on which no prompt depends.
     pub(super) fn of(plan: &Plan, data_dir: Option<&Path>) -> anyhow::Result<Self> {
         let mut inputs: Vec<(&Config, PlanInputs)> = Vec::new();
         let mut sizes = BTreeMap::new();

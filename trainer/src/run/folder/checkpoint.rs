@@ -19,7 +19,6 @@ const MARK: &str = "run.json";
 
 #[derive(Debug, Serialize, Deserialize)]
 struct Mark {
-    /// Version of the file's format.
     version: u32,
     /// Updates done.
     step: usize,
@@ -37,8 +36,8 @@ fn aside_of(run: &RunFolder, step: usize) -> PathBuf {
 }
 
 /// Writes a checkpoint atomically, with the file of `settings` in it, and points `last` at it. This thread waits while the engine's thread writes the model and the
-/// moments; it writes the other files itself. Even after a loss of power, the logs have the lines of all updates of a checkpoint that exists, and the samples that its run
-/// continues with are there.
+/// moments; it writes the other files itself. Even after a loss of power, a checkpoint that exists has the log lines of all its updates, and the samples to continue
+/// with.
 pub(in crate::run) fn save(
     run: &RunFolder,
     policy: &dyn Policy,
@@ -204,7 +203,7 @@ fn remove(run: &RunFolder, step: usize) -> Result<(), TrainError> {
     clear(&aside)
 }
 
-/// Removes checkpoints that were being written or removed when a process was killed: folders whose names begin with a dot, from the engine or from [`save`].
+/// Removes checkpoints that were being written or removed when a process was killed: folders with names that begin with a dot, from the engine or from [`save`].
 fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
     let hidden = |entry: &DirEntry| entry.file_name().as_encoded_bytes().starts_with(b".");
     entries(run)?

@@ -11,7 +11,7 @@ use super::{RunFolder, write_whole};
 use crate::run::TrainError;
 
 datasets::choice! {
-    /// A file of one JSON object a line, each with a `step`.
+    /// A file of one JSON object per line, each with a `step`.
     pub enum Log {
         /// A line for each update.
         #[default]
@@ -98,7 +98,6 @@ impl RunFolder {
         }
     }
 
-    /// The whole lines of a log.
     pub(in crate::run) fn read<T: DeserializeOwned>(&self, log: Log) -> Result<Vec<T>, TrainError> {
         read_log(&self.root, log)
     }

@@ -35,7 +35,6 @@ impl RunFolder {
         &self.root
     }
 
-    /// The file of a log.
     pub(in crate::run) fn log(&self, log: Log) -> PathBuf {
         self.root.join(log.name())
     }

@@ -20,7 +20,7 @@ const OTHERS: [&str; 7] = [
     "model.safetensors.index.json",
 ];
 
-/// The digest of a GGUF file, or of the files in a model's folder: of names, sizes and contents. It reads all files, at some GB a second if they are in memory.
+/// The digest of a GGUF file, or of the files in a model's folder: of names, sizes and contents. It reads all files, at some GB per second if they are in memory.
 ///
 /// # Errors
 /// [`TrainError::Io`].

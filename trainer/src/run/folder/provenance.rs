@@ -1,7 +1,7 @@
 //! The provenance of a run, `data.json` in its folder: the folder of its data sets, the digests of its tasks and its model, the device, and the verifier's graders.
 //!
-//! The digest is of the tasks as they were read and of the prompt template's file, not of the prompts as the model gets them, because some chat templates write the
-//! date into prompts.
+//! The digest is of the tasks as they were read and of the prompt template's file. It is not of the prompts as the model gets them, because some chat templates
+//! write the date into prompts.
 
 use std::path::{Path, PathBuf};
 
@@ -20,7 +20,6 @@ const VERSION: u32 = 2;
 /// The file's content.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Provenance {
-    /// Version of the file's format.
     version: u32,
     /// The folder of data sets that the run was given.
     pub data_dir: Option<PathBuf>,
@@ -194,7 +193,7 @@ impl Provenance {
         )))
     }
 
-    /// Warnings for a resumed run whose device or graders differ from those that it had.
+    /// Warnings for a resumed run that has another device or other graders than before.
     pub(in crate::run) fn warnings(&self, previous: &Self) -> Vec<String> {
         let mut warnings = Vec::new();
         if let (Some(before), Some(now)) = (&previous.device, &self.device)
@@ -220,7 +219,6 @@ impl Provenance {
         warnings
     }
 
-    /// Writes it into the run's folder.
     pub(in crate::run) fn save(&self, folder: &RunFolder) -> Result<(), TrainError> {
         let path = folder.root().join(NAME);
         let text = serde_json::to_vec(self).map_err(|error| TrainError::io(&path, error.into()))?;

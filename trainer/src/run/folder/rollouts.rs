@@ -150,7 +150,7 @@ pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase) {
     });
 }
 
-/// The error for a phase whose samples are missing, although an update was made on them.
+/// The error for a phase with missing samples, although an update was made on them.
 pub(in crate::run) fn missing(run: &RunFolder, phase: &Phase) -> TrainError {
     TrainError::Refused(format!(
         "{} is missing or damaged: it holds the samples of the phase under way, and they cannot be sampled again, because the policy that sampled them no longer \
@@ -189,7 +189,7 @@ pub(in crate::run) fn remove_partial(run: &RunFolder) {
     }
 }
 
-/// Removes the files of a folder whose names are `prefix`, a number that is `unneeded`, and one of `suffixes`.
+/// Removes the files of a folder with these names: `prefix`, a number that is `unneeded`, and one of `suffixes`.
 fn remove(folder: &Path, prefix: &str, suffixes: &[&str], unneeded: impl Fn(usize) -> bool) {
     for entry in std::fs::read_dir(folder).into_iter().flatten().flatten() {
         let name = entry.file_name();

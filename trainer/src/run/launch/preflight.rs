@@ -10,7 +10,8 @@ use crate::rollout;
 use crate::run::TrainError;
 use crate::run::observers::Progress;
 
-/// Refuses a run that cannot work on `ranks` ranks in this room (see [`MemoryEstimate::check`]), and prints warnings about one that may not work. Returns its estimate.
+/// Refuses a run that cannot work on `ranks` ranks with this memory and disk space (see [`MemoryEstimate::check`]), and warns if it may not work. Returns its
+/// estimate.
 ///
 /// # Errors
 /// [`TrainError::Misfit`], [`TrainError::Engine`], [`TrainError::Data`].

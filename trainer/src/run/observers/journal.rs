@@ -23,7 +23,6 @@ use crate::run::folder::{Log, RunFolder, rollouts};
 /// Records and shows the events of a run.
 #[derive(Debug)]
 pub struct Journal {
-    /// The terminal.
     pub(in crate::run) progress: Progress,
     /// `None` if `run.alarms` is off, or in supervised fine-tuning.
     monitor: Option<AlarmMonitor>,

@@ -3,7 +3,7 @@
 //! | tags | from |
 //! | --- | --- |
 //! | `train/…` | `metrics.jsonl`, under the same names |
-//! | `time/…` | `timings.jsonl`, and tokens a second |
+//! | `time/…` | `timings.jsonl`, and tokens per second |
 //! | `eval/…` | `eval.jsonl`: Pass@k with the ends of its interval, also `eval/NAME/…` of each of several data sets, length, truncation |
 
 use std::collections::BTreeMap;
@@ -61,7 +61,6 @@ impl TensorboardWriter {
         })
     }
 
-    /// Adds the record of an update.
     pub(in crate::run) fn update(
         &mut self,
         record: &StepRecord,
@@ -71,7 +70,6 @@ impl TensorboardWriter {
         self.add(record.step, of_update(record, Some(timings)))
     }
 
-    /// Adds the record of an evaluation.
     pub(in crate::run) fn evaluation(&mut self, record: &EvalRecord) -> Result<(), TrainError> {
         self.add(record.step, of_evaluation(record))
     }
@@ -113,7 +111,7 @@ fn of_evaluation(record: &EvalRecord) -> Vec<(String, f64)> {
     values
 }
 
-/// The values of an update's timings, and its tokens a second.
+/// The values of an update's timings, and its tokens per second.
 fn times(timings: &StepTimings) -> Vec<(String, f64)> {
     let mut values = scalars("time", timings);
     let training = timings.forward + timings.backward + timings.optimiser + timings.exchange;

@@ -134,7 +134,6 @@ impl Progress {
         }
     }
 
-    /// An update begins.
     pub(in crate::run) fn updating(&mut self, phase: &Phase, update: usize) {
         if let Output::Bar(bar) = &self.output {
             let number = phase.first_update + update + 1;
@@ -144,7 +143,6 @@ impl Progress {
         }
     }
 
-    /// An update is done.
     pub(in crate::run) fn updated(&mut self, record: &StepRecord) {
         self.last_line = Instant::now();
         self.made += 1;
@@ -156,7 +154,6 @@ impl Progress {
         self.say(&update_line(record, self.updates, &self.outlook()));
     }
 
-    /// An evaluation is done.
     pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
         self.last_line = Instant::now();
         if self.made == 0 {

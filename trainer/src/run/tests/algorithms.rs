@@ -154,7 +154,7 @@ async fn mixed_mini_batches_use_each_completion_once() {
     let steps = trained(&root, &server.url, Preset::RapidAuthor, &sets).await;
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
-    // A mini-batch has 4 groups of 4, of whatever prompts, and no completion is left alone.
+    // A mini-batch has 4 groups of 4, of any prompts, and no completion is left alone.
     for step in &steps {
         let counts = step.groups;
         assert_eq!(step.algo.groups_left_out, 0);

@@ -1,4 +1,4 @@
-//! Phases whose size is chosen from the effective sample size (`algorithm.auto_h`).
+//! Phases of a size that follows from the effective sample size (`algorithm.auto_h`).
 
 use super::*;
 use crate::data::{PhaseSize, SizeReason};
@@ -64,7 +64,7 @@ async fn a_phase_is_as_long_as_the_last_effective_sample_size_allows() {
         assert!(reasons.contains(&reason), "{reasons:?}");
     }
 
-    // A run that was killed anywhere, or whose update failed, chooses the same sizes.
+    // A run that was killed anywhere, or that had an update fail, chooses the same sizes.
     let server = FakeVerifier::accepting_b().await;
     let config = auto_config(&server.url, &[]);
     assert!(copies(&killed).count() >= 8);

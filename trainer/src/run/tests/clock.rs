@@ -14,7 +14,6 @@ use crate::record::{Activity, ClockRecord, RunTimes};
 /// How long each pass of the policy takes.
 const PASS: Duration = Duration::from_millis(50);
 
-/// The seconds of so many passes.
 fn passes(number: usize) -> f64 {
     PASS.as_secs_f64() * number as f64
 }
@@ -23,8 +22,8 @@ fn clock_lines(root: &Path) -> Vec<ClockRecord> {
     read_log(root, Log::Clock).unwrap()
 }
 
-/// Trains with slow policies, and returns the times. Asserts that the activities of all processes add up to the seconds that passed since the run began, of which earlier
-/// processes took `before`, within 1%, and that the files say the same.
+/// Trains with slow policies, and returns the times. Asserts that the activities of all processes add up, within 1%, to the seconds since the run began, and that
+/// the files say the same. Earlier processes took `before` of these seconds.
 async fn slow_run(root: &Path, config: &Config, before: f64) -> RunTimes {
     let slow = || {
         let mut policy = FakePolicy::default();

@@ -1,4 +1,4 @@
-//! Runs whose numbers are no longer finite.
+//! Runs with numbers that are no longer finite.
 
 use super::*;
 
@@ -19,8 +19,8 @@ async fn diverged(
 async fn a_diverging_run_keeps_and_names_an_earlier_checkpoint() {
     let (home, server) = home_and_verifier().await;
     let place = |name: &str| home.path().join(name);
-    // A checkpoint after every second update, of which one is kept, and an evaluation after every fourth. In the first case, a checkpoint is saved between the bad update
-    // and the evaluation that detects it.
+    // A checkpoint after every second update, one of them kept, and an evaluation after every fourth. In the first case, a checkpoint is saved between the bad
+    // update and the evaluation that detects it.
     for (name, update, evaluation, after, remaining) in [
         ("in an evaluation", 3, "eval.samples=4", 4, &[2, 4][..]),
         ("in an update", 3, "eval.samples=0", 4, &[2, 4]),
@@ -43,7 +43,7 @@ async fn a_diverging_run_keeps_and_names_an_earlier_checkpoint() {
         assert_contains(&error, &[&remedy, "a learning rate below 5e-2: "]);
     }
 
-    // A finished run keeps the checkpoint before weights that nothing was computed with. Resumed, it removes nothing more.
+    // A finished run keeps the checkpoint before its last weights, since nothing was computed with these. Resumed, it removes nothing more.
     let (root, config) = (place("last"), config(&server.url, &["eval.samples=0"]));
     for update in [Some(9), None] {
         let (ended, steps) = diverged(&root, &config, update).await;

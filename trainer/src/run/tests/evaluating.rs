@@ -15,7 +15,7 @@ async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
     for (sets, expected) in [
         // 11 prompts are an epoch, and 4 an update.
         (&["eval.every_epochs=1"][..], &[0, 3, 6, 9][..]),
-        // Of an epoch's 11 prompts, 8 fill a phase of two updates.
+        // An epoch has 11 prompts; 8 fill a phase of two updates.
         (
             &[
                 "eval.every_epochs=1",
@@ -34,7 +34,7 @@ async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
         let plan = RunPlan::new(&config, 11, 5, None);
         assert_eq!(plan.evaluations, expected.len());
         let uninterrupted = outputs(&root);
-        // Lost are the checkpoints after an epoch's last update, and then its own.
+        // First the checkpoints after an epoch's last update are lost, then also the one of that update.
         let second = expected[1];
         for newest in [second, second - 1] {
             for step in newest + 1..=last {

@@ -3,7 +3,6 @@
 use super::*;
 use crate::record::ExtensionRecord;
 
-/// The records of the run's extensions.
 fn extension_records(root: &Path) -> Vec<ExtensionRecord> {
     read_log(root, Log::Extensions).unwrap()
 }

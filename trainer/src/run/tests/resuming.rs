@@ -276,7 +276,7 @@ fn another_model_is_refused_and_another_device_or_grader_gets_a_warning() {
     let original = provenance("a", cpu, Some(usual));
     let silent = provenance("a", cpu, None);
     let elsewhere = provenance("a", "cpu (8 threads, avx2, bf16)", Some(usual));
-    // A provenance of before the engine was open; a verifier that did not describe its graders, or does not any more.
+    // A provenance from before the engine was open; a verifier that did not describe its graders, or no longer does.
     for (before, now) in [
         (&plain(), &original),
         (&silent, &original),

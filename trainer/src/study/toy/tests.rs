@@ -12,7 +12,7 @@ fn distance(a: &[f64], b: &[f64]) -> f64 {
 }
 
 impl Prompt {
-    /// A random prompt whose behaviour policy is at `distance` updates in a random direction.
+    /// A random prompt, with a behaviour policy at `distance` updates in a random direction.
     fn random(seed: u64, distance: usize) -> Self {
         Self::new(seed, 0, ("drift", distance))
     }

@@ -1,4 +1,4 @@
-//! A sweep's folder with runs whose effects are known.
+//! A sweep's folder with runs of known effects.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -11,9 +11,7 @@ use serde_json::{Value, json};
 use crate::record::EvalRecord;
 use crate::sweep::{Event, ManifestLine, PlannedRun, SweepFile, SweepFolder};
 
-/// Samples of each task.
 const SAMPLES: usize = 4;
-/// Updates of a run.
 pub(super) const UPDATES: usize = 8;
 /// Why a run diverged.
 pub(super) const DIVERGED: &str = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
@@ -60,7 +58,6 @@ impl Synthetic {
         sweep
     }
 
-    /// Where the report is written.
     pub(super) fn out(&self) -> PathBuf {
         self.temporary.path().join("out")
     }
@@ -109,7 +106,6 @@ impl Synthetic {
         self.lines(run, "clock.jsonl", &lines);
     }
 
-    /// Records an event of a run.
     pub(super) fn end(&self, run: &PlannedRun, event: Event, reason: Option<&str>) {
         let machine = serde_json::from_value(json!({
             "processor": "a processor", "version": "0.1.0", "binary": "0123456789abcdef",
@@ -179,7 +175,7 @@ pub(super) fn fields(line: &str) -> Vec<String> {
     fields
 }
 
-/// An update whose staleness and clipped weights grow with H, and whose completions get longer.
+/// An update with staleness and clipped weights that grow with H, and with completions that get longer.
 fn step(run: &PlannedRun, step: usize) -> Value {
     let h = run.config.algorithm.h as f64;
     json!({
@@ -193,7 +189,7 @@ fn step(run: &PlannedRun, step: usize) -> Value {
     })
 }
 
-/// An evaluation whose samples are right with the task's own probability, from 0.1 to 0.7, plus the effect.
+/// An evaluation with samples that are right with the task's own probability, from 0.1 to 0.7, plus the effect.
 fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
     let of_name = run.bytes().fold(7, |hash: u64, byte| {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))

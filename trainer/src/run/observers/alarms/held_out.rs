@@ -7,8 +7,8 @@ use super::window::Window;
 use crate::record::Alarm;
 use crate::record::EvalRecord;
 
-/// How many standard errors of the difference, paired by task, Pass@1 must be below its best to raise and to clear an alarm. The best of ten evaluations of an unchanged
-/// model is about 1.5 above its mean by luck, so a limit of two would raise the alarm every tenth time, and three hardly ever does.
+/// How many standard errors of the difference, paired by task, Pass@1 must be below its best to raise and to clear an alarm. By luck, the best of ten evaluations of
+/// an unchanged model is about 1.5 above its mean. So a limit of two would raise the alarm every tenth time; three almost never does.
 const ERRORS: (f64, f64) = (3.0, 1.0);
 /// A smaller fall of Pass@1 raises no alarm, however certain it is.
 const POINTS: f64 = 0.02;

@@ -1,7 +1,7 @@
 //! The rules: which numbers of a training run are normal, and which raise an alarm.
 //!
-//! Limits are relative to the run's own first updates wherever the normal value differs from task to task. They are set so that a run that learns well raises no
-//! alarm, because users ignore an alarm that is raised often. Of a pair of limits, the first raises the alarm and the second clears it.
+//! Limits are relative to the run's own first updates wherever the normal value differs from task to task. A run that learns well should raise no alarm, because
+//! users ignore an alarm that is raised often. In a pair of limits, the first raises the alarm and the second clears it.
 
 use datasets::passk::percent;
 
@@ -9,8 +9,8 @@ use super::Finding;
 use super::window::{Means, UPDATES, Window};
 use crate::record::Alarm;
 
-/// The length of completions that end by themselves is below a quarter of its value at the start. A model that stops rambling halves its answers while it learns; a fall
-/// to a quarter comes from a model that has learnt that an empty or bare answer pays.
+/// The length of completions that end by themselves is below a quarter of its value at the start. A model that stops rambling halves its answers while it learns; a
+/// fall to a quarter shows that it has learnt that an empty or bare answer pays.
 const SHORTER: (f64, f64) = (0.25, 1.0 / 3.0);
 /// Completions that are shorter than this at the start cannot become much shorter.
 const SHORTEST: f64 = 4.0;
@@ -39,7 +39,7 @@ const ANSWERED: f64 = 0.2;
 /// Half of the share of masked samples that ends a run with `verifier.max_masked` = 0.1.
 const MASKED: (f64, f64) = (0.05, 0.02);
 
-/// The findings of every rule on the updates so far. `phase` is the phase of the latest update, whose samples the user should read. With `uniform_groups_teach`,
+/// The findings of every rule on the updates so far. `phase` is the phase of the latest update; the user should read its samples. With `uniform_groups_teach`,
 /// completions are not compared within their groups, so a group that is all correct or all wrong is not a bad sign.
 pub(super) fn all(window: &Window, phase: usize, uniform_groups_teach: bool) -> Vec<Finding> {
     let mut findings = if uniform_groups_teach {

@@ -36,7 +36,7 @@ fn step(step: usize) -> StepRecord {
     }
 }
 
-/// Updates, of which `change` makes others.
+/// Updates of a healthy run, each changed by `change`.
 fn steps(updates: usize, change: impl Fn(&mut StepRecord)) -> Vec<StepRecord> {
     let mut steps: Vec<StepRecord> = (1..=updates).map(step).collect();
     steps.iter_mut().for_each(change);
@@ -231,7 +231,7 @@ fn the_quickstart_raises_no_alarm() {
         .collect();
     assert_eq!(steps.len(), 11);
     assert!(steps[10].algo.reward > 2.0 * steps[0].algo.reward);
-    // Held-out tasks that rise as those of that run did.
+    // The held-out tasks rise as in that run.
     let evals = [eval(0, |t| t % 4), eval(11, |t| t % 4 + 2)];
     assert_eq!(AlarmMonitor::default().replay(&steps, &evals), []);
 }
