@@ -262,7 +262,7 @@ impl Config {
             );
         }
         if self.code.sandbox == SandboxKind::Docker && self.code.fuel != Limits::default().fuel {
-            let reason = "Docker has no fuel; give docker.seconds, of which one stood for 2 G";
+            let reason = "Docker has no fuel; give docker.seconds: one second stood for 2 G";
             return refuse("code.fuel", reason.to_owned());
         }
         if self.docker.containers == 1 {

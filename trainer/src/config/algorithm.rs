@@ -39,7 +39,7 @@ settings! {
         pub baseline: Baseline,
         /// η: the cap on weights, for factors and baselines that cap them.
         pub eta: f64 => at_least(1.0)
-            .hint(" (the paper has 2): a cap below 1 would change on-policy samples, whose weight is 1"),
+            .hint(" (the paper has 2): a cap below 1 would change on-policy samples, which have the weight 1"),
         /// ε₋: token-ppo-clip and cispo clip r below 1 - clip_low.
         pub clip_low: f64 => above(0.0, 1.0).hint(" (PPO has 0.2): a ratio is clipped at 1 − ε below 1"),
         /// ε₊: token-ppo-clip and cispo clip r above 1 + clip_high.

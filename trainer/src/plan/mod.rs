@@ -86,7 +86,7 @@ impl RunPlan {
                 up_to(phases, phase)
             ),
             None => format!(
-                "inference phases of up to {}, whose number is chosen during the run",
+                "inference phases of up to {}; their number is chosen during the run",
                 count(phase.min(self.completions), "completion")
             ),
         };

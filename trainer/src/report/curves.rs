@@ -48,7 +48,7 @@ const QUANTITIES: &[Quantity] = &[
     },
     Quantity {
         title: "Loss",
-        note: "the function whose gradient is computed; its value is hardly meaningful, except in supervised fine-tuning",
+        note: "the function that is differentiated; its value is hardly meaningful, except in supervised fine-tuning",
         unit: ValueFormat::Number,
         value: |step| Some(step.algo.loss),
     },
@@ -111,7 +111,7 @@ const QUANTITIES: &[Quantity] = &[
     },
     Quantity {
         title: "Tokens outside the clip",
-        note: "share of tokens whose ratio is below 1 − ε₋ or above 1 + ε₊",
+        note: "share of tokens with a ratio below 1 − ε₋ or above 1 + ε₊",
         unit: ValueFormat::Share,
         value: |step| step.algo.clipped_tokens,
     },

@@ -88,11 +88,11 @@ pub(super) fn open_reference(
         return Ok(None);
     }
     if let Some(base) = engine.base() {
-        progress.say("the loss has a KL term, whose reference is this model without its adapters");
+        progress.say("the loss has a KL term; its reference is this model without its adapters");
         return Ok(Some(Arc::new(base)));
     }
     progress
-        .say("the loss has a KL term, whose reference is a second copy of this model's weights");
+        .say("the loss has a KL term; its reference is a second copy of this model's weights");
     Ok(Some(Arc::new(open(config, model, ranks)?)))
 }
 

@@ -64,7 +64,7 @@ fn essence(json: &Json) -> Json {
     let mut tokens: BTreeMap<u64, &str> = all_tokens(json).collect();
     tokens.retain(|id, token| *token != unused(*id));
     let mut words = json["pre_tokenizer"].clone();
-    // Gemma's splits texts at spaces, of which its normalizer leaves none.
+    // Gemma's splits texts at spaces, and its normalizer leaves none.
     if normalizer["content"] == SPACE && words.get("pattern") == Some(&json!({"String": " "})) {
         words = Json::Null;
     }
