@@ -25,6 +25,7 @@ pub mod data;
 pub mod escape;
 pub mod eval;
 pub mod interrupt;
+pub mod launcher_env;
 pub mod paper;
 pub mod plan;
 pub mod policy;
@@ -42,7 +43,6 @@ pub mod sweep;
 pub mod sweep_report;
 pub mod tensorboard;
 pub mod transcript;
-pub mod world;
 
 #[cfg(test)]
 mod fakes;

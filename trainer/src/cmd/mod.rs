@@ -15,8 +15,8 @@ use tracing_subscriber::util::SubscriberInitExt as _;
 use tracing_subscriber::{Layer as _, fmt, registry};
 
 use trainer::escape;
+use trainer::launcher_env::{self, Role, World};
 use trainer::stderr::{log_field, say};
-use trainer::world::{self, Role, World};
 
 pub(crate) mod args;
 pub(crate) mod bar;
@@ -101,7 +101,7 @@ pub(crate) fn on_ranks(
     threads: Option<usize>,
     work: impl FnOnce(Option<&Leader>) -> anyhow::Result<()>,
 ) -> anyhow::Result<()> {
-    let leader = match world::join(threads)? {
+    let leader = match launcher_env::join(threads)? {
         Role::Alone => return work(None),
         Role::Followed => return Ok(()),
         Role::Leads(leader) => leader,

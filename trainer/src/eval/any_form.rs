@@ -1,4 +1,4 @@
-//! The bare answer of a completion, whatever form it is written in.
+//! The last number of a completion, for a second reading of answers outside of the graded form.
 
 /// The start of a question in the few-shot templates.
 const QUESTION: &str = "\nQuestion:";

@@ -5,7 +5,7 @@
 mod collect;
 mod mini_batch;
 mod partial;
-mod summed_padding;
+mod sum_padding;
 
 use std::io;
 use std::path::PathBuf;
@@ -24,7 +24,7 @@ use crate::seed;
 pub use collect::collect;
 pub use mini_batch::MiniBatch;
 pub use partial::PartialRollout;
-pub use summed_padding::{Padding, end_token, pad};
+pub use sum_padding::{Padding, end_token, pad};
 
 /// How completions are sampled.
 #[derive(Debug, Clone, PartialEq)]

@@ -2,8 +2,8 @@
 
 use super::TrainError;
 use super::folder::{Log, checkpoint, rollouts};
+use super::max_masked::Unjudged;
 use super::train_loop::Run;
-use super::unjudged::Unjudged;
 use crate::eval;
 use crate::record::{Activity, EvalRecord, best};
 use crate::rollout::RolloutProgress;

@@ -19,12 +19,12 @@ mod freeze_config;
 mod job;
 mod launch;
 mod learning_rate;
+mod max_masked;
 pub mod observers;
 mod phase;
 mod resume;
 mod sft;
 mod train_loop;
-mod unjudged;
 mod update;
 
 pub use clock::Clock;

@@ -4,8 +4,8 @@ use std::sync::Arc;
 
 use super::TrainError;
 use super::folder::rollouts;
+use super::max_masked::Unjudged;
 use super::train_loop::Run;
-use super::unjudged::Unjudged;
 use crate::config::BehaviourLogprob;
 use crate::data::{Phase, PromptUse};
 use crate::record::Activity;

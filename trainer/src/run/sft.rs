@@ -16,8 +16,8 @@ use verifier_api::Verdict;
 
 use super::TrainError;
 use super::folder;
+use super::max_masked::Unjudged;
 use super::observers::Progress;
-use super::unjudged::Unjudged;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
 use crate::policy::Policy;

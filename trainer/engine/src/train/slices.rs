@@ -169,7 +169,6 @@ fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize
 
 #[cfg(test)]
 mod tests {
-
     use proptest::prelude::*;
 
     use super::*;

@@ -6,7 +6,7 @@ use datasets::fetch;
 use engine::Device;
 use engine::backend::cuda::nccl;
 use engine::backend::cuda::probe::Absent;
-use trainer::world;
+use trainer::launcher_env;
 
 use super::Check;
 use crate::cmd::args::DeviceArgs;
@@ -108,7 +108,7 @@ fn cache_folder() -> Check {
 
 /// The library of runs with several ranks, which most machines do not need.
 fn mpi() -> Check {
-    match world::mpi_library() {
+    match launcher_env::mpi_library() {
         Ok(Some(library)) => Check::ok("mpi", library),
         Ok(None) => Check::ok("mpi", "none found; only runs of several ranks need it"),
         Err(error) => Check::warn(

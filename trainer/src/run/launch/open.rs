@@ -91,8 +91,7 @@ pub(super) fn open_reference(
         progress.say("the loss has a KL term; its reference is this model without its adapters");
         return Ok(Some(Arc::new(base)));
     }
-    progress
-        .say("the loss has a KL term; its reference is a second copy of this model's weights");
+    progress.say("the loss has a KL term; its reference is a second copy of this model's weights");
     Ok(Some(Arc::new(open(config, model, ranks)?)))
 }
 

@@ -145,7 +145,6 @@ impl CodeGrader {
 
     /// This grader for one attempt. A first pass gives up long programs, and those that need memory in use. The runs are broken off when nobody waits for them any
     /// more.
-    /// more.
     #[must_use]
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
