@@ -120,8 +120,15 @@ fn array(file: File) -> Result<Rows<'static>, LineError> {
 
 /// An error of reading a text, at the record with this number.
 fn fault(packed: Option<&str>, line: usize, error: io::Error) -> LineError {
-    let invalid = || (error.kind() == io::ErrorKind::InvalidData).then(|| error.to_string());
-    match stream_fault(packed, &error).or_else(invalid) {
+    let reason = match error.kind() {
+        // The bound's own error, which is no fault of a packed stream.
+        io::ErrorKind::FileTooLarge => Some(error.to_string()),
+        io::ErrorKind::InvalidData => {
+            stream_fault(packed, &error).or_else(|| Some(error.to_string()))
+        }
+        _ => stream_fault(packed, &error),
+    };
+    match reason {
         Some(reason) => LineError::Line { line, reason },
         None => LineError::Io(error),
     }
@@ -148,7 +155,7 @@ impl Read for Bounded {
         if most == 0 && !buffer.is_empty() {
             let reason =
                 format!("the record is longer than {MAX_LINE} bytes; is a quotation mark missing?");
-            return Err(io::Error::new(io::ErrorKind::InvalidData, reason));
+            return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
         }
         loop {
             let length = self.text.read(&mut buffer[..most])?;
