@@ -116,6 +116,7 @@ fn placeholder(key: &Key) -> &'static str {
         ValueKind::Whole | ValueKind::Number => "N",
         ValueKind::Flag => "true",
         ValueKind::Wholes | ValueKind::Texts => "[…]",
+        ValueKind::Variables => "{ NAME = \"…\" }",
         _ => "\"…\"",
     }
 }
