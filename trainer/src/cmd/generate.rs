@@ -363,8 +363,11 @@ fn given(texts: &[String]) -> anyhow::Result<Vec<(usize, PromptLine)>> {
         let mut text = text.clone();
         if text == "-" {
             // More than this fits in no context.
-            text = io::read_to_string(io::stdin().take(MAX_LINE as u64))
+            text = io::read_to_string(io::stdin().take(MAX_LINE as u64 + 1))
                 .context("the prompt on stdin cannot be read")?;
+            if text.len() > MAX_LINE {
+                bail!("the prompt on stdin is longer than {MAX_LINE} bytes");
+            }
             text.truncate(text.strip_suffix('\n').unwrap_or(&text).len());
         }
         prompts.push((number, plain(text)));

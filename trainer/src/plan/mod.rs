@@ -90,13 +90,16 @@ impl RunPlan {
                 count(phase.min(self.completions), "completion")
             ),
         };
+        let template = match config.data.sets.is_empty() {
+            true => format!("template {:?}", config.data.template),
+            false => "each set's template".to_owned(),
+        };
         let mut lines = vec![
             format!(
-                "tasks: {}, {}, {} {evaluated}; template {:?}{}",
-                config.data.dataset,
+                "tasks: {}, {}, {} {evaluated}; {template}{}",
+                config.data.name(),
                 count(self.tasks, "training task"),
                 self.eval_tasks,
-                config.data.template,
                 if config.data.chat { ", as a chat" } else { "" }
             ),
             format!(

@@ -24,6 +24,11 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
         name.map(|name| name.display().to_string())
     };
     let (model, tasks) = (key("model.name"), key("data.dataset"));
+    // A mixture has a data set in each section.
+    let is_of_mixture = |name: &str| name.starts_with("data.sets.") && name.ends_with(".dataset");
+    let sets = keys.iter().filter(|(name, _)| is_of_mixture(name));
+    let sets = sets.filter_map(|(_, path)| last_part(path));
+    let sets: Vec<String> = last_part(tasks).into_iter().chain(sets).collect();
     let (base, data) = (
         on_hub(ArtifactKind::Model, model),
         on_hub(ArtifactKind::Dataset, tasks),
@@ -56,7 +61,7 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
             base.or(last_part(key("model.path"))).unwrap_or_default(),
         ),
         ("step", step.to_string()),
-        ("tasks", last_part(tasks).unwrap_or_default()),
+        ("tasks", sets.join(" and ")),
         ("version", env!("CARGO_PKG_VERSION").into()),
         (
             "results",
