@@ -4,8 +4,8 @@
 //! completion ── answer ──▶ answer text ── fences ──▶ parts ── sandbox parses ──▶ outlines ── choose ──▶ program
 //! ```
 //!
-//! `docs/tasks.md` states the rule. The sandbox's interpreter parses the texts, in an instance that runs no program. Parsing in the program's own instance, before its
-//! run, would save an instance. But then even a completion without valid Python would wait for the task's expected values, perhaps for minutes.
+//! `verifier/docs/code-extraction.md` states the rule. The sandbox's interpreter parses the texts, in an instance that runs no program. Parsing in the program's own
+//! instance, before its run, would save an instance. But then even a completion without valid Python would wait for the task's expected values, perhaps for minutes.
 
 mod answer;
 mod choose;
