@@ -194,7 +194,7 @@ def test_its_agent_gets_rewards_at_the_services_host_and_port() -> None:
         assert metrics.json()["agent_metrics"]["mean/reward"] == 0.5
 
 
-def test_its_start_command_starts_an_agent_whose_rollouts_are_rewarded(tmp_path: Path) -> None:
+def test_its_start_command_starts_an_agent_that_gets_rewards(tmp_path: Path) -> None:
     texts = [rf"\boxed{{{number}/4}}" for number in range(4)]
     with Service() as service, started(service, tmp_path) as settings:
         (tmp_path / "tasks.jsonl").write_text(

@@ -82,7 +82,7 @@ def train(
         assert mean == (pytest.approx(sum(given) / len(given)) if given else None)
 
 
-def test_training_goes_on_through_an_outage_whose_completions_get_no_reward(tmp_path: Path) -> None:
+def test_training_goes_on_through_an_outage_without_its_rewards(tmp_path: Path) -> None:
     told: list[Rewards] = []
     with Service() as service:
         reward = reward_func(service.url, service.token, column="answer", patience_s=0.5)

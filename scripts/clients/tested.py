@@ -23,5 +23,6 @@ def pytest_runtest_makereport(
     if path and package and (report.when == "call" or report.outcome != "passed"):
         name = item.originalname.removeprefix("test_").replace("_", " ")
         with open(path, "a") as file:
-            file.write(f"| `{package}` | {version(package)} | {name} | {report.outcome} |\n")
+            outcome = "" if report.outcome == "passed" else f" ({report.outcome})"
+            file.write(f"| `{package}` {version(package)} | {name}{outcome}\n")
     return report
