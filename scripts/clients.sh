@@ -95,7 +95,7 @@ RAPID_CLIENTS_TESTED=$tested bash scripts/compat.sh -q
 EOF
   # A line for each package: its name, then what held.
   sort -u "$tested" | awk -F ' [|] ' '
-    $1 == package { printf "; %s", $2; next }
+    $1 == package { printf "<br>%s", $2; next }
     { if (NR > 1) print " |"; package = $1; printf "%s | %s", $1, $2 }
     END { print " |" }'
 } >docs/clients-tested.md
