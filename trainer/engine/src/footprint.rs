@@ -4,7 +4,7 @@
 
 use crate::api::EngineOptions;
 use crate::backend::device_spec::{DeviceSpec, ScratchSizes};
-use crate::backend::group::{gradients, sampling_share};
+use crate::backend::ranks::{gradients, sampling_share};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};

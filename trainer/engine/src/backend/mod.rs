@@ -10,14 +10,14 @@
 pub mod cpu;
 pub mod cuda;
 pub(crate) mod device_spec;
-pub mod group;
+pub mod ranks;
 mod memory_meter;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::cpu::Bf16Kernel;
-use self::group::Group;
+use self::ranks::ProcessGroup;
 pub use self::memory_meter::MemoryMeter;
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -320,8 +320,8 @@ pub trait Backend: Send {
     /// exchanges their content.
     ///
     /// # Errors
-    /// If the connection fails on any rank; [`EngineError::Group`] if the ranks lose each other.
-    fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    /// If the connection fails on any rank; [`EngineError::Ranks`] if the ranks lose each other.
+    fn connect(&mut self, _ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         Ok(false)
     }
     /// Sends a buffer of f32 numbers to each rank's device, and receives one from each, in the order of ranks. The buffers on both sides have the same length.

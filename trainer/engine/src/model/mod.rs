@@ -19,7 +19,7 @@ use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
 use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
-use crate::backend::group::{Route, Sharing};
+use crate::backend::ranks::{Route, Sharing};
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
 use crate::config::ModelConfig;

@@ -5,7 +5,7 @@ use std::ops::Range;
 use super::Model;
 use super::adapters::Adapters;
 use super::workspace::{BackwardWorkspace, PerDtype};
-use crate::backend::group::Sharing;
+use crate::backend::ranks::Sharing;
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 

@@ -7,7 +7,7 @@ use super::adapters;
 use super::layout::Region;
 use super::train_state::PIECE;
 use crate::backend::Buf;
-use crate::backend::group::{agree, bucket_elements, shards};
+use crate::backend::ranks::{agree, bucket_elements, shards};
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.

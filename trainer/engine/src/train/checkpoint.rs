@@ -13,7 +13,7 @@ use candle_core::quantized::GgmlDType;
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 
-use crate::backend::group::{LeaderState, agree, fail};
+use crate::backend::ranks::{LeaderState, agree, fail};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;

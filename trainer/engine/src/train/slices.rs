@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::pack::{Branch, Pack, Sequence, branches, pack, sequences};
-use crate::backend::group::Sharing;
+use crate::backend::ranks::Sharing;
 use crate::batch::Group;
 
 /// The packs of a mini-batch that this rank computes.
@@ -172,7 +172,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::backend::group::alone;
+    use crate::backend::ranks::alone;
 
     /// Groups with prompts of `common` tokens and 5 of their own. Completions differ in their first token.
     fn groups(common: usize, lengths: &[Vec<usize>]) -> Vec<Group> {

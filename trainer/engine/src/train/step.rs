@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::api::{AdamW, Objective, StepReport};
-use crate::backend::{Buf, group};
+use crate::backend::{Buf, ranks};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -97,7 +97,7 @@ fn begin_exchange(
     }
     let done = done.and_then(|()| model.decoder.backend.synchronise());
     let began = Instant::now();
-    group::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
+    ranks::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
     Ok(Some(began))
 }
 
@@ -213,7 +213,7 @@ impl MiniBatch {
         let packing = Packing::new(groups, pack_tokens(model), &model.sharing, |_| true);
         let ranks = model.sharing.ranks.clone();
         let work = forward_workspace(model, &packing.packs);
-        let work = work.map_err(|error| group::fail(ranks.as_ref(), error))?;
+        let work = work.map_err(|error| ranks::fail(ranks.as_ref(), error))?;
         Ok(Self {
             packing,
             stats,
@@ -298,7 +298,7 @@ impl MiniBatch {
         forward: Result<T, EngineError>,
     ) -> Result<(T, Vec<TokenStats>), EngineError> {
         let ranks = model.sharing.ranks.as_ref();
-        let done = forward.map_err(|error| group::fail(ranks, error))?;
+        let done = forward.map_err(|error| ranks::fail(ranks, error))?;
         let stats = std::mem::take(&mut self.stats);
         let stats = exchange::gather_stats(ranks, stats, &self.packing.completions)?;
         Ok((done, stats))

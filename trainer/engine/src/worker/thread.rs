@@ -7,7 +7,7 @@ use std::thread::JoinHandle;
 use super::device::Open;
 use crate::api::{Completion, EngineOptions, ModelInfo};
 use crate::backend::MemoryMeter;
-use crate::backend::group::{self, Sharing};
+use crate::backend::ranks::{self, Sharing};
 use crate::error::EngineError;
 use crate::infer::runner::{Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
@@ -118,7 +118,7 @@ pub(super) fn start<W: TensorSource>(
         })
         .map_err(|e| {
             let error = format!("the engine's thread cannot be started: {e}");
-            group::fail(ranks.as_ref(), EngineError::Device(error))
+            ranks::fail(ranks.as_ref(), EngineError::Device(error))
         })?;
     let (opened, must_drop_before_exit) = opened.recv().map_err(|_| {
         EngineError::Device(
@@ -154,8 +154,8 @@ pub(super) fn open<W: TensorSource>(
             "loading the model ended with a panic; its message is printed above".into(),
         ))
     });
-    let (model, opened, digest) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
-    let digests = group::agree(ranks.as_ref(), Ok(digest))?;
+    let (model, opened, digest) = opened.map_err(|error| ranks::fail(ranks.as_ref(), error))?;
+    let digests = ranks::agree(ranks.as_ref(), Ok(digest))?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         None => Ok((model, opened)),
         Some(other) => Err(EngineError::Request(format!(
@@ -221,11 +221,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::group::on_each;
+    use crate::backend::ranks::{ProcessGroup, on_each};
 
     #[test]
     fn a_panic_of_rank_0_while_it_loads_the_model_is_an_error_of_all_ranks() {
-        let opened = |ranks: Arc<dyn group::Group>| -> Result<(), EngineError> {
+        let opened = |ranks: Arc<dyn ProcessGroup>| -> Result<(), EngineError> {
             let sharing = Sharing::new(ranks.clone(), 2)?;
             let backend = move || match ranks.rank() {
                 0 => panic!("a bug"),

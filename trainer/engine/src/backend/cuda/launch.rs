@@ -31,7 +31,7 @@ pub(super) fn device_error(fault: &Fault) -> EngineError {
         Fault::Memory { .. } => EngineError::Device(format!(
             "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
         )),
-        Fault::Ranks(what) => EngineError::Group(what.clone()),
+        Fault::Ranks(what) => EngineError::Ranks(what.clone()),
         Fault::Other(what) => EngineError::Device(what.clone()),
     }
 }

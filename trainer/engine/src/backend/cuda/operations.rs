@@ -11,7 +11,7 @@ use super::launch::{
 };
 use super::scratch::Use;
 use super::{BIAS_PART, BLOCK, Cuda, ROW, VOCABULARY, logits};
-use crate::backend::group::Group;
+use crate::backend::ranks::ProcessGroup;
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, MemoryMeter, Norm, Purpose,
     Rows, Target, TrainingDefaults,
@@ -119,7 +119,7 @@ impl Backend for Cuda {
         self.changed(dst);
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    fn connect(&mut self, ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         self.driver.connect(ranks)
     }
 

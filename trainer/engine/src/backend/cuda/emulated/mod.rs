@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use super::driver::{Address, Bytes, Driver, Fault, Matrix, Product, Recording, Step};
 use super::launch::{decode, encoded};
 use super::tape::Tape;
-use crate::backend::group::Group;
+use crate::backend::ranks::ProcessGroup;
 use crate::error::EngineError;
 
 /// Bytes of the device's memory.
@@ -42,7 +42,7 @@ pub struct Emulated {
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
     tape: Tape,
     /// The ranks that this device exchanges bytes with.
-    ranks: Option<Arc<dyn Group>>,
+    ranks: Option<Arc<dyn ProcessGroup>>,
 }
 
 impl Default for Emulated {
@@ -250,7 +250,7 @@ impl Driver for Emulated {
         }
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    fn connect(&mut self, ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         self.ranks = Some(Arc::clone(ranks));
         Ok(true)
     }

@@ -1,16 +1,16 @@
-//! How the ranks of a group divide the work of an update: slices of the mini-batch, and shards of the optimiser's buffers.
+//! How ranks divide the work of an update: slices of the mini-batch, and shards of the optimiser's buffers.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Group, alone};
+use super::{ProcessGroup, alone};
 use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
 /// The ranks that train a model, and the number of slices of a mini-batch.
 #[derive(Clone)]
 pub struct Sharing {
-    pub(crate) ranks: Arc<dyn Group>,
+    pub(crate) ranks: Arc<dyn ProcessGroup>,
     /// A power of two, and a multiple of the number of ranks.
     pub(crate) slices: usize,
 }
@@ -49,7 +49,7 @@ impl Sharing {
     ///
     /// # Errors
     /// If `slices` is no power of two, or no multiple of the number of ranks.
-    pub fn new(ranks: Arc<dyn Group>, slices: usize) -> Result<Self, EngineError> {
+    pub fn new(ranks: Arc<dyn ProcessGroup>, slices: usize) -> Result<Self, EngineError> {
         check_slices(slices, ranks.size())?;
         Ok(Self { ranks, slices })
     }
@@ -127,7 +127,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::group::local;
+    use crate::backend::ranks::local;
 
     #[test]
     fn ranks_divide_the_slices() {
