@@ -7,7 +7,7 @@ use crate::backend::device_spec::{DeviceSpec, ScratchSizes};
 use crate::backend::ranks::{gradients, sampling_share};
 use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
-use crate::infer::runner::{CHUNK, MAX_SEQUENCES, max_cached_rows, max_prompts};
+use crate::infer::runner::{MAX_SEQUENCES, TOKEN_BUDGET, max_cached_rows, max_prompts};
 use crate::model::layout::Layout;
 use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
 use crate::model::{Lora, adapter_elements, kv_row_elements};
@@ -119,7 +119,7 @@ impl Footprint {
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let shared = demand.sampled_prompts.saturating_sub(1) * demand.shared_prompt_tokens;
-        let prompt_tokens = CHUNK.min(demand.sampled_prompts * demand.prompt_tokens - shared);
+        let prompt_tokens = TOKEN_BUDGET.min(demand.sampled_prompts * demand.prompt_tokens - shared);
         let samples = demand.sampled_prompts * demand.samples;
         let step = prompt_tokens + running.min(samples);
         let size = PassSize {

@@ -2,7 +2,7 @@
 //!
 //! The counts are held exactly, so that a change of any of them is seen. Where a count is above its target, a comment states the target.
 
-use engine::backend::cuda::ledger::{DeviceModel, H200, Launches, Ledger, Line, Work};
+use engine::backend::cuda::ledger::{DeviceModel, H200, Launches, Ledger, Line, CountedWork};
 use engine::backend::{Dtype, cuda};
 use engine::batch::{Batch, Group, KvRows};
 use engine::config::{published, published_names};
@@ -53,7 +53,7 @@ fn decode(model: &mut Model, sequences: &mut [KvRows], context: usize) {
 }
 
 /// A replayed decoding step with `context` keys for each sequence.
-fn decoded_at(name: &str, sequences: usize, context: usize) -> Work {
+fn decoded_at(name: &str, sequences: usize, context: usize) -> CountedWork {
     let (mut model, ledger) = planned(name, H200);
     model.reserve_kv(sequences * (context + 16)).unwrap();
     let mut rows = vec![KvRows::default(); sequences];
@@ -98,7 +98,7 @@ fn the_meter_counts_the_memory_that_the_device_has_allocated() {
     assert!(loaded <= rest && rest < trained, "{rest} bytes");
 }
 
-fn decoded(name: &str, sequences: usize) -> Work {
+fn decoded(name: &str, sequences: usize) -> CountedWork {
     decoded_at(name, sequences, CONTEXT)
 }
 
@@ -122,14 +122,14 @@ fn objective() -> Objective {
 }
 
 /// A training step on sequences of these numbers of tokens.
-fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> Work {
+fn update(model: &mut Model, ledger: &Ledger, sequences: &[usize]) -> CountedWork {
     let (groups, adamw) = (groups(sequences), AdamW::new(1e-6));
     step(model, &groups, 1.0, objective(), &adamw).unwrap();
     ledger.take()
 }
 
 /// A training step after the first one, in packs of at most `pack_tokens`.
-fn trained_in_packs(name: &str, pack_tokens: usize, sequences: &[usize]) -> Work {
+fn trained_in_packs(name: &str, pack_tokens: usize, sequences: &[usize]) -> CountedWork {
     let (mut model, ledger) = planned(name, H200);
     model.set_pack_tokens(pack_tokens);
     update(&mut model, &ledger, sequences);
@@ -137,12 +137,12 @@ fn trained_in_packs(name: &str, pack_tokens: usize, sequences: &[usize]) -> Work
 }
 
 /// A training step on `packs` sequences of 2,048 tokens, one for each pack.
-fn trained(name: &str, packs: usize) -> Work {
+fn trained(name: &str, packs: usize) -> CountedWork {
     trained_in_packs(name, 2048, &vec![2048; packs])
 }
 
 /// How often a step reads each weight of the layers, and the head's, by each operation. The products with a weight have a line of their own.
-fn weight_reads(work: &Work, operation: &str) -> [u64; 2] {
+fn weight_reads(work: &CountedWork, operation: &str) -> [u64; 2] {
     let vocabulary = VOCABULARY.to_string();
     let mut reads = [0; 2];
     for ((name, weight), of) in &work.lines {

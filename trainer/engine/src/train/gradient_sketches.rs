@@ -5,11 +5,9 @@ use crate::backend::Buf;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::train::activations::pack_tokens;
 use crate::train::count_sketch::CountSketch;
 use crate::train::exchange::check_gradient;
-use crate::train::slices::Packing;
-use crate::train::step::{MiniBatch, REPACK_SHARE, forward_workspace, has_gradient};
+use crate::train::step::{PackedMiniBatch, forward_workspace};
 
 /// Computes the sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///
@@ -23,7 +21,7 @@ pub fn sketch(
     sketch: CountSketch,
 ) -> Result<Vec<Vec<f32>>, EngineError> {
     sketch.check()?;
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let sets = objectives(&stats).map_err(EngineError::Objective)?;
     for dlogp in &sets {
@@ -34,11 +32,8 @@ pub fn sketch(
     // A backward pass overwrites a block's saved activations, but not the block's input.
     let mut fresh = vec![true; mini_batch.packing.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
-        let wanted = has_gradient(dlogp);
-        let limit = pack_tokens(model);
-        let small = Packing::new(groups, limit, &model.sharing, |number| wanted[number]);
-        if small.tokens as f64 <= REPACK_SHARE * mini_batch.packing.tokens as f64 {
-            repacked.push((number, small));
+        if let Some(packing) = mini_batch.repacked(model, groups, dlogp) {
+            repacked.push((number, packing));
             continue;
         }
         let gradient = zero_gradient(model)?;
@@ -62,7 +57,7 @@ pub fn sketch(
     }
     for (number, packing) in repacked {
         let gradient = zero_gradient(model)?;
-        let batch = MiniBatch {
+        let batch = PackedMiniBatch {
             work: forward_workspace(model, &packing.packs)?,
             packing,
             stats: Vec::new(),

@@ -41,7 +41,7 @@ pub fn step(
     let began = Instant::now();
     let ranks = model.sharing.ranks.clone();
     let since = |began: Option<Instant>| began.map_or(Duration::ZERO, |began| began.elapsed());
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
@@ -125,7 +125,7 @@ pub fn score(
     temperature: f32,
 ) -> Result<Vec<TokenStats>, EngineError> {
     let _entered = tracing::info_span!("score").entered();
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let packs = 0..mini_batch.packing.packs.len();
     let forward = { packs }.try_for_each(|number| mini_batch.forward(model, number, None));
     let ((), stats) = mini_batch.all_stats(model, forward)?;
@@ -161,12 +161,7 @@ fn sum_slices(
 
 /// Completions without a gradient are dropped, by packing the others again, if at most this share of the tokens remains. One more forward pass of the others
 /// then costs less than a backward pass over all.
-pub(super) const REPACK_SHARE: f64 = 0.6;
-
-pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
-    let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
-    dlogp.iter().map(some).collect()
-}
+const REPACK_SHARE: f64 = 0.6;
 
 /// Buffers for a forward pass of any of the packs.
 pub(super) fn forward_workspace(
@@ -190,14 +185,14 @@ impl Pack {
 }
 
 /// Packs of one mini-batch, and the numbers that their forward passes computed.
-pub(super) struct MiniBatch {
+pub(super) struct PackedMiniBatch {
     pub(super) packing: Packing,
     pub(super) stats: Vec<TokenStats>,
     pub(super) temperature: f32,
     pub(super) work: Workspace,
 }
 
-impl MiniBatch {
+impl PackedMiniBatch {
     pub(super) fn new(
         model: &mut Model,
         groups: &[Group],
@@ -249,6 +244,19 @@ impl MiniBatch {
         Ok((plan, buffer, stats))
     }
 
+    /// The completions with a gradient, packed again; `None` if too many tokens remain.
+    pub(super) fn repacked(
+        &self,
+        model: &Model,
+        groups: &[Group],
+        dlogp: &[Vec<f32>],
+    ) -> Option<Packing> {
+        let has_gradient = |number: usize| dlogp[number].iter().any(|x| *x != 0.0);
+        let packing = Packing::new(groups, pack_tokens(model), &model.sharing, has_gradient);
+        let most = REPACK_SHARE * self.packing.tokens as f64;
+        (packing.tokens as f64 <= most).then_some(packing)
+    }
+
     /// Computes the gradient of this rank's slices into the first gradient buffer.
     fn sum_gradients(
         &mut self,
@@ -259,12 +267,11 @@ impl MiniBatch {
         buffer: PerDtype<Buf>,
     ) -> Result<(), EngineError> {
         model.optimiser()?;
-        let wanted = has_gradient(dlogp);
-        let small = Packing::new(groups, pack_tokens(model), &model.sharing, |n| wanted[n]);
-        let repacked = small.tokens as f64 <= REPACK_SHARE * self.packing.tokens as f64;
-        if repacked {
-            self.work = forward_workspace(model, &small.packs)?;
-            self.packing = small;
+        let repacked = self.repacked(model, groups, dlogp);
+        let is_repacked = repacked.is_some();
+        if let Some(packing) = repacked {
+            self.work = forward_workspace(model, &packing.packs)?;
+            self.packing = packing;
         }
         let slices = 0..self.packing.slices.len();
         sum_slices(model, slices, 0, &mut |model, slice, gradient| {
@@ -273,7 +280,7 @@ impl MiniBatch {
                 if dlogp.iter().all(|g| *g == 0.0) {
                     continue;
                 }
-                if repacked {
+                if is_repacked {
                     self.recompute(model, number, &dlogp, gradient)?;
                     continue;
                 }

@@ -14,8 +14,8 @@ use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
 
-/// What the thread does with the model; it sends its own reply.
-pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
+/// What the thread does with the model. It sends its own reply.
+pub(super) type Job = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
 /// Delivers a generation's completions, and its error. `deliver` returns whether more are wanted. If the stream is dropped before `end`, it reports that the
 /// worker has stopped, so that a panic does not look like the end of the generation.
@@ -55,16 +55,16 @@ impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for Stream<F> {
 /// that.
 pub(super) struct Worker {
     /// `None` once dropping has begun.
-    inbox: Option<mpsc::Sender<Work>>,
+    inbox: Option<mpsc::Sender<Job>>,
     /// The thread, if dropping has to wait for it.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    pub(super) fn send(&self, work: Work) -> Result<(), EngineError> {
+    pub(super) fn send(&self, job: Job) -> Result<(), EngineError> {
         let inbox = self.inbox.as_ref().ok_or(EngineError::Stopped)?;
-        // If the thread is gone, the work is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
-        inbox.send(work).map_err(|_| EngineError::Stopped)
+        // If the thread is gone, the job is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
+        inbox.send(job).map_err(|_| EngineError::Stopped)
     }
 }
 
@@ -96,7 +96,7 @@ pub(super) fn start<W: TensorSource>(
     sharing: Sharing,
     close: impl FnOnce() + Send + 'static,
 ) -> Result<(Worker, Opened), EngineError> {
-    let (inbox, works) = mpsc::channel::<Work>();
+    let (inbox, jobs) = mpsc::channel::<Job>();
     let (reply, opened) = mpsc::sync_channel(1);
     let ranks = sharing.ranks.clone();
     let thread = std::thread::Builder::new()
@@ -106,8 +106,8 @@ pub(super) fn start<W: TensorSource>(
                 let text = Arc::clone(&opened.text);
                 let must_drop_before_exit = model.decoder.backend.must_drop_before_exit();
                 if reply.send(Ok((opened, must_drop_before_exit))).is_ok() {
-                    for work in works {
-                        work(&mut model, &text);
+                    for job in jobs {
+                        job(&mut model, &text);
                     }
                 }
                 close();

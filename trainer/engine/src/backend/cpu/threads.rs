@@ -34,6 +34,7 @@ struct Job {
 // SAFETY: `Threads::each` keeps the function alive while any thread is in the job, and the function can be shared among threads.
 unsafe impl Send for Job {}
 
+#[derive(Default)]
 struct Shared {
     job: Mutex<Option<Job>>,
     /// The job's next index that no thread has taken.
@@ -168,18 +169,8 @@ impl Threads {
             Some(n) => n,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let shared = Arc::new(Shared {
-            job: Mutex::new(None),
-            next: AtomicUsize::new(0),
-            state: AtomicU64::new(0),
-            panicked: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            sleeping: AtomicUsize::new(0),
-            lock: Mutex::new(()),
-            wake: Condvar::new(),
-        });
         let mut all = Self {
-            shared,
+            shared: Arc::default(),
             others: Vec::new(),
             count,
         };

@@ -75,8 +75,8 @@ const fn row_len() -> usize {
     2 * QWEN.kv_heads * QWEN.head_dim
 }
 
-/// Work on a backend. The second argument is the first row that it uses of a KV cache.
-type Work<'a> = &'a dyn Fn(&mut Bench<'_>, usize) -> Result<(), EngineError>;
+/// A computation on a backend. The second argument is the first row that it uses of a KV cache.
+type Computation<'a> = &'a dyn Fn(&mut Bench<'_>, usize) -> Result<(), EngineError>;
 
 /// Compares a device with the CPU backend at the sizes of real models, or with the same code at small ones.
 ///
@@ -85,7 +85,7 @@ type Work<'a> = &'a dyn Fn(&mut Bench<'_>, usize) -> Result<(), EngineError>;
 pub fn true_sizes(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Sizes, EngineError> {
     let scale = Scale::new(extent);
     let mut compared = Vec::new();
-    let mut compare = |of: &str, first_row: usize, work: Work<'_>| {
+    let mut compare = |of: &str, first_row: usize, work: Computation<'_>| {
         let results = |mut backend: Box<dyn Backend>, first_row: usize| {
             let mut bench = Bench::new(backend.as_mut());
             work(&mut bench, first_row)?;

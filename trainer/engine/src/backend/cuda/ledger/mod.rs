@@ -9,7 +9,7 @@ mod cost;
 mod device_model;
 mod memory;
 mod signature;
-mod work;
+mod counted_work;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -20,21 +20,21 @@ pub use self::cost::{Cost, Unit};
 pub use self::device_model::{DeviceModel, H100, H200};
 use self::memory::Memory;
 use self::signature::Signature;
-pub use self::work::{HostCalls, Launches, Line, Work};
+pub use self::counted_work::{HostCalls, Launches, Line, CountedWork};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording, Step};
 use super::kernels;
-use super::tape::Tape;
+use super::step_recorder::StepRecorder;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    work: Arc<Mutex<Work>>,
+    work: Arc<Mutex<CountedWork>>,
     peak_bytes: Arc<AtomicU64>,
 }
 
 impl Ledger {
     /// What was counted since the last call. Work after the last wait for the device is counted later.
-    pub fn take(&self) -> Work {
+    pub fn take(&self) -> CountedWork {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut work)
     }
@@ -53,9 +53,9 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
         signatures: signature::signatures(kernels::SOURCES),
         memory: Memory::new(model.memory),
         ledger: ledger.clone(),
-        current: Work::default(),
+        current: CountedWork::default(),
         operation: "",
-        tape: Tape::default(),
+        recorder: StepRecorder::default(),
     };
     (Box::new(device), ledger)
 }
@@ -66,10 +66,10 @@ struct Counting {
     memory: Memory,
     ledger: Ledger,
     /// The work since the last wait.
-    current: Work,
+    current: CountedWork,
     /// The operation of the last step.
     operation: &'static str,
-    tape: Tape,
+    recorder: StepRecorder,
 }
 
 /// The line of a step. A kernel of several operations belongs to that of the last step.
@@ -223,23 +223,23 @@ impl Driver for Counting {
     }
 
     fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
-        match self.tape.take(step) {
+        match self.recorder.record(step) {
             Some(step) => self.count(&step, false),
             None => Ok(()),
         }
     }
 
     fn begin_recording(&mut self) -> Result<(), Fault> {
-        self.tape.begin();
+        self.recorder.begin();
         Ok(())
     }
 
     fn end_recording(&mut self) -> Result<Recording, Fault> {
-        self.tape.end()
+        self.recorder.end()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
-        let steps = self.tape.steps(recording)?;
+        let steps = self.recorder.steps(recording)?;
         self.current.host.replays += 1;
         for step in steps {
             self.count(&step, true)?;
@@ -248,7 +248,7 @@ impl Driver for Counting {
     }
 
     fn drop_recordings(&mut self) {
-        self.tape.forget();
+        self.recorder.drop_all();
     }
 }
 

@@ -21,7 +21,7 @@ fn launch(grid: [u32; 3]) -> Launch {
 }
 
 /// Waits for the device, and returns what was counted since the last call.
-fn counted(device: &mut dyn Driver, ledger: &Ledger) -> Work {
+fn counted(device: &mut dyn Driver, ledger: &Ledger) -> CountedWork {
     device.synchronise().unwrap();
     ledger.take()
 }
