@@ -68,7 +68,7 @@ pub fn to_gguf(
     }
     out.flush().map_err(failed)?;
     drop(out);
-    let mut read = load::gguf_config(temporary.path()).map_err(refused)?;
+    let (_, mut read, _) = load::open_gguf(temporary.path()).map_err(refused)?;
     // llama.cpp may find more end tokens, by their names.
     let ends = std::mem::replace(&mut read.eos_token_ids, config.eos_token_ids.clone());
     if read != *config || !config.eos_token_ids.iter().all(|id| ends.contains(id)) {

@@ -92,7 +92,7 @@ impl Footprint {
             _ => trained_elements(config, options.lora),
         };
         let adapters = adapter_elements(config, widths.rank);
-        let stored = Layout::new(config).len() + adapters;
+        let stored = Layout::new(config).tensors.len + adapters;
         let element = spec.element_bytes(options.dtype);
         let width = PerDtype::from(element);
         let weights = (element.weight * stored) as u64;
@@ -164,7 +164,7 @@ impl Footprint {
 /// Number of weights that training changes: those of the adapters, if there are any, else all.
 pub fn trained_elements(config: &ModelConfig, lora: Option<Lora>) -> usize {
     lora.map_or_else(
-        || Layout::new(config).len(),
+        || Layout::new(config).tensors.len,
         |lora| adapter_elements(config, lora.rank),
     )
 }

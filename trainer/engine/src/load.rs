@@ -221,12 +221,8 @@ fn instead_of_weights(folder: &Path) -> Option<String> {
     Some(format!("holds {name}: {what}"))
 }
 
-/// The configuration of a GGUF file of any name, with the end tokens that its text side names.
-pub(crate) fn gguf_config(path: &Path) -> Result<ModelConfig, String> {
-    open_gguf(path).map(|(_, config, _)| config)
-}
-
-fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
+/// Opens a GGUF file of any name. The configuration has the end tokens that the text side names.
+pub(crate) fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
     let mut gguf = Gguf::open(path)?;
     let mut config = llama_cpp::config(&mut gguf)?;
     let text = Text::from_gguf(&gguf, &mut config)?;

@@ -167,18 +167,3 @@ fn the_compiler_reports_its_architectures_and_where_an_error_is() {
     let error = compile(&sources, &["bad"], Target::Ptx(80), &[]).unwrap_err();
     assert!(error.contains("bad.cu(2)"), "{error}");
 }
-
-#[test]
-fn each_content_is_compiled_once() {
-    if !nvrtc() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let one = "template <class T> __global__ void one(T *x) { *x = 1; }\n";
-    let two = "template <class T> __global__ void one(T *x) { *x = 2; }\n";
-    for (text, files) in [(one, 1), (one, 1), (two, 2)] {
-        let (sources, target) = ([("one.cu", text)], Target::Ptx(80));
-        compile::compiled(folder.path(), &sources, &["one<int>"], target).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files);
-    }
-}

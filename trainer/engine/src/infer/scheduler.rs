@@ -24,7 +24,7 @@ pub(crate) struct ScheduledChunk {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<SequenceGroup>,
-    pool: BlockAllocator,
+    pub(super) pool: BlockAllocator,
     max_sequences: usize,
     /// Maximum number of tokens of a step, in addition to one for each running sample.
     token_budget: usize,
@@ -128,7 +128,7 @@ impl Scheduler {
     /// Frees a prompt's blocks; `false` if it has none.
     fn drop_prompt(&mut self, request: usize) -> bool {
         let sequence = &mut self.sequences[request];
-        if sequence.rows.is_empty() {
+        if sequence.rows.blocks().is_empty() {
             return false;
         }
         sequence.rows.release(&mut self.pool);
@@ -152,10 +152,10 @@ impl Scheduler {
                 continue;
             }
             if !sequence.prompt_ready() {
-                if sequence.rows.is_empty() {
+                if sequence.rows.blocks().is_empty() {
                     admitting = admitting && budget > 0 && admit_prompt(&mut self.pool, sequence);
                 }
-                if !sequence.rows.is_empty() && budget > 0 {
+                if !sequence.rows.blocks().is_empty() && budget > 0 {
                     let count = budget.min(sequence.prompt.len() - sequence.computed);
                     let (from, end) = (sequence.computed, sequence.computed + count);
                     let prompt = &sequence.prompt;
@@ -247,11 +247,6 @@ impl Scheduler {
         if sequence.unfinished == 0 {
             sequence.rows.release(&mut self.pool);
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn free_blocks(&self) -> usize {
-        self.pool.free()
     }
 }
 

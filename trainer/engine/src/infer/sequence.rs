@@ -99,7 +99,7 @@ impl SequenceGroup {
 
     /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.
     pub(crate) fn may_grow(&self, sample: &Sample) -> bool {
-        sample.rows.block_count() < blocks_for(self.max_tokens.saturating_sub(1))
+        sample.rows.blocks().len() < blocks_for(self.max_tokens.saturating_sub(1))
     }
 
     /// How a sample's next token is sampled.

@@ -66,7 +66,7 @@ fn check_blocks(scheduler: &Scheduler, blocks: usize) -> Result<usize, TestCaseE
     for block in samples.flat_map(|s| s.rows.blocks()) {
         prop_assert!(held.insert(*block), "two hold a sample's block");
     }
-    prop_assert_eq!(held.len() + scheduler.free_blocks(), blocks);
+    prop_assert_eq!(held.len() + scheduler.pool.free(), blocks);
     Ok(by_prompts)
 }
 
@@ -191,7 +191,7 @@ fn run(
             prop_assert_eq!(&done.tokens, &tokens);
         }
     }
-    prop_assert_eq!(scheduler.free_blocks(), blocks, "a block was leaked");
+    prop_assert_eq!(scheduler.pool.free(), blocks, "a block was leaked");
     Ok(counts)
 }
 

@@ -68,7 +68,7 @@ impl Model {
         mut backend: Box<dyn Backend>,
     ) -> Result<Self, EngineError> {
         let layout = Layout::new(&config);
-        let all = backend.allocate(Purpose::Weights, layout.len())?;
+        let all = backend.allocate(Purpose::Weights, layout.tensors.len)?;
         for (name, region, shape) in layout.tensors.iter() {
             backend.upload(region.within(all), &weights.take(name, shape)?);
         }
@@ -154,7 +154,7 @@ impl Model {
     /// Layout of the weights that an update changes.
     fn trained_layout(&self) -> &TensorLayout {
         let adapters = self.decoder.adapters.as_ref();
-        adapters.map_or(&self.decoder.layout.tensors, Adapters::layout)
+        adapters.map_or(&self.decoder.layout.tensors, |adapters| &adapters.layout)
     }
 
     /// Names and shapes of the weights that an update changes: all weights, in the order of [`ModelConfig::tensor_shapes`], or the adapters.
@@ -162,7 +162,7 @@ impl Model {
         match &self.decoder.adapters {
             None => self.config.tensor_shapes(),
             Some(adapters) => {
-                let tensors = adapters.layout().iter();
+                let tensors = adapters.layout.iter();
                 let owned = tensors.map(|(name, _, shape)| (name.to_owned(), shape.to_vec()));
                 owned.collect()
             }

@@ -3,7 +3,6 @@
 use std::ops::Range;
 
 use super::Model;
-use super::adapters::Adapters;
 use super::workspace::{BackwardWorkspace, PerDtype};
 use crate::backend::ranks::Sharing;
 use crate::backend::{Buf, Purpose};
@@ -31,7 +30,8 @@ impl Model {
 
     /// Bytes of weights, gradients and moments during training.
     pub(crate) fn training_bytes(&self) -> u64 {
-        let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
+        let adapters = self.decoder.adapters.as_ref();
+        let adapters = adapters.map_or(0, |adapters| adapters.layout.len);
         let weight = self.decoder.backend.element_bytes().weight;
         let resident = weight * (self.decoder.weights.len() + adapters);
         resident as u64 + self.optimiser_bytes()
@@ -159,11 +159,6 @@ impl Model {
     /// Number of optimiser updates so far, which is AdamW's step count.
     pub fn updates(&self) -> u64 {
         self.updates
-    }
-
-    /// Sets the number of updates, to resume with moments set by [`Model::set_tensor`].
-    pub fn set_updates(&mut self, updates: u64) {
-        self.updates = updates;
     }
 
     /// Whether moments exist: after the first update, or after one was set.

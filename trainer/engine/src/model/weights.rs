@@ -172,7 +172,7 @@ impl Model {
     /// The buffer of a weight, the model's or an adapter's.
     fn weight(&self, name: &str) -> Result<Buf, EngineError> {
         if let Some(adapters) = &self.decoder.adapters
-            && let Ok(region) = adapters.layout().region(name)
+            && let Ok(region) = adapters.layout.region(name)
         {
             return Ok(region.within(adapters.weights));
         }

@@ -230,7 +230,7 @@ impl StateFile {
                 model.set_tensor(&name, TensorKind::Moment2, &zeros)?;
             }
         }
-        model.set_updates(self.updates);
+        model.updates = self.updates;
         model.decoder.backend.synchronise()
     }
 }

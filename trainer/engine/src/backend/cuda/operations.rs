@@ -71,7 +71,10 @@ impl Backend for Cuda {
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         self.check()?;
-        let format = self.format_for(purpose);
+        let format = match purpose {
+            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Dtype::F32,
+            Purpose::Cache | Purpose::Activations => self.activations,
+        };
         let bf16_copy = purpose == Purpose::Weights && self.activations == Dtype::Bf16;
         let driver = self.driver.as_mut();
         let buf = self.arena.allocate(driver, purpose, len, format, bf16_copy);

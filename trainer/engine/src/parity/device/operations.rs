@@ -69,7 +69,7 @@ pub(super) fn batch(sequences: impl IntoIterator<Item = (usize, Vec<(usize, usiz
 }
 
 /// Results of every operation, for heads of a width.
-pub(super) fn operations(
+pub(crate) fn every_operation(
     backend: &mut dyn Backend,
     head_dim: usize,
 ) -> Result<Results, EngineError> {
