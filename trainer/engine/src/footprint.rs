@@ -9,7 +9,7 @@ use crate::config::ModelConfig;
 use crate::infer::blocks::{BLOCK, blocks_for};
 use crate::infer::runner::{MAX_SEQUENCES, TOKEN_BUDGET, max_cached_rows, max_prompts};
 use crate::model::layout::Layout;
-use crate::model::workspace::{BackwardWorkspace, PassSize, PerDtype, Widths, Workspace};
+use crate::model::workspace::{BackwardWorkspace, PassSize, PerPurpose, Widths, Workspace};
 use crate::model::{Lora, adapter_elements, kv_row_elements};
 use crate::train::activations::{ActivationPlan, default_pack_tokens};
 use crate::train::pack::{Branch, cut};
@@ -94,7 +94,7 @@ impl Footprint {
         let adapters = adapter_elements(config, widths.rank);
         let stored = Layout::new(config).tensors.len + adapters;
         let element = spec.element_bytes(options.dtype);
-        let width = PerDtype::from(element);
+        let width = PerPurpose::from(element);
         let weights = (element.weight * stored) as u64;
         let slices = options.slices.unwrap_or(1).max(demand.ranks);
         let optimiser = optimiser_bytes(slices, demand.ranks, trained as u64);

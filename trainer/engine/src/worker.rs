@@ -21,7 +21,7 @@ use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-use device::{DeviceModel, Ledger, Open, Profile};
+use device::{DeviceModel, Ledger, OpenBackend, Profile};
 use generate::Deliver;
 use rank_commands::{Followers, ModelCommand, RankCommand};
 pub use rank_commands::{LocalDevice, follow};
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     fn start<W: TensorSource>(
-        backend: impl Open,
+        backend: impl OpenBackend,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     fn start_with<W: TensorSource>(
-        backend: impl Open,
+        backend: impl OpenBackend,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
         sharing: Sharing,
@@ -164,7 +164,7 @@ impl Engine {
         requests: Vec<GenerateRequest>,
         deliver: impl FnMut(Result<Completion, EngineError>) -> bool + Send + 'static,
     ) {
-        let mut stream = thread::Stream::new(deliver);
+        let mut stream = thread::CompletionStream::new(deliver);
         let (followers, limits, base) =
             (self.shared.followers.clone(), self.shared.limits, self.base);
         let work = Box::new(move |model: &mut Model, text: &Text| {

@@ -6,7 +6,7 @@ use crate::long;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use engine::backend::cuda::compile::{self, Target, compile};
+use engine::backend::cuda::compile::{self, CompileTarget, compile};
 use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
 /// The architectures: A100, H100 and H200, and the Blackwell of workstations.
@@ -45,7 +45,7 @@ fn every_kernel_compiles_for_every_architecture() {
         {
             continue;
         }
-        let (ptx, _) = compile(SOURCES, NAMES, Target::Ptx(architecture), &[]).unwrap();
+        let (ptx, _) = compile(SOURCES, NAMES, CompileTarget::Ptx(architecture), &[]).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));
         // The driver loads PTX as a string with a terminating zero.
@@ -69,7 +69,7 @@ const RESOURCES: [(&str, &str); 5] = [
 
 /// The resources of every kernel in machine code of an architecture, in the order of [`NAMES`].
 fn resources(architecture: u32) -> Vec<[String; 5]> {
-    let target = Target::Cubin(architecture);
+    let target = CompileTarget::Cubin(architecture);
     let (cubin, report) = compile(SOURCES, NAMES, target, &["--ptxas-options=-v"]).unwrap();
     assert!(cubin.bytes.starts_with(b"\x7fELF"));
     assert_eq!(cubin.names.len(), NAMES.len());
@@ -164,6 +164,6 @@ fn the_compiler_reports_its_architectures_and_where_an_error_is() {
         ("good.cu", "__global__ void good() {}\n"),
         ("bad.cu", "\n__global__ void bad() { nothing; }\n"),
     ];
-    let error = compile(&sources, &["bad"], Target::Ptx(80), &[]).unwrap_err();
+    let error = compile(&sources, &["bad"], CompileTarget::Ptx(80), &[]).unwrap_err();
     assert!(error.contains("bad.cu(2)"), "{error}");
 }

@@ -18,7 +18,7 @@ use self::forward::{Constants, Decoder};
 use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
-use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
+use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerPurpose, Widths, Workspace};
 use crate::backend::ranks::{Route, Sharing};
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
@@ -46,7 +46,7 @@ pub struct Model {
     back: Option<BackwardWorkspace>,
     kv_cache: Option<KvCache>,
     /// Activations that training saves from the forward to the backward pass.
-    saved: Option<PerDtype<Buf>>,
+    saved: Option<PerPurpose<Buf>>,
     gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,

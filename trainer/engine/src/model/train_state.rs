@@ -3,8 +3,8 @@
 use std::ops::Range;
 
 use super::Model;
-use super::workspace::{BackwardWorkspace, PerDtype};
-use crate::backend::ranks::Sharing;
+use super::workspace::{BackwardWorkspace, PerPurpose};
+use crate::backend::ranks::{Sharing, gradients};
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
@@ -39,7 +39,8 @@ impl Model {
 
     /// Bytes of gradients and moments: the gradient, the partial sums of slices, and two moments of this rank's shard.
     fn optimiser_bytes(&self) -> u64 {
-        let gradients = self.sharing.gradients() * self.trained().len();
+        let Sharing { ranks, slices } = &self.sharing;
+        let gradients = gradients(*slices, ranks.size()) * self.trained().len();
         4 * (gradients + 2 * self.shard().len()) as u64
     }
 
@@ -71,8 +72,8 @@ impl Model {
     /// Buffers of at least `len` elements for the activations that a step saves.
     pub(crate) fn saved_buffer(
         &mut self,
-        len: PerDtype<usize>,
-    ) -> Result<PerDtype<Buf>, EngineError> {
+        len: PerPurpose<usize>,
+    ) -> Result<PerPurpose<Buf>, EngineError> {
         if let Some(saved) = self.saved {
             if saved.holds(len) {
                 return Ok(saved);
@@ -80,7 +81,7 @@ impl Model {
             self.saved = None;
             saved.release(self.decoder.backend.as_mut());
         }
-        let saved = PerDtype::allocate(self.decoder.backend.as_mut(), len)?;
+        let saved = PerPurpose::allocate(self.decoder.backend.as_mut(), len)?;
         self.saved = Some(saved);
         Ok(saved)
     }

@@ -364,12 +364,4 @@ mod tests {
             );
         }
     }
-
-    #[test]
-    fn unwanted_completions_are_left_out() {
-        let groups = [group(&[1], &[&[2, 3], &[4, 5]]), group(&[6], &[&[7]])];
-        let packs = pack(&groups, 100, |number| number == 1);
-        assert_eq!(packs.len(), 1);
-        assert_eq!(packs[0].batch.tokens, [1, 4]);
-    }
 }

@@ -19,7 +19,7 @@ use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::BackwardPass;
-use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
+use crate::model::workspace::{BlockActivations, PassSize, PerPurpose, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
 use crate::train::adamw;
@@ -231,7 +231,7 @@ impl PackedMiniBatch {
     pub(super) fn forward_all(
         &mut self,
         model: &mut Model,
-    ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
+    ) -> Result<(ActivationPlan, PerPurpose<Buf>, Vec<TokenStats>), EngineError> {
         let packs = 0..self.packing.packs.len();
         let plan = self.plan_of(model, packs.clone());
         let forward = model.saved_buffer(plan.len).and_then(|buffer| {
@@ -264,7 +264,7 @@ impl PackedMiniBatch {
         groups: &[Group],
         dlogp: &[Vec<f32>],
         plan: &ActivationPlan,
-        buffer: PerDtype<Buf>,
+        buffer: PerPurpose<Buf>,
     ) -> Result<(), EngineError> {
         model.optimiser()?;
         let repacked = self.repacked(model, groups, dlogp);

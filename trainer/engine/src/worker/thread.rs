@@ -4,7 +4,7 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use super::device::Open;
+use super::device::OpenBackend;
 use crate::api::{Completion, EngineOptions, ModelInfo};
 use crate::backend::MemoryMeter;
 use crate::backend::ranks::{self, Sharing};
@@ -19,12 +19,12 @@ pub(super) type Job = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
 /// Delivers a generation's completions, and its error. `deliver` returns whether more are wanted. If the stream is dropped before `end`, it reports that the
 /// worker has stopped, so that a panic does not look like the end of the generation.
-pub(super) struct Stream<F: FnMut(Result<Completion, EngineError>) -> bool> {
+pub(super) struct CompletionStream<F: FnMut(Result<Completion, EngineError>) -> bool> {
     deliver: F,
     ended: bool,
 }
 
-impl<F: FnMut(Result<Completion, EngineError>) -> bool> Stream<F> {
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> CompletionStream<F> {
     pub(super) fn new(deliver: F) -> Self {
         let ended = false;
         Self { deliver, ended }
@@ -43,7 +43,7 @@ impl<F: FnMut(Result<Completion, EngineError>) -> bool> Stream<F> {
     }
 }
 
-impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for Stream<F> {
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for CompletionStream<F> {
     fn drop(&mut self) {
         if !self.ended {
             (self.deliver)(Err(EngineError::Stopped));
@@ -90,7 +90,7 @@ pub(super) struct Opened {
 
 /// Starts the thread and waits until it has opened the backend and the model. The thread calls `close` at its end, if it has a model.
 pub(super) fn start<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
     sharing: Sharing,
@@ -134,7 +134,7 @@ pub(super) fn start<W: TensorSource>(
 
 /// Opens a model on a device, on all ranks of `sharing` at the same time. They have the same model, or none.
 pub(super) fn open<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,
@@ -165,7 +165,7 @@ pub(super) fn open<W: TensorSource>(
 }
 
 fn open_alone<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,

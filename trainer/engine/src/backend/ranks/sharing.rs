@@ -60,11 +60,6 @@ impl Sharing {
         rank * each..(rank + 1) * each
     }
 
-    /// Number of gradients that a rank has in memory: one more for each level of its part of the binary tree of slices.
-    pub(crate) fn gradients(&self) -> usize {
-        gradients(self.slices, self.ranks.size())
-    }
-
     /// This rank's shard of a buffer of `len` elements.
     pub(crate) fn shard(&self, len: usize) -> Range<usize> {
         shards(len, self.ranks.size())[self.ranks.rank()].clone()
@@ -110,7 +105,7 @@ pub fn bucket_elements(ranks: usize) -> usize {
     BUCKET.min(BUCKETS / ranks)
 }
 
-/// Number of gradients that each of some ranks has in memory, as [`Sharing::gradients`].
+/// Number of gradients that each of some ranks has in memory: one more for each level of its part of the binary tree of slices.
 pub(crate) fn gradients(slices: usize, ranks: usize) -> usize {
     1 + (slices / ranks).ilog2() as usize
 }
@@ -136,7 +131,7 @@ mod tests {
             Sharing::new(ranks.into_iter().last().expect("a rank"), slices)
         };
         let two = of(2, 8).expect("two ranks");
-        assert_eq!((two.slices_of(1), two.gradients()), (4..8, 3));
+        assert_eq!((two.slices_of(1), gradients(8, 2)), (4..8, 3));
         for (size, slices) in [(2, 1), (4, 2), (1, 3), (2, 6)] {
             let error = of(size, slices).expect_err("numbers that do not fit");
             assert!(error.to_string().contains("run.slices"), "{error}");

@@ -8,7 +8,7 @@
 
 use super::super::driver::{Arg, Launch, Product};
 use super::attention;
-use super::memory::Memory;
+use super::address_space::AddressSpace;
 use super::signature::{Kind, Signature};
 use crate::backend::Dtype;
 
@@ -77,24 +77,24 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
 
 /// Adds up the cost of a launch from the kernel's instance, its arguments, and the memory that they point to. Stores the first mistake: a name unknown to the
 /// kernel, or an index not in memory.
-pub(super) struct Sum<'a> {
+pub(super) struct CostSum<'a> {
     kernel: &'a str,
     launch: Launch,
     args: &'a [Arg],
     signature: &'a Signature,
-    memory: &'a Memory,
+    memory: &'a AddressSpace,
     pub(super) cost: Cost,
     pub(super) mistake: Option<String>,
 }
 
-impl<'a> Sum<'a> {
+impl<'a> CostSum<'a> {
     /// The cost of a launch. The error names the kernel, and says why it has no cost or what is missing.
     pub(super) fn of(
         kernel: &'a str,
         launch: Launch,
         args: &'a [Arg],
         signature: &'a Signature,
-        memory: &'a Memory,
+        memory: &'a AddressSpace,
     ) -> Result<Cost, String> {
         let mut sum = Self {
             kernel,

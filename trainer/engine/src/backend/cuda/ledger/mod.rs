@@ -7,7 +7,7 @@
 mod attention;
 mod cost;
 mod device_model;
-mod memory;
+mod address_space;
 mod signature;
 mod counted_work;
 
@@ -15,10 +15,10 @@ use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::cost::Sum;
+use self::cost::CostSum;
 pub use self::cost::{Cost, Unit};
 pub use self::device_model::{DeviceModel, H100, H200};
-use self::memory::Memory;
+use self::address_space::AddressSpace;
 use self::signature::Signature;
 pub use self::counted_work::{HostCalls, Launches, Line, CountedWork};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording, Step};
@@ -51,7 +51,7 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
     let device = Counting {
         model,
         signatures: signature::signatures(kernels::SOURCES),
-        memory: Memory::new(model.memory),
+        memory: AddressSpace::new(model.memory),
         ledger: ledger.clone(),
         current: CountedWork::default(),
         operation: "",
@@ -63,7 +63,7 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
 struct Counting {
     model: DeviceModel,
     signatures: BTreeMap<String, Signature>,
-    memory: Memory,
+    memory: AddressSpace,
     ledger: Ledger,
     /// The work since the last wait.
     current: CountedWork,
@@ -165,7 +165,7 @@ impl Counting {
         let signature = self.signatures.get(name);
         let signature = signature.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
         signature.check(kernel, args).map_err(Fault::Other)?;
-        Sum::of(kernel, launch, args, signature, &self.memory).map_err(Fault::Other)
+        CostSum::of(kernel, launch, args, signature, &self.memory).map_err(Fault::Other)
     }
 
     /// Counts the time of a copy between the host and the device.

@@ -17,7 +17,7 @@ struct Allocation {
 }
 
 #[derive(Debug)]
-pub(super) struct Memory {
+pub(super) struct AddressSpace {
     allocations: BTreeMap<Address, Allocation>,
     next: Address,
     pub(super) total: u64,
@@ -26,7 +26,7 @@ pub(super) struct Memory {
     pub(super) peak: u64,
 }
 
-impl Memory {
+impl AddressSpace {
     pub(super) fn new(total: u64) -> Self {
         Self {
             allocations: BTreeMap::new(),
