@@ -7,7 +7,7 @@ pub(crate) mod backward;
 pub(crate) mod forward;
 mod head;
 pub(crate) mod layout;
-mod train_state;
+pub(crate) mod train_state;
 mod weights;
 pub(crate) mod workspace;
 
@@ -152,7 +152,7 @@ impl Model {
     }
 
     /// Layout of the weights that an update changes.
-    fn trained_layout(&self) -> &TensorLayout {
+    pub(crate) fn trained_layout(&self) -> &TensorLayout {
         let adapters = self.decoder.adapters.as_ref();
         adapters.map_or(&self.decoder.layout.tensors, |adapters| &adapters.layout)
     }

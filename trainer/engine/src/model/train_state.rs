@@ -9,7 +9,7 @@ use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
 /// Number of elements that are copied from the device at a time.
-pub(super) const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// Buffers that training needs and generation does not. Each rank has the moments of its shard.
 #[derive(Debug, Clone, Copy)]
@@ -111,25 +111,6 @@ impl Model {
     /// The part of the trained weights that this rank updates. The rank has the moments of this part.
     pub(crate) fn shard(&self) -> Range<usize> {
         self.sharing.shard(self.trained().len())
-    }
-
-    /// Calls `each` with the whole gradient, piece by piece, in the order of [`Model::trained_shapes`].
-    pub(crate) fn read_gradient(
-        &mut self,
-        each: &mut dyn FnMut(&[f32]),
-    ) -> Result<(), EngineError> {
-        let gradient = self.partial_gradient(0)?;
-        let mut piece = Vec::new();
-        for (name, _) in self.trained_shapes() {
-            let buf = self.trained_layout().region(&name)?.within(gradient);
-            for start in (0..buf.len()).step_by(PIECE) {
-                piece.resize(PIECE.min(buf.len() - start), 0.0);
-                let part = buf.at(start, piece.len());
-                self.decoder.backend.download(part, &mut piece)?;
-                each(&piece);
-            }
-        }
-        Ok(())
     }
 
     /// Gradients and moments, allocated on the first call.

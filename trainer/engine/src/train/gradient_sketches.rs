@@ -5,6 +5,7 @@ use crate::backend::Buf;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
+use crate::model::train_state::PIECE;
 use crate::train::count_sketch::CountSketch;
 use crate::train::exchange::check_gradient;
 use crate::train::step::{PackedMiniBatch, forward_workspace};
@@ -79,12 +80,18 @@ fn zero_gradient(model: &mut Model) -> Result<Buf, EngineError> {
 }
 
 fn read_sketch(model: &mut Model, sketch: CountSketch) -> Result<Vec<f32>, EngineError> {
-    let mut buckets = vec![0.0; sketch.size];
-    let mut first = 0;
-    model.read_gradient(&mut |values| {
-        sketch.add(&mut buckets, first, values);
-        first += values.len();
-    })?;
+    let gradient = model.partial_gradient(0)?;
+    let (mut buckets, mut first, mut piece) = (vec![0.0; sketch.size], 0, Vec::new());
+    for (name, _) in model.trained_shapes() {
+        let buf = model.trained_layout().region(&name)?.within(gradient);
+        for start in (0..buf.len()).step_by(PIECE) {
+            piece.resize(PIECE.min(buf.len() - start), 0.0);
+            let part = buf.at(start, piece.len());
+            model.decoder.backend.download(part, &mut piece)?;
+            sketch.add(&mut buckets, first, &piece);
+            first += piece.len();
+        }
+    }
     if buckets.iter().all(|x| x.is_finite()) {
         Ok(buckets)
     } else {

@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::api::{AdamW, Objective, StepReport};
-use crate::backend::{Buf, ranks};
+use crate::backend::{AdamWStep, Buf, ranks};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
@@ -22,7 +22,6 @@ use crate::model::backward::BackwardPass;
 use crate::model::workspace::{BlockActivations, PassSize, PerPurpose, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
-use crate::train::adamw;
 use crate::train::exchange;
 use crate::train::pack::Pack;
 use crate::train::slices::Packing;
@@ -62,7 +61,7 @@ pub fn step(
 
     let _entered = tracing::info_span!("optimiser").entered();
     let began = Instant::now();
-    let numbers = adamw::numbers(adamw, model.updates + 1, norm);
+    let numbers = adamw_step(adamw, model.updates + 1, norm);
     let shard = model.shard();
     let [weights, gradient] =
         [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
@@ -83,6 +82,21 @@ pub fn step(
         optimiser: began.elapsed().saturating_sub(weight_exchange),
         exchange: gradient_exchange + weight_exchange,
     })
+}
+
+/// Numbers of AdamW's update `count` (from 1), with clipping, given the global gradient norm.
+fn adamw_step(adamw: &AdamW, count: u64, norm: f64) -> AdamWStep {
+    let t = i32::try_from(count).unwrap_or(i32::MAX);
+    AdamWStep {
+        lr: adamw.lr,
+        beta1: adamw.beta1,
+        beta2: adamw.beta2,
+        eps: adamw.eps,
+        decay: adamw.weight_decay,
+        bias1: (1.0 - f64::from(adamw.beta1).powi(t)) as f32,
+        bias2: (1.0 - f64::from(adamw.beta2).powi(t)) as f32,
+        grad_scale: adamw.grad_scale(norm) as f32,
+    }
 }
 
 /// Begins an exchange if all ranks have `done` their own work; all get an error of one. Waits for an asynchronous device first, since its work is not a part of
