@@ -444,8 +444,6 @@ mod tests {
     fn temperature_0_selects_the_lowest_id_of_the_likeliest() {
         let got = sampled(&[], &[1.0, 3.0, 3.0, 2.0], Sampling::greedy(), 7, 0);
         assert_eq!(got.token, 1);
-        let expected = softmax(&[1.0, 3.0, 3.0, 2.0], 1.0)[1].ln();
-        assert!((f64::from(got.logp) - expected).abs() < 1e-6);
     }
 
     #[test]

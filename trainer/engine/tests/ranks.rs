@@ -337,14 +337,9 @@ struct Watched {
     faulty: bool,
 }
 
-impl Watched {
-    fn new(ranks: Arc<dyn ProcessGroup>, faulty: bool) -> Self {
-        Self {
-            ranks,
-            gathered: AtomicBool::new(false),
-            faulty,
-        }
-    }
+fn watched(ranks: Arc<dyn ProcessGroup>, faulty: bool) -> Arc<Watched> {
+    let gathered = AtomicBool::new(false);
+    Arc::new(Watched { ranks, gathered, faulty })
 }
 
 impl ProcessGroup for Watched {
@@ -387,7 +382,7 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
     let (_folder, path) = model();
     let mut ranks = local(2, Duration::from_secs(10)).into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
-    let faulty: Arc<dyn ProcessGroup> = Arc::new(Watched::new(ranks.next().unwrap(), true));
+    let faulty: Arc<dyn ProcessGroup> = watched(ranks.next().unwrap(), true);
     let follower = std::thread::spawn(move || follow(&faulty, LocalDevice::default()));
     let options = EngineOptions {
         ranks: Some(leader),
@@ -425,8 +420,7 @@ fn gpus_exchange_gradients_and_weights_with_each_other() {
         let norms_alone = updated(&engine);
         let alone = saved(&engine, folder.path());
         let mut ranks = local(size, DEADLINE);
-        let watched = ranks.drain(1..).map(|r| Arc::new(Watched::new(r, false)));
-        let watched: Vec<Arc<Watched>> = watched.collect();
+        let watched: Vec<_> = ranks.drain(1..).map(|r| watched(r, false)).collect();
         ranks.extend(watched.iter().map(|r| Arc::clone(r) as Arc<dyn ProcessGroup>));
         let (norms, together) = with_ranks(ranks, |open| {
             let engine = open(&path, options()).unwrap();

@@ -1,4 +1,4 @@
-//! The interface between the model and the device: about thirty operations on buffers.
+//! The interface between the model and the device: operations on buffers.
 //!
 //! A backend owns an arena. Buffers are planned and allocated before work starts. After that, operations take handles, offsets and sizes, and allocate no
 //! memory for tensors. They allocate only lists of their parts, and working memory that grows to the needs of the largest operation and is then retained.

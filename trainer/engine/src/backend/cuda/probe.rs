@@ -117,15 +117,10 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
         _ => return Err(no_such_gpu(ordinal, count).into()),
     };
     let name = check_call("report its name", device::get_name(device))?;
+    let number = |which| attribute(device, which);
     let capability = (
-        attribute(
-            device,
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        )?,
-        attribute(
-            device,
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        )?,
+        number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
     check_capability(&name, capability)?;
     let (nvrtc, cublaslt) = (compile::version()?, libraries::cublaslt_version()?);

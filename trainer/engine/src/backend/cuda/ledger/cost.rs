@@ -230,7 +230,10 @@ impl<'a> CostSum<'a> {
                 self.read("dy", tokens * width);
                 self.update("dtable", groups * width);
                 self.cost.flops += tokens * width + 2 * groups * width;
-                self.longest_group(groups, width);
+                // One block adds up all tokens of an id, so the block of the most frequent one is the longest.
+                let starts = self.words("starts", 0, groups + 1);
+                let counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
+                self.cost.longest_block = u64::from(counts.max().unwrap_or(0)) * width;
             }
             "scatter_add" => {
                 let n = self.product_of(["count", "width"]);
@@ -366,14 +369,6 @@ impl<'a> CostSum<'a> {
             _ if name.starts_with("attention") => attention::add(self, name),
             _ => self.mistake = Some("it is not listed".to_owned()),
         }
-    }
-
-    /// One block adds up all tokens of an id, so the block of the most frequent one is the longest.
-    fn longest_group(&mut self, groups: u64, width: u64) {
-        let starts = self.words("starts", 0, groups + 1);
-        let counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
-        let most: u64 = counts.max().unwrap_or(0).into();
-        self.cost.longest_block = most * width;
     }
 
     /// Passes over the logits of each row: for the largest one and the sum of the weights, again if tokens are suppressed, and for the draw. Without cut-offs,
