@@ -68,6 +68,15 @@ impl Buf {
     }
 }
 
+/// Puts an arena's allocation into the first empty place, and returns its index.
+fn insert<T>(allocations: &mut Vec<Option<T>>, new: T) -> usize {
+    let empty = allocations.iter().position(Option::is_none);
+    let index = empty.unwrap_or(allocations.len());
+    allocations.resize_with(allocations.len().max(index + 1), || None);
+    allocations[index] = Some(new);
+    index
+}
+
 /// Rows that begin `stride` elements apart. The sizes of an operation determine how much of each row it accesses.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Rows {

@@ -158,14 +158,10 @@ impl Nccl {
 
     /// NCCL's description of a failure.
     fn reason(&self, code: c_int, comm: Comm) -> String {
-        let text = |text: *const c_char| match text.is_null() {
-            true => None,
+        let text = |text: *const c_char| {
             // SAFETY: a string that lives until the library's next failure.
-            false => Some(
-                unsafe { CStr::from_ptr(text) }
-                    .to_string_lossy()
-                    .into_owned(),
-            ),
+            let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+            text.map(|text| text.to_string_lossy().into_owned())
         };
         // SAFETY: both take any code, and a communicator or null.
         let texts = unsafe { [(self.error)(code), (self.last_error)(comm)] };
