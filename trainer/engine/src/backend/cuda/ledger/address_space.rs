@@ -16,7 +16,7 @@ struct Allocation {
     content: Vec<u8>,
 }
 
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub(super) struct AddressSpace {
     allocations: BTreeMap<Address, Allocation>,
     next: Address,
@@ -29,11 +29,9 @@ pub(super) struct AddressSpace {
 impl AddressSpace {
     pub(super) fn new(total: u64) -> Self {
         Self {
-            allocations: BTreeMap::new(),
             next: ALIGN,
             total,
-            used: 0,
-            peak: 0,
+            ..Self::default()
         }
     }
 
