@@ -30,7 +30,7 @@ pub(super) fn generate(
     deliver: Option<Deliver<'_>>,
 ) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
-    let part = Part::new(requests, ranks.size(), ranks.rank());
+    let part = RequestShare::new(requests, ranks.size(), ranks.rank());
     sample_and_exchange(ranks.as_ref(), &part, deliver, |emit| {
         runner::run(model, tokenizer, &part.requests, limits, emit)
     })
@@ -39,7 +39,7 @@ pub(super) fn generate(
 /// Calls `sample` for this rank's part. It passes finished completions to its argument, which returns whether more are wanted.
 fn sample_and_exchange(
     ranks: &dyn ProcessGroup,
-    part: &Part,
+    part: &RequestShare,
     deliver: Option<Deliver<'_>>,
     sample: impl FnOnce(&mut dyn FnMut(Completion) -> bool) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
@@ -150,13 +150,13 @@ fn exchange(
 }
 
 /// The part of the requests that a rank samples: whole requests in turn, or some samples of some if there are fewer requests than ranks.
-struct Part {
+struct RequestShare {
     requests: Vec<GenerateRequest>,
     /// For each of them, its number and its samples.
     origins: Vec<(usize, Range<usize>)>,
 }
 
-impl Part {
+impl RequestShare {
     fn new(requests: &[GenerateRequest], ranks: usize, rank: usize) -> Self {
         let pieces = pieces(requests.len(), ranks);
         let mut part = Self {
@@ -204,7 +204,7 @@ mod tests {
     #[test]
     fn a_panic_on_one_rank_ends_the_sampling_of_all() {
         let sampled = |ranks: &dyn ProcessGroup| {
-            let part = Part::new(&[], ranks.size(), ranks.rank());
+            let part = RequestShare::new(&[], ranks.size(), ranks.rank());
             sample_and_exchange(ranks, &part, None, |_| match ranks.rank() {
                 0 => Ok(()),
                 _ => panic!("a bug"),
@@ -233,7 +233,7 @@ mod tests {
                 let mut seen: Vec<u64> = Vec::new();
                 let (prompts, samples) = sampling_share(requests.len(), seeds as usize, ranks);
                 for rank in 0..ranks {
-                    let part = Part::new(&requests, ranks, rank);
+                    let part = RequestShare::new(&requests, ranks, rank);
                     assert!(part.requests.len() <= prompts);
                     assert!(part.requests.iter().all(|r| r.seeds.len() <= samples));
                     for (request, (number, samples)) in part.requests.iter().zip(&part.origins) {
