@@ -3,9 +3,9 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use engine::backend::group::Group;
-use engine::backend::group::mpi::{self, Mpi};
-use engine::{EngineError, Leader, Local, follow};
+use engine::backend::ranks::ProcessGroup;
+use engine::backend::ranks::mpi::{self, Mpi};
+use engine::{EngineError, Leader, LocalDevice, follow};
 
 use crate::interrupt::StopSignal;
 
@@ -121,16 +121,16 @@ pub fn join(threads: Option<usize>) -> Result<Role, WorldError> {
             mpi.size()
         ));
     }
-    let ranks: Arc<dyn Group> = Arc::new(mpi);
+    let ranks: Arc<dyn ProcessGroup> = Arc::new(mpi);
     if ranks.rank() == 0 {
         return Ok(Role::Leads(Leader::new(ranks)?));
     }
-    let local = Local {
+    let local = LocalDevice {
         gpu: world.local,
         threads,
     };
     let runtime = tokio::runtime::Runtime::new().map_err(|error| {
-        EngineError::Group(format!(
+        EngineError::Ranks(format!(
             "the asynchronous runtime could not be started: {error}"
         ))
     })?;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::backend::group::Leader;
+use crate::backend::ranks::Leader;
 use crate::backend::{Bf16Kernel, Dtype};
 use crate::batch::TokenStats;
 use crate::model::Lora;

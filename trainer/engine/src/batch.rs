@@ -159,7 +159,7 @@ pub struct Batch {
     pub tokens: Vec<u32>,
     /// Position of each token in its sequence, for the rotary embedding.
     pub positions: Vec<u32>,
-    /// Row of the KV cache that each token's key and value are written to.
+    /// Row of the KV cache that each token's key and value are written to (vLLM's slot mapping).
     pub rows: Vec<usize>,
     /// The spans. Every token is in exactly one.
     pub spans: Vec<Span>,

@@ -33,7 +33,7 @@ pub enum EngineError {
     },
     /// Another rank is gone, or the ranks cannot exchange bytes. They cannot go on together.
     #[error("{0}")]
-    Group(String),
+    Ranks(String),
     /// The worker thread is gone.
     #[error(
         "the engine's worker thread has stopped; the error that stopped it was reported to the previous call"

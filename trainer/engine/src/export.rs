@@ -6,7 +6,7 @@ use std::path::Path;
 use crate::error::EngineError;
 use crate::file::{WeightType, gguf_writer, llama_cpp, wrong};
 use crate::load::{self, TensorSource as _};
-use crate::train::checkpoint::{Item, io, parent_of, sync_folder, write_folder};
+use crate::train::checkpoint::{StoredTensor, io, parent_of, sync_folder, write_folder};
 
 /// Writes the model at `model` as a Hugging Face folder with `card` as its README.md. The folder must not exist, or be empty.
 ///
@@ -24,7 +24,7 @@ pub fn to_folder(
     }
     let mut from = load::open_lazy(model)?;
     let card = ("README.md", card);
-    let read = |item: &Item| from.weights.take(&item.name, &item.shape);
+    let read = |item: &StoredTensor| from.weights.take(&item.name, &item.shape);
     write_folder(&from.config, &from.text, folder, dtype, Some(card), read)
 }
 
@@ -68,7 +68,7 @@ pub fn to_gguf(
     }
     out.flush().map_err(failed)?;
     drop(out);
-    let mut read = load::gguf_config(temporary.path()).map_err(refused)?;
+    let (_, mut read, _) = load::open_gguf(temporary.path()).map_err(refused)?;
     // llama.cpp may find more end tokens, by their names.
     let ends = std::mem::replace(&mut read.eos_token_ids, config.eos_token_ids.clone());
     if read != *config || !config.eos_token_ids.iter().all(|id| ends.contains(id)) {

@@ -25,7 +25,7 @@ pub use api::{
     AdamW, Completion, Device, EngineOptions, Finish, GenerateRequest, ModelInfo, Objective,
     Objectives, StepReport,
 };
-pub use backend::group::{Leader, check_slices};
+pub use backend::ranks::{Leader, check_slices};
 pub use backend::{Dtype, MemoryMeter};
 pub use batch::{Group, TokenStats};
 pub use error::EngineError;
@@ -35,4 +35,4 @@ pub use infer::blocks::shared_prompt_tokens;
 pub use model::Lora;
 pub use sample::Sampling;
 pub use train::CountSketch;
-pub use worker::{Engine, Local, follow};
+pub use worker::{Engine, LocalDevice, follow};

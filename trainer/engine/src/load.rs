@@ -99,14 +99,14 @@ pub fn open(path: &Path) -> Result<Loaded, EngineError> {
 /// Like [`open`], but the weights stay in their files until they are taken.
 pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
     let (config, weights, text) = match files(path)? {
-        Files::Folder => {
+        ModelPath::Folder => {
             let mut config = folder_config(path)?;
             let (weights, warning) = LazyWeights::in_folder(path, &config)?;
             let mut text = Text::from_folder(path, &mut config)?;
             text.warnings.extend(warning);
             (config, weights, text)
         }
-        Files::Gguf(file) => {
+        ModelPath::Gguf(file) => {
             let (gguf, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
             let weights = LazyWeights::in_gguf(&file, gguf, &config)?;
             (config, weights, text)
@@ -122,8 +122,8 @@ pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
 /// Reads such a model's sizes and flags without its weights and its text side, so without the end tokens that only the latter names.
 pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
     match files(path)? {
-        Files::Folder => folder_config(path),
-        Files::Gguf(file) => Gguf::open(&file)
+        ModelPath::Folder => folder_config(path),
+        ModelPath::Gguf(file) => Gguf::open(&file)
             .and_then(|mut gguf| llama_cpp::config(&mut gguf))
             .map_err(|reason| wrong(&file, reason)),
     }
@@ -132,12 +132,12 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
 /// Reads such a model's configuration and text side without its weights.
 pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
     match files(path)? {
-        Files::Folder => {
+        ModelPath::Folder => {
             let mut config = folder_config(path)?;
             let text = Text::from_folder(path, &mut config)?;
             Ok((config, text))
         }
-        Files::Gguf(file) => {
+        ModelPath::Gguf(file) => {
             let (_, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
             Ok((config, text))
         }
@@ -145,19 +145,19 @@ pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
 }
 
 /// The kind of a model's path.
-enum Files {
+enum ModelPath {
     /// A Hugging Face folder.
     Folder,
     /// A GGUF file at this path.
     Gguf(PathBuf),
 }
 
-fn files(path: &Path) -> Result<Files, EngineError> {
+fn files(path: &Path) -> Result<ModelPath, EngineError> {
     if path.is_dir() {
         if path.join("config.json").exists() {
-            return Ok(Files::Folder);
+            return Ok(ModelPath::Folder);
         }
-        return only_gguf(path).map(Files::Gguf);
+        return only_gguf(path).map(ModelPath::Gguf);
     }
     if !path.exists() {
         return Err(wrong(
@@ -171,7 +171,7 @@ fn files(path: &Path) -> Result<Files, EngineError> {
             "is neither a GGUF file nor a folder; name the folder that holds config.json, tokenizer.json and the safetensors, or a file that ends in .gguf".into(),
         ));
     }
-    Ok(Files::Gguf(path.to_owned()))
+    Ok(ModelPath::Gguf(path.to_owned()))
 }
 
 fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {
@@ -221,12 +221,8 @@ fn instead_of_weights(folder: &Path) -> Option<String> {
     Some(format!("holds {name}: {what}"))
 }
 
-/// The configuration of a GGUF file of any name, with the end tokens that its text side names.
-pub(crate) fn gguf_config(path: &Path) -> Result<ModelConfig, String> {
-    open_gguf(path).map(|(_, config, _)| config)
-}
-
-fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
+/// Opens a GGUF file of any name. The configuration has the end tokens that the text side names.
+pub(crate) fn open_gguf(path: &Path) -> Result<(Gguf, ModelConfig, Text), String> {
     let mut gguf = Gguf::open(path)?;
     let mut config = llama_cpp::config(&mut gguf)?;
     let text = Text::from_gguf(&gguf, &mut config)?;

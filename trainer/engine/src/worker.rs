@@ -2,7 +2,7 @@
 
 mod device;
 mod generate;
-mod orders;
+mod rank_commands;
 mod thread;
 
 use std::path::{Path, PathBuf};
@@ -11,7 +11,7 @@ use std::sync::{Arc, MutexGuard, mpsc};
 use crate::api::{
     AdamW, Completion, EngineOptions, GenerateRequest, ModelInfo, Objective, Objectives, StepReport,
 };
-use crate::backend::group::{LeaderState, Sharing, alone};
+use crate::backend::ranks::{LeaderState, Sharing, alone};
 use crate::backend::{Bf16Kernel, MemoryMeter};
 use crate::batch::{Group, TokenStats};
 use crate::config::ModelConfig;
@@ -21,10 +21,10 @@ use crate::load::{self, Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::{Date, Text};
 use crate::train::{self, CountSketch, checkpoint};
-use device::{DeviceModel, Ledger, Open, Profile};
+use device::{DeviceModel, Ledger, OpenBackend, Profile};
 use generate::Deliver;
-use orders::{Command, Followers, Order};
-pub use orders::{Local, follow};
+use rank_commands::{Followers, ModelCommand, RankCommand};
+pub use rank_commands::{LocalDevice, follow};
 use thread::{Opened, Worker};
 
 /// A handle on the worker thread. It is cheap to clone. The thread ends when the last handle is dropped; on a GPU, dropping the last handle waits for the
@@ -64,11 +64,11 @@ impl Engine {
         // This rank decides what depends on the machine.
         let kernel = options.kernel.or_else(|| Some(Bf16Kernel::detect()));
         let options = EngineOptions { kernel, ..options };
-        let order = Order::Open {
+        let command = RankCommand::Open {
             model: std::path::absolute(model).unwrap_or_else(|_| model.to_owned()),
             options: options.clone(),
         };
-        let mut turn = order.begin(&leader)?;
+        let mut turn = command.begin(&leader)?;
         let followers = Followers {
             leader: leader.clone(),
             model: turn.opened,
@@ -109,7 +109,7 @@ impl Engine {
     }
 
     fn start<W: TensorSource>(
-        backend: impl Open,
+        backend: impl OpenBackend,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
     ) -> Result<Self, EngineError> {
@@ -118,7 +118,7 @@ impl Engine {
     }
 
     fn start_with<W: TensorSource>(
-        backend: impl Open,
+        backend: impl OpenBackend,
         load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
         options: EngineOptions,
         sharing: Sharing,
@@ -164,7 +164,7 @@ impl Engine {
         requests: Vec<GenerateRequest>,
         deliver: impl FnMut(Result<Completion, EngineError>) -> bool + Send + 'static,
     ) {
-        let mut stream = thread::Stream::new(deliver);
+        let mut stream = thread::CompletionStream::new(deliver);
         let (followers, limits, base) =
             (self.shared.followers.clone(), self.shared.limits, self.base);
         let work = Box::new(move |model: &mut Model, text: &Text| {
@@ -187,7 +187,7 @@ impl Engine {
         let (followers, base) = (self.shared.followers.clone(), self.base);
         self.run_on_consistent(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(followers.as_ref(), || Command::Score {
+            let _turn = begin(followers.as_ref(), || ModelCommand::Score {
                 base,
                 groups: groups.clone(),
                 temperature,
@@ -213,7 +213,7 @@ impl Engine {
         let followers = self.shared.followers.clone();
         self.run_on_consistent(move |model, _| {
             train::step::check(&groups, temperature)?;
-            let _turn = begin(followers.as_ref(), || Command::Step {
+            let _turn = begin(followers.as_ref(), || ModelCommand::Step {
                 groups: groups.clone(),
                 temperature,
                 adamw: adamw.finite(),
@@ -250,7 +250,7 @@ impl Engine {
     pub fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let followers = self.shared.followers.clone();
         self.run_on_consistent(move |model, _| {
-            let turn = begin(followers.as_ref(), || Command::SaveState)?;
+            let turn = begin(followers.as_ref(), || ModelCommand::SaveState)?;
             checkpoint::save_state(model, &file, turn)
         })
     }
@@ -259,7 +259,7 @@ impl Engine {
     pub fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let followers = self.shared.followers.clone();
         self.run_on_worker(move |model, _| {
-            let _turn = begin(followers.as_ref(), || Command::LoadState {
+            let _turn = begin(followers.as_ref(), || ModelCommand::LoadState {
                 file: std::path::absolute(&file).unwrap_or_else(|_| file.clone()),
             })?;
             checkpoint::load_state(model, &file)
@@ -355,7 +355,7 @@ fn generate_on_all(
     // Generating needs the memory.
     model.release_training();
     runner::check(requests, model)?;
-    let _turn = begin(followers, || Command::Generate {
+    let _turn = begin(followers, || ModelCommand::Generate {
         base,
         requests: requests.to_vec(),
     })?;
@@ -369,7 +369,7 @@ fn generate_on_all(
 /// Begins a command to all ranks, if there are several.
 fn begin(
     followers: Option<&Followers>,
-    command: impl FnOnce() -> Command,
+    command: impl FnOnce() -> ModelCommand,
 ) -> Result<Option<MutexGuard<'_, LeaderState>>, EngineError> {
     followers.map(|ranks| ranks.begin(command())).transpose()
 }

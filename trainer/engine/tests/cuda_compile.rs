@@ -6,15 +6,13 @@ use crate::long;
 use std::fmt::Write as _;
 use std::path::Path;
 
-use engine::backend::cuda::compile::{self, Target, compile};
+use engine::backend::cuda::compile::{self, CompileTarget, compile};
 use engine::backend::cuda::kernels::{NAMES, SOURCES};
 
 /// The architectures: A100, H100 and H200, and the Blackwell of workstations.
 const ARCHITECTURES: [u32; 3] = [80, 90, 120];
-/// Position of the architecture that is compiled in every test run; the others take another minute.
+/// Position of the architecture with registers that are compared in every test run; the others take another minute.
 const ALWAYS: usize = 1;
-/// Position of the architecture that is compiled with `RAPID_TEST_LONG=1` alone.
-const LONG: usize = 2;
 /// The compiler of `scripts/cuda.sh`. Another version allocates registers differently.
 const COMPILER: (u32, u32) = (13, 0);
 
@@ -34,18 +32,11 @@ fn every_kernel_compiles_for_every_architecture() {
     if !nvrtc() {
         return;
     }
-    // For the one that is left out, the other test compiles machine code.
-    let other_test = compile::version().unwrap() == COMPILER;
-    for architecture in ARCHITECTURES {
-        if other_test && architecture == ARCHITECTURES[ALWAYS] {
+    for (number, architecture) in ARCHITECTURES.into_iter().enumerate() {
+        if number > 0 && !long::long(&format!("the CUDA kernels on sm_{architecture}")) {
             continue;
         }
-        if architecture == ARCHITECTURES[LONG]
-            && !long::long(&format!("the CUDA kernels on sm_{architecture}"))
-        {
-            continue;
-        }
-        let (ptx, _) = compile(SOURCES, NAMES, Target::Ptx(architecture), &[]).unwrap();
+        let (ptx, _) = compile(SOURCES, NAMES, CompileTarget::Ptx(architecture), &[]).unwrap();
         let text = String::from_utf8_lossy(&ptx.bytes);
         assert!(text.contains(&format!(".target sm_{architecture}")));
         // The driver loads PTX as a string with a terminating zero.
@@ -69,7 +60,7 @@ const RESOURCES: [(&str, &str); 5] = [
 
 /// The resources of every kernel in machine code of an architecture, in the order of [`NAMES`].
 fn resources(architecture: u32) -> Vec<[String; 5]> {
-    let target = Target::Cubin(architecture);
+    let target = CompileTarget::Cubin(architecture);
     let (cubin, report) = compile(SOURCES, NAMES, target, &["--ptxas-options=-v"]).unwrap();
     assert!(cubin.bytes.starts_with(b"\x7fELF"));
     assert_eq!(cubin.names.len(), NAMES.len());
@@ -164,21 +155,6 @@ fn the_compiler_reports_its_architectures_and_where_an_error_is() {
         ("good.cu", "__global__ void good() {}\n"),
         ("bad.cu", "\n__global__ void bad() { nothing; }\n"),
     ];
-    let error = compile(&sources, &["bad"], Target::Ptx(80), &[]).unwrap_err();
+    let error = compile(&sources, &["bad"], CompileTarget::Ptx(80), &[]).unwrap_err();
     assert!(error.contains("bad.cu(2)"), "{error}");
-}
-
-#[test]
-fn each_content_is_compiled_once() {
-    if !nvrtc() {
-        return;
-    }
-    let folder = tempfile::tempdir().unwrap();
-    let one = "template <class T> __global__ void one(T *x) { *x = 1; }\n";
-    let two = "template <class T> __global__ void one(T *x) { *x = 2; }\n";
-    for (text, files) in [(one, 1), (one, 1), (two, 2)] {
-        let (sources, target) = ([("one.cu", text)], Target::Ptx(80));
-        compile::compiled(folder.path(), &sources, &["one<int>"], target).unwrap();
-        assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), files);
-    }
 }

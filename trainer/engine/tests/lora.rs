@@ -24,10 +24,6 @@ const ADAMW: AdamW = AdamW {
     ..support::ADAMW
 };
 
-fn case(seed: u64, family: Family) -> Case {
-    Case::new(seed, family, 3)
-}
-
 impl Case {
     fn model(&self) -> Model {
         let mut model = model(&self.config, &self.weights, 2);
@@ -84,7 +80,7 @@ fn stacked(gradients: &BTreeMap<String, Vec<f32>>, layer: &str, adapter: &str) -
 #[test]
 fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
     for seed in 300..312 {
-        let c = case(seed, Family::ALL[seed as usize % 4]);
+        let c = Case::new(seed, Family::ALL[seed as usize % 4], 3);
         let (mut start, mut model) = (c.trained(), c.trained());
         let merged = c.merged(&mut start);
         let weight_gradients = Reference::new(&c.config, &merged)
@@ -129,7 +125,7 @@ fn gradients_of_adapters_follow_from_those_of_the_merged_weights() {
 #[test]
 fn adapters_change_nothing_before_an_update_and_weights_never() {
     for family in [Family::Qwen2, Family::Gemma3] {
-        let c = case(320, family);
+        let c = Case::new(320, family, 3);
         let mut plain = model(&c.config, &c.weights, 2);
         let before = score(&mut plain, &c.groups, TEMPERATURE).unwrap();
         let weights = gather(&mut plain, TensorKind::Weight);
@@ -148,7 +144,7 @@ fn adapters_change_nothing_before_an_update_and_weights_never() {
 
 #[test]
 fn only_the_adapters_have_gradients_and_moments() {
-    let c = case(340, Family::Llama);
+    let c = Case::new(340, Family::Llama, 3);
     let mut model = c.model();
     let weights = 4 * c.config.parameters();
     let adapters: usize = model
@@ -169,7 +165,7 @@ fn only_the_adapters_have_gradients_and_moments() {
 
 #[test]
 fn settings_out_of_range_are_rejected() {
-    let c = case(350, Family::Llama);
+    let c = Case::new(350, Family::Llama, 3);
     let mut model = model(&c.config, &c.weights, 1);
     let rejection = |model: &mut Model, lora| model.attach(lora).unwrap_err().to_string();
     assert!(rejection(&mut model, Lora { rank: 0, ..LORA }).contains("rank"));

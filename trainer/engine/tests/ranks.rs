@@ -9,10 +9,10 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use engine::backend::Dtype;
-use engine::backend::group::{Group as Ranks, local};
+use engine::backend::ranks::{ProcessGroup, local};
 use engine::config::{Family, ModelConfig};
 use engine::{
-    Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, Local, Lora,
+    Device, Engine, EngineError, EngineOptions, GenerateRequest, Group, Leader, LocalDevice, Lora,
     TokenStats, follow,
 };
 use support::{ADAMW, Completions, Random, TEMPERATURE, config};
@@ -72,12 +72,12 @@ fn options(dtype: Dtype, lora: Option<Lora>) -> EngineOptions {
 
 /// Runs `work` on rank 0 of these ranks, which are threads.
 fn with_ranks<T>(
-    ranks: Vec<Arc<dyn Ranks>>,
+    ranks: Vec<Arc<dyn ProcessGroup>>,
     work: impl FnOnce(&dyn Fn(&Path, EngineOptions) -> Result<Engine, EngineError>) -> T,
 ) -> T {
     let mut ranks = ranks.into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
-    let local = Local {
+    let local = LocalDevice {
         gpu: 0,
         threads: Some(1),
     };
@@ -331,23 +331,18 @@ fn a_rank_that_is_gone_is_an_error_after_the_deadline() {
 
 /// A rank that inspects the weights gathered by the host. It may get a wrong bit of them, once.
 struct Watched {
-    ranks: Arc<dyn Ranks>,
+    ranks: Arc<dyn ProcessGroup>,
     /// Whether the host has gathered weights.
     gathered: AtomicBool,
     faulty: bool,
 }
 
-impl Watched {
-    fn new(ranks: Arc<dyn Ranks>, faulty: bool) -> Self {
-        Self {
-            ranks,
-            gathered: AtomicBool::new(false),
-            faulty,
-        }
-    }
+fn watched(ranks: Arc<dyn ProcessGroup>, faulty: bool) -> Arc<Watched> {
+    let gathered = AtomicBool::new(false);
+    Arc::new(Watched { ranks, gathered, faulty })
 }
 
-impl Ranks for Watched {
+impl ProcessGroup for Watched {
     fn rank(&self) -> usize {
         self.ranks.rank()
     }
@@ -387,8 +382,8 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
     let (_folder, path) = model();
     let mut ranks = local(2, Duration::from_secs(10)).into_iter();
     let leader = Leader::new(ranks.next().unwrap()).unwrap();
-    let faulty: Arc<dyn Ranks> = Arc::new(Watched::new(ranks.next().unwrap(), true));
-    let follower = std::thread::spawn(move || follow(&faulty, Local::default()));
+    let faulty: Arc<dyn ProcessGroup> = watched(ranks.next().unwrap(), true);
+    let follower = std::thread::spawn(move || follow(&faulty, LocalDevice::default()));
     let options = EngineOptions {
         ranks: Some(leader),
         ..options(Dtype::F32, None)
@@ -397,7 +392,7 @@ fn a_wrong_bit_in_the_weights_of_a_rank_ends_all() {
     let step = engine.step(groups(), TEMPERATURE, objective(0), ADAMW);
     for error in [step.err(), follower.join().unwrap().err()] {
         let error = error.unwrap();
-        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(matches!(error, EngineError::Ranks(_)), "{error}");
         assert!(
             error
                 .to_string()
@@ -425,9 +420,8 @@ fn gpus_exchange_gradients_and_weights_with_each_other() {
         let norms_alone = updated(&engine);
         let alone = saved(&engine, folder.path());
         let mut ranks = local(size, DEADLINE);
-        let watched = ranks.drain(1..).map(|r| Arc::new(Watched::new(r, false)));
-        let watched: Vec<Arc<Watched>> = watched.collect();
-        ranks.extend(watched.iter().map(|r| Arc::clone(r) as Arc<dyn Ranks>));
+        let watched: Vec<_> = ranks.drain(1..).map(|r| watched(r, false)).collect();
+        ranks.extend(watched.iter().map(|r| Arc::clone(r) as Arc<dyn ProcessGroup>));
         let (norms, together) = with_ranks(ranks, |open| {
             let engine = open(&path, options()).unwrap();
             let norms = updated(&engine);

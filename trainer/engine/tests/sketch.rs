@@ -16,10 +16,6 @@ const SKETCH: CountSketch = CountSketch {
 
 type Dlogp = Vec<Vec<f32>>;
 
-fn case(seed: u64, family: Family) -> Case {
-    Case::new(seed, family, 4)
-}
-
 fn dlogp(seed: u64, groups: &[Group]) -> Dlogp {
     support::dlogp(&mut Random(seed), groups)
 }
@@ -56,7 +52,7 @@ fn sketch_of_step(case: &Case, dlogp: &Dlogp) -> Vec<f32> {
 #[test]
 fn a_sketch_matches_the_gradient_of_a_step() {
     for (seed, family) in [(300, Family::Llama), (301, Family::Qwen2)] {
-        let case = case(seed, family);
+        let case = Case::new(seed, family, 4);
         // A whole gradient, one completion alone (packed again), and a whole gradient again after the saved activations have been overwritten.
         let sets = vec![
             dlogp(1, &case.groups),
@@ -83,7 +79,7 @@ fn a_sketch_matches_the_gradient_of_a_step() {
 
 #[test]
 fn a_repeated_sketch_has_the_same_bits_and_changes_no_weight() {
-    let case = case(320, Family::Llama);
+    let case = Case::new(320, Family::Llama, 4);
     let mut model = model(&case.config, &case.weights, 2);
     let before = gather(&mut model, TensorKind::Weight);
     let set = dlogp(1, &case.groups);
@@ -98,7 +94,7 @@ fn a_repeated_sketch_has_the_same_bits_and_changes_no_weight() {
 
 #[test]
 fn invalid_requests_for_sketches_are_rejected() {
-    let case = case(330, Family::Llama);
+    let case = Case::new(330, Family::Llama, 4);
     let mut model = model(&case.config, &case.weights, 2);
     let mut rejection = |sets: Result<Vec<Dlogp>, String>, size: usize| {
         let projection = CountSketch { size, seed: 0 };

@@ -32,29 +32,11 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
     }
 }
 
-fn chat(engine: &Engine, question: &str) -> String {
-    let turn = [("user".to_owned(), question.to_owned())];
-    engine.chat_prompt(&turn, engine::text::today()).unwrap()
-}
-
 #[test]
-fn the_model_knows_the_capital_of_france() {
-    let prompt = chat(&ENGINE, "What is the capital of France?");
-    let greedy = GenerateRequest {
-        sampling: Sampling::greedy(),
-        ..request(&ENGINE, &prompt, &[0], 32)
-    };
-    let done = generate(&ENGINE, &[greedy]).remove(&(0, 0)).unwrap();
-    assert!(done.text.contains("Paris"), "{}", done.text);
-    assert_eq!(done.finish, Finish::Stop);
-    assert_eq!(done.tokens.last(), Some(&2));
-    assert!(!done.text.contains("<|im_end|>"));
-}
-
-#[test]
-fn an_exported_file_generates_the_same_and_one_of_8_bits_still_knows_it() {
+fn the_model_knows_the_capital_of_france_and_so_do_its_exported_files() {
     let folder = tempfile::tempdir().unwrap();
-    let prompt = chat(&ENGINE, "What is the capital of France?");
+    let turn = [("user".to_owned(), "What is the capital of France?".to_owned())];
+    let prompt = ENGINE.chat_prompt(&turn, engine::text::today()).unwrap();
     let reply = |engine: &Engine| {
         let greedy = GenerateRequest {
             sampling: Sampling::greedy(),
@@ -76,6 +58,10 @@ fn an_exported_file_generates_the_same_and_one_of_8_bits_still_knows_it() {
         reply(&engine.unwrap())
     });
     let original = reply(&ENGINE);
+    assert!(original.text.contains("Paris"), "{}", original.text);
+    assert!(!original.text.contains("<|im_end|>"));
+    assert_eq!(original.finish, Finish::Stop);
+    assert_eq!(original.tokens.last(), Some(&2));
     assert_eq!((whole.tokens, whole.logp), (original.tokens, original.logp));
     assert!(small.text.contains("Paris"), "{}", small.text);
 }

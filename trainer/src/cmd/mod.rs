@@ -175,7 +175,7 @@ mod tests {
     use std::time::Duration;
 
     use anyhow::{Context as _, anyhow};
-    use engine::backend::group::Group;
+    use engine::backend::ranks::ProcessGroup;
     use engine::{EngineError, Leader};
 
     use super::{PANICKED, lead, paragraph};
@@ -184,7 +184,7 @@ mod tests {
     #[derive(Default)]
     struct Ranks(AtomicI32);
 
-    impl Group for Ranks {
+    impl ProcessGroup for Ranks {
         fn rank(&self) -> usize {
             0
         }

@@ -1,4 +1,4 @@
-//! The interface between the model and the device: about thirty operations on buffers.
+//! The interface between the model and the device: operations on buffers.
 //!
 //! A backend owns an arena. Buffers are planned and allocated before work starts. After that, operations take handles, offsets and sizes, and allocate no
 //! memory for tensors. They allocate only lists of their parts, and working memory that grows to the needs of the largest operation and is then retained.
@@ -10,14 +10,14 @@
 pub mod cpu;
 pub mod cuda;
 pub(crate) mod device_spec;
-pub mod group;
+pub mod ranks;
 mod memory_meter;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::cpu::Bf16Kernel;
-use self::group::Group;
+use self::ranks::ProcessGroup;
 pub use self::memory_meter::MemoryMeter;
 use crate::batch::Batch;
 use crate::config::Activation;
@@ -66,6 +66,15 @@ impl Buf {
             stride,
         }
     }
+}
+
+/// Puts an arena's allocation into the first empty place, and returns its index.
+fn insert<T>(allocations: &mut Vec<Option<T>>, new: T) -> usize {
+    let empty = allocations.iter().position(Option::is_none);
+    let index = empty.unwrap_or(allocations.len());
+    allocations.resize_with(allocations.len().max(index + 1), || None);
+    allocations[index] = Some(new);
+    index
 }
 
 /// Rows that begin `stride` elements apart. The sizes of an operation determine how much of each row it accesses.
@@ -320,8 +329,8 @@ pub trait Backend: Send {
     /// exchanges their content.
     ///
     /// # Errors
-    /// If the connection fails on any rank; [`EngineError::Group`] if the ranks lose each other.
-    fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    /// If the connection fails on any rank; [`EngineError::Ranks`] if the ranks lose each other.
+    fn connect(&mut self, _ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         Ok(false)
     }
     /// Sends a buffer of f32 numbers to each rank's device, and receives one from each, in the order of ranks. The buffers on both sides have the same length.

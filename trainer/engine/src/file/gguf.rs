@@ -43,29 +43,32 @@ struct Entry {
     range: Range<u64>,
 }
 
+/// The supported number formats, with their numbers in a file. (candle's own mapping is private.)
+pub(super) const SUPPORTED: [(u32, GgmlDType); 11] = [
+    (0, GgmlDType::F32),
+    (1, GgmlDType::F16),
+    (30, GgmlDType::BF16),
+    (2, GgmlDType::Q4_0),
+    (3, GgmlDType::Q4_1),
+    (6, GgmlDType::Q5_0),
+    (7, GgmlDType::Q5_1),
+    (8, GgmlDType::Q8_0),
+    (12, GgmlDType::Q4K),
+    (13, GgmlDType::Q5K),
+    (14, GgmlDType::Q6K),
+];
+
 /// The number format of a tensor by its number in the file.
-pub(super) fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
-    Ok(match id {
-        0 => GgmlDType::F32,
-        1 => GgmlDType::F16,
-        30 => GgmlDType::BF16,
-        2 => GgmlDType::Q4_0,
-        3 => GgmlDType::Q4_1,
-        6 => GgmlDType::Q5_0,
-        7 => GgmlDType::Q5_1,
-        8 => GgmlDType::Q8_0,
-        12 => GgmlDType::Q4K,
-        13 => GgmlDType::Q5K,
-        14 => GgmlDType::Q6K,
-        other => {
-            return Err(format!(
-                "the tensor `{tensor}` is of GGML type {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these",
-                GGML_TYPES
-                    .split(' ')
-                    .nth(other as usize)
-                    .map_or_else(|| format!("{other}, which is unknown"), str::to_owned)
-            ));
-        }
+fn kind(id: u32, tensor: &str) -> Result<GgmlDType, String> {
+    let found = SUPPORTED.iter().find(|(known, _)| *known == id);
+    found.map(|(_, kind)| *kind).ok_or_else(|| {
+        format!(
+            "the tensor `{tensor}` is of GGML type {}; F32, F16, BF16, Q4_0, Q4_1, Q5_0, Q5_1, Q8_0, Q4_K, Q5_K and Q6_K are supported, so take the model in one of these",
+            GGML_TYPES
+                .split(' ')
+                .nth(id as usize)
+                .map_or_else(|| format!("{id}, which is unknown"), str::to_owned)
+        )
     })
 }
 

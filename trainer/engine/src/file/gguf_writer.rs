@@ -4,7 +4,7 @@ use std::io::{self, Write};
 
 use candle_core::quantized::GgmlDType;
 
-use super::gguf::{Value, kind, length};
+use super::gguf::{SUPPORTED, Value, length};
 
 /// A tensor of a file that is to be written.
 pub(crate) struct NewTensor {
@@ -27,8 +27,8 @@ pub(crate) fn header(
     }
     let mut offset = 0u64;
     for tensor in tensors {
-        let is_its = |id: &u32| kind(*id, "").is_ok_and(|kind| kind == tensor.kind);
-        let id = (0..64).find(is_its).unwrap_or(u32::MAX);
+        let kind = SUPPORTED.iter().find(|(_, kind)| *kind == tensor.kind);
+        let id = kind.map_or(u32::MAX, |(id, _)| *id);
         let sizes = tensor.shape.iter().rev();
         out.extend(text(&tensor.name));
         out.extend((tensor.shape.len() as u32).to_le_bytes());

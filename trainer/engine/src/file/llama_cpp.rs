@@ -27,7 +27,7 @@ pub(crate) const END_TOKENS: [&str; 6] = [
     "<end_of_turn>",
 ];
 /// llama.cpp's type of a control token.
-const CONTROL: i64 = 3;
+pub(crate) const CONTROL: i64 = 3;
 /// llama.cpp's defaults for Gemma 3: each sixth layer has full attention, and the other layers' rotary embedding has this base.
 const GEMMA3_PATTERN: usize = 6;
 const GEMMA3_SLIDING_THETA: f32 = 10_000.0;

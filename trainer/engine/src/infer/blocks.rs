@@ -125,17 +125,8 @@ impl BlockTable {
         }
     }
 
-    pub(crate) fn block_count(&self) -> usize {
-        self.blocks.len()
-    }
-
-    pub(crate) fn is_empty(&self) -> bool {
-        self.blocks.is_empty()
-    }
-
-    /// The KV cache's row of the token at `position`.
-    pub(crate) fn row(&self, position: usize) -> usize {
-        self.blocks[position / BLOCK] * BLOCK + position % BLOCK
+    pub(crate) fn blocks(&self) -> &[usize] {
+        &self.blocks
     }
 
     /// Adds the rows of the tokens `from..to`. The first token's row begins a new range, so prompts have the same ranges for all their samples.
@@ -143,17 +134,13 @@ impl BlockTable {
         let mut position = from;
         while position < to {
             let n = (BLOCK - position % BLOCK).min(to - position);
+            let row = self.blocks[position / BLOCK] * BLOCK + position % BLOCK;
             match position {
-                0 => rows.push(self.row(0), n),
-                _ => rows.append(self.row(position), n),
+                0 => rows.push(row, n),
+                _ => rows.append(row, n),
             }
             position += n;
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn blocks(&self) -> &[usize] {
-        &self.blocks
     }
 }
 

@@ -11,7 +11,7 @@ use crate::model::Model;
 use crate::text::Tokenizer;
 
 /// Maximum number of prompt tokens that a step computes in addition to the running samples' tokens.
-pub(crate) const CHUNK: usize = 1024;
+pub(crate) const TOKEN_BUDGET: usize = 1024;
 /// Default maximum number of sequences generated at once.
 pub(crate) const MAX_SEQUENCES: usize = 256;
 
@@ -80,7 +80,7 @@ pub(crate) fn run(
         .map(|request| SequenceGroup::new(request, context))
         .collect();
     let blocks = reserve(model, &sequences, limits)?;
-    let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, CHUNK);
+    let mut scheduler = Scheduler::new(sequences, blocks, limits.max_sequences, TOKEN_BUDGET);
     let (mut chunks, mut kv) = plan(&mut scheduler);
     let mut ended: Vec<(usize, usize, Finish)> = Vec::new();
     let (mut rows, mut draws) = (Vec::new(), Vec::new());
@@ -141,7 +141,7 @@ pub(crate) fn run(
 
 /// The next chunks, and the rows of each.
 fn plan(scheduler: &mut Scheduler) -> (Vec<ScheduledChunk>, Vec<KvRows>) {
-    let chunks = scheduler.plan();
+    let chunks = scheduler.schedule();
     let kv = take_rows(&mut scheduler.sequences, &chunks);
     (chunks, kv)
 }
@@ -179,7 +179,7 @@ pub(super) fn batch_of(
     chunks.retain(|chunk| {
         let sequence = &sequences[chunk.request];
         let sample = chunk.sample.map(|number| &sequence.samples[number]);
-        let ended = sample.is_some_and(|sample| sample.phase == SampleState::Done);
+        let ended = sample.is_some_and(|sample| sample.state == SampleState::Done);
         let Some(kv) = kv.next().filter(|_| !ended) else {
             return false;
         };
@@ -246,7 +246,7 @@ fn usable_blocks(sequences: &[SequenceGroup], max_sequences: usize) -> usize {
     let prompts = sequences.iter().map(|s| &s.prompt[..]).collect();
     let mut samples: Vec<(usize, usize)> = sequences
         .iter()
-        .map(|s| (blocks_for(s.max_tokens.saturating_sub(1)), s.live))
+        .map(|s| (blocks_for(s.max_tokens.saturating_sub(1)), s.unfinished))
         .collect();
     samples.sort_unstable_by(|a, b| b.cmp(a));
     let mut remaining = max_sequences;

@@ -24,10 +24,10 @@ pub(crate) struct ScheduledChunk {
 #[derive(Debug)]
 pub(crate) struct Scheduler {
     pub(crate) sequences: Vec<SequenceGroup>,
-    pool: BlockAllocator,
+    pub(super) pool: BlockAllocator,
     max_sequences: usize,
     /// Maximum number of tokens of a step, in addition to one for each running sample.
-    chunk: usize,
+    token_budget: usize,
     /// Requests before this index are done.
     first: usize,
 }
@@ -38,13 +38,13 @@ impl Scheduler {
         sequences: Vec<SequenceGroup>,
         blocks: usize,
         max_sequences: usize,
-        chunk: usize,
+        token_budget: usize,
     ) -> Self {
         Self {
             sequences,
             pool: BlockAllocator::new(blocks),
             max_sequences: max_sequences.max(1),
-            chunk: chunk.max(1),
+            token_budget: token_budget.max(1),
             first: 0,
         }
     }
@@ -55,13 +55,13 @@ impl Scheduler {
     }
 
     /// The next chunks to compute; empty when every sample is done.
-    pub(crate) fn plan(&mut self) -> Vec<ScheduledChunk> {
-        while self.first < self.sequences.len() && self.sequences[self.first].live == 0 {
+    pub(crate) fn schedule(&mut self) -> Vec<ScheduledChunk> {
+        while self.first < self.sequences.len() && self.sequences[self.first].unfinished == 0 {
             self.first += 1;
         }
-        self.make_room();
+        self.allocate_running();
         loop {
-            let chunks = self.chunks();
+            let chunks = self.schedule_chunks();
             // There are no chunks only if prompts without running samples occupy the blocks.
             if !chunks.is_empty() || !self.evict_idle_prompt() {
                 return chunks;
@@ -70,7 +70,7 @@ impl Scheduler {
     }
 
     /// Gives every running sample rows for its tokens, oldest first, preempting the youngest when blocks run out.
-    fn make_room(&mut self) {
+    fn allocate_running(&mut self) {
         for request in self.first..self.sequences.len() {
             for sample in 0..self.sequences[request].samples.len() {
                 while !self.ensure_rows(request, sample) {
@@ -86,7 +86,7 @@ impl Scheduler {
     /// Allocates the rows of a running sample's tokens; `false` if blocks run out. Samples that do not run need none.
     fn ensure_rows(&mut self, request: usize, sample: usize) -> bool {
         let sample = &mut self.sequences[request].samples[sample];
-        sample.phase != SampleState::Running
+        sample.state != SampleState::Running
             || sample.rows.grow(&mut self.pool, sample.tokens.len())
     }
 
@@ -97,7 +97,7 @@ impl Scheduler {
             let samples = &self.sequences[other].samples[oldest..];
             if let Some(n) = samples
                 .iter()
-                .rposition(|s| s.phase == SampleState::Running)
+                .rposition(|s| s.state == SampleState::Running)
             {
                 self.preempt(other, oldest + n);
                 return true;
@@ -114,7 +114,7 @@ impl Scheduler {
         sample.rows.release(&mut self.pool);
         sample.kv = KvRows::default();
         sample.computed = 0;
-        sample.phase = SampleState::Waiting;
+        sample.state = SampleState::Waiting;
     }
 
     /// Frees the blocks of the youngest prompt after the first that no running sample reads.
@@ -128,7 +128,7 @@ impl Scheduler {
     /// Frees a prompt's blocks; `false` if it has none.
     fn drop_prompt(&mut self, request: usize) -> bool {
         let sequence = &mut self.sequences[request];
-        if sequence.rows.is_empty() {
+        if sequence.rows.blocks().is_empty() {
             return false;
         }
         sequence.rows.release(&mut self.pool);
@@ -136,9 +136,9 @@ impl Scheduler {
         true
     }
 
-    fn chunks(&mut self) -> Vec<ScheduledChunk> {
+    fn schedule_chunks(&mut self) -> Vec<ScheduledChunk> {
         let mut chunks = Vec::new();
-        let mut chunk = self.chunk;
+        let mut budget = self.token_budget;
         let running = |s: &SequenceGroup| s.running().count();
         let growing = |s: &SequenceGroup| s.running().filter(|sample| s.may_grow(sample)).count();
         let all = &self.sequences[self.first..];
@@ -148,15 +148,15 @@ impl Scheduler {
         // Once one has to wait, nothing younger is admitted.
         let mut admitting = true;
         for (request, sequence) in self.sequences.iter_mut().enumerate().skip(self.first) {
-            if sequence.live == 0 {
+            if sequence.unfinished == 0 {
                 continue;
             }
             if !sequence.prompt_ready() {
-                if sequence.rows.is_empty() {
-                    admitting = admitting && chunk > 0 && admit_prompt(&mut self.pool, sequence);
+                if sequence.rows.blocks().is_empty() {
+                    admitting = admitting && budget > 0 && admit_prompt(&mut self.pool, sequence);
                 }
-                if !sequence.rows.is_empty() && chunk > 0 {
-                    let count = chunk.min(sequence.prompt.len() - sequence.computed);
+                if !sequence.rows.blocks().is_empty() && budget > 0 {
+                    let count = budget.min(sequence.prompt.len() - sequence.computed);
                     let (from, end) = (sequence.computed, sequence.computed + count);
                     let prompt = &sequence.prompt;
                     sequence.rows.offer(&mut self.pool, prompt, from, end);
@@ -166,13 +166,13 @@ impl Scheduler {
                         from,
                         count,
                     });
-                    chunk -= count;
+                    budget -= count;
                 }
                 continue;
             }
             let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
-                if sample.phase == SampleState::Waiting {
+                if sample.state == SampleState::Waiting {
                     // A block is reserved for each sample that may still need one. So a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let has_blocks = sequences == 0 || need + growing <= self.pool.free();
@@ -181,16 +181,16 @@ impl Scheduler {
                         && has_blocks
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
                     if admitting {
-                        sample.phase = SampleState::Running;
+                        sample.state = SampleState::Running;
                         sequences += 1;
                         growing += usize::from(need < max_blocks);
                     }
                 }
-                if sample.phase == SampleState::Running {
+                if sample.state == SampleState::Running {
                     // Every running sample may compute one token; further tokens come out of the shared budget.
                     let pending = sample.tokens.len() - sample.computed;
-                    let count = pending.min(chunk + 1);
-                    chunk -= count - 1;
+                    let count = pending.min(budget + 1);
+                    budget -= count - 1;
                     chunks.push(ScheduledChunk {
                         request,
                         sample: Some(number),
@@ -212,7 +212,7 @@ impl Scheduler {
                 if sequence.prompt_ready() {
                     let samples = sequence.samples.iter().enumerate();
                     let new = samples.filter(|(_, sample)| {
-                        sample.phase == SampleState::Waiting && sample.tokens.is_empty()
+                        sample.state == SampleState::Waiting && sample.tokens.is_empty()
                     });
                     ready.extend(new.map(|(number, _)| (chunk.request, number)));
                 }
@@ -237,21 +237,16 @@ impl Scheduler {
     /// Returns a finished sample's blocks to the pool, unless this has been done. After the last sample of a prompt, returns the prompt's blocks. Prompts that
     /// share them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
-        if self.sequences[request].samples[sample].phase == SampleState::Done {
+        if self.sequences[request].samples[sample].state == SampleState::Done {
             return;
         }
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
-        sequence.samples[sample].phase = SampleState::Done;
-        sequence.live -= 1;
-        if sequence.live == 0 {
+        sequence.samples[sample].state = SampleState::Done;
+        sequence.unfinished -= 1;
+        if sequence.unfinished == 0 {
             sequence.rows.release(&mut self.pool);
         }
-    }
-
-    #[cfg(test)]
-    pub(crate) fn free_blocks(&self) -> usize {
-        self.pool.free()
     }
 }
 
@@ -260,7 +255,7 @@ impl Scheduler {
 fn admit_prompt(pool: &mut BlockAllocator, sequence: &mut SequenceGroup) -> bool {
     let prefix = pool.prefix(&sequence.prompt);
     let missing = blocks_for(sequence.prompt.len()) - prefix.len();
-    if missing + sequence.live > pool.free() && pool.free() < pool.total() {
+    if missing + sequence.unfinished > pool.free() && pool.free() < pool.total() {
         return false;
     }
     sequence.rows.share(pool, &prefix);

@@ -24,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
     pub(crate) logp: Vec<f32>,
-    pub(crate) phase: SampleState,
+    pub(crate) state: SampleState,
     /// Blocks of its own tokens; the prompt's belong to the request.
     pub(crate) rows: BlockTable,
     /// The rows of the prompt and of its own tokens, from the first step that computes any of them on.
@@ -44,7 +44,7 @@ pub(crate) struct SequenceGroup {
     pub(crate) computed: usize,
     pub(crate) samples: Vec<Sample>,
     /// Number of samples that are not done.
-    pub(crate) live: usize,
+    pub(crate) unfinished: usize,
     sampling: Sampling,
     /// Number of first tokens of a completion that cannot be a stop token.
     min_tokens: usize,
@@ -64,7 +64,7 @@ impl SequenceGroup {
                 seed,
                 tokens: Vec::new(),
                 logp: Vec::new(),
-                phase: SampleState::Waiting,
+                state: SampleState::Waiting,
                 rows: BlockTable::default(),
                 kv: KvRows::default(),
                 computed: 0,
@@ -74,7 +74,7 @@ impl SequenceGroup {
         Self {
             rows: BlockTable::default(),
             computed: 0,
-            live: samples.len(),
+            unfinished: samples.len(),
             samples,
             sampling: request.sampling,
             max_tokens: request
@@ -94,12 +94,12 @@ impl SequenceGroup {
     /// The samples that have rows.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(|sample| sample.phase == SampleState::Running)
+        samples.filter(|sample| sample.state == SampleState::Running)
     }
 
     /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.
     pub(crate) fn may_grow(&self, sample: &Sample) -> bool {
-        sample.rows.block_count() < blocks_for(self.max_tokens.saturating_sub(1))
+        sample.rows.blocks().len() < blocks_for(self.max_tokens.saturating_sub(1))
     }
 
     /// How a sample's next token is sampled.

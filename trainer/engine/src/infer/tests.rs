@@ -66,7 +66,7 @@ fn check_blocks(scheduler: &Scheduler, blocks: usize) -> Result<usize, TestCaseE
     for block in samples.flat_map(|s| s.rows.blocks()) {
         prop_assert!(held.insert(*block), "two hold a sample's block");
     }
-    prop_assert_eq!(held.len() + scheduler.free_blocks(), blocks);
+    prop_assert_eq!(held.len() + scheduler.pool.free(), blocks);
     Ok(by_prompts)
 }
 
@@ -75,7 +75,7 @@ fn run(
     requests: &[(Vec<u32>, Vec<usize>)],
     spare_blocks: usize,
     max_sequences: usize,
-    chunk: usize,
+    token_budget: usize,
 ) -> Result<Counts, TestCaseError> {
     let tokenizer = random_model_tokenizer::tokenizer();
     let seed = |request: usize, sample: usize| (100 * request + sample) as u64;
@@ -94,7 +94,7 @@ fn run(
         .collect();
     let needed = sequences.iter().map(Scheduler::blocks_needed).max();
     let blocks = needed.unwrap_or(0) + spare_blocks;
-    let mut scheduler = Scheduler::new(sequences, blocks, max_sequences, chunk);
+    let mut scheduler = Scheduler::new(sequences, blocks, max_sequences, token_budget);
     let prompts = requests.iter().map(|(prompt, _)| prompt.as_slice());
     let labels: Vec<Vec<Label>> = prompts.clone().map(labels).collect();
     let all_prompts = prompt_blocks(prompts.collect(), requests.len());
@@ -103,14 +103,14 @@ fn run(
     // A step is planned before the tokens of the step before it are known.
     let mut expected: Vec<(usize, usize)> = Vec::new();
     loop {
-        let mut chunks = scheduler.plan();
+        let mut chunks = scheduler.schedule();
         let held = check_blocks(&scheduler, blocks)?;
         prop_assert!(held <= all_prompts);
         counts.prompt_blocks = counts.prompt_blocks.max(held);
         let running = scheduler.sequences.iter().flat_map(|s| &s.samples);
-        let running = running.filter(|s| s.phase == SampleState::Running).count();
+        let running = running.filter(|s| s.state == SampleState::Running).count();
         prop_assert!(running <= max_sequences);
-        prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
+        prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= token_budget + running);
 
         let kv = take_rows(&mut scheduler.sequences, &chunks);
         let waiting = !expected.is_empty();
@@ -184,14 +184,14 @@ fn run(
     for (number, (_, samples)) in requests.iter().enumerate() {
         for (sample, length) in samples.iter().enumerate() {
             let done = &scheduler.sequences[number].samples[sample];
-            prop_assert_eq!(done.phase, SampleState::Done);
+            prop_assert_eq!(done.state, SampleState::Done);
             let tokens: Vec<u32> = (0..*length)
                 .map(|i| token(seed(number, sample), i))
                 .collect();
             prop_assert_eq!(&done.tokens, &tokens);
         }
     }
-    prop_assert_eq!(scheduler.free_blocks(), blocks, "a block was leaked");
+    prop_assert_eq!(scheduler.pool.free(), blocks, "a block was leaked");
     Ok(counts)
 }
 
@@ -212,9 +212,9 @@ proptest! {
         requests in prop::collection::vec((prompts(), prop::collection::vec(1usize..60, 0..5)), 0..7),
         spare_blocks in 0usize..12,
         max_sequences in 1usize..8,
-        chunk in 1usize..50,
+        token_budget in 1usize..50,
     ) {
-        run(&requests, spare_blocks, max_sequences, chunk)?;
+        run(&requests, spare_blocks, max_sequences, token_budget)?;
     }
 }
 
@@ -226,8 +226,8 @@ fn samples_are_computed_in_parallel_and_long_prompts_do_not_delay_them() {
         (prompt(160, 0, 0), vec![1]),
     ];
     // One step for the prompts gives the first tokens, and 49 give the rest. The long prompt takes 10 steps, and meanwhile the samples make progress.
-    for (requests, chunk, steps) in [(alike, 1000, 50), (delayed, 16, 40)] {
-        assert_eq!(run(&requests, 1000, 64, chunk).unwrap().steps, steps);
+    for (requests, token_budget, steps) in [(alike, 1000, 50), (delayed, 16, 40)] {
+        assert_eq!(run(&requests, 1000, 64, token_budget).unwrap().steps, steps);
     }
 }
 
@@ -237,8 +237,8 @@ fn prompts_that_begin_alike_compute_and_store_their_beginning_once() {
     let requests: Vec<_> = (0..5)
         .map(|kind| (prompt(100, 20, kind), vec![9; 3]))
         .collect();
-    for chunk in [7, 120, 1000] {
-        let counts = run(&requests, 1000, 64, chunk).unwrap();
+    for token_budget in [7, 120, 1000] {
+        let counts = run(&requests, 1000, 64, token_budget).unwrap();
         assert_eq!(counts.prompt_tokens, 96 + 5 * 24);
     }
     // All prompts fit into a step of exactly these tokens, and are in the KV cache together.

@@ -13,10 +13,10 @@ use crate::file::{finite, llama_cpp, unused, wrong};
 /// The weights in a model's files. Each is read when it is taken, so only one of them needs memory.
 pub struct LazyWeights {
     config: ModelConfig,
-    files: Files,
+    files: WeightFiles,
 }
 
-enum Files {
+enum WeightFiles {
     Gguf {
         path: PathBuf,
         file: Gguf,
@@ -41,7 +41,7 @@ impl LazyWeights {
         }
         Ok(Self {
             config: config.clone(),
-            files: Files::Gguf {
+            files: WeightFiles::Gguf {
                 path: path.to_owned(),
                 file,
             },
@@ -95,7 +95,7 @@ impl LazyWeights {
             return Err(wrong(folder, reason));
         }
         let config = config.clone();
-        let files = Files::Safetensors { files, locations };
+        let files = WeightFiles::Safetensors { files, locations };
         Ok((Self { config, files }, warning))
     }
 }
@@ -112,9 +112,9 @@ fn may_be_unused(name: &str, config: &ModelConfig) -> bool {
 impl TensorSource for LazyWeights {
     fn take(&mut self, name: &str, shape: &[usize]) -> Result<Vec<f32>, EngineError> {
         match &mut self.files {
-            Files::Gguf { path, file } => llama_cpp::tensor(file, &self.config, name, shape)
+            WeightFiles::Gguf { path, file } => llama_cpp::tensor(file, &self.config, name, shape)
                 .map_err(|reason| wrong(path, reason)),
-            Files::Safetensors { files, locations } => {
+            WeightFiles::Safetensors { files, locations } => {
                 let (number, stored) =
                     locations.remove(name).ok_or_else(|| super::missing(name))?;
                 let file = &mut files[number];

@@ -54,7 +54,7 @@ pub(crate) struct Adapters {
     /// Whether they are applied; without them the model is as it was loaded.
     pub(crate) active: bool,
     blocks: Vec<[Adapter; 4]>,
-    layout: TensorLayout,
+    pub(crate) layout: TensorLayout,
 }
 
 impl Adapters {
@@ -84,14 +84,6 @@ impl Adapters {
             blocks,
             layout,
         })
-    }
-
-    pub(crate) fn len(&self) -> usize {
-        self.layout.len
-    }
-
-    pub(crate) fn layout(&self) -> &TensorLayout {
-        &self.layout
     }
 
     pub(crate) fn adapter(&self, layer: usize, which: Projection) -> Adapter {

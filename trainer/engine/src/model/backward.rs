@@ -27,16 +27,6 @@ impl Decoder {
         acts: &BlockActivations,
         pass: BackwardPass<'_>,
     ) {
-        self.feed_forward_backward(layer, acts, pass);
-        self.attention_block_backward(layer, input, acts, pass);
-    }
-
-    fn feed_forward_backward(
-        &mut self,
-        layer: usize,
-        acts: &BlockActivations,
-        pass: BackwardPass<'_>,
-    ) {
         let BackwardPass {
             tokens, work, back, ..
         } = pass;
@@ -52,6 +42,7 @@ impl Decoder {
         self.norm_stream(work.normed, x, norm, tokens);
         self.project_backward(back.dnormed, acts.gate_up, work.normed, gate_up, pass);
         self.norm_backward(back.dx, back.dnormed, x, norm, pass);
+        self.attention_block_backward(layer, input, acts, pass);
     }
 
     fn attention_block_backward(

@@ -213,10 +213,6 @@ impl Layout {
         }
     }
 
-    pub(crate) fn len(&self) -> usize {
-        self.tensors.len
-    }
-
     /// The block matrix that contains a tensor, and the tensor's range of elements in it; `None` for tensors outside these matrices.
     pub(crate) fn rows_of(&self, tensor: Region) -> Option<(usize, Projection, Range<usize>)> {
         let inside = |whole: Region| {

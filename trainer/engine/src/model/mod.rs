@@ -7,7 +7,7 @@ pub(crate) mod backward;
 pub(crate) mod forward;
 mod head;
 pub(crate) mod layout;
-mod train_state;
+pub(crate) mod train_state;
 mod weights;
 pub(crate) mod workspace;
 
@@ -18,8 +18,8 @@ use self::forward::{Constants, Decoder};
 use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
-use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerDtype, Widths, Workspace};
-use crate::backend::group::{Route, Sharing};
+use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerPurpose, Widths, Workspace};
+use crate::backend::ranks::{Route, Sharing};
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;
 use crate::config::ModelConfig;
@@ -46,7 +46,7 @@ pub struct Model {
     back: Option<BackwardWorkspace>,
     kv_cache: Option<KvCache>,
     /// Activations that training saves from the forward to the backward pass.
-    saved: Option<PerDtype<Buf>>,
+    saved: Option<PerPurpose<Buf>>,
     gradients: Vec<Buf>,
     pub(crate) optimiser: Option<TrainingBuffers>,
     pub(crate) updates: u64,
@@ -68,7 +68,7 @@ impl Model {
         mut backend: Box<dyn Backend>,
     ) -> Result<Self, EngineError> {
         let layout = Layout::new(&config);
-        let all = backend.allocate(Purpose::Weights, layout.len())?;
+        let all = backend.allocate(Purpose::Weights, layout.tensors.len)?;
         for (name, region, shape) in layout.tensors.iter() {
             backend.upload(region.within(all), &weights.take(name, shape)?);
         }
@@ -152,9 +152,9 @@ impl Model {
     }
 
     /// Layout of the weights that an update changes.
-    fn trained_layout(&self) -> &TensorLayout {
+    pub(crate) fn trained_layout(&self) -> &TensorLayout {
         let adapters = self.decoder.adapters.as_ref();
-        adapters.map_or(&self.decoder.layout.tensors, Adapters::layout)
+        adapters.map_or(&self.decoder.layout.tensors, |adapters| &adapters.layout)
     }
 
     /// Names and shapes of the weights that an update changes: all weights, in the order of [`ModelConfig::tensor_shapes`], or the adapters.
@@ -162,7 +162,7 @@ impl Model {
         match &self.decoder.adapters {
             None => self.config.tensor_shapes(),
             Some(adapters) => {
-                let tensors = adapters.layout().iter();
+                let tensors = adapters.layout.iter();
                 let owned = tensors.map(|(name, _, shape)| (name.to_owned(), shape.to_vec()));
                 owned.collect()
             }

@@ -3,14 +3,13 @@
 use std::ops::Range;
 
 use super::Model;
-use super::adapters::Adapters;
-use super::workspace::{BackwardWorkspace, PerDtype};
-use crate::backend::group::Sharing;
+use super::workspace::{BackwardWorkspace, PerPurpose};
+use crate::backend::ranks::{Sharing, gradients};
 use crate::backend::{Buf, Purpose};
 use crate::error::EngineError;
 
 /// Number of elements that are copied from the device at a time.
-pub(super) const PIECE: usize = 1 << 20;
+pub(crate) const PIECE: usize = 1 << 20;
 
 /// Buffers that training needs and generation does not. Each rank has the moments of its shard.
 #[derive(Debug, Clone, Copy)]
@@ -31,7 +30,8 @@ impl Model {
 
     /// Bytes of weights, gradients and moments during training.
     pub(crate) fn training_bytes(&self) -> u64 {
-        let adapters = self.decoder.adapters.as_ref().map_or(0, Adapters::len);
+        let adapters = self.decoder.adapters.as_ref();
+        let adapters = adapters.map_or(0, |adapters| adapters.layout.len);
         let weight = self.decoder.backend.element_bytes().weight;
         let resident = weight * (self.decoder.weights.len() + adapters);
         resident as u64 + self.optimiser_bytes()
@@ -39,7 +39,8 @@ impl Model {
 
     /// Bytes of gradients and moments: the gradient, the partial sums of slices, and two moments of this rank's shard.
     fn optimiser_bytes(&self) -> u64 {
-        let gradients = self.sharing.gradients() * self.trained().len();
+        let Sharing { ranks, slices } = &self.sharing;
+        let gradients = gradients(*slices, ranks.size()) * self.trained().len();
         4 * (gradients + 2 * self.shard().len()) as u64
     }
 
@@ -71,8 +72,8 @@ impl Model {
     /// Buffers of at least `len` elements for the activations that a step saves.
     pub(crate) fn saved_buffer(
         &mut self,
-        len: PerDtype<usize>,
-    ) -> Result<PerDtype<Buf>, EngineError> {
+        len: PerPurpose<usize>,
+    ) -> Result<PerPurpose<Buf>, EngineError> {
         if let Some(saved) = self.saved {
             if saved.holds(len) {
                 return Ok(saved);
@@ -80,7 +81,7 @@ impl Model {
             self.saved = None;
             saved.release(self.decoder.backend.as_mut());
         }
-        let saved = PerDtype::allocate(self.decoder.backend.as_mut(), len)?;
+        let saved = PerPurpose::allocate(self.decoder.backend.as_mut(), len)?;
         self.saved = Some(saved);
         Ok(saved)
     }
@@ -112,25 +113,6 @@ impl Model {
         self.sharing.shard(self.trained().len())
     }
 
-    /// Calls `each` with the whole gradient, piece by piece, in the order of [`Model::trained_shapes`].
-    pub(crate) fn read_gradient(
-        &mut self,
-        each: &mut dyn FnMut(&[f32]),
-    ) -> Result<(), EngineError> {
-        let gradient = self.partial_gradient(0)?;
-        let mut piece = Vec::new();
-        for (name, _) in self.trained_shapes() {
-            let buf = self.trained_layout().region(&name)?.within(gradient);
-            for start in (0..buf.len()).step_by(PIECE) {
-                piece.resize(PIECE.min(buf.len() - start), 0.0);
-                let part = buf.at(start, piece.len());
-                self.decoder.backend.download(part, &mut piece)?;
-                each(&piece);
-            }
-        }
-        Ok(())
-    }
-
     /// Gradients and moments, allocated on the first call.
     pub(crate) fn optimiser(&mut self) -> Result<TrainingBuffers, EngineError> {
         if let Some(optimiser) = self.optimiser {
@@ -159,11 +141,6 @@ impl Model {
     /// Number of optimiser updates so far, which is AdamW's step count.
     pub fn updates(&self) -> u64 {
         self.updates
-    }
-
-    /// Sets the number of updates, to resume with moments set by [`Model::set_tensor`].
-    pub fn set_updates(&mut self, updates: u64) {
-        self.updates = updates;
     }
 
     /// Whether moments exist: after the first update, or after one was set.

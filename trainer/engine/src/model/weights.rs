@@ -7,7 +7,7 @@ use super::adapters;
 use super::layout::Region;
 use super::train_state::PIECE;
 use crate::backend::Buf;
-use crate::backend::group::{agree, bucket_elements, shards};
+use crate::backend::ranks::{agree, bucket_elements, shards};
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
@@ -172,7 +172,7 @@ impl Model {
     /// The buffer of a weight, the model's or an adapter's.
     fn weight(&self, name: &str) -> Result<Buf, EngineError> {
         if let Some(adapters) = &self.decoder.adapters
-            && let Ok(region) = adapters.layout().region(name)
+            && let Ok(region) = adapters.layout.region(name)
         {
             return Ok(region.within(adapters.weights));
         }

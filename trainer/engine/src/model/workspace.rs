@@ -10,12 +10,12 @@ use crate::model::layout::{ALIGN, Projection};
 
 /// A value for each purpose of a pass's numbers: a count of elements, of bytes, or a buffer.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct PerDtype<T> {
+pub(crate) struct PerPurpose<T> {
     pub(crate) activations: T,
     pub(crate) sums: T,
 }
 
-impl Add for PerDtype<usize> {
+impl Add for PerPurpose<usize> {
     type Output = Self;
 
     fn add(self, other: Self) -> Self {
@@ -26,7 +26,7 @@ impl Add for PerDtype<usize> {
     }
 }
 
-impl PerDtype<usize> {
+impl PerPurpose<usize> {
     /// This many elements of sums and none of activations.
     pub(crate) fn sums(sums: usize) -> Self {
         Self {
@@ -41,10 +41,10 @@ impl PerDtype<usize> {
     }
 }
 
-impl PerDtype<Buf> {
+impl PerPurpose<Buf> {
     pub(crate) fn allocate(
         backend: &mut dyn Backend,
-        len: PerDtype<usize>,
+        len: PerPurpose<usize>,
     ) -> Result<Self, EngineError> {
         let activations = backend.allocate(Purpose::Activations, len.activations)?;
         let sums = backend.allocate(Purpose::Sums, len.sums);
@@ -62,7 +62,7 @@ impl PerDtype<Buf> {
         backend.release(self.sums);
     }
 
-    pub(crate) fn at(self, offset: PerDtype<usize>, len: PerDtype<usize>) -> Self {
+    pub(crate) fn at(self, offset: PerPurpose<usize>, len: PerPurpose<usize>) -> Self {
         Self {
             activations: self.activations.at(offset.activations, len.activations),
             sums: self.sums.at(offset.sums, len.sums),
@@ -70,12 +70,12 @@ impl PerDtype<Buf> {
     }
 
     /// Whether the buffers have at least `len` elements.
-    pub(crate) fn holds(self, len: PerDtype<usize>) -> bool {
+    pub(crate) fn holds(self, len: PerPurpose<usize>) -> bool {
         self.activations.len() >= len.activations && self.sums.len() >= len.sums
     }
 }
 
-impl From<ElementBytes> for PerDtype<usize> {
+impl From<ElementBytes> for PerPurpose<usize> {
     fn from(bytes: ElementBytes) -> Self {
         Self {
             activations: bytes.activation,
@@ -86,26 +86,26 @@ impl From<ElementBytes> for PerDtype<usize> {
 
 /// Divides buffers into parts, one after the other, each on a cache line.
 pub(crate) struct Cutter {
-    all: PerDtype<Buf>,
-    used: PerDtype<usize>,
+    all: PerPurpose<Buf>,
+    used: PerPurpose<usize>,
 }
 
 impl Cutter {
-    pub(crate) fn of(all: PerDtype<Buf>) -> Self {
+    pub(crate) fn of(all: PerPurpose<Buf>) -> Self {
         Self {
             all,
-            used: PerDtype::default(),
+            used: PerPurpose::default(),
         }
     }
 
     /// Number of elements of the parts that `cut` cuts.
-    fn count<T>(cut: impl FnOnce(&mut Self) -> T) -> PerDtype<usize> {
+    fn count<T>(cut: impl FnOnce(&mut Self) -> T) -> PerPurpose<usize> {
         let endless = Buf {
             block: 0,
             offset: 0,
             len: usize::MAX,
         };
-        let mut cutter = Self::of(PerDtype {
+        let mut cutter = Self::of(PerPurpose {
             activations: endless,
             sums: endless,
         });
@@ -244,7 +244,7 @@ pub(crate) struct BlockActivations {
 
 impl BlockActivations {
     /// Number of elements for a number of tokens.
-    pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
+    pub(crate) fn len(w: Widths, tokens: usize) -> PerPurpose<usize> {
         Cutter::count(|parts| Self::cut(parts, w, tokens))
     }
 
@@ -297,7 +297,7 @@ impl PassSize {
 pub(crate) struct Workspace {
     /// The largest pass that the buffers suffice for. It counts only the rows of logits that the head computes at a time.
     pub(crate) size: PassSize,
-    pub(crate) all: PerDtype<Buf>,
+    pub(crate) all: PerPurpose<Buf>,
     /// Residual stream.
     pub(crate) x: Buf,
     pub(crate) normed: Buf,
@@ -317,7 +317,7 @@ pub(crate) struct Workspace {
 
 impl Workspace {
     /// Number of elements for passes of a size.
-    pub(crate) fn len(w: Widths, size: PassSize) -> PerDtype<usize> {
+    pub(crate) fn len(w: Widths, size: PassSize) -> PerPurpose<usize> {
         Cutter::count(|parts| Self::cut(parts, w, size))
     }
 
@@ -326,7 +326,7 @@ impl Workspace {
         w: Widths,
         size: PassSize,
     ) -> Result<Self, EngineError> {
-        let all = PerDtype::allocate(backend, Self::len(w, size))?;
+        let all = PerPurpose::allocate(backend, Self::len(w, size))?;
         Ok(Self::cut(&mut Cutter::of(all), w, size))
     }
 
@@ -356,7 +356,7 @@ impl Workspace {
 #[derive(Debug, Clone, Copy)]
 pub(crate) struct BackwardWorkspace {
     pub(crate) tokens: usize,
-    pub(crate) all: PerDtype<Buf>,
+    pub(crate) all: PerPurpose<Buf>,
     /// Gradient of the residual stream.
     pub(crate) dx: Buf,
     pub(crate) dnormed: Buf,
@@ -377,7 +377,7 @@ pub(crate) struct BackwardWorkspace {
 
 impl BackwardWorkspace {
     /// Number of elements for a number of tokens.
-    pub(crate) fn len(w: Widths, tokens: usize) -> PerDtype<usize> {
+    pub(crate) fn len(w: Widths, tokens: usize) -> PerPurpose<usize> {
         Cutter::count(|parts| Self::cut(parts, w, tokens))
     }
 
@@ -386,7 +386,7 @@ impl BackwardWorkspace {
         w: Widths,
         tokens: usize,
     ) -> Result<Self, EngineError> {
-        let all = PerDtype::allocate(backend, Self::len(w, tokens))?;
+        let all = PerPurpose::allocate(backend, Self::len(w, tokens))?;
         Ok(Self::cut(&mut Cutter::of(all), w, tokens))
     }
 

@@ -29,16 +29,14 @@ pub fn logits(config: &ModelConfig, weights: &Weights, tokens: &[u32]) -> Result
                 .forward(&ids, 0, &mut cache)?
         }
         Family::Qwen2 => {
-            refuse_scaled_rope(config)?;
-            refuse_sliding(config)?;
+            refuse_variants(config)?;
             // candle requires a number, even if it is not used.
             json["sliding_window"] = tokens.len().into();
             let weights = variables(weights, |_| None)?;
             qwen2::ModelForCausalLM::new(&read(json)?, weights)?.forward(&ids, 0)?
         }
         Family::Qwen3 => {
-            refuse_scaled_rope(config)?;
-            refuse_sliding(config)?;
+            refuse_variants(config)?;
             let weights = variables(weights, |_| None)?;
             qwen3::ModelForCausalLM::new(&read(json)?, weights)?.forward(&ids, 0)?
         }
@@ -119,7 +117,9 @@ fn refuse_scaled_rope(config: &ModelConfig) -> Result<()> {
     }
 }
 
-fn refuse_sliding(config: &ModelConfig) -> Result<()> {
+/// Rejects what candle does not know in Qwen's models.
+fn refuse_variants(config: &ModelConfig) -> Result<()> {
+    refuse_scaled_rope(config)?;
     match config.sliding {
         Some(_) => Err(unknown("a sliding window in this family")),
         None => Ok(()),

@@ -8,7 +8,7 @@ mod sizes;
 
 pub use self::invariants::{Claim, phases, recordings, repeated_step};
 use self::models::model;
-use self::operations::operations;
+pub(crate) use self::operations::every_operation;
 pub use self::sizes::{Sizes, true_sizes};
 use crate::api::AdamW;
 use crate::backend::{Backend, Dtype, cpu};
@@ -101,8 +101,8 @@ pub fn with_cpu(
     let on_cpu = || cpu::open_with(None, dtype, None);
     let mut results = Vec::new();
     for head_dim in head_dims {
-        let device = operations(open(dtype)?.as_mut(), *head_dim)?;
-        let reference = operations(on_cpu()?.as_mut(), *head_dim)?;
+        let device = every_operation(open(dtype)?.as_mut(), *head_dim)?;
+        let reference = every_operation(on_cpu()?.as_mut(), *head_dim)?;
         let of = |what: &str| format!("{what}, heads of {head_dim}");
         results.extend(Compared::all(&device, &reference, of, exact));
     }
@@ -124,7 +124,7 @@ fn limits(dtype: Dtype) -> (f64, f64) {
 }
 
 /// Pseudo-random numbers between −1 and 1, a function of the seed.
-fn numbers(len: usize, seed: u64) -> Vec<f32> {
+pub(crate) fn numbers(len: usize, seed: u64) -> Vec<f32> {
     (0..len as u64)
         .map(|i| (2.0 * uniform(seed, i) - 1.0) as f32)
         .collect()

@@ -30,10 +30,10 @@ pub fn export(
     options: &EngineOptions,
     folder: &Path,
 ) -> Result<(), EngineError> {
-    let io = |error: std::io::Error| {
+    let unwritten = |error: &dyn std::error::Error| {
         EngineError::Request(format!("{} cannot be written: {error}", folder.display()))
     };
-    std::fs::create_dir_all(folder).map_err(io)?;
+    std::fs::create_dir_all(folder).map_err(|e| unwritten(&e))?;
     let backend = options
         .device
         .open(options.threads, options.dtype, options.kernel)?;
@@ -47,7 +47,7 @@ pub fn export(
         ("tokenizer.json", tokenizer),
         ("tokenizer_config.json", settings.to_string()),
     ] {
-        std::fs::write(folder.join("model").join(name), text).map_err(io)?;
+        std::fs::write(folder.join("model").join(name), text).map_err(|e| unwritten(&e))?;
     }
     let vocabulary = model.config().vocab_size;
     let tokens: Vec<u32> = (0..TOKENS)
@@ -86,12 +86,9 @@ pub fn export(
         let view = TensorView::new(TensorType::F32, shape.clone(), bytes);
         view.map(|view| (name.clone(), view))
     });
-    let failed = |error: safetensors::SafeTensorError| {
-        EngineError::Request(format!("{} cannot be written: {error}", folder.display()))
-    };
-    let views = views
-        .collect::<Result<HashMap<_, _>, _>>()
-        .map_err(failed)?;
     let file = folder.join("results.safetensors");
-    safetensors::serialize_to_file(&views, None, &file).map_err(failed)
+    views
+        .collect::<Result<HashMap<_, _>, _>>()
+        .and_then(|views| safetensors::serialize_to_file(&views, None, &file))
+        .map_err(|e| unwritten(&e))
 }

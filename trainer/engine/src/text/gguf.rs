@@ -10,12 +10,11 @@ use serde_json::{Map, Value, json};
 
 use crate::config::ModelConfig;
 use crate::file::gguf::{Gguf, Value as Metadata};
-use crate::file::llama_cpp::token;
+use crate::file::llama_cpp::{CONTROL, token};
 pub(super) use write::metadata;
 
 /// llama.cpp's token types that `tokenizer.json` distinguishes.
 const NORMAL: i64 = 1;
-const CONTROL: i64 = 3;
 const USER_DEFINED: i64 = 4;
 
 /// The file's tokenizer in Hugging Face's format.

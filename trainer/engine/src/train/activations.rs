@@ -3,7 +3,7 @@
 use crate::backend::Buf;
 use crate::model::Model;
 use crate::model::layout::ALIGN;
-use crate::model::workspace::{BlockActivations, Cutter, PerDtype, Widths};
+use crate::model::workspace::{BlockActivations, Cutter, PerPurpose, Widths};
 
 /// Packs are not made smaller than this so that their activations can be saved, in tokens.
 const MIN_DEFAULT_PACK: usize = 2048;
@@ -21,14 +21,14 @@ pub(super) struct SavedActivations {
 #[derive(Debug, Clone, PartialEq)]
 struct PackOffsets {
     inputs: usize,
-    acts: Vec<Option<PerDtype<usize>>>,
+    acts: Vec<Option<PerPurpose<usize>>>,
 }
 
 /// Which activations of each pack are saved, and where.
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct ActivationPlan {
     /// Number of elements of the buffers.
-    pub(crate) len: PerDtype<usize>,
+    pub(crate) len: PerPurpose<usize>,
     packs: Vec<Option<PackOffsets>>,
     layers: usize,
     widths: Widths,
@@ -43,14 +43,14 @@ impl ActivationPlan {
         layers: usize,
         tokens: &[usize],
         budget: u64,
-        width: PerDtype<usize>,
+        width: PerPurpose<usize>,
     ) -> Self {
-        let inputs = |tokens: usize| PerDtype::sums((layers + 1) * stride(widths, tokens));
-        let fits = |len: PerDtype<usize>| len.bytes(width) <= budget;
+        let inputs = |tokens: usize| PerPurpose::sums((layers + 1) * stride(widths, tokens));
+        let fits = |len: PerPurpose<usize>| len.bytes(width) <= budget;
         let largest = tokens.iter().copied().max();
-        let mut len = largest.map_or(PerDtype::default(), inputs);
+        let mut len = largest.map_or(PerPurpose::default(), inputs);
         let all = tokens.iter().map(|n| inputs(*n));
-        let all = all.fold(PerDtype::default(), |a, b| a + b);
+        let all = all.fold(PerPurpose::default(), |a, b| a + b);
         let mut packs: Vec<Option<PackOffsets>> = Vec::new();
         for (number, &n) in tokens.iter().enumerate() {
             // If no other pack needs the shared region, the first pack is stored in it.
@@ -87,7 +87,7 @@ impl ActivationPlan {
     }
 
     /// The parts of `buf` with a pack's saved activations; `None` if the pack is recomputed.
-    pub(super) fn saved(&self, buf: PerDtype<Buf>, pack: usize) -> Option<SavedActivations> {
+    pub(super) fn saved(&self, buf: PerPurpose<Buf>, pack: usize) -> Option<SavedActivations> {
         let offsets = self.packs[pack].as_ref()?;
         let tokens = self.tokens[pack];
         let size = BlockActivations::len(self.widths, tokens);
@@ -103,14 +103,14 @@ impl ActivationPlan {
     }
 
     /// The shared region, for a pack that is recomputed.
-    pub(super) fn recomputed(&self, buf: PerDtype<Buf>, pack: usize) -> SavedActivations {
+    pub(super) fn recomputed(&self, buf: PerPurpose<Buf>, pack: usize) -> SavedActivations {
         SavedActivations {
             inputs: self.inputs(buf, 0, self.tokens[pack]),
             acts: vec![None; self.layers],
         }
     }
 
-    fn inputs(&self, buf: PerDtype<Buf>, offset: usize, tokens: usize) -> Vec<Buf> {
+    fn inputs(&self, buf: PerPurpose<Buf>, offset: usize, tokens: usize) -> Vec<Buf> {
         let len = tokens * self.widths.hidden;
         let start = |i| offset + i * stride(self.widths, tokens);
         (0..=self.layers)
@@ -143,10 +143,10 @@ pub(crate) fn default_pack_tokens(
     widths: Widths,
     layers: usize,
     budget: u64,
-    width: PerDtype<usize>,
+    width: PerPurpose<usize>,
 ) -> usize {
     let saved = |tokens: usize| {
-        let inputs = PerDtype::sums((layers + 1) * stride(widths, tokens));
+        let inputs = PerPurpose::sums((layers + 1) * stride(widths, tokens));
         let acts = BlockActivations::len(widths, tokens).bytes(width);
         inputs.bytes(width) + layers as u64 * acts
     };
@@ -161,7 +161,7 @@ pub(crate) fn default_pack_tokens(
 mod tests {
     use super::{ActivationPlan, default_pack_tokens};
     use crate::backend::{Backend, cpu};
-    use crate::model::workspace::{PerDtype, Widths};
+    use crate::model::workspace::{PerPurpose, Widths};
 
     const WIDTHS: Widths = Widths {
         hidden: 24,
@@ -177,7 +177,7 @@ mod tests {
         rank: 0,
     };
 
-    const BYTES: PerDtype<usize> = PerDtype {
+    const BYTES: PerPurpose<usize> = PerPurpose {
         activations: 2,
         sums: 4,
     };
@@ -203,7 +203,7 @@ mod tests {
             let minimum = ActivationPlan::new(WIDTHS, 4, &tokens, 0, BYTES).len;
             assert!(plan.len.bytes(BYTES) <= budget.max(minimum.bytes(BYTES)));
             let mut backend: Box<dyn Backend> = cpu::open(Some(1)).expect("one thread");
-            let buf = PerDtype::allocate(backend.as_mut(), plan.len).expect("memory");
+            let buf = PerPurpose::allocate(backend.as_mut(), plan.len).expect("memory");
             let mut parts = Vec::new();
             let mut recomputes = false;
             for pack in 0..tokens.len() {

@@ -13,7 +13,7 @@ use candle_core::quantized::GgmlDType;
 use serde_json::{Map, Value, json};
 use tempfile::NamedTempFile;
 
-use crate::backend::group::{LeaderState, agree, fail};
+use crate::backend::ranks::{LeaderState, agree, fail};
 use crate::config::ModelConfig;
 use crate::error::EngineError;
 use crate::file::safetensors::SafetensorsFile;
@@ -29,7 +29,7 @@ const DIGEST: &str = "digest";
 /// Writes the model as a Hugging Face checkpoint into `folder`, which must not exist or be empty. Adapters are merged into the weights.
 pub(crate) fn save_model(model: &mut Model, text: &Text, folder: &Path) -> Result<(), EngineError> {
     let config = model.config().clone();
-    let merged = |item: &Item| model.merged(&item.name);
+    let merged = |item: &StoredTensor| model.merged(&item.name);
     write_folder(&config, text, folder, WeightType::ALL[0], None, merged)
 }
 
@@ -40,7 +40,7 @@ pub(crate) fn write_folder(
     folder: &Path,
     dtype: WeightType,
     card: Option<(&'static str, String)>,
-    read: impl FnMut(&Item) -> Result<Vec<f32>, EngineError>,
+    read: impl FnMut(&StoredTensor) -> Result<Vec<f32>, EngineError>,
 ) -> Result<(), EngineError> {
     let parent = parent_of(folder)?;
     let temporary = tempfile::Builder::new()
@@ -75,14 +75,14 @@ pub(crate) fn write_folder(
             .map_err(|e| io(&folder.join(name), e))?;
     }
     let shapes = config.tensor_shapes().into_iter();
-    let weights = shapes.map(|(name, shape)| Item {
+    let weights = shapes.map(|(name, shape)| StoredTensor {
         stored: name.clone(),
         name,
         kind: TensorKind::Weight,
         dtype: dtype.kind,
         shape,
     });
-    let weights: Vec<Item> = weights.collect();
+    let weights: Vec<StoredTensor> = weights.collect();
     let metadata = json!({"format": "pt"});
     let name = "model.safetensors";
     let destination = folder.join(name);
@@ -134,7 +134,7 @@ pub(crate) fn save_state(
 fn write_state(
     model: &mut Model,
     file: &Path,
-    mut read: impl FnMut(&mut Model, &Item) -> Result<Vec<f32>, EngineError>,
+    mut read: impl FnMut(&mut Model, &StoredTensor) -> Result<Vec<f32>, EngineError>,
 ) -> Result<NamedTempFile, EngineError> {
     let parent = parent_of(file)?;
     let temporary = tempfile::Builder::new()
@@ -148,7 +148,7 @@ fn write_state(
         "moments": model.has_moments().to_string(),
     });
     let open = temporary.reopen().map_err(|e| io(file, e))?;
-    let read = |item: &Item| read(model, item);
+    let read = |item: &StoredTensor| read(model, item);
     write_tensors(open, file, &metadata, &items, Some(DIGEST), read)?;
     Ok(temporary)
 }
@@ -181,7 +181,7 @@ pub(crate) fn load_state(model: &mut Model, file: &Path) -> Result<(), EngineErr
 /// A state file that is intact and belongs to a model.
 struct StateFile {
     tensors: SafetensorsFile,
-    items: Vec<Item>,
+    items: Vec<StoredTensor>,
     moments: bool,
     updates: u64,
 }
@@ -230,7 +230,7 @@ impl StateFile {
                 model.set_tensor(&name, TensorKind::Moment2, &zeros)?;
             }
         }
-        model.set_updates(self.updates);
+        model.updates = self.updates;
         model.decoder.backend.synchronise()
     }
 }
@@ -247,7 +247,7 @@ fn is_intact(file: &Path) -> std::io::Result<bool> {
 }
 
 /// A tensor to write or read.
-pub(crate) struct Item {
+pub(crate) struct StoredTensor {
     /// Its name in the file.
     stored: String,
     /// Name of the weight that the tensor is, or belongs to.
@@ -257,7 +257,7 @@ pub(crate) struct Item {
     pub(crate) shape: Vec<usize>,
 }
 
-fn state_items(model: &Model, moments: bool) -> Vec<Item> {
+fn state_items(model: &Model, moments: bool) -> Vec<StoredTensor> {
     let kinds = [
         ("weight", TensorKind::Weight),
         ("moment1", TensorKind::Moment1),
@@ -267,7 +267,7 @@ fn state_items(model: &Model, moments: bool) -> Vec<Item> {
     let shapes = model.trained_shapes();
     let items = shapes.into_iter().flat_map(|(name, shape)| {
         let kinds = kinds.into_iter().take(stored);
-        kinds.map(move |(prefix, kind)| Item {
+        kinds.map(move |(prefix, kind)| StoredTensor {
             stored: format!("{prefix}:{name}"),
             name: name.clone(),
             kind,
@@ -284,9 +284,9 @@ fn write_tensors(
     file: File,
     path: &Path,
     metadata: &Value,
-    items: &[Item],
+    items: &[StoredTensor],
     digest: Option<&str>,
-    mut read: impl FnMut(&Item) -> Result<Vec<f32>, EngineError>,
+    mut read: impl FnMut(&StoredTensor) -> Result<Vec<f32>, EngineError>,
 ) -> Result<File, EngineError> {
     let mut header = Map::from_iter([("__metadata__".to_owned(), metadata.clone())]);
     let mut offset = 0;

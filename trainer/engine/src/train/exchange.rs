@@ -9,7 +9,7 @@
 use std::ops::Range;
 
 use crate::api::Objective;
-use crate::backend::group::{self, Route, bucket_elements, disagree, floats, shards};
+use crate::backend::ranks::{self, ProcessGroup, Route, bucket_elements, disagree, floats, shards};
 use crate::backend::{Buf, Purpose};
 use crate::batch::TokenStats;
 use crate::error::EngineError;
@@ -20,7 +20,7 @@ const COMPARED_PARTS: usize = 16;
 
 /// Gathers the numbers of all completions; each rank has computed those of its range.
 pub(super) fn gather_stats(
-    ranks: &dyn group::Group,
+    ranks: &dyn ProcessGroup,
     mut stats: Vec<TokenStats>,
     completions: &[Range<usize>],
 ) -> Result<Vec<TokenStats>, EngineError> {
@@ -30,7 +30,7 @@ pub(super) fn gather_stats(
     let own = &stats[completions[ranks.rank()].clone()];
     let numbers = own.iter().flat_map(|s| s.logp.iter().chain(&s.entropy));
     let numbers: Vec<f32> = numbers.copied().collect();
-    let gathered = group::agree(ranks, Ok(bytemuck::cast_slice(&numbers).to_vec()))?;
+    let gathered = ranks::agree(ranks, Ok(bytemuck::cast_slice(&numbers).to_vec()))?;
     for (bytes, range) in gathered.iter().zip(completions) {
         let numbers = floats(bytes);
         let mut numbers = numbers.iter().copied();
@@ -48,7 +48,7 @@ pub(super) fn gather_stats(
 
 /// `dL/dlogp`, which rank 0 computes for all.
 pub(super) fn objective(
-    ranks: &dyn group::Group,
+    ranks: &dyn ProcessGroup,
     objective: Objective,
     stats: &[TokenStats],
 ) -> Result<Vec<Vec<f32>>, EngineError> {
@@ -63,8 +63,8 @@ pub(super) fn objective(
     if ranks.size() == 1 {
         return own;
     }
-    let own = own.map_err(|error| group::fail(ranks, error))?.concat();
-    let gathered = group::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
+    let own = own.map_err(|error| ranks::fail(ranks, error))?.concat();
+    let gathered = ranks::agree(ranks, Ok(bytemuck::cast_slice(&own).to_vec()))?;
     let flat = floats(&gathered[0]);
     let mut rest = flat.as_ref();
     let mut dlogp = Vec::with_capacity(stats.len());
@@ -110,7 +110,7 @@ fn route(model: &mut Model) -> Result<Route, EngineError> {
             Ok(received) => (Some(received), Ok(Vec::new())),
             Err(error) => (None, Err(error)),
         };
-        group::agree(ranks.as_ref(), allocated)?;
+        ranks::agree(ranks.as_ref(), allocated)?;
         received.map_or(Route::Host, |received| Route::Devices { received })
     } else {
         Route::Host
@@ -185,7 +185,7 @@ fn sum_squares(
     let own = gradient.at(own.start, own.len());
     let terms = summed.and_then(|()| model.decoder.backend.sum_squares(own));
     let terms = terms.map(|terms| bytemuck::cast_slice::<f64, u8>(&terms).to_vec());
-    let gathered = group::agree(ranks.as_ref(), terms)?;
+    let gathered = ranks::agree(ranks.as_ref(), terms)?;
     let terms = gathered.iter().flat_map(|bytes| bytes.as_chunks().0);
     Ok(terms.map(|term| f64::from_ne_bytes(*term)).sum())
 }
@@ -249,10 +249,10 @@ fn compare_weights(
     let part = gathered.and_then(|()| model.download(weights.at(start, end - start)));
     let digest = part.map(|part| blake3::hash(bytemuck::cast_slice(&part)));
     let digest = digest.map(|digest| digest.as_bytes().to_vec());
-    let digests = group::agree(ranks.as_ref(), digest)?;
+    let digests = ranks::agree(ranks.as_ref(), digest)?;
     match digests.iter().position(|other| *other != digests[0]) {
         None => Ok(()),
-        Some(rank) => Err(EngineError::Group(format!(
+        Some(rank) => Err(EngineError::Ranks(format!(
             "after update {} of this process, the weights of rank {rank} are not those of rank 0, so memory or a network has failed; resume from the last checkpoint, on other machines if it happens again",
             model.updates + 1
         ))),
@@ -292,7 +292,7 @@ mod tests {
     use crate::api::AdamW;
     use crate::backend::Dtype;
     use crate::backend::cuda::{self, emulated::Emulated};
-    use crate::backend::group::{Sharing, on_each};
+    use crate::backend::ranks::{Sharing, on_each};
     use crate::batch::Group;
     use crate::config::ModelConfig;
     use crate::load::{Loaded, random};
@@ -305,7 +305,7 @@ mod tests {
 
     /// One rank's part of an update; returns the gradient's norm. The device of rank 1 fails after some reads.
     fn updated(
-        ranks: &Arc<dyn group::Group>,
+        ranks: &Arc<dyn ProcessGroup>,
         route: Option<Route>,
         reads: usize,
     ) -> Result<f64, EngineError> {

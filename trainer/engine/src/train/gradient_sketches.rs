@@ -5,11 +5,10 @@ use crate::backend::Buf;
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::model::Model;
-use crate::train::activations::pack_tokens;
+use crate::model::train_state::PIECE;
 use crate::train::count_sketch::CountSketch;
 use crate::train::exchange::check_gradient;
-use crate::train::slices::Packing;
-use crate::train::step::{MiniBatch, REPACK_SHARE, forward_workspace, has_gradient};
+use crate::train::step::{PackedMiniBatch, forward_workspace};
 
 /// Computes the sketch of the gradient of Σ dlogp · log π for each set of `dlogp` that `objectives` returns.
 ///
@@ -23,7 +22,7 @@ pub fn sketch(
     sketch: CountSketch,
 ) -> Result<Vec<Vec<f32>>, EngineError> {
     sketch.check()?;
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let sets = objectives(&stats).map_err(EngineError::Objective)?;
     for dlogp in &sets {
@@ -34,11 +33,8 @@ pub fn sketch(
     // A backward pass overwrites a block's saved activations, but not the block's input.
     let mut fresh = vec![true; mini_batch.packing.packs.len()];
     for (number, dlogp) in sets.iter().enumerate() {
-        let wanted = has_gradient(dlogp);
-        let limit = pack_tokens(model);
-        let small = Packing::new(groups, limit, &model.sharing, |number| wanted[number]);
-        if small.tokens as f64 <= REPACK_SHARE * mini_batch.packing.tokens as f64 {
-            repacked.push((number, small));
+        if let Some(packing) = mini_batch.repacked(model, groups, dlogp) {
+            repacked.push((number, packing));
             continue;
         }
         let gradient = zero_gradient(model)?;
@@ -62,7 +58,7 @@ pub fn sketch(
     }
     for (number, packing) in repacked {
         let gradient = zero_gradient(model)?;
-        let batch = MiniBatch {
+        let batch = PackedMiniBatch {
             work: forward_workspace(model, &packing.packs)?,
             packing,
             stats: Vec::new(),
@@ -84,12 +80,18 @@ fn zero_gradient(model: &mut Model) -> Result<Buf, EngineError> {
 }
 
 fn read_sketch(model: &mut Model, sketch: CountSketch) -> Result<Vec<f32>, EngineError> {
-    let mut buckets = vec![0.0; sketch.size];
-    let mut first = 0;
-    model.read_gradient(&mut |values| {
-        sketch.add(&mut buckets, first, values);
-        first += values.len();
-    })?;
+    let gradient = model.partial_gradient(0)?;
+    let (mut buckets, mut first, mut piece) = (vec![0.0; sketch.size], 0, Vec::new());
+    for (name, _) in model.trained_shapes() {
+        let buf = model.trained_layout().region(&name)?.within(gradient);
+        for start in (0..buf.len()).step_by(PIECE) {
+            piece.resize(PIECE.min(buf.len() - start), 0.0);
+            let part = buf.at(start, piece.len());
+            model.decoder.backend.download(part, &mut piece)?;
+            sketch.add(&mut buckets, first, &piece);
+            first += piece.len();
+        }
+    }
     if buckets.iter().all(|x| x.is_finite()) {
         Ok(buckets)
     } else {

@@ -1,7 +1,6 @@
 //! Training: groups → packs → one optimiser update, or sketches of gradients.
 
 pub(crate) mod activations;
-pub mod adamw;
 pub mod checkpoint;
 pub mod count_sketch;
 pub(crate) mod exchange;

@@ -10,7 +10,7 @@
 use std::ops::Range;
 
 use super::pack::{Branch, Pack, Sequence, branches, pack, sequences};
-use crate::backend::group::Sharing;
+use crate::backend::ranks::Sharing;
 use crate::batch::Group;
 
 /// The packs of a mini-batch that this rank computes.
@@ -72,7 +72,7 @@ fn within<'a>(sequences: &[Sequence<'a>], completions: Range<usize>) -> Vec<Sequ
         .collect()
 }
 
-/// The numbers of completions at which a slice may begin or end, for groups of so many completions. Groups remain whole if there are at least as many as slices.
+/// The numbers of completions at which a slice may begin or end, for groups with these numbers of completions. Groups remain whole if there are at least as many as slices.
 pub(crate) fn borders(groups: &[usize], slices: usize) -> Vec<usize> {
     let whole = groups.len() >= slices;
     let (mut borders, mut end) = (vec![0], 0);
@@ -87,6 +87,17 @@ pub(crate) fn borders(groups: &[usize], slices: usize) -> Vec<usize> {
     borders
 }
 
+/// A way to divide the first completions between some slices. The lesser of two is better: the fields are compared in this order.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
+struct Division {
+    /// Tokens of the largest slice.
+    largest: u64,
+    /// Sum of the squares of the slices' tokens.
+    squares: u64,
+    /// Index of the border at which the last slice begins.
+    last_start: usize,
+}
+
 /// The completions at which slices begin, and the end. Other ranks wait for the rank with the largest slice, so this slice has as few tokens as the `borders`
 /// allow. The others are about equal.
 pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec<usize> {
@@ -94,73 +105,86 @@ pub(crate) fn cuts(branches: &[Branch], borders: &[usize], slices: usize) -> Vec
     if slices == 1 {
         return vec![0, count];
     }
-    let mut places = vec![None; count];
-    for (place, branch) in branches.iter().enumerate() {
-        places[branch.number] = Some(place);
+    // The index of each completion's branch, if it has one.
+    let mut branch_of = vec![None; count];
+    for (index, branch) in branches.iter().enumerate() {
+        branch_of[branch.number] = Some(index);
     }
     // What all sequences share.
     let common = branches.iter().skip(1).map(|branch| branch.shared).min();
     let common = common.unwrap_or(0);
-    let shared = |place: &Option<usize>| place.map_or(0, |_| common);
-    let least_shared: Vec<usize> = places.iter().map(shared).collect();
+    let shared = |index: &Option<usize>| index.map_or(0, |_| common);
+    let least_shared: Vec<usize> = branch_of.iter().map(shared).collect();
     // From each border, the tokens of the tree of the completions so far.
     let mut tokens = vec![0; borders.len()];
-    // An entry for each number of slices, and each border as the end of the last one. It has the tokens of the largest slice, the sum of all squares, and the
-    // border at which the last slice begins.
-    let mut least = vec![vec![(u64::MAX, 0, 0); borders.len()]; slices + 1];
-    least.iter_mut().for_each(|ends| ends[0].0 = 0);
+    // The best division for each number of slices, and each border as the end of the last one.
+    let none = Division {
+        largest: u64::MAX,
+        squares: 0,
+        last_start: 0,
+    };
+    let mut best = vec![vec![none; borders.len()]; slices + 1];
+    best.iter_mut().for_each(|ends| ends[0].largest = 0);
     for end in 1..borders.len() {
-        for place in places[borders[end - 1]..borders[end]].iter().flatten() {
-            let shared = shared_since(branches, *place, &least_shared);
+        for index in branch_of[borders[end - 1]..borders[end]].iter().flatten() {
+            let shared = shared_since(branches, *index, &least_shared);
             for (tokens, border) in tokens.iter_mut().zip(&borders[..end]) {
-                *tokens += (branches[*place].inputs - shared[*border]) as u64;
+                *tokens += (branches[*index].inputs - shared[*border]) as u64;
             }
         }
         for slice in 1..=slices {
-            let mut best = (u64::MAX, u64::MAX, 0);
-            for start in (0..=end).rev() {
-                let own = tokens[start];
+            let mut least = Division {
+                squares: u64::MAX,
+                ..none
+            };
+            for last_start in (0..=end).rev() {
+                let own = tokens[last_start];
                 // A slice that begins earlier is no smaller.
-                if own > best.0 {
+                if own > least.largest {
                     break;
                 }
-                let (largest, squares, _) = least[slice - 1][start];
-                best = best.min((largest.max(own), squares + own * own, start));
+                let before = best[slice - 1][last_start];
+                least = least.min(Division {
+                    largest: before.largest.max(own),
+                    squares: before.squares + own * own,
+                    last_start,
+                });
             }
-            least[slice][end] = best;
+            best[slice][end] = least;
         }
     }
     let mut cuts = vec![count; slices + 1];
     let mut end = borders.len() - 1;
     for slice in (1..=slices).rev() {
-        end = least[slice][end].2;
+        end = best[slice][end].last_start;
         cuts[slice - 1] = borders[end];
     }
     cuts
 }
 
 /// For each number up to that of a branch: how many inputs the branch shares with any of the completions from this number up to its own. With each completion
-/// it shares at least `least`.
-fn shared_since(branches: &[Branch], place: usize, least: &[usize]) -> Vec<usize> {
-    let number = branches[place].number;
-    let mut shared = least[..number].to_vec();
+/// it shares at least `least_shared`.
+fn shared_since(branches: &[Branch], index: usize, least_shared: &[usize]) -> Vec<usize> {
+    let number = branches[index].number;
+    let mut shared = least_shared[..number].to_vec();
     shared.push(0);
-    let mut note = |others: &mut dyn Iterator<Item = (&Branch, usize)>| {
-        let mut alike = usize::MAX;
-        for (other, with_next) in others {
-            alike = alike.min(with_next);
-            if alike == least[other.number] {
+    // Goes away from the branch, through others with what each shares with the one before it on this way.
+    let mut add_neighbours = |others: &mut dyn Iterator<Item = (&Branch, usize)>| {
+        let mut common = usize::MAX;
+        for (other, with_previous) in others {
+            common = common.min(with_previous);
+            if common == least_shared[other.number] {
                 break;
             }
             if other.number < number {
-                shared[other.number] = alike;
+                shared[other.number] = common;
             }
         }
     };
-    let (before, after) = (&branches[..place], &branches[place + 1..]);
-    let next = branches[..=place].iter().skip(1).map(|next| next.shared);
-    note(&mut before.iter().zip(next).rev());
-    note(&mut after.iter().map(|other| (other, other.shared)));
+    let (before, after) = (&branches[..index], &branches[index + 1..]);
+    let next = branches[..=index].iter().skip(1).map(|next| next.shared);
+    add_neighbours(&mut before.iter().zip(next).rev());
+    add_neighbours(&mut after.iter().map(|other| (other, other.shared)));
     for earlier in (0..number).rev() {
         shared[earlier] = shared[earlier].max(shared[earlier + 1]);
     }
@@ -172,7 +196,7 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::backend::group::alone;
+    use crate::backend::ranks::alone;
 
     /// Groups with prompts of `common` tokens and 5 of their own. Completions differ in their first token.
     fn groups(common: usize, lengths: &[Vec<usize>]) -> Vec<Group> {

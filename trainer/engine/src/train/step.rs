@@ -14,15 +14,14 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 use crate::api::{AdamW, Objective, StepReport};
-use crate::backend::{Buf, group};
+use crate::backend::{AdamWStep, Buf, ranks};
 use crate::batch::{Group, TokenStats};
 use crate::error::EngineError;
 use crate::model::Model;
 use crate::model::backward::BackwardPass;
-use crate::model::workspace::{BlockActivations, PassSize, PerDtype, Workspace};
+use crate::model::workspace::{BlockActivations, PassSize, PerPurpose, Workspace};
 use crate::sample::{self, MIN_TEMPERATURE};
 use crate::train::activations::{ActivationPlan, SavedActivations, pack_tokens};
-use crate::train::adamw;
 use crate::train::exchange;
 use crate::train::pack::Pack;
 use crate::train::slices::Packing;
@@ -41,7 +40,7 @@ pub fn step(
     let began = Instant::now();
     let ranks = model.sharing.ranks.clone();
     let since = |began: Option<Instant>| began.map_or(Duration::ZERO, |began| began.elapsed());
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let (plan, buffer, stats) = mini_batch.forward_all(model)?;
     let forward = began.elapsed();
 
@@ -62,7 +61,7 @@ pub fn step(
 
     let _entered = tracing::info_span!("optimiser").entered();
     let began = Instant::now();
-    let numbers = adamw::numbers(adamw, model.updates + 1, norm);
+    let numbers = adamw_step(adamw, model.updates + 1, norm);
     let shard = model.shard();
     let [weights, gradient] =
         [model.trained(), optimiser.gradient].map(|all| all.at(shard.start, shard.len()));
@@ -85,6 +84,21 @@ pub fn step(
     })
 }
 
+/// Numbers of AdamW's update `count` (from 1), with clipping, given the global gradient norm.
+fn adamw_step(adamw: &AdamW, count: u64, norm: f64) -> AdamWStep {
+    let t = i32::try_from(count).unwrap_or(i32::MAX);
+    AdamWStep {
+        lr: adamw.lr,
+        beta1: adamw.beta1,
+        beta2: adamw.beta2,
+        eps: adamw.eps,
+        decay: adamw.weight_decay,
+        bias1: (1.0 - f64::from(adamw.beta1).powi(t)) as f32,
+        bias2: (1.0 - f64::from(adamw.beta2).powi(t)) as f32,
+        grad_scale: adamw.grad_scale(norm) as f32,
+    }
+}
+
 /// Begins an exchange if all ranks have `done` their own work; all get an error of one. Waits for an asynchronous device first, since its work is not a part of
 /// the exchange. Returns when the exchange began; `None` in a process alone, which exchanges nothing.
 fn begin_exchange(
@@ -97,7 +111,7 @@ fn begin_exchange(
     }
     let done = done.and_then(|()| model.decoder.backend.synchronise());
     let began = Instant::now();
-    group::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
+    ranks::agree(ranks.as_ref(), done.map(|()| Vec::new()))?;
     Ok(Some(began))
 }
 
@@ -125,7 +139,7 @@ pub fn score(
     temperature: f32,
 ) -> Result<Vec<TokenStats>, EngineError> {
     let _entered = tracing::info_span!("score").entered();
-    let mut mini_batch = MiniBatch::new(model, groups, temperature)?;
+    let mut mini_batch = PackedMiniBatch::new(model, groups, temperature)?;
     let packs = 0..mini_batch.packing.packs.len();
     let forward = { packs }.try_for_each(|number| mini_batch.forward(model, number, None));
     let ((), stats) = mini_batch.all_stats(model, forward)?;
@@ -161,12 +175,7 @@ fn sum_slices(
 
 /// Completions without a gradient are dropped, by packing the others again, if at most this share of the tokens remains. One more forward pass of the others
 /// then costs less than a backward pass over all.
-pub(super) const REPACK_SHARE: f64 = 0.6;
-
-pub(super) fn has_gradient(dlogp: &[Vec<f32>]) -> Vec<bool> {
-    let some = |g: &Vec<f32>| g.iter().any(|x| *x != 0.0);
-    dlogp.iter().map(some).collect()
-}
+const REPACK_SHARE: f64 = 0.6;
 
 /// Buffers for a forward pass of any of the packs.
 pub(super) fn forward_workspace(
@@ -190,14 +199,14 @@ impl Pack {
 }
 
 /// Packs of one mini-batch, and the numbers that their forward passes computed.
-pub(super) struct MiniBatch {
+pub(super) struct PackedMiniBatch {
     pub(super) packing: Packing,
     pub(super) stats: Vec<TokenStats>,
     pub(super) temperature: f32,
     pub(super) work: Workspace,
 }
 
-impl MiniBatch {
+impl PackedMiniBatch {
     pub(super) fn new(
         model: &mut Model,
         groups: &[Group],
@@ -213,7 +222,7 @@ impl MiniBatch {
         let packing = Packing::new(groups, pack_tokens(model), &model.sharing, |_| true);
         let ranks = model.sharing.ranks.clone();
         let work = forward_workspace(model, &packing.packs);
-        let work = work.map_err(|error| group::fail(ranks.as_ref(), error))?;
+        let work = work.map_err(|error| ranks::fail(ranks.as_ref(), error))?;
         Ok(Self {
             packing,
             stats,
@@ -236,7 +245,7 @@ impl MiniBatch {
     pub(super) fn forward_all(
         &mut self,
         model: &mut Model,
-    ) -> Result<(ActivationPlan, PerDtype<Buf>, Vec<TokenStats>), EngineError> {
+    ) -> Result<(ActivationPlan, PerPurpose<Buf>, Vec<TokenStats>), EngineError> {
         let packs = 0..self.packing.packs.len();
         let plan = self.plan_of(model, packs.clone());
         let forward = model.saved_buffer(plan.len).and_then(|buffer| {
@@ -249,6 +258,19 @@ impl MiniBatch {
         Ok((plan, buffer, stats))
     }
 
+    /// The completions with a gradient, packed again; `None` if too many tokens remain.
+    pub(super) fn repacked(
+        &self,
+        model: &Model,
+        groups: &[Group],
+        dlogp: &[Vec<f32>],
+    ) -> Option<Packing> {
+        let has_gradient = |number: usize| dlogp[number].iter().any(|x| *x != 0.0);
+        let packing = Packing::new(groups, pack_tokens(model), &model.sharing, has_gradient);
+        let most = REPACK_SHARE * self.packing.tokens as f64;
+        (packing.tokens as f64 <= most).then_some(packing)
+    }
+
     /// Computes the gradient of this rank's slices into the first gradient buffer.
     fn sum_gradients(
         &mut self,
@@ -256,15 +278,14 @@ impl MiniBatch {
         groups: &[Group],
         dlogp: &[Vec<f32>],
         plan: &ActivationPlan,
-        buffer: PerDtype<Buf>,
+        buffer: PerPurpose<Buf>,
     ) -> Result<(), EngineError> {
         model.optimiser()?;
-        let wanted = has_gradient(dlogp);
-        let small = Packing::new(groups, pack_tokens(model), &model.sharing, |n| wanted[n]);
-        let repacked = small.tokens as f64 <= REPACK_SHARE * self.packing.tokens as f64;
-        if repacked {
-            self.work = forward_workspace(model, &small.packs)?;
-            self.packing = small;
+        let repacked = self.repacked(model, groups, dlogp);
+        let is_repacked = repacked.is_some();
+        if let Some(packing) = repacked {
+            self.work = forward_workspace(model, &packing.packs)?;
+            self.packing = packing;
         }
         let slices = 0..self.packing.slices.len();
         sum_slices(model, slices, 0, &mut |model, slice, gradient| {
@@ -273,7 +294,7 @@ impl MiniBatch {
                 if dlogp.iter().all(|g| *g == 0.0) {
                     continue;
                 }
-                if repacked {
+                if is_repacked {
                     self.recompute(model, number, &dlogp, gradient)?;
                     continue;
                 }
@@ -298,7 +319,7 @@ impl MiniBatch {
         forward: Result<T, EngineError>,
     ) -> Result<(T, Vec<TokenStats>), EngineError> {
         let ranks = model.sharing.ranks.as_ref();
-        let done = forward.map_err(|error| group::fail(ranks, error))?;
+        let done = forward.map_err(|error| ranks::fail(ranks, error))?;
         let stats = std::mem::take(&mut self.stats);
         let stats = exchange::gather_stats(ranks, stats, &self.packing.completions)?;
         Ok((done, stats))

@@ -32,20 +32,20 @@ impl Device {
     /// [`EngineError::Device`] if the device does not exist or cannot be used.
     pub fn available(self) -> Result<String, EngineError> {
         Ok(match self.resolved()? {
-            Resolved::Cpu => "cpu".to_owned(),
-            Resolved::Gpu(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
-            Resolved::Emulated => "cuda:emulated, this machine's processor".to_owned(),
+            Found::Cpu => "cpu".to_owned(),
+            Found::Gpu(gpu) => format!("cuda:{}, {}", gpu.ordinal, gpu.name),
+            Found::Emulated => "cuda:emulated, this machine's processor".to_owned(),
         })
     }
 
     /// What this device refers to on this machine.
-    fn resolved(self) -> Result<Resolved, EngineError> {
+    fn resolved(self) -> Result<Found, EngineError> {
         match self {
-            Device::Cpu => Ok(Resolved::Cpu),
-            Device::Emulated => Ok(Resolved::Emulated),
-            Device::Auto => Ok(first_gpu().map_or(Resolved::Cpu, Resolved::Gpu)),
+            Device::Cpu => Ok(Found::Cpu),
+            Device::Emulated => Ok(Found::Emulated),
+            Device::Auto => Ok(first_gpu().map_or(Found::Cpu, Found::Gpu)),
             Device::Cuda(n) => match probe::find(n) {
-                Ok(gpu) => Ok(Resolved::Gpu(gpu)),
+                Ok(gpu) => Ok(Found::Gpu(gpu)),
                 Err(absent) => Err(EngineError::Device(format!(
                     "cuda:{n} cannot be used: {absent}"
                 ))),
@@ -56,9 +56,9 @@ impl Device {
     /// The GPU's memory in bytes; `None` for the CPU and for a missing GPU.
     pub fn memory(self) -> Option<u64> {
         match self.resolved() {
-            Ok(Resolved::Gpu(gpu)) => Some(gpu.memory),
-            Ok(Resolved::Emulated) => Some(emulated::MEMORY),
-            Ok(Resolved::Cpu) | Err(_) => None,
+            Ok(Found::Gpu(gpu)) => Some(gpu.memory),
+            Ok(Found::Emulated) => Some(emulated::MEMORY),
+            Ok(Found::Cpu) | Err(_) => None,
         }
     }
 
@@ -73,9 +73,9 @@ impl Device {
         kernel: Option<Bf16Kernel>,
     ) -> Result<Box<dyn Backend>, EngineError> {
         let gpu = match self.resolved()? {
-            Resolved::Gpu(gpu) => gpu,
-            Resolved::Emulated => return Ok(cuda::open_on(Emulated::open().0, dtype)),
-            Resolved::Cpu => return cpu::open_with(threads, dtype, kernel),
+            Found::Gpu(gpu) => gpu,
+            Found::Emulated => return Ok(cuda::open_on(Emulated::open().0, dtype)),
+            Found::Cpu => return cpu::open_with(threads, dtype, kernel),
         };
         if self == Device::Auto && !first_gpu_agrees(&gpu, dtype) {
             return cpu::open_with(threads, dtype, kernel);
@@ -89,11 +89,11 @@ impl Device {
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
-    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl Open, Profile), EngineError> {
+    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl OpenBackend, Profile), EngineError> {
         let driver = match self.resolved()? {
-            Resolved::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
-            Resolved::Emulated => Emulated::open().0,
-            Resolved::Cpu => return Err(EngineError::Device(
+            Found::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
+            Found::Emulated => Emulated::open().0,
+            Found::Cpu => return Err(EngineError::Device(
                 "the kernels of a GPU are measured one by one, and the device is the CPU; give --device cuda:N".into(),
             )),
         };
@@ -109,28 +109,28 @@ impl Device {
 }
 
 impl EngineOptions {
-    pub(super) fn backend(&self) -> impl Open + use<> {
+    pub(super) fn backend(&self) -> impl OpenBackend + use<> {
         let (device, threads) = (self.device, self.threads);
         let (dtype, kernel) = (self.dtype, self.kernel);
         move || device.open(threads, dtype, kernel)
     }
 }
 
-pub(super) trait Open:
+pub(super) trait OpenBackend:
     FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static
 {
 }
 
-impl<F: FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static> Open for F {}
+impl<F: FnOnce() -> Result<Box<dyn Backend>, EngineError> + Send + 'static> OpenBackend for F {}
 
 /// A device that computes nothing and counts the work in the ledger.
-pub(super) fn counting(device: DeviceModel, dtype: Dtype) -> (impl Open, Ledger) {
+pub(super) fn counting(device: DeviceModel, dtype: Dtype) -> (impl OpenBackend, Ledger) {
     let (driver, ledger) = ledger::open(device);
     (move || Ok(cuda::open_on(driver, dtype)), ledger)
 }
 
 /// A device of this machine.
-enum Resolved {
+enum Found {
     Cpu,
     Gpu(GpuInfo),
     Emulated,

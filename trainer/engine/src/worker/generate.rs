@@ -9,7 +9,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use crate::api::{Completion, GenerateRequest};
-use crate::backend::group::{Group as Ranks, pieces};
+use crate::backend::ranks::{ProcessGroup, pieces};
 use crate::error::EngineError;
 use crate::infer::runner::{self, Limits};
 use crate::model::Model;
@@ -30,7 +30,7 @@ pub(super) fn generate(
     deliver: Option<Deliver<'_>>,
 ) -> Result<(), EngineError> {
     let ranks = model.sharing.ranks.clone();
-    let part = Part::new(requests, ranks.size(), ranks.rank());
+    let part = RequestShare::new(requests, ranks.size(), ranks.rank());
     sample_and_exchange(ranks.as_ref(), &part, deliver, |emit| {
         runner::run(model, tokenizer, &part.requests, limits, emit)
     })
@@ -38,8 +38,8 @@ pub(super) fn generate(
 
 /// Calls `sample` for this rank's part. It passes finished completions to its argument, which returns whether more are wanted.
 fn sample_and_exchange(
-    ranks: &dyn Ranks,
-    part: &Part,
+    ranks: &dyn ProcessGroup,
+    part: &RequestShare,
     deliver: Option<Deliver<'_>>,
     sample: impl FnOnce(&mut dyn FnMut(Completion) -> bool) -> Result<(), EngineError>,
 ) -> Result<(), EngineError> {
@@ -66,7 +66,7 @@ fn sample_and_exchange(
         }
         ended.store(true, Ordering::Release);
         let exchanged = exchange.join().unwrap_or_else(|_| {
-            Err(EngineError::Group(
+            Err(EngineError::Ranks(
                 "the exchange of completions ended with a panic; its message is printed above"
                     .into(),
             ))
@@ -86,7 +86,7 @@ struct Message {
 
 /// Exchanges finished completions in rounds, until all ranks have ended.
 fn exchange(
-    ranks: &dyn Ranks,
+    ranks: &dyn ProcessGroup,
     finished: &mpsc::Receiver<Result<Completion, String>>,
     ended: &AtomicBool,
     cancelled: &AtomicBool,
@@ -94,7 +94,7 @@ fn exchange(
 ) -> Result<(), EngineError> {
     let write = |message: &Message| {
         serde_json::to_vec(message)
-            .map_err(|error| EngineError::Group(format!("a message cannot be written: {error}")))
+            .map_err(|error| EngineError::Ranks(format!("a message cannot be written: {error}")))
     };
     let mut failed = None;
     loop {
@@ -123,7 +123,7 @@ fn exchange(
         let mut all_ended = true;
         for (rank, bytes) in ranks.all_to_all(&parts)?.iter().enumerate() {
             let message: Message = serde_json::from_slice(bytes).map_err(|error| {
-                EngineError::Group(format!("rank {rank} sent what is no message ({error})"))
+                EngineError::Ranks(format!("rank {rank} sent what is no message ({error})"))
             })?;
             all_ended &= message.ended;
             if let Some(error) = message.error.filter(|_| rank != ranks.rank()) {
@@ -150,13 +150,13 @@ fn exchange(
 }
 
 /// The part of the requests that a rank samples: whole requests in turn, or some samples of some if there are fewer requests than ranks.
-struct Part {
+struct RequestShare {
     requests: Vec<GenerateRequest>,
     /// For each of them, its number and its samples.
     origins: Vec<(usize, Range<usize>)>,
 }
 
-impl Part {
+impl RequestShare {
     fn new(requests: &[GenerateRequest], ranks: usize, rank: usize) -> Self {
         let pieces = pieces(requests.len(), ranks);
         let mut part = Self {
@@ -199,12 +199,12 @@ impl Part {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::group::{on_each, sampling_share};
+    use crate::backend::ranks::{on_each, sampling_share};
 
     #[test]
     fn a_panic_on_one_rank_ends_the_sampling_of_all() {
-        let sampled = |ranks: &dyn Ranks| {
-            let part = Part::new(&[], ranks.size(), ranks.rank());
+        let sampled = |ranks: &dyn ProcessGroup| {
+            let part = RequestShare::new(&[], ranks.size(), ranks.rank());
             sample_and_exchange(ranks, &part, None, |_| match ranks.rank() {
                 0 => Ok(()),
                 _ => panic!("a bug"),
@@ -233,7 +233,7 @@ mod tests {
                 let mut seen: Vec<u64> = Vec::new();
                 let (prompts, samples) = sampling_share(requests.len(), seeds as usize, ranks);
                 for rank in 0..ranks {
-                    let part = Part::new(&requests, ranks, rank);
+                    let part = RequestShare::new(&requests, ranks, rank);
                     assert!(part.requests.len() <= prompts);
                     assert!(part.requests.iter().all(|r| r.seeds.len() <= samples));
                     for (request, (number, samples)) in part.requests.iter().zip(&part.origins) {

@@ -4,27 +4,27 @@ use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, mpsc};
 use std::thread::JoinHandle;
 
-use super::device::Open;
+use super::device::OpenBackend;
 use crate::api::{Completion, EngineOptions, ModelInfo};
 use crate::backend::MemoryMeter;
-use crate::backend::group::{self, Sharing};
+use crate::backend::ranks::{self, Sharing};
 use crate::error::EngineError;
 use crate::infer::runner::{Limits, MAX_SEQUENCES};
 use crate::load::{Loaded, TensorSource};
 use crate::model::Model;
 use crate::text::Text;
 
-/// What the thread does with the model; it sends its own reply.
-pub(super) type Work = Box<dyn FnOnce(&mut Model, &Text) + Send>;
+/// What the thread does with the model. It sends its own reply.
+pub(super) type Job = Box<dyn FnOnce(&mut Model, &Text) + Send>;
 
 /// Delivers a generation's completions, and its error. `deliver` returns whether more are wanted. If the stream is dropped before `end`, it reports that the
 /// worker has stopped, so that a panic does not look like the end of the generation.
-pub(super) struct Stream<F: FnMut(Result<Completion, EngineError>) -> bool> {
+pub(super) struct CompletionStream<F: FnMut(Result<Completion, EngineError>) -> bool> {
     deliver: F,
     ended: bool,
 }
 
-impl<F: FnMut(Result<Completion, EngineError>) -> bool> Stream<F> {
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> CompletionStream<F> {
     pub(super) fn new(deliver: F) -> Self {
         let ended = false;
         Self { deliver, ended }
@@ -43,7 +43,7 @@ impl<F: FnMut(Result<Completion, EngineError>) -> bool> Stream<F> {
     }
 }
 
-impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for Stream<F> {
+impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for CompletionStream<F> {
     fn drop(&mut self) {
         if !self.ended {
             (self.deliver)(Err(EngineError::Stopped));
@@ -55,16 +55,16 @@ impl<F: FnMut(Result<Completion, EngineError>) -> bool> Drop for Stream<F> {
 /// that.
 pub(super) struct Worker {
     /// `None` once dropping has begun.
-    inbox: Option<mpsc::Sender<Work>>,
+    inbox: Option<mpsc::Sender<Job>>,
     /// The thread, if dropping has to wait for it.
     thread: Option<JoinHandle<()>>,
 }
 
 impl Worker {
-    pub(super) fn send(&self, work: Work) -> Result<(), EngineError> {
+    pub(super) fn send(&self, job: Job) -> Result<(), EngineError> {
         let inbox = self.inbox.as_ref().ok_or(EngineError::Stopped)?;
-        // If the thread is gone, the work is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
-        inbox.send(work).map_err(|_| EngineError::Stopped)
+        // If the thread is gone, the job is returned and dropped here. Dropping it reports the error to the caller that waits for its reply.
+        inbox.send(job).map_err(|_| EngineError::Stopped)
     }
 }
 
@@ -90,13 +90,13 @@ pub(super) struct Opened {
 
 /// Starts the thread and waits until it has opened the backend and the model. The thread calls `close` at its end, if it has a model.
 pub(super) fn start<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError> + Send + 'static,
     options: EngineOptions,
     sharing: Sharing,
     close: impl FnOnce() + Send + 'static,
 ) -> Result<(Worker, Opened), EngineError> {
-    let (inbox, works) = mpsc::channel::<Work>();
+    let (inbox, jobs) = mpsc::channel::<Job>();
     let (reply, opened) = mpsc::sync_channel(1);
     let ranks = sharing.ranks.clone();
     let thread = std::thread::Builder::new()
@@ -106,8 +106,8 @@ pub(super) fn start<W: TensorSource>(
                 let text = Arc::clone(&opened.text);
                 let must_drop_before_exit = model.decoder.backend.must_drop_before_exit();
                 if reply.send(Ok((opened, must_drop_before_exit))).is_ok() {
-                    for work in works {
-                        work(&mut model, &text);
+                    for job in jobs {
+                        job(&mut model, &text);
                     }
                 }
                 close();
@@ -118,7 +118,7 @@ pub(super) fn start<W: TensorSource>(
         })
         .map_err(|e| {
             let error = format!("the engine's thread cannot be started: {e}");
-            group::fail(ranks.as_ref(), EngineError::Device(error))
+            ranks::fail(ranks.as_ref(), EngineError::Device(error))
         })?;
     let (opened, must_drop_before_exit) = opened.recv().map_err(|_| {
         EngineError::Device(
@@ -134,7 +134,7 @@ pub(super) fn start<W: TensorSource>(
 
 /// Opens a model on a device, on all ranks of `sharing` at the same time. They have the same model, or none.
 pub(super) fn open<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,
@@ -154,8 +154,8 @@ pub(super) fn open<W: TensorSource>(
             "loading the model ended with a panic; its message is printed above".into(),
         ))
     });
-    let (model, opened, digest) = opened.map_err(|error| group::fail(ranks.as_ref(), error))?;
-    let digests = group::agree(ranks.as_ref(), Ok(digest))?;
+    let (model, opened, digest) = opened.map_err(|error| ranks::fail(ranks.as_ref(), error))?;
+    let digests = ranks::agree(ranks.as_ref(), Ok(digest))?;
     match digests.iter().position(|digest| *digest != digests[0]) {
         None => Ok((model, opened)),
         Some(other) => Err(EngineError::Request(format!(
@@ -165,7 +165,7 @@ pub(super) fn open<W: TensorSource>(
 }
 
 fn open_alone<W: TensorSource>(
-    backend: impl Open,
+    backend: impl OpenBackend,
     load: impl FnOnce() -> Result<Loaded<W>, EngineError>,
     options: &EngineOptions,
     sharing: Sharing,
@@ -221,11 +221,11 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::group::on_each;
+    use crate::backend::ranks::{ProcessGroup, on_each};
 
     #[test]
     fn a_panic_of_rank_0_while_it_loads_the_model_is_an_error_of_all_ranks() {
-        let opened = |ranks: Arc<dyn group::Group>| -> Result<(), EngineError> {
+        let opened = |ranks: Arc<dyn ProcessGroup>| -> Result<(), EngineError> {
             let sharing = Sharing::new(ranks.clone(), 2)?;
             let backend = move || match ranks.rank() {
                 0 => panic!("a bug"),

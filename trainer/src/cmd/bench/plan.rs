@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{DeviceModel, H100, H200, HostCalls, Launches, Work};
+use engine::backend::cuda::ledger::{DeviceModel, H100, H200, HostCalls, Launches, CountedWork};
 use engine::{Engine, Footprint};
 use serde::Serialize;
 
@@ -142,7 +142,7 @@ impl Plan {
 }
 
 impl Table {
-    fn of(work: &Work) -> Self {
+    fn of(work: &CountedWork) -> Self {
         let rows = work
             .lines
             .iter()

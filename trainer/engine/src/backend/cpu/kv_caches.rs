@@ -5,7 +5,7 @@
 use std::collections::BTreeSet;
 
 use super::arena::Arena;
-use super::attention::Raw;
+use super::attention::RawRows;
 use crate::backend::{Buf, Purpose, Rows};
 
 /// The blocks of KV caches.
@@ -32,7 +32,7 @@ impl KvCaches {
         count: usize,
         heads: usize,
         head_dim: usize,
-    ) -> Option<Raw> {
+    ) -> Option<RawRows> {
         let Rows { buf, stride } = rows;
         if !self.0.contains(&buf.block) {
             return None;
@@ -50,7 +50,7 @@ impl KvCaches {
             len: all * heads * head_dim,
             ..buf
         };
-        Some(Raw {
+        Some(RawRows {
             start: arena.pointer(from),
             stride: head_dim,
             count,
@@ -61,7 +61,7 @@ impl KvCaches {
 }
 
 /// Copies the heads of the first rows of `from`, one for each of `rows`, to these rows of `to`.
-pub(super) fn store(to: Raw, from: Raw, rows: &[usize], heads: usize, head_dim: usize) {
+pub(super) fn store(to: RawRows, from: RawRows, rows: &[usize], heads: usize, head_dim: usize) {
     let inside = rows.len() <= from.count && rows.iter().all(|row| *row < to.count);
     assert!(
         inside && from.disjoint(to),

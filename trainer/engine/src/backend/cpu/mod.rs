@@ -18,7 +18,7 @@ mod threads;
 use std::ops::Range;
 
 use self::arena::Arena;
-use self::attention::{AttentionPlan, Gradients, Operands, Raw};
+use self::attention::{AttentionPlan, Gradients, Operands, RawRows};
 use self::gemm::{Format, Gemm, Operand, Right};
 pub use self::kernel::Bf16Kernel;
 use self::kv_caches::KvCaches;
@@ -104,11 +104,11 @@ impl Cpu {
     }
 
     /// Rows of `heads` heads side by side.
-    fn raw(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> Raw {
+    fn raw(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> RawRows {
         let width = heads * head_dim;
         let reach = strided(count, rows.stride, width);
         assert!(reach <= rows.buf.len(), "rows lie in their buffer");
-        Raw {
+        RawRows {
             start: self.arena.pointer(rows.buf),
             stride: rows.stride,
             count,
@@ -117,7 +117,7 @@ impl Cpu {
         }
     }
 
-    fn store_rows(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> Raw {
+    fn store_rows(&self, rows: Rows, count: usize, heads: usize, head_dim: usize) -> RawRows {
         let cached = (self.caches).rows(&self.arena, rows, count, heads, head_dim);
         cached.unwrap_or_else(|| self.raw(rows, count, heads, head_dim))
     }

@@ -1,8 +1,9 @@
 use super::simd::{SimdLevel, levels};
 use super::{Cpu, Format, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Norm, Purpose, Target};
-use crate::batch::{Batch, Span};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Purpose, Target};
+use crate::batch::Batch;
 use crate::config::Activation;
+use crate::parity::device::{every_operation, numbers};
 use crate::sample::{self, Draw, Sampling};
 
 fn cpu(level: SimdLevel, threads: usize) -> Cpu {
@@ -22,16 +23,10 @@ const STEP: AdamWStep = AdamWStep {
 };
 
 /// A buffer of pseudo-random numbers.
-fn filled(cpu: &mut Cpu, len: usize, seed: u32) -> Buf {
+fn filled(cpu: &mut Cpu, len: usize, seed: u64) -> Buf {
     let buf = cpu.allocate(Purpose::Activations, len);
     let buf = buf.expect("a little memory");
-    let values: Vec<f32> = (0..len as u32)
-        .map(|i| {
-            let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
-            ((x ^ (x >> 15)).wrapping_mul(0x2C1B_3C6D) >> 8) as f32 / (1 << 23) as f32 - 1.0
-        })
-        .collect();
-    cpu.upload(buf, &values);
+    cpu.upload(buf, &numbers(len, seed));
     buf
 }
 
@@ -41,118 +36,19 @@ fn bits(cpu: &mut Cpu, buf: Buf) -> Vec<u32> {
     values.iter().map(|x| x.to_bits()).collect()
 }
 
-/// Two sequences that share a prompt of 70 tokens, and a separate one.
-fn batch() -> Batch {
-    Batch {
-        spans: vec![
-            Span::new(0, 70, vec![(0, 70)]),
-            Span::new(70, 9, vec![(0, 70), (70, 9)]),
-            Span::new(79, 4, vec![(0, 70), (79, 4)]),
-            Span::new(83, 17, vec![(83, 17)]),
-        ],
-        ..Batch::text(&(0..100).collect::<Vec<_>>())
-    }
-}
-
-/// Attention of rows that are queries, keys and values.
-fn attention([heads, kv_heads, head_dim]: [usize; 3], qkv: Buf) -> Attention {
-    let stride = (heads + 2 * kv_heads) * head_dim;
-    let from_head = |head: usize| qkv.rows(head * head_dim, stride);
-    Attention {
-        q: from_head(0),
-        k: from_head(heads),
-        v: from_head(heads + kv_heads),
-        heads,
-        kv_heads,
-        head_dim,
-        scale: 0.3,
-        soft_cap: None,
-        window: None,
-    }
-}
-
-/// Results of every fused operation on fixed inputs. Their sizes are not multiples of the lanes.
+/// Results of every operation on fixed inputs, as bits. Their sizes are not multiples of the lanes.
 fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
-    let c = &mut cpu;
-    let (rows, width) = (100, 53);
     let mut results = Vec::new();
-    c.begin(&batch(), rows, rows).expect("a sound batch");
-
-    let [x, y, w, d] = [1, 2, 3, 4].map(|seed| filled(c, rows * width, seed));
-    let weight = w.at(0, width);
-    let norm = Norm {
-        rows,
-        heads: 1,
-        eps: 1e-5,
-        offset: 1.0,
-    };
-    let as_rows = |x: Buf| x.rows(0, width);
-    c.rms_norm(as_rows(y), as_rows(x), weight, norm, false);
-    c.rms_norm(as_rows(y), as_rows(d), weight, norm, true);
-    results.push(("norm", bits(c, y)));
-    let dweight = filled(c, width, 5);
-    let [dx, dy, from] = [d, y, x].map(as_rows);
-    c.rms_norm_backward(dx, dweight, dy, from, weight, norm);
-    results.push(("norm backward", bits(c, d)));
-    results.push(("norm backward, weight", bits(c, dweight)));
-
-    let pairs = filled(c, 2 * rows * width, 6);
-    for activation in [Activation::Silu, Activation::GeluTanh] {
-        c.gate(y, pairs, rows, width, activation);
-        results.push(("gate", bits(c, y)));
-        c.gate_backward(pairs, x, rows, width, activation);
-        results.push(("gate backward", bits(c, pairs)));
+    for head_dim in [12, 64, 90] {
+        results.extend(every_operation(&mut cpu, head_dim).expect("a little memory"));
     }
-
-    for (head_dim, soft_cap, window) in
-        [(12, None, None), (64, Some(0.8), Some(7)), (90, None, None)]
-    {
-        let (heads, kv_heads) = (6, 2);
-        let stride = (heads + 2 * kv_heads) * head_dim;
-        let [qkv, y, dy, dqkv] = [7, 8, 9, 10].map(|seed| filled(c, rows * stride, seed));
-        let lse = filled(c, rows * heads, 11);
-        let (table, frequencies) = (filled(c, rows * head_dim, 12), filled(c, head_dim / 2, 13));
-        c.rope_table(table, frequencies);
-        c.rope(qkv.rows(0, stride), table, heads, head_dim, false);
-        results.push(("rope", bits(c, qkv)));
-        let attention = Attention {
-            soft_cap,
-            window,
-            ..attention([heads, kv_heads, head_dim], qkv)
-        };
-        let (k, v) = (heads * head_dim, (heads + kv_heads) * head_dim);
-        c.attention(y.rows(0, stride), lse, &attention);
-        results.push(("attention", bits(c, y)));
-        let [dq, dk, dv] = [0, k, v].map(|column| dqkv.rows(column, stride));
-        let [dy, y] = [dy, y].map(|x| x.rows(0, stride));
-        c.attention_backward(dq, dk, dv, dy, y, lse, &attention);
-        results.push(("attention backward", bits(c, dqkv)));
-    }
-
-    let vocabulary = 2777;
-    let logits = filled(c, 3 * vocabulary, 14);
-    let targets = [(0, 5), (0, 2776), (2, 100)].map(|(row, token)| Target { row, token });
-    c.soft_cap(logits, 0.9);
-    results.push(("capped logits", bits(c, logits)));
-    let (logp, entropy) = (filled(c, 3, 15), filled(c, 3, 16));
-    c.log_probs(logp, entropy, logits, vocabulary, &targets, 0.8);
-    results.push(("log-probabilities", bits(c, logp)));
-    results.push(("entropies", bits(c, entropy)));
-    c.draws(&[0, 1, 2].map(|seed| Draw::new(Sampling::default(), seed, 4)));
-    c.sample(logits, vocabulary, 0..3);
-    let sampled = c.sampled().expect("finite logits");
-    results.push(("draws", sampled.iter().map(|d| d.token).collect()));
-    let dlogp = [0.5, -0.2, 1.0];
-    c.log_probs_backward(logits, vocabulary, &targets, &dlogp, 0.8, Some(0.9));
-    results.push(("log-probabilities backward", bits(c, logits)));
-
-    let sum: f64 = c.sum_squares(x).expect("a sum").iter().sum();
-    let sum = sum.to_bits();
-    results.push(("sum of squares", vec![sum as u32, (sum >> 32) as u32]));
-    let (m, v) = (y, pairs.at(0, rows * width));
-    c.zero(v);
-    c.adamw(w, x, m, v, &STEP);
-    results.push(("adamw", bits(c, w)));
+    let [pairs, dy] = [2 * 53, 53].map(|width| filled(&mut cpu, 100 * width, 6));
+    cpu.gate_backward(pairs, dy, 100, 53, Activation::GeluTanh);
+    let mut results: Vec<_> = results
+        .into_iter()
+        .map(|(name, values)| (name, values.iter().map(|x| x.to_bits()).collect()))
+        .collect();
+    results.push(("gate backward", bits(&mut cpu, pairs)));
     results
 }
 
@@ -253,10 +149,22 @@ fn tokens_scores_and_gradients_match_the_reference_at_low_temperatures() {
 #[should_panic(expected = "overlaps")]
 fn overlapping_gradients_of_attention_are_rejected() {
     let c = &mut cpu(SimdLevel::detect(), 2);
-    c.begin(&batch(), 100, 100).expect("a sound batch");
+    let batch = Batch::text(&[0; 100]);
+    c.begin(&batch, 100, 100).expect("a sound batch");
     let [qkv, dqkv, y, dy] = [1, 2, 3, 4].map(|seed| filled(c, 2400, seed));
     let lse = filled(c, 100, 5);
-    let attention = attention([1, 1, 8], qkv);
+    let [q, k, v] = [0, 8, 16].map(|column| qkv.rows(column, 24));
+    let attention = Attention {
+        q,
+        k,
+        v,
+        heads: 1,
+        kv_heads: 1,
+        head_dim: 8,
+        scale: 0.3,
+        soft_cap: None,
+        window: None,
+    };
     let [dq, dk] = [0, 8].map(|column| dqkv.rows(column, 24));
     let [y, dy] = [y, dy].map(|buf| buf.rows(0, 24));
     c.attention_backward(dq, dk, dk, dy, y, lse, &attention);

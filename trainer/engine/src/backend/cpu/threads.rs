@@ -34,6 +34,7 @@ struct Job {
 // SAFETY: `Threads::each` keeps the function alive while any thread is in the job, and the function can be shared among threads.
 unsafe impl Send for Job {}
 
+#[derive(Default)]
 struct Shared {
     job: Mutex<Option<Job>>,
     /// The job's next index that no thread has taken.
@@ -168,18 +169,8 @@ impl Threads {
             Some(n) => n,
             None => std::thread::available_parallelism().map_or(1, usize::from),
         };
-        let shared = Arc::new(Shared {
-            job: Mutex::new(None),
-            next: AtomicUsize::new(0),
-            state: AtomicU64::new(0),
-            panicked: AtomicBool::new(false),
-            ended: AtomicBool::new(false),
-            sleeping: AtomicUsize::new(0),
-            lock: Mutex::new(()),
-            wake: Condvar::new(),
-        });
         let mut all = Self {
-            shared,
+            shared: Arc::default(),
             others: Vec::new(),
             count,
         };
@@ -323,16 +314,7 @@ mod tests {
             }));
             assert!(result.is_err());
         }
-        let sum = AtomicUsize::new(0);
-        threads.each(8, &|i| {
-            sum.fetch_add(i, Ordering::Relaxed);
-        });
-        assert_eq!(sum.into_inner(), 28);
-    }
-
-    #[test]
-    fn a_job_in_which_every_thread_panics_does_not_affect_the_next() {
-        let threads = Threads::start(Some(2)).unwrap();
+        // Both threads in one job.
         let both = std::sync::Barrier::new(2);
         let result = catch_unwind(AssertUnwindSafe(|| {
             threads.each(2, &|_| {
@@ -341,7 +323,11 @@ mod tests {
             });
         }));
         assert!(result.is_err());
-        threads.each(2, &|_| {});
+        let sum = AtomicUsize::new(0);
+        threads.each(8, &|i| {
+            sum.fetch_add(i, Ordering::Relaxed);
+        });
+        assert_eq!(sum.into_inner(), 28);
     }
 
     #[test]

@@ -3,7 +3,7 @@
 //! A slab is retained when all its allocations have been released, so that a change of phase allocates and frees nothing on the device.
 
 use super::driver::{Address, Driver, Fault};
-use crate::backend::{Buf, Dtype, MemoryMeter, Purpose};
+use crate::backend::{Buf, Dtype, MemoryMeter, Purpose, insert};
 
 /// Alignment of allocations, in bytes.
 const ALIGN: usize = 256;
@@ -133,14 +133,7 @@ impl Arena {
             }
             Ok(())
         });
-        let slot = match self.blocks.iter().position(Option::is_none) {
-            Some(free) => free,
-            None => {
-                self.blocks.push(None);
-                self.blocks.len() - 1
-            }
-        };
-        self.blocks[slot] = Some(block);
+        let slot = insert(&mut self.blocks, block);
         let buf = Buf {
             block: slot as u32,
             offset: 0,

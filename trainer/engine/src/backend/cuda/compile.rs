@@ -26,14 +26,14 @@ const LOG: usize = 1500;
 
 /// The compilation target. Architectures are compute capabilities without the point: 90 is 9.0.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum Target {
+pub enum CompileTarget {
     /// Machine code for this architecture. Any driver of the compiler's major version loads it, even with an older minor version.
     Cubin(u32),
     /// Code for a virtual architecture, which the driver compiles for its device. The driver must be at least as new as the compiler.
     Ptx(u32),
 }
 
-impl Target {
+impl CompileTarget {
     /// The best target for a device and a compiler that knows these architectures: machine code if the device's is among them, else the newest PTX for the
     /// device.
     pub fn of(device: u32, known: &[u32]) -> Option<Self> {
@@ -89,7 +89,7 @@ pub fn compiled(
     folder: &Path,
     sources: &[Source],
     names: &[&str],
-    target: Target,
+    target: CompileTarget,
 ) -> Result<Image, String> {
     let (major, minor) = version()?;
     let key = kernel_cache::key((major, minor, sources, names, target, OPTIONS));
@@ -112,7 +112,7 @@ pub fn compiled(
 pub fn compile(
     sources: &[Source],
     names: &[&str],
-    target: Target,
+    target: CompileTarget,
     more: &[&str],
 ) -> Result<(Image, String), String> {
     libraries::nvrtc()?;
@@ -130,8 +130,8 @@ pub fn compile(
         })?;
     }
     let mut options = vec![match target {
-        Target::Cubin(arch) => format!("--gpu-architecture=sm_{arch}"),
-        Target::Ptx(arch) => format!("--gpu-architecture=compute_{arch}"),
+        CompileTarget::Cubin(arch) => format!("--gpu-architecture=sm_{arch}"),
+        CompileTarget::Ptx(arch) => format!("--gpu-architecture=compute_{arch}"),
     }];
     options.extend(OPTIONS.iter().chain(more).map(|of| (*of).to_owned()));
     program.compile(&options)?;
@@ -199,10 +199,10 @@ impl Program {
     }
 
     /// Machine code, or PTX with its terminating zero.
-    fn code(&self, target: Target) -> Result<Vec<u8>, String> {
+    fn code(&self, target: CompileTarget) -> Result<Vec<u8>, String> {
         let (size_of, code_of): (SizeOf, CodeOf) = match target {
-            Target::Cubin(_) => (sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
-            Target::Ptx(_) => (sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
+            CompileTarget::Cubin(_) => (sys::nvrtcGetCUBINSize, sys::nvrtcGetCUBIN),
+            CompileTarget::Ptx(_) => (sys::nvrtcGetPTXSize, sys::nvrtcGetPTX),
         };
         let what = "return what it compiled";
         let mut size = 0;
@@ -234,11 +234,11 @@ mod tests {
     #[test]
     fn a_known_device_gets_machine_code_and_a_newer_one_ptx() {
         let known = [75, 80, 86, 89, 90, 100, 120];
-        assert_eq!(Target::of(90, &known), Some(Target::Cubin(90)));
-        assert_eq!(Target::of(80, &known), Some(Target::Cubin(80)));
-        assert_eq!(Target::of(130, &known), Some(Target::Ptx(120)));
-        assert_eq!(Target::of(87, &known), Some(Target::Ptx(86)));
+        assert_eq!(CompileTarget::of(90, &known), Some(CompileTarget::Cubin(90)));
+        assert_eq!(CompileTarget::of(80, &known), Some(CompileTarget::Cubin(80)));
+        assert_eq!(CompileTarget::of(130, &known), Some(CompileTarget::Ptx(120)));
+        assert_eq!(CompileTarget::of(87, &known), Some(CompileTarget::Ptx(86)));
         // There is no PTX for architectures below 8.0.
-        assert_eq!(Target::of(80, &[75]), None);
+        assert_eq!(CompileTarget::of(80, &[75]), None);
     }
 }

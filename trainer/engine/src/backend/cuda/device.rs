@@ -22,7 +22,7 @@ use super::nccl::{self, Link};
 use super::probe::{self, GpuInfo};
 use super::staging::Staging;
 use super::{compile, kernel_cache, kernels};
-use crate::backend::group::Group;
+use crate::backend::ranks::ProcessGroup;
 use crate::error::EngineError;
 
 /// Maximum number of arguments of a kernel.
@@ -285,7 +285,7 @@ impl Driver for Gpu {
         }
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    fn connect(&mut self, ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         let bound = self.bind_unrecorded("a connection");
         let bound = bound.map_err(|fault| fault.to_string());
         let gpu = bound.map(|()| self.info.id);

@@ -6,7 +6,7 @@ use std::borrow::Cow;
 use std::sync::Arc;
 
 use crate::backend::Dtype;
-use crate::backend::group::Group;
+use crate::backend::ranks::ProcessGroup;
 use crate::error::EngineError;
 
 /// An address in the device's memory, in bytes.
@@ -163,8 +163,8 @@ pub trait Driver: Send {
     /// Connects this device with those of the other ranks, which all call it together. Returns whether they can [exchange](Driver::exchange) bytes.
     ///
     /// # Errors
-    /// If the connection fails on any rank; [`EngineError::Group`] if the ranks lose each other.
-    fn connect(&mut self, _ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    /// If the connection fails on any rank; [`EngineError::Ranks`] if the ranks lose each other.
+    fn connect(&mut self, _ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         Ok(false)
     }
     /// Sends bytes to each rank's device, and receives bytes from each, in the order of ranks. Sender and receiver give the same length. The caller has

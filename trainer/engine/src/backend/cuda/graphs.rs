@@ -44,13 +44,6 @@ pub(super) fn bucket(tokens: usize) -> usize {
 }
 
 impl Cuda {
-    /// Drops all recordings and conversions, because memory that they may refer to has moved.
-    pub(super) fn forget_recordings(&mut self) {
-        self.converted = None;
-        self.driver.drop_recordings();
-        self.recordings.passes.values_mut().for_each(|r| *r = None);
-    }
-
     /// See [`crate::backend::Backend::replay`].
     pub(super) fn replay_pass(&mut self, buffers: &[Buf], tokens: usize) -> bool {
         // A recording contains its own conversions.

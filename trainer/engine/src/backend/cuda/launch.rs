@@ -8,7 +8,7 @@ use super::batch::BatchPlan;
 use super::driver::{Address, Arg, Driver, Fault, Launch, Matrix, Product};
 use super::scratch::Use;
 use super::{ADDED_COLUMNS, BLOCK, Cuda, ROW};
-use crate::backend::{Buf, Dtype, Purpose, Rows};
+use crate::backend::{Buf, Dtype, Rows};
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;
@@ -31,7 +31,7 @@ pub(super) fn device_error(fault: &Fault) -> EngineError {
         Fault::Memory { .. } => EngineError::Device(format!(
             "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
         )),
-        Fault::Ranks(what) => EngineError::Group(what.clone()),
+        Fault::Ranks(what) => EngineError::Ranks(what.clone()),
         Fault::Other(what) => EngineError::Device(what.clone()),
     }
 }
@@ -183,17 +183,17 @@ impl Cuda {
             return None;
         }
         let result = self.scratch.get(self.driver.as_mut(), usage, bytes);
-        if result.is_err() {
-            // The previous memory has been freed, so recordings and completed passes are no longer valid.
-            self.driver.drop_recordings();
-            self.recordings.passes.clear();
+        if !matches!(result, Ok((_, false))) {
+            // Memory that recordings and conversions may refer to has moved, or has been freed.
             self.converted = None;
+            self.driver.drop_recordings();
+            self.recordings.passes.values_mut().for_each(|r| *r = None);
         }
-        let (address, moved) = self.store_fault(result)?;
-        if moved {
-            self.forget_recordings();
+        if result.is_err() {
+            // Completed passes are no longer valid either.
+            self.recordings.passes.clear();
         }
-        Some(address)
+        self.store_fault(result).map(|(address, _)| address)
     }
 
     /// Sends words to memory for one use.
@@ -333,14 +333,6 @@ impl Cuda {
         self.check()?;
         let result = self.driver.read(from, bytes);
         result.map_err(|fault| device_error(&fault))
-    }
-
-    /// The storage format of a buffer of this purpose.
-    pub(super) fn format_for(&self, purpose: Purpose) -> Dtype {
-        match purpose {
-            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Dtype::F32,
-            Purpose::Cache | Purpose::Activations => self.activations,
-        }
     }
 
     /// Launches a gate's kernel with its two buffers.

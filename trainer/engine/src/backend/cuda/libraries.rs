@@ -72,14 +72,8 @@ pub(super) fn remedy() -> String {
 pub(super) fn nvrtc() -> Result<(), String> {
     static FOUND: OnceLock<Result<(), String>> = OnceLock::new();
     let present = nvrtc::sys::is_culib_present;
-    let load = || {
-        load(
-            "NVRTC",
-            "libnvrtc.so",
-            Some("libnvrtc-builtins.so"),
-            present,
-        )
-    };
+    let builtins = Some("libnvrtc-builtins.so");
+    let load = || load("NVRTC", "libnvrtc.so", builtins, present);
     FOUND.get_or_init(load).clone()
 }
 

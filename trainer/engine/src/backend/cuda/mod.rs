@@ -28,7 +28,7 @@ pub mod profile;
 mod scratch;
 mod segments;
 mod staging;
-mod tape;
+mod step_recorder;
 
 use self::arena::Arena;
 use self::batch::{BatchPlan, KeyTiles};

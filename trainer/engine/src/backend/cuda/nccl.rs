@@ -1,7 +1,7 @@
 //! NCCL carries bytes between the GPUs of the ranks. Its library is loaded when the program runs.
 //!
 //! It only sends and receives: the engine computes the sums, in its own order ([`crate::train`]). All calls return at once, and a rank waits for others no
-//! longer than the group's deadline. The functions are looked up here, since cudarc looks for `libnccl.so`, a name in development packages alone.
+//! longer than the process group's deadline. The functions are looked up here, since cudarc looks for `libnccl.so`, a name in development packages alone.
 
 #![allow(unsafe_code)]
 
@@ -16,7 +16,7 @@ use libloading::Library;
 
 use super::driver::Bytes;
 use super::libraries;
-use crate::backend::group::{self, Group, agree};
+use crate::backend::ranks::{self, ProcessGroup, agree};
 use crate::error::EngineError;
 
 /// The variable that names the library's file, or is `none` if ranks are to exchange through the host's memory.
@@ -158,14 +158,10 @@ impl Nccl {
 
     /// NCCL's description of a failure.
     fn reason(&self, code: c_int, comm: Comm) -> String {
-        let text = |text: *const c_char| match text.is_null() {
-            true => None,
+        let text = |text: *const c_char| {
             // SAFETY: a string that lives until the library's next failure.
-            false => Some(
-                unsafe { CStr::from_ptr(text) }
-                    .to_string_lossy()
-                    .into_owned(),
-            ),
+            let text = (!text.is_null()).then(|| unsafe { CStr::from_ptr(text) });
+            text.map(|text| text.to_string_lossy().into_owned())
         };
         // SAFETY: both take any code, and a communicator or null.
         let texts = unsafe { [(self.error)(code), (self.last_error)(comm)] };
@@ -187,11 +183,11 @@ fn version_text(number: c_int) -> String {
 /// reason, the same on all ranks.
 ///
 /// # Errors
-/// If NCCL fails on any rank; [`EngineError::Group`] if the ranks lose each other.
+/// If NCCL fails on any rank; [`EngineError::Ranks`] if the ranks lose each other.
 pub(super) fn connect(
     nccl: &Result<&'static Nccl, String>,
     gpu: &Result<[u8; 16], String>,
-    ranks: &dyn Group,
+    ranks: &dyn ProcessGroup,
 ) -> Result<Result<Link, String>, EngineError> {
     let own = match (nccl, gpu) {
         (Ok(_), Ok(gpu)) => [&[1], &gpu[..]].concat(),
@@ -266,7 +262,7 @@ pub(super) struct Link {
 
 impl Link {
     /// Joins the ranks that have the same name for each other. The current context is that of the GPU.
-    fn join(nccl: &'static Nccl, id: UniqueId, ranks: &dyn Group) -> Result<Self, String> {
+    fn join(nccl: &'static Nccl, id: UniqueId, ranks: &dyn ProcessGroup) -> Result<Self, String> {
         let mut config = Config {
             size: size_of::<Config>(),
             magic: 0xcafe_beef,
@@ -290,7 +286,7 @@ impl Link {
         let mut link = Self {
             nccl,
             comm,
-            // Shorter than the group's deadline, since the group's next call must still report a failure to the other ranks.
+            // Shorter than the process group's deadline, since its next call must still report a failure to the other ranks.
             deadline: ranks.deadline() / 2,
             waiting: None,
         };
@@ -319,7 +315,7 @@ impl Link {
             peers.map(move |(peer, range)| (call, peer as c_int, *range))
         });
         let began = Instant::now();
-        // SAFETY: begins a group, which is ended below whatever happens.
+        // SAFETY: begins a group of NCCL's calls, which is ended below whatever happens.
         let mut code = unsafe { (self.nccl.group_start)() };
         for (call, peer, range) in calls.filter(|(_, _, range)| range.len != 0) {
             if !matches!(code, SUCCESS | IN_PROGRESS) {
@@ -387,7 +383,7 @@ impl Link {
 
     /// A moment of waiting for other ranks; an error after the deadline.
     fn pause(&mut self, began: Instant) -> Result<(), String> {
-        group::pause(began, self.deadline).inspect_err(|_| self.abort())
+        ranks::pause(began, self.deadline).inspect_err(|_| self.abort())
     }
 
     /// Ends the connection after a failure, and returns its reason.

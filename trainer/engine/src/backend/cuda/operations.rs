@@ -11,7 +11,7 @@ use super::launch::{
 };
 use super::scratch::Use;
 use super::{BIAS_PART, BLOCK, Cuda, ROW, VOCABULARY, logits};
-use crate::backend::group::Group;
+use crate::backend::ranks::ProcessGroup;
 use crate::backend::{
     AdamWStep, Attention, Backend, Buf, Dtype, ElementBytes, Linear, MemoryMeter, Norm, Purpose,
     Rows, Target, TrainingDefaults,
@@ -71,7 +71,10 @@ impl Backend for Cuda {
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
         self.check()?;
-        let format = self.format_for(purpose);
+        let format = match purpose {
+            Purpose::Weights | Purpose::Optimiser | Purpose::Sums => Dtype::F32,
+            Purpose::Cache | Purpose::Activations => self.activations,
+        };
         let bf16_copy = purpose == Purpose::Weights && self.activations == Dtype::Bf16;
         let driver = self.driver.as_mut();
         let buf = self.arena.allocate(driver, purpose, len, format, bf16_copy);
@@ -119,7 +122,7 @@ impl Backend for Cuda {
         self.changed(dst);
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    fn connect(&mut self, ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         self.driver.connect(ranks)
     }
 

@@ -8,7 +8,7 @@ use cudarc::driver::DriverError;
 use cudarc::driver::result::{self, device};
 use cudarc::driver::sys::{self, CUdevice_attribute, CUresult};
 
-use super::compile::{self, Target};
+use super::compile::{self, CompileTarget};
 use super::driver::Fault;
 use super::handles::{check_call, describe};
 use super::libraries::{self, MIN_CUDA};
@@ -41,7 +41,7 @@ pub struct GpuInfo {
     /// cuBLASLt's version.
     pub cublaslt: Version,
     /// The compilation target of the kernels.
-    pub target: Target,
+    pub target: CompileTarget,
     /// The driver's handle.
     pub(super) device: sys::CUdevice,
 }
@@ -117,21 +117,16 @@ pub fn find(ordinal: usize) -> Result<GpuInfo, Absent> {
         _ => return Err(no_such_gpu(ordinal, count).into()),
     };
     let name = check_call("report its name", device::get_name(device))?;
+    let number = |which| attribute(device, which);
     let capability = (
-        attribute(
-            device,
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR,
-        )?,
-        attribute(
-            device,
-            CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR,
-        )?,
+        number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MAJOR)?,
+        number(CUdevice_attribute::CU_DEVICE_ATTRIBUTE_COMPUTE_CAPABILITY_MINOR)?,
     );
     check_capability(&name, capability)?;
     let (nvrtc, cublaslt) = (compile::version()?, libraries::cublaslt_version()?);
     check_libraries(nvrtc, cublaslt)?;
     let known = compile::architectures()?;
-    let target = Target::of(10 * capability.0 + capability.1, &known).ok_or_else(|| {
+    let target = CompileTarget::of(10 * capability.0 + capability.1, &known).ok_or_else(|| {
         format!(
             "NVRTC {}.{} has no compilation target that {name} can run; {}",
             nvrtc.0,
@@ -207,10 +202,10 @@ fn check_driver(
     driver: Version,
     nvrtc: Version,
     cublaslt: Version,
-    target: Target,
+    target: CompileTarget,
 ) -> Result<(), String> {
     let newest = nvrtc.0.max(cublaslt.0);
-    let jit = matches!(target, Target::Ptx(_)) && driver < nvrtc;
+    let jit = matches!(target, CompileTarget::Ptx(_)) && driver < nvrtc;
     if driver.0 >= newest && !jit {
         return Ok(());
     }
@@ -235,7 +230,7 @@ mod tests {
 
     #[test]
     fn a_driver_accepts_libraries_of_its_major_version_and_ptx_of_its_own() {
-        let (cubin, ptx) = (Target::Cubin(90), Target::Ptx(120));
+        let (cubin, ptx) = (CompileTarget::Cubin(90), CompileTarget::Ptx(120));
         for (driver, nvrtc, cublaslt, target, expected) in [
             ((13, 0), (13, 0), (13, 0), cubin, &[][..]),
             ((13, 0), (13, 5), (13, 1), cubin, &[]),

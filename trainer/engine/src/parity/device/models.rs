@@ -2,10 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use serde_json::json;
+
 use super::{ADAMW, Results, numbers};
 use crate::backend::Backend;
 use crate::batch::{Batch, Group};
-use crate::config::{Family, ModelConfig, Sliding};
+use crate::config::{Family, ModelConfig};
 use crate::error::EngineError;
 use crate::load::{Tensor, Weights};
 use crate::model::{Model, TensorKind};
@@ -14,34 +16,15 @@ use crate::train;
 
 /// A small model with all features of its family.
 pub(super) fn small(family: Family) -> ModelConfig {
-    let gemma = family == Family::Gemma3;
-    ModelConfig {
-        family,
-        flags: family.flags(),
-        vocab_size: 515,
-        hidden_size: 136,
-        intermediate_size: 200,
-        num_hidden_layers: 2,
-        num_attention_heads: 6,
-        num_key_value_heads: 2,
-        head_dim: 64,
-        max_position_embeddings: 512,
-        rms_norm_eps: 1e-6,
-        rope_theta: 10_000.0,
-        rope_scaling: None,
-        sliding: gemma.then(|| Sliding {
-            window: 17,
-            layers: vec![true, false],
-            rope_theta: Some(1000.0),
-        }),
-        query_pre_attn_scalar: 64.0,
-        attn_logit_softcapping: gemma.then_some(5.0),
-        final_logit_softcapping: gemma.then_some(20.0),
-        tie_word_embeddings: gemma,
-        bos_token_id: None,
-        eos_token_ids: Vec::new(),
-        pad_token_id: None,
-    }
+    let config = json!({
+        "model_type": family.name(), "vocab_size": 515, "hidden_size": 136, "intermediate_size": 200, "num_hidden_layers": 2,
+        "num_attention_heads": 6, "num_key_value_heads": 2, "head_dim": 64, "max_position_embeddings": 512, "rms_norm_eps": 1e-6,
+        "rope_theta": 10_000.0, "tie_word_embeddings": family == Family::Gemma3,
+        // Gemma's alone.
+        "query_pre_attn_scalar": 64.0, "sliding_window": 17, "sliding_window_pattern": 2, "rope_local_base_freq": 1000.0,
+        "attn_logit_softcapping": 5.0, "final_logit_softcapping": 20.0,
+    });
+    ModelConfig::from_json(&config.to_string()).expect("a configuration of the family")
 }
 
 pub(super) fn random_weights(config: &ModelConfig) -> Weights {

@@ -8,13 +8,13 @@ use crate::error::EngineError;
 use crate::sample::{Draw, Sampled, Sampling};
 
 /// A device, and its results for fixed inputs.
-pub(super) struct Bench<'a> {
+pub(super) struct OpRun<'a> {
     pub(super) backend: &'a mut dyn Backend,
     seed: u64,
     pub(super) results: Results,
 }
 
-impl<'a> Bench<'a> {
+impl<'a> OpRun<'a> {
     pub(super) fn new(backend: &'a mut dyn Backend) -> Self {
         Self {
             backend,
@@ -69,11 +69,11 @@ pub(super) fn batch(sequences: impl IntoIterator<Item = (usize, Vec<(usize, usiz
 }
 
 /// Results of every operation, for heads of a width.
-pub(super) fn operations(
+pub(crate) fn every_operation(
     backend: &mut dyn Backend,
     head_dim: usize,
 ) -> Result<Results, EngineError> {
-    let mut bench = Bench::new(backend);
+    let mut bench = OpRun::new(backend);
     let batch = packed();
     let rows = batch.tokens.len();
     bench.backend.begin(&batch, rows, rows)?;
@@ -93,7 +93,7 @@ pub(super) fn operations(
 }
 
 /// Operations on rows of the residual stream's width.
-fn streams(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
+fn streams(t: &mut OpRun<'_>, rows: usize) -> Result<(), EngineError> {
     use Purpose::{Activations, Sums, Weights};
     let width = 344;
     let as_rows = |x: Buf| x.rows(0, width);
@@ -144,7 +144,7 @@ fn streams(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
     t.record("scaled", dy)
 }
 
-fn products(t: &mut Bench<'_>, rows: usize) -> Result<(), EngineError> {
+fn products(t: &mut OpRun<'_>, rows: usize) -> Result<(), EngineError> {
     use Purpose::{Activations, Sums, Weights};
     let size = Linear {
         rows,
@@ -183,7 +183,7 @@ pub(super) struct Heads {
 
 /// Attention over the current batch, of `rows` tokens, forward and backward.
 pub(super) fn attention(
-    t: &mut Bench<'_>,
+    t: &mut OpRun<'_>,
     rows: usize,
     Heads {
         heads,
@@ -246,7 +246,7 @@ pub(super) fn attention(
 }
 
 /// Operations on rows of the vocabulary's width.
-fn vocabulary(t: &mut Bench<'_>) -> Result<(), EngineError> {
+fn vocabulary(t: &mut OpRun<'_>) -> Result<(), EngineError> {
     use Purpose::Sums;
     let (rows, vocabulary) = (6, 5003);
     let logits = t.filled(Sums, rows * vocabulary)?;
@@ -303,7 +303,7 @@ fn as_numbers(sampled: &[Sampled]) -> Vec<f32> {
     tokens.chain(logp).collect()
 }
 
-fn optimiser(t: &mut Bench<'_>) -> Result<(), EngineError> {
+fn optimiser(t: &mut OpRun<'_>) -> Result<(), EngineError> {
     let n = 70_001;
     let weights = t.filled(Purpose::Weights, n)?;
     let gradient = t.filled(Purpose::Optimiser, n)?;

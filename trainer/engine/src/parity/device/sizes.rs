@@ -1,7 +1,7 @@
 //! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, windows over several
 //! tiles. Also sequences of 2,048 tokens, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
 
-use super::operations::{Bench, Heads, attention, batch};
+use super::operations::{OpRun, Heads, attention, batch};
 use super::{Compared, Extent, Open, limits};
 use crate::backend::{Attention, Backend, Buf, Dtype, Linear, Purpose, Target, cpu};
 use crate::batch::Batch;
@@ -75,8 +75,8 @@ const fn row_len() -> usize {
     2 * QWEN.kv_heads * QWEN.head_dim
 }
 
-/// Work on a backend. The second argument is the first row that it uses of a KV cache.
-type Work<'a> = &'a dyn Fn(&mut Bench<'_>, usize) -> Result<(), EngineError>;
+/// A computation on a backend. The second argument is the first row that it uses of a KV cache.
+type Computation<'a> = &'a dyn Fn(&mut OpRun<'_>, usize) -> Result<(), EngineError>;
 
 /// Compares a device with the CPU backend at the sizes of real models, or with the same code at small ones.
 ///
@@ -85,9 +85,9 @@ type Work<'a> = &'a dyn Fn(&mut Bench<'_>, usize) -> Result<(), EngineError>;
 pub fn true_sizes(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Sizes, EngineError> {
     let scale = Scale::new(extent);
     let mut compared = Vec::new();
-    let mut compare = |of: &str, first_row: usize, work: Work<'_>| {
+    let mut compare = |of: &str, first_row: usize, work: Computation<'_>| {
         let results = |mut backend: Box<dyn Backend>, first_row: usize| {
-            let mut bench = Bench::new(backend.as_mut());
+            let mut bench = OpRun::new(backend.as_mut());
             work(&mut bench, first_row)?;
             Ok::<_, EngineError>(bench.results)
         };
@@ -148,7 +148,7 @@ pub fn true_sizes(open: Open<'_>, dtype: Dtype, extent: Extent) -> Result<Sizes,
 }
 
 /// Log-probabilities, their gradient, and draws. A draw between two tokens may be either, so draws are compared by the log-probability that comes with them.
-fn logits(t: &mut Bench<'_>, rows: usize, vocabulary: usize) -> Result<(), EngineError> {
+fn logits(t: &mut OpRun<'_>, rows: usize, vocabulary: usize) -> Result<(), EngineError> {
     use Purpose::Sums;
     let logits = t.filled(Sums, rows * vocabulary)?;
     t.backend.scale(logits, 6.0);
@@ -217,7 +217,7 @@ fn long(length: usize) -> Batch {
 }
 
 /// A decoding step: a product, and attention of single tokens to a prompt.
-fn decoding(t: &mut Bench<'_>, sequences: usize) -> Result<(), EngineError> {
+fn decoding(t: &mut OpRun<'_>, sequences: usize) -> Result<(), EngineError> {
     const PROMPT: usize = 40;
     let prompt = [(PROMPT, vec![(0, PROMPT)])];
     let single = (0..sequences).map(|i| (1, vec![(0, PROMPT - i), (PROMPT + i, 1)]));
@@ -238,7 +238,7 @@ fn decoding(t: &mut Bench<'_>, sequences: usize) -> Result<(), EngineError> {
 }
 
 /// Keys and values that are written into a KV cache from `first_row` on, and read by a prompt and by one token after it.
-fn stored(t: &mut Bench<'_>, first_row: usize) -> Result<(), EngineError> {
+fn stored(t: &mut OpRun<'_>, first_row: usize) -> Result<(), EngineError> {
     let Heads {
         heads,
         kv_heads,

@@ -9,18 +9,18 @@ use super::forward::{cap_scores, mask, transpose, visible};
 use super::kernels::{Weighted, combine, scores};
 use super::ordered_add::{Progress, Turn};
 use super::plan::{AttentionPlan, Task};
-use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
+use super::{KEYS, Operands, RawRows, SCRATCH, Scratch, check};
 
 /// Gradients to read and gradients to write.
 #[derive(Clone, Copy)]
 pub(in super::super) struct Gradients {
-    pub(in super::super) dq: Raw,
-    pub(in super::super) dk: Raw,
-    pub(in super::super) dv: Raw,
-    pub(in super::super) dy: Raw,
-    pub(in super::super) y: Raw,
+    pub(in super::super) dq: RawRows,
+    pub(in super::super) dk: RawRows,
+    pub(in super::super) dv: RawRows,
+    pub(in super::super) dy: RawRows,
+    pub(in super::super) y: RawRows,
     /// Tokens × heads.
-    pub(in super::super) lse: Raw,
+    pub(in super::super) lse: RawRows,
 }
 
 /// One task for one key head. A component's tasks add to the same rows of `dk` and `dv`, in turns.
@@ -86,7 +86,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
+                let at = |x: RawRows| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (k, v) = (operands.k, operands.v);
                 let to = |x: &mut [f32]| x.as_mut_ptr().add(run.offset * lanes);
                 let (q, dy, len) = (q.as_ptr(), dy.as_ptr(), run.len);
@@ -113,7 +113,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             // SAFETY: as above. If `plan.in_place`, all tasks add to these rows of this head at the same position, and so before or after this task's turn
             // there. Otherwise all of them run on this thread.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
+                let at = |x: RawRows| x.start.add(run.row * x.stride + kv_head * x.head);
                 let (dv, dk) = (gradients.dv, gradients.dk);
                 combine::<L>(at(dv), dv.stride, by_key(p, dy_rows), run.len, depth);
                 combine::<L>(at(dk), dk.stride, by_key(ds, q_rows), run.len, depth);
@@ -125,7 +125,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
             let (first, last) = task.rows(&run.pieces, share);
             // SAFETY: as above; no other task has these queries.
             unsafe {
-                let at = |x: Raw| x.start.add(run.row * x.stride + kv_head * x.head);
+                let at = |x: RawRows| x.start.add(run.row * x.stride + kv_head * x.head);
                 let by_query = Weighted {
                     weights: ds[run.offset * lanes + first..].as_ptr(),
                     row_stride: 1,
@@ -172,7 +172,7 @@ unsafe fn collect<L: Lanes>(
     along.fill(0.0);
     for (r, token, head) in unit.task.rows_of(unit.kv_head, share) {
         // SAFETY: the caller's promise.
-        let read = |x: Raw| unsafe {
+        let read = |x: RawRows| unsafe {
             let start = x.start.add(token * x.stride + head * depth);
             std::slice::from_raw_parts(start.cast_const(), depth)
         };

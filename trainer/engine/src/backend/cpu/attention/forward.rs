@@ -8,7 +8,7 @@ use super::super::activation::capped;
 use super::super::simd::{LANES, Lanes, SimdLevel, at_level};
 use super::kernels::{QUAD, Weighted, combine, scores};
 use super::plan::{AttentionPlan, Block, Run, Task};
-use super::{KEYS, Operands, Raw, SCRATCH, Scratch, check};
+use super::{KEYS, Operands, RawRows, SCRATCH, Scratch, check};
 
 /// A maximum that is below all scores but finite, so that exp(−∞ − maximum) is 0 and not NaN.
 const BELOW_ALL: f32 = -1e30;
@@ -18,7 +18,7 @@ pub(super) struct HeadTask<'a> {
     task: &'a Task,
     kv_head: usize,
     operands: Operands,
-    y: Raw,
+    y: RawRows,
     lse: *mut f32,
 }
 
@@ -55,9 +55,9 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
     sum.fill(0.0);
     visible(first_seen, seen, task, share, operands.shape.window);
     let blocks = || task.read_through(operands.shape.window);
-    let mut ahead = Ahead {
+    let mut prefetcher = Prefetcher {
         runs: blocks().flat_map(|block| {
-            let runs = |from: Raw| block.runs.iter().map(move |run| (from, run));
+            let runs = |from: RawRows| block.runs.iter().map(move |run| (from, run));
             runs(operands.k).chain(runs(operands.v))
         }),
         kv_head: *kv_head,
@@ -66,13 +66,13 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         stride: 0,
         left: 0,
     };
-    ahead.prefetch::<L>(AHEAD);
+    prefetcher.prefetch::<L>(AHEAD);
     for block in blocks() {
         let (first, last) = task.rows(&block.pieces, share);
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
             for part in parts(run.len, last - first) {
-                ahead.prefetch::<L>(part.len());
+                prefetcher.prefetch::<L>(part.len());
                 // SAFETY: the plan's rows lie in the stores; scratch parts have the sizes given.
                 unsafe {
                     let stride = operands.k.stride;
@@ -110,7 +110,7 @@ fn unit_body<L: Lanes>(unit: &HeadTask<'_>, scratch: &mut Scratch) {
         for run in &block.runs {
             let (first, last) = task.rows(&run.pieces, share);
             for part in parts(run.len, last - first) {
-                ahead.prefetch::<L>(part.len());
+                prefetcher.prefetch::<L>(part.len());
                 // SAFETY: as above.
                 unsafe {
                     let (stride, head) = (operands.v.stride, kv_head * operands.v.head);
@@ -157,7 +157,7 @@ fn parts(keys: usize, rows: usize) -> impl Iterator<Item = Range<usize>> {
 }
 
 /// Prefetches one head's keys and values in the order in which they are read. They lie too far apart for the processor's own prefetching.
-struct Ahead<I> {
+struct Prefetcher<I> {
     /// The runs that follow.
     runs: I,
     kv_head: usize,
@@ -168,7 +168,7 @@ struct Ahead<I> {
     left: usize,
 }
 
-impl<'a, I: Iterator<Item = (Raw, &'a Run)>> Ahead<I> {
+impl<'a, I: Iterator<Item = (RawRows, &'a Run)>> Prefetcher<I> {
     /// Prefetches the next `count` rows.
     #[inline(always)]
     fn prefetch<L: Lanes>(&mut self, mut count: usize) {
@@ -366,7 +366,7 @@ pub(super) unsafe fn transpose(
     to: &mut [f32],
     lanes: usize,
     task: &Task,
-    from: Raw,
+    from: RawRows,
     kv_head: usize,
     share: usize,
     depth: usize,
@@ -392,8 +392,8 @@ pub(in super::super) fn forward(
     level: SimdLevel,
     plan: &AttentionPlan,
     operands: Operands,
-    y: Raw,
-    lse: Raw,
+    y: RawRows,
+    lse: RawRows,
     each: impl FnOnce(usize, &(dyn Fn(usize) + Sync)),
 ) {
     check(&[y, lse], &[operands.q, operands.k, operands.v]);

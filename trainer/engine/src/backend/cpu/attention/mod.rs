@@ -23,7 +23,7 @@ const KEYS: usize = 64;
 
 /// Rows of f32 in the arena. Several threads use them at once, each a different part.
 #[derive(Clone, Copy)]
-pub(super) struct Raw {
+pub(super) struct RawRows {
     pub(super) start: *mut f32,
     pub(super) stride: usize,
     /// Number of rows.
@@ -34,7 +34,7 @@ pub(super) struct Raw {
     pub(super) head: usize,
 }
 
-impl Raw {
+impl RawRows {
     /// Number of elements from the first used one to the last.
     fn reach(self) -> usize {
         strided(self.count, self.stride, self.width)
@@ -58,7 +58,7 @@ impl Raw {
 }
 
 /// Panics if an output's rows overlap each other or another operand.
-fn check(write: &[Raw], read: &[Raw]) {
+fn check(write: &[RawRows], read: &[RawRows]) {
     for (i, a) in write.iter().enumerate() {
         let mut others = write[i + 1..].iter().chain(read);
         assert!(
@@ -71,17 +71,17 @@ fn check(write: &[Raw], read: &[Raw]) {
 // SAFETY: `forward` and `backward` give each thread different elements to write, and threads read none that another writes, as `check` ensures. Several threads add to
 // the rows of `dk` and `dv`, but in turns.
 #[allow(unsafe_code)]
-unsafe impl Send for Raw {}
+unsafe impl Send for RawRows {}
 // SAFETY: as above.
 #[allow(unsafe_code)]
-unsafe impl Sync for Raw {}
+unsafe impl Sync for RawRows {}
 
 /// Operands as pointers. The backend has checked that the rows named by the plan lie inside their buffers.
 #[derive(Clone, Copy)]
 pub(super) struct Operands {
-    pub(super) q: Raw,
-    pub(super) k: Raw,
-    pub(super) v: Raw,
+    pub(super) q: RawRows,
+    pub(super) k: RawRows,
+    pub(super) v: RawRows,
     pub(super) shape: Attention,
 }
 
@@ -121,12 +121,12 @@ impl Scratch {
 
 #[cfg(test)]
 mod tests {
-    use super::{Raw, check};
+    use super::{RawRows, check};
 
     /// Rows of `memory` from `start` on.
-    fn rows(memory: &mut [f32], start: usize, [count, stride, width]: [usize; 3]) -> Raw {
+    fn rows(memory: &mut [f32], start: usize, [count, stride, width]: [usize; 3]) -> RawRows {
         let start = memory[start..].as_mut_ptr();
-        Raw {
+        RawRows {
             start,
             stride,
             count,

@@ -190,11 +190,6 @@ struct Job<'a> {
     b: Right<'a>,
 }
 
-/// Whether a product reads its second operand in place.
-fn reads_in_place(format: Format, rows: usize, b: Operand<'_>) -> bool {
-    format == Format::F32 && rows <= FEW_ROWS && !b.by_depth()
-}
-
 impl Gemm {
     /// `y[i][j] = Σₖ a[i][k] · b[j][k]`; added to `y` if `accumulate`. `y` is row-major.
     pub(super) fn run(
@@ -218,6 +213,7 @@ impl Gemm {
             start: y.as_mut_ptr(),
             stride: columns,
         };
+        let few = format == Format::F32 && rows <= FEW_ROWS;
         let job = Job {
             level,
             threads,
@@ -235,7 +231,7 @@ impl Gemm {
                     _ if format == Format::Amx => {
                         self.block_on_tiles(job, chunk.clone(), block, add);
                     }
-                    Right::Plain(of) if reads_in_place(format, rows, of) => {
+                    Right::Plain(of) if few && !of.by_depth() => {
                         self.block_transposed(job, of, block, add);
                     }
                     _ => self.block(job, chunk.clone(), block, add),

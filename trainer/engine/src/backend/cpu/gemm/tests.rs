@@ -3,18 +3,11 @@ use proptest::prelude::*;
 use super::super::simd::{SimdLevel, levels};
 use super::super::threads::Threads;
 use super::{Format, Gemm, Operand, Packed, Right, blocks};
+use crate::parity::device::numbers;
 
 #[cfg(all(target_arch = "x86_64", target_os = "linux"))]
 #[path = "../../../../tests/support/tile_unit.rs"]
 mod tile_unit;
-
-fn numbers(len: usize, seed: u32) -> Vec<f32> {
-    let number = |i: u32| {
-        let x = (i + 1).wrapping_mul(2_654_435_761).wrapping_add(seed);
-        ((x ^ (x >> 15)).wrapping_mul(0x2C1B_3C6D) >> 8) as f32 / (1 << 23) as f32 - 1.0
-    };
-    (0..len as u32).map(number).collect()
-}
 
 fn transposed(x: &[f32], rows: usize, columns: usize) -> Vec<f32> {
     let number = |i: usize| x[i % rows * columns + i / rows];

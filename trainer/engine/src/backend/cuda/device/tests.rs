@@ -1,7 +1,7 @@
 //! An exchange of a GPU with itself. `rapid doctor --gpu-checks` has the other tests of the driver.
 
 use super::*;
-use crate::backend::group::alone;
+use crate::backend::ranks::alone;
 
 #[test]
 fn a_gpu_that_is_connected_exchanges_with_itself() {

@@ -10,8 +10,8 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use super::driver::{Address, Bytes, Driver, Fault, Matrix, Product, Recording, Step};
 use super::launch::{decode, encoded};
-use super::tape::Tape;
-use crate::backend::group::Group;
+use super::step_recorder::StepRecorder;
+use crate::backend::ranks::ProcessGroup;
 use crate::error::EngineError;
 
 /// Bytes of the device's memory.
@@ -33,6 +33,7 @@ pub struct Counters {
 }
 
 /// The device. Its addresses are those of this process.
+#[derive(Default)]
 pub struct Emulated {
     counters: Arc<Mutex<Counters>>,
     /// Whether a block's threads run from the last to the first. The results are then the same, unless a barrier is missing.
@@ -40,28 +41,18 @@ pub struct Emulated {
     multiprocessors: u32,
     /// Allocations, and the number of bytes requested for each.
     memory: BTreeMap<Address, (Vec<u64>, usize)>,
-    tape: Tape,
+    recorder: StepRecorder,
     /// The ranks that this device exchanges bytes with.
-    ranks: Option<Arc<dyn Group>>,
-}
-
-impl Default for Emulated {
-    fn default() -> Self {
-        Self {
-            counters: Arc::default(),
-            falling: false,
-            multiprocessors: MULTIPROCESSORS,
-            memory: BTreeMap::new(),
-            tape: Tape::default(),
-            ranks: None,
-        }
-    }
+    ranks: Option<Arc<dyn ProcessGroup>>,
 }
 
 impl Emulated {
     /// A device and its counters.
     pub fn open() -> (Box<dyn Driver>, Arc<Mutex<Counters>>) {
-        let device = Self::default();
+        let device = Self {
+            multiprocessors: MULTIPROCESSORS,
+            ..Self::default()
+        };
         let counters = Arc::clone(&device.counters);
         (Box::new(device), counters)
     }
@@ -131,7 +122,7 @@ impl Emulated {
 
     /// Panics if a recording is open: this call cannot be recorded.
     fn assert_unrecorded(&self, call: &str) {
-        assert!(!self.tape.is_open(), "no {call} in a recording");
+        assert!(!self.recorder.is_open(), "no {call} in a recording");
     }
 
     fn compute(&mut self, step: &Step<'_>) -> Result<(), Fault> {
@@ -241,16 +232,16 @@ impl Driver for Emulated {
             Step::Zero(..) => "zero",
         };
         self.count(call)?;
-        if self.tape.is_open() && self.counters().unrecordable == Some(call) {
+        if self.recorder.is_open() && self.counters().unrecordable == Some(call) {
             return Err(Fault::Other(format!("{call} cannot be recorded")));
         }
-        match self.tape.take(step) {
+        match self.recorder.record(step) {
             Some(step) => self.compute(&step),
             None => Ok(()),
         }
     }
 
-    fn connect(&mut self, ranks: &Arc<dyn Group>) -> Result<bool, EngineError> {
+    fn connect(&mut self, ranks: &Arc<dyn ProcessGroup>) -> Result<bool, EngineError> {
         self.ranks = Some(Arc::clone(ranks));
         Ok(true)
     }
@@ -279,23 +270,23 @@ impl Driver for Emulated {
         if self.counters().unrecordable == Some("record") {
             return Err(Fault::Other("nothing can be recorded".into()));
         }
-        self.tape.begin();
+        self.recorder.begin();
         Ok(())
     }
 
     fn end_recording(&mut self) -> Result<Recording, Fault> {
-        self.tape.end()
+        self.recorder.end()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
         self.count("replay")?;
-        for step in self.tape.steps(recording)? {
+        for step in self.recorder.steps(recording)? {
             self.compute(&step)?;
         }
         Ok(())
     }
 
     fn drop_recordings(&mut self) {
-        self.tape.forget();
+        self.recorder.drop_all();
     }
 }

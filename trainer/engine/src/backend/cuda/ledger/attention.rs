@@ -5,7 +5,7 @@
 
 use std::collections::BTreeMap;
 
-use super::cost::{Sum, Unit};
+use super::cost::{CostSum, Unit};
 
 /// Bytes of the kernels' `struct Span`.
 const SPAN: u64 = 4 * 5;
@@ -33,7 +33,7 @@ struct Shape {
 }
 
 /// Adds the cost of one of attention's kernels.
-pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
+pub(super) fn add(sum: &mut CostSum<'_>, kernel: &str) {
     if kernel == "attention_add_parts" {
         return add_parts(sum);
     }
@@ -97,14 +97,14 @@ pub(super) fn add(sum: &mut Sum<'_>, kernel: &str) {
 }
 
 /// The first `count` records of words that a parameter points to.
-fn records<const WORDS: usize>(sum: &mut Sum<'_>, name: &str, count: u64) -> Vec<[u64; WORDS]> {
+fn records<const WORDS: usize>(sum: &mut CostSum<'_>, name: &str, count: u64) -> Vec<[u64; WORDS]> {
     let words = sum.words(name, 0, WORDS as u64 * count);
     let records = words.as_chunks().0.iter();
     records.map(|record| record.map(u64::from)).collect()
 }
 
 /// The kernels' `struct Span`s: queries, keys and segments of each.
-fn spans(sum: &mut Sum<'_>, count: u64) -> Vec<[u64; 3]> {
+fn spans(sum: &mut CostSum<'_>, count: u64) -> Vec<[u64; 3]> {
     let spans = records(sum, "spans", count).into_iter();
     spans
         .map(|[_, queries, keys, _, segments]| [queries, keys, segments])
@@ -112,7 +112,7 @@ fn spans(sum: &mut Sum<'_>, count: u64) -> Vec<[u64; 3]> {
 }
 
 /// Single queries: each reads its keys and values once, for all heads that share them.
-fn decode(sum: &mut Sum<'_>, shape: Shape) {
+fn decode(sum: &mut CostSum<'_>, shape: Shape) {
     let count = sum.grid(0);
     let (mut active, mut seen, mut segments, mut most) = (0, 0, 0, 0);
     for [queries, keys, of_span] in spans(sum, count) {
@@ -137,7 +137,7 @@ fn decode(sum: &mut Sum<'_>, shape: Shape) {
 }
 
 /// Tiles of queries, with the keys that each tile attends to.
-fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
+fn queries(sum: &mut CostSum<'_>, shape: Shape, products: u64, backward: bool) {
     let count = sum.grid(0);
     let tiles: Vec<[u64; 2]> = records(sum, "tiles", count);
     let count = tiles.iter().map(|[span, _]| span + 1).max();
@@ -186,7 +186,7 @@ fn queries(sum: &mut Sum<'_>, shape: Shape, products: u64, backward: bool) {
 }
 
 /// Sums of gradients of keys and values, of several pieces for each row.
-fn add_parts(sum: &mut Sum<'_>) {
+fn add_parts(sum: &mut CostSum<'_>) {
     let count = sum.grid(0);
     let tiles: Vec<[u64; 8]> = records(sum, "key_tiles", count);
     let divided = tiles.iter().filter(|[.., pieces]| *pieces > 1);
@@ -204,7 +204,7 @@ fn add_parts(sum: &mut Sum<'_>) {
 
 /// Pieces of tiles of keys, with the queries of each span that attend to them. The words of a `struct KeyTile`: row, rows, first visit, visits, part of each
 /// visit, number of these parts, first row of the sums, pieces of the tile.
-fn keys(sum: &mut Sum<'_>, shape: Shape) {
+fn keys(sum: &mut CostSum<'_>, shape: Shape) {
     let count = sum.grid(0);
     let tiles: Vec<[u64; 8]> = records(sum, "key_tiles", count);
     let count = tiles.iter().map(|[_, _, visit, n, ..]| visit + n).max();

@@ -8,7 +8,7 @@
 
 use super::super::driver::{Arg, Launch, Product};
 use super::attention;
-use super::memory::Memory;
+use super::address_space::AddressSpace;
 use super::signature::{Kind, Signature};
 use crate::backend::Dtype;
 
@@ -77,24 +77,24 @@ pub(super) fn product(product: &Product, multiprocessors: u32) -> (Cost, u64) {
 
 /// Adds up the cost of a launch from the kernel's instance, its arguments, and the memory that they point to. Stores the first mistake: a name unknown to the
 /// kernel, or an index not in memory.
-pub(super) struct Sum<'a> {
+pub(super) struct CostSum<'a> {
     kernel: &'a str,
     launch: Launch,
     args: &'a [Arg],
     signature: &'a Signature,
-    memory: &'a Memory,
+    memory: &'a AddressSpace,
     pub(super) cost: Cost,
     pub(super) mistake: Option<String>,
 }
 
-impl<'a> Sum<'a> {
+impl<'a> CostSum<'a> {
     /// The cost of a launch. The error names the kernel, and says why it has no cost or what is missing.
     pub(super) fn of(
         kernel: &'a str,
         launch: Launch,
         args: &'a [Arg],
         signature: &'a Signature,
-        memory: &'a Memory,
+        memory: &'a AddressSpace,
     ) -> Result<Cost, String> {
         let mut sum = Self {
             kernel,
@@ -230,7 +230,10 @@ impl<'a> Sum<'a> {
                 self.read("dy", tokens * width);
                 self.update("dtable", groups * width);
                 self.cost.flops += tokens * width + 2 * groups * width;
-                self.longest_group(groups, width);
+                // One block adds up all tokens of an id, so the block of the most frequent one is the longest.
+                let starts = self.words("starts", 0, groups + 1);
+                let counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
+                self.cost.longest_block = u64::from(counts.max().unwrap_or(0)) * width;
             }
             "scatter_add" => {
                 let n = self.product_of(["count", "width"]);
@@ -366,14 +369,6 @@ impl<'a> Sum<'a> {
             _ if name.starts_with("attention") => attention::add(self, name),
             _ => self.mistake = Some("it is not listed".to_owned()),
         }
-    }
-
-    /// One block adds up all tokens of an id, so the block of the most frequent one is the longest.
-    fn longest_group(&mut self, groups: u64, width: u64) {
-        let starts = self.words("starts", 0, groups + 1);
-        let counts = starts.windows(2).map(|pair| pair[1] - pair[0]);
-        let most: u64 = counts.max().unwrap_or(0).into();
-        self.cost.longest_block = most * width;
     }
 
     /// Passes over the logits of each row: for the largest one and the sum of the weights, again if tokens are suppressed, and for the draw. Without cut-offs,

@@ -7,34 +7,34 @@
 mod attention;
 mod cost;
 mod device_model;
-mod memory;
+mod address_space;
 mod signature;
-mod work;
+mod counted_work;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
-use self::cost::Sum;
+use self::cost::CostSum;
 pub use self::cost::{Cost, Unit};
 pub use self::device_model::{DeviceModel, H100, H200};
-use self::memory::Memory;
+use self::address_space::AddressSpace;
 use self::signature::Signature;
-pub use self::work::{HostCalls, Launches, Line, Work};
+pub use self::counted_work::{HostCalls, Launches, Line, CountedWork};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording, Step};
 use super::kernels;
-use super::tape::Tape;
+use super::step_recorder::StepRecorder;
 
 /// Reads what a device has counted; another thread may own the device.
 #[derive(Debug, Clone, Default)]
 pub struct Ledger {
-    work: Arc<Mutex<Work>>,
+    work: Arc<Mutex<CountedWork>>,
     peak_bytes: Arc<AtomicU64>,
 }
 
 impl Ledger {
     /// What was counted since the last call. Work after the last wait for the device is counted later.
-    pub fn take(&self) -> Work {
+    pub fn take(&self) -> CountedWork {
         let mut work = self.work.lock().unwrap_or_else(PoisonError::into_inner);
         std::mem::take(&mut work)
     }
@@ -51,11 +51,11 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
     let device = Counting {
         model,
         signatures: signature::signatures(kernels::SOURCES),
-        memory: Memory::new(model.memory),
+        memory: AddressSpace::new(model.memory),
         ledger: ledger.clone(),
-        current: Work::default(),
+        current: CountedWork::default(),
         operation: "",
-        tape: Tape::default(),
+        recorder: StepRecorder::default(),
     };
     (Box::new(device), ledger)
 }
@@ -63,13 +63,13 @@ pub fn open(model: DeviceModel) -> (Box<dyn Driver>, Ledger) {
 struct Counting {
     model: DeviceModel,
     signatures: BTreeMap<String, Signature>,
-    memory: Memory,
+    memory: AddressSpace,
     ledger: Ledger,
     /// The work since the last wait.
-    current: Work,
+    current: CountedWork,
     /// The operation of the last step.
     operation: &'static str,
-    tape: Tape,
+    recorder: StepRecorder,
 }
 
 /// The line of a step. A kernel of several operations belongs to that of the last step.
@@ -165,7 +165,7 @@ impl Counting {
         let signature = self.signatures.get(name);
         let signature = signature.ok_or_else(|| Fault::Other(format!("no kernel `{kernel}`")))?;
         signature.check(kernel, args).map_err(Fault::Other)?;
-        Sum::of(kernel, launch, args, signature, &self.memory).map_err(Fault::Other)
+        CostSum::of(kernel, launch, args, signature, &self.memory).map_err(Fault::Other)
     }
 
     /// Counts the time of a copy between the host and the device.
@@ -223,23 +223,23 @@ impl Driver for Counting {
     }
 
     fn run(&mut self, step: Step<'_>) -> Result<(), Fault> {
-        match self.tape.take(step) {
+        match self.recorder.record(step) {
             Some(step) => self.count(&step, false),
             None => Ok(()),
         }
     }
 
     fn begin_recording(&mut self) -> Result<(), Fault> {
-        self.tape.begin();
+        self.recorder.begin();
         Ok(())
     }
 
     fn end_recording(&mut self) -> Result<Recording, Fault> {
-        self.tape.end()
+        self.recorder.end()
     }
 
     fn replay(&mut self, recording: Recording) -> Result<(), Fault> {
-        let steps = self.tape.steps(recording)?;
+        let steps = self.recorder.steps(recording)?;
         self.current.host.replays += 1;
         for step in steps {
             self.count(&step, true)?;
@@ -248,7 +248,7 @@ impl Driver for Counting {
     }
 
     fn drop_recordings(&mut self) {
-        self.tape.forget();
+        self.recorder.drop_all();
     }
 }
 

@@ -133,20 +133,3 @@ fn parameter(text: &str) -> Option<Parameter> {
         kind,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::backend::cuda::kernels;
-
-    #[test]
-    fn every_launched_kernel_has_a_signature() {
-        let signatures = signatures(kernels::SOURCES);
-        for name in kernels::NAMES {
-            let (kernel, instance) = name.split_once('<').unwrap_or((name, ""));
-            let signature = signatures.get(kernel).unwrap();
-            let given = instance.split(',').filter(|text| !text.is_empty()).count();
-            assert!(given <= signature.template.len(), "{name}: {signature:?}");
-        }
-    }
-}

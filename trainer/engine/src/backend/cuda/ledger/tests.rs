@@ -21,7 +21,7 @@ fn launch(grid: [u32; 3]) -> Launch {
 }
 
 /// Waits for the device, and returns what was counted since the last call.
-fn counted(device: &mut dyn Driver, ledger: &Ledger) -> Work {
+fn counted(device: &mut dyn Driver, ledger: &Ledger) -> CountedWork {
     device.synchronise().unwrap();
     ledger.take()
 }
@@ -33,9 +33,15 @@ fn every_kernel_has_a_cost() {
     let [ones, zeros] = [1, 0].map(|word| words(device, &[word; 4096]));
     let signatures = signature::signatures(kernels::SOURCES);
     for kernel in kernels::NAMES {
-        let name = kernel.split('<').next().unwrap();
-        let parameters = signatures[name].parameters.iter();
+        let (name, instance) = kernel.split_once('<').unwrap_or((kernel, ""));
+        let Signature {
+            parameters,
+            template,
+        } = &signatures[name];
+        let given = instance.split(',').filter(|text| !text.is_empty()).count();
+        assert!(given <= template.len(), "{kernel}: {template:?}");
         let args: Vec<Arg> = parameters
+            .iter()
             .map(|parameter| match parameter.kind {
                 // The first tile of the first span.
                 Kind::Pointer(_) if parameter.name == "tiles" => Arg::Address(zeros),

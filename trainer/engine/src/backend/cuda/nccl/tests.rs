@@ -5,7 +5,7 @@ use std::process::Command;
 use std::sync::Mutex;
 
 use super::*;
-use crate::backend::group::{local, on_each};
+use crate::backend::ranks::{local, on_each};
 
 /// The stand-in, copied to a file of its own, so that tests share none of its state.
 struct StandIn {

@@ -16,8 +16,8 @@ struct Allocation {
     content: Vec<u8>,
 }
 
-#[derive(Debug)]
-pub(super) struct Memory {
+#[derive(Debug, Default)]
+pub(super) struct AddressSpace {
     allocations: BTreeMap<Address, Allocation>,
     next: Address,
     pub(super) total: u64,
@@ -26,14 +26,12 @@ pub(super) struct Memory {
     pub(super) peak: u64,
 }
 
-impl Memory {
+impl AddressSpace {
     pub(super) fn new(total: u64) -> Self {
         Self {
-            allocations: BTreeMap::new(),
             next: ALIGN,
             total,
-            used: 0,
-            peak: 0,
+            ..Self::default()
         }
     }
 

@@ -3,11 +3,11 @@
 use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::time::Duration;
 
-use super::Group;
+use super::ProcessGroup;
 use crate::error::EngineError;
 
-/// The groups of `size` ranks of this process. A rank that waits longer than `deadline` for the others gives up, and ends the whole group.
-pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn Group>> {
+/// The process groups of `size` ranks of this process. A rank that waits longer than `deadline` for the others gives up, and ends the whole group.
+pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn ProcessGroup>> {
     let shared = Arc::new(Shared {
         state: Mutex::new(State {
             round: 0,
@@ -18,15 +18,15 @@ pub fn local(size: usize, deadline: Duration) -> Vec<Arc<dyn Group>> {
         changed: Condvar::new(),
         deadline,
     });
-    let groups = (0..size).map(|rank| {
+    let ranks = (0..size).map(|rank| {
         let shared = Arc::clone(&shared);
-        Arc::new(Local { rank, size, shared }) as Arc<dyn Group>
+        Arc::new(Local { rank, size, shared }) as Arc<dyn ProcessGroup>
     });
-    groups.collect()
+    ranks.collect()
 }
 
-/// The group of a process that trains alone.
-pub fn alone() -> Arc<dyn Group> {
+/// The process group of a process that trains alone.
+pub fn alone() -> Arc<dyn ProcessGroup> {
     local(1, Duration::MAX).remove(0)
 }
 
@@ -35,7 +35,7 @@ pub fn alone() -> Arc<dyn Group> {
 pub(crate) fn on_each<T: Send>(
     size: usize,
     deadline: Duration,
-    work: impl Fn(Arc<dyn Group>) -> T + Sync,
+    work: impl Fn(Arc<dyn ProcessGroup>) -> T + Sync,
 ) -> Vec<T> {
     let work = &work;
     std::thread::scope(|scope| {
@@ -90,7 +90,7 @@ impl Local {
         }
         state.broken = true;
         self.shared.changed.notify_all();
-        Err(EngineError::Group(format!(
+        Err(EngineError::Ranks(format!(
             "rank {} waited for other ranks, and one of them is gone or did not call within {} s",
             self.rank,
             self.shared.deadline.as_secs_f64()
@@ -98,7 +98,7 @@ impl Local {
     }
 }
 
-impl Group for Local {
+impl ProcessGroup for Local {
     fn rank(&self) -> usize {
         self.rank
     }

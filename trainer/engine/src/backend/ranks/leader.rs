@@ -1,20 +1,20 @@
-//! Rank 0's side of ranks that compute together: it sends orders, and one command runs at a time. Between commands it sends heartbeats.
+//! Rank 0's side of ranks that compute together: it sends commands, and one command runs at a time. Between commands it sends heartbeats.
 
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError, Weak};
 use std::time::Duration;
 
-use super::Group;
+use super::ProcessGroup;
 use crate::error::EngineError;
 
-/// An order without effect. No order of the worker has these bytes.
+/// A command without effect. No command of the worker has these bytes.
 const HEARTBEAT: &[u8] = b" ";
 /// The time between heartbeats, unless the ranks' deadline is shorter.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(5);
 
-/// Rank 0 of ranks that compute together. Clones share its state. Orders are bytes that only the worker interprets; an empty order ends the other ranks.
+/// Rank 0 of ranks that compute together. Clones share its state. Commands are bytes that only the worker interprets; an empty command ends the other ranks.
 #[derive(Clone)]
 pub struct Leader {
-    pub(crate) ranks: Arc<dyn Group>,
+    pub(crate) ranks: Arc<dyn ProcessGroup>,
     /// Locked while a command runs, since the ranks then exchange what it needs.
     state: Arc<Mutex<LeaderState>>,
 }
@@ -44,8 +44,8 @@ impl Leader {
     /// commands. So they wait for the next command as long as this process lives.
     ///
     /// # Errors
-    /// [`EngineError::Group`] if the thread cannot be started.
-    pub fn new(ranks: Arc<dyn Group>) -> Result<Self, EngineError> {
+    /// [`EngineError::Ranks`] if the thread cannot be started.
+    pub fn new(ranks: Arc<dyn ProcessGroup>) -> Result<Self, EngineError> {
         let state = Arc::default();
         let leader = Self { ranks, state };
         let (ranks, state) = (Arc::clone(&leader.ranks), Arc::downgrade(&leader.state));
@@ -53,7 +53,7 @@ impl Leader {
             .name("leader".into())
             .spawn(move || send_heartbeats(&ranks, &state))
             .map_err(|error| {
-                EngineError::Group(format!("the leader's thread cannot be started: {error}"))
+                EngineError::Ranks(format!("the leader's thread cannot be started: {error}"))
             })?;
         Ok(leader)
     }
@@ -65,9 +65,9 @@ impl Leader {
     }
 
     /// Begins a command. Until the result is dropped, no other command begins. After a panic in a command none begins, since the other ranks are still in it.
-    pub(crate) fn begin(&self, order: &[u8]) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
+    pub(crate) fn begin(&self, command: &[u8]) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
         let turn = self.state.lock().map_err(|_| panicked())?;
-        self.send(&turn, order)?;
+        self.send(&turn, command)?;
         Ok(turn)
     }
 
@@ -80,18 +80,18 @@ impl Leader {
         }
     }
 
-    fn send(&self, state: &LeaderState, order: &[u8]) -> Result<(), EngineError> {
+    fn send(&self, state: &LeaderState, command: &[u8]) -> Result<(), EngineError> {
         if state.ended {
             return Err(EngineError::Stopped);
         }
         // Not one copy for each rank: the size of an exchange is limited.
-        self.ranks.all_gather(order).map(drop)
+        self.ranks.all_gather(command).map(drop)
     }
 
     /// Ends the other ranks' [`follow`](crate::follow), and leaves the group. Later commands are errors.
     ///
     /// # Errors
-    /// [`EngineError::Group`].
+    /// [`EngineError::Ranks`].
     pub fn end(&self) -> Result<(), EngineError> {
         let mut turn = self.begin(&[])?;
         turn.ended = true;
@@ -106,13 +106,13 @@ impl Leader {
 }
 
 fn panicked() -> EngineError {
-    EngineError::Group(
+    EngineError::Ranks(
         "rank 0 panicked in a command that the other ranks are still in, so they cannot go on; its message is printed above".into(),
     )
 }
 
 /// Sends heartbeats until the leader is dropped, or has ended or lost the other ranks. The next command reports an error.
-fn send_heartbeats(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
+fn send_heartbeats(ranks: &Arc<dyn ProcessGroup>, state: &Weak<Mutex<LeaderState>>) {
     let every = HEARTBEAT_INTERVAL.min(ranks.deadline() / 4);
     loop {
         std::thread::sleep(every);
@@ -124,12 +124,12 @@ fn send_heartbeats(ranks: &Arc<dyn Group>, state: &Weak<Mutex<LeaderState>>) {
     }
 }
 
-/// The next order of rank 0; it is empty when rank 0 ends.
-pub(crate) fn next_order(ranks: &dyn Group) -> Result<Vec<u8>, EngineError> {
+/// The next command of rank 0; it is empty when rank 0 ends.
+pub(crate) fn next_command(ranks: &dyn ProcessGroup) -> Result<Vec<u8>, EngineError> {
     loop {
-        let order = ranks.all_gather(&[])?.swap_remove(0);
-        if order != HEARTBEAT {
-            return Ok(order);
+        let command = ranks.all_gather(&[])?.swap_remove(0);
+        if command != HEARTBEAT {
+            return Ok(command);
         }
     }
 }
@@ -137,46 +137,46 @@ pub(crate) fn next_order(ranks: &dyn Group) -> Result<Vec<u8>, EngineError> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::backend::group::local;
+    use crate::backend::ranks::local;
 
     /// The leader of two ranks that are threads, and the other rank.
-    fn two(deadline: Duration) -> (Leader, Arc<dyn Group>) {
+    fn two(deadline: Duration) -> (Leader, Arc<dyn ProcessGroup>) {
         let mut ranks = local(2, deadline).into_iter();
         let mut next = || ranks.next().expect("two ranks");
         (Leader::new(next()).expect("a thread"), next())
     }
 
     #[test]
-    fn ranks_wait_for_an_order_longer_than_for_an_exchange() {
+    fn ranks_wait_for_a_command_longer_than_for_an_exchange() {
         let deadline = Duration::from_secs(3);
         let (leader, other) = two(deadline);
-        let other = std::thread::spawn(move || next_order(other.as_ref()));
+        let other = std::thread::spawn(move || next_command(other.as_ref()));
         std::thread::sleep(deadline + Duration::from_secs(1));
-        drop(leader.begin(b"order").expect("the other rank waits"));
-        let order = other.join().expect("no panic").expect("an order");
-        assert_eq!(order, b"order");
+        drop(leader.begin(b"command").expect("the other rank waits"));
+        let command = other.join().expect("no panic").expect("a command");
+        assert_eq!(command, b"command");
     }
 
     #[test]
     fn no_command_begins_after_a_panic_in_one() {
         let (leader, other) = two(Duration::from_secs(60));
-        let other = std::thread::spawn(move || next_order(other.as_ref()));
+        let other = std::thread::spawn(move || next_command(other.as_ref()));
         let clone = leader.clone();
         let command = std::thread::spawn(move || {
-            let _turn = clone.begin(b"order");
+            let _turn = clone.begin(b"command");
             panic!("a bug");
         });
         command.join().expect_err("a panic");
-        other.join().expect("no panic").expect("an order");
+        other.join().expect("no panic").expect("a command");
         let error = leader.end().expect_err("the other rank is in a command");
-        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        assert!(matches!(error, EngineError::Ranks(_)), "{error}");
         assert!(leader.send_heartbeat().is_err());
     }
 
     /// Rank 0 of many, with exchanges that may only send all ranks the same bytes.
     struct Limited;
 
-    impl Group for Limited {
+    impl ProcessGroup for Limited {
         fn rank(&self) -> usize {
             0
         }
@@ -190,7 +190,7 @@ mod tests {
         }
 
         fn all_to_all(&self, _: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError> {
-            Err(EngineError::Group("too much".into()))
+            Err(EngineError::Ranks("too much".into()))
         }
 
         fn all_gather(&self, _: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
@@ -199,7 +199,7 @@ mod tests {
     }
 
     #[test]
-    fn an_order_is_not_copied_for_each_rank() {
+    fn a_command_is_not_copied_for_each_rank() {
         let leader = Leader::new(Arc::new(Limited)).expect("a thread");
         drop(leader.begin(&[7; 1000]).expect("one copy"));
     }

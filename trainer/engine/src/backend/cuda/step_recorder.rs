@@ -1,15 +1,15 @@
-//! The recordings of a device that replays them step by step.
+//! Records steps for a device without CUDA graphs, which replays them one by one.
 
 use super::driver::{Fault, Recording, Step};
 
-/// Recordings, and the one that is open.
+/// All recordings, and the one that is open.
 #[derive(Debug, Default)]
-pub(super) struct Tape {
+pub(super) struct StepRecorder {
     recordings: Vec<Vec<Step<'static>>>,
     open: Option<Vec<Step<'static>>>,
 }
 
-impl Tape {
+impl StepRecorder {
     pub(super) fn begin(&mut self) {
         self.open = Some(Vec::new());
     }
@@ -19,7 +19,7 @@ impl Tape {
     }
 
     /// Records a step if a recording is open; otherwise returns it, to be run.
-    pub(super) fn take<'a>(&mut self, step: Step<'a>) -> Option<Step<'a>> {
+    pub(super) fn record<'a>(&mut self, step: Step<'a>) -> Option<Step<'a>> {
         let Some(steps) = &mut self.open else {
             return Some(step);
         };
@@ -48,7 +48,7 @@ impl Tape {
             .ok_or_else(|| Fault::Other("the recording has been dropped".into()))
     }
 
-    pub(super) fn forget(&mut self) {
+    pub(super) fn drop_all(&mut self) {
         self.recordings.clear();
     }
 }

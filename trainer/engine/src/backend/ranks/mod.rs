@@ -1,7 +1,7 @@
 //! Exchange of bytes between the ranks of a run: the processes that train one model together.
 //!
-//! A group moves bytes and computes nothing. The engine computes all sums, in a fixed order (`train::exchange`). So results do not depend on the library that
-//! carries the bytes, and all numbers of ranks give the same bits.
+//! A [`ProcessGroup`] moves bytes and computes nothing. The engine computes all sums, in a fixed order (`train::exchange`). So results do not depend on the
+//! library that carries the bytes, and all numbers of ranks give the same bits.
 
 mod leader;
 mod local;
@@ -13,7 +13,7 @@ use std::ops::Range;
 use std::time::{Duration, Instant};
 
 pub use self::leader::Leader;
-pub(crate) use self::leader::{LeaderState, next_order};
+pub(crate) use self::leader::{LeaderState, next_command};
 #[cfg(test)]
 pub(crate) use self::local::on_each;
 pub use self::local::{alone, local};
@@ -22,7 +22,7 @@ pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;
 
 /// The ranks of a run, numbered from 0. Every rank makes the same calls in the same order; a call returns once every rank has made it.
-pub trait Group: Send + Sync {
+pub trait ProcessGroup: Send + Sync {
     /// This process's number.
     fn rank(&self) -> usize;
 
@@ -35,13 +35,13 @@ pub trait Group: Send + Sync {
     /// Sends `parts[r]` to rank `r`, and returns what each rank sent to this one, in the order of ranks. Parts may be empty and differ in length.
     ///
     /// # Errors
-    /// [`EngineError::Group`] if a rank is gone or does not make its call in time. No further call succeeds.
+    /// [`EngineError::Ranks`] if a rank is gone or does not make its call in time. No further call succeeds.
     fn all_to_all(&self, parts: &[&[u8]]) -> Result<Vec<Vec<u8>>, EngineError>;
 
     /// Sends `part` to all ranks, and returns what each rank sent, in the order of ranks.
     ///
     /// # Errors
-    /// Like [`Group::all_to_all`].
+    /// Like [`ProcessGroup::all_to_all`].
     fn all_gather(&self, part: &[u8]) -> Result<Vec<Vec<u8>>, EngineError> {
         self.all_to_all(&vec![part; self.size()])
     }
@@ -50,7 +50,7 @@ pub trait Group: Send + Sync {
     /// `received` gets what rank `r` sends. Returns both lists, to be used again. After an error they are lost, since a library may still use them.
     ///
     /// # Errors
-    /// Like [`Group::all_to_all`], and if a rank sends another number of them.
+    /// Like [`ProcessGroup::all_to_all`], and if a rank sends another number of them.
     fn exchange(
         &self,
         send: Vec<f32>,
@@ -102,9 +102,9 @@ const NUMERIC: u8 = 1;
 const FAILED: u8 = 2;
 
 /// Ends a piece of work that each rank did by itself, and gathers what each rank returned. If it failed on some ranks, all ranks get the error of the first of
-/// these, and remain a group. Only [`EngineError::Group`] says that they have lost each other.
+/// these, and go on together. Only [`EngineError::Ranks`] says that they have lost each other.
 pub(crate) fn agree(
-    ranks: &dyn Group,
+    ranks: &dyn ProcessGroup,
     done: Result<Vec<u8>, EngineError>,
 ) -> Result<Vec<Vec<u8>>, EngineError> {
     if ranks.size() == 1 {
@@ -132,7 +132,7 @@ pub(crate) fn agree(
 }
 
 /// Reports to the other ranks that this one's work failed: [`agree`] returns the error there. Returns the error to report here.
-pub(crate) fn fail(ranks: &dyn Group, error: EngineError) -> EngineError {
+pub(crate) fn fail(ranks: &dyn ProcessGroup, error: EngineError) -> EngineError {
     match agree(ranks, Err(error)) {
         Err(error) => error,
         Ok(_) => EngineError::Stopped,
@@ -140,7 +140,7 @@ pub(crate) fn fail(ranks: &dyn Group, error: EngineError) -> EngineError {
 }
 
 pub(crate) fn disagree() -> EngineError {
-    EngineError::Group(
+    EngineError::Ranks(
         "the ranks disagree about an update: they must run the same version with the same settings, model and data".into(),
     )
 }

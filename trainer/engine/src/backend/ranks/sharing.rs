@@ -1,16 +1,16 @@
-//! How the ranks of a group divide the work of an update: slices of the mini-batch, and shards of the optimiser's buffers.
+//! How ranks divide the work of an update: slices of the mini-batch, and shards of the optimiser's buffers.
 
 use std::ops::Range;
 use std::sync::Arc;
 
-use super::{Group, alone};
+use super::{ProcessGroup, alone};
 use crate::backend::{Buf, SQUARES};
 use crate::error::EngineError;
 
 /// The ranks that train a model, and the number of slices of a mini-batch.
 #[derive(Clone)]
 pub struct Sharing {
-    pub(crate) ranks: Arc<dyn Group>,
+    pub(crate) ranks: Arc<dyn ProcessGroup>,
     /// A power of two, and a multiple of the number of ranks.
     pub(crate) slices: usize,
 }
@@ -49,7 +49,7 @@ impl Sharing {
     ///
     /// # Errors
     /// If `slices` is no power of two, or no multiple of the number of ranks.
-    pub fn new(ranks: Arc<dyn Group>, slices: usize) -> Result<Self, EngineError> {
+    pub fn new(ranks: Arc<dyn ProcessGroup>, slices: usize) -> Result<Self, EngineError> {
         check_slices(slices, ranks.size())?;
         Ok(Self { ranks, slices })
     }
@@ -58,11 +58,6 @@ impl Sharing {
     pub(crate) fn slices_of(&self, rank: usize) -> Range<usize> {
         let each = self.slices / self.ranks.size();
         rank * each..(rank + 1) * each
-    }
-
-    /// Number of gradients that a rank has in memory: one more for each level of its part of the binary tree of slices.
-    pub(crate) fn gradients(&self) -> usize {
-        gradients(self.slices, self.ranks.size())
     }
 
     /// This rank's shard of a buffer of `len` elements.
@@ -110,7 +105,7 @@ pub fn bucket_elements(ranks: usize) -> usize {
     BUCKET.min(BUCKETS / ranks)
 }
 
-/// Number of gradients that each of some ranks has in memory, as [`Sharing::gradients`].
+/// Number of gradients that each of some ranks has in memory: one more for each level of its part of the binary tree of slices.
 pub(crate) fn gradients(slices: usize, ranks: usize) -> usize {
     1 + (slices / ranks).ilog2() as usize
 }
@@ -127,7 +122,7 @@ mod tests {
     use std::time::Duration;
 
     use super::*;
-    use crate::backend::group::local;
+    use crate::backend::ranks::local;
 
     #[test]
     fn ranks_divide_the_slices() {
@@ -136,7 +131,7 @@ mod tests {
             Sharing::new(ranks.into_iter().last().expect("a rank"), slices)
         };
         let two = of(2, 8).expect("two ranks");
-        assert_eq!((two.slices_of(1), two.gradients()), (4..8, 3));
+        assert_eq!((two.slices_of(1), gradients(8, 2)), (4..8, 3));
         for (size, slices) in [(2, 1), (4, 2), (1, 3), (2, 6)] {
             let error = of(size, slices).expect_err("numbers that do not fit");
             assert!(error.to_string().contains("run.slices"), "{error}");

@@ -67,7 +67,7 @@ pub type Line = (&'static str, String);
 
 /// The work of some part of a run.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub struct Work {
+pub struct CountedWork {
     /// Launches, products, copies and fills of the device's memory.
     pub lines: BTreeMap<Line, Launches>,
     /// Calls that are not launches.
@@ -76,7 +76,7 @@ pub struct Work {
     pub longest_step: f64,
 }
 
-impl Work {
+impl CountedWork {
     pub(super) fn add(&mut self, other: &Self) {
         for (line, launches) in &other.lines {
             self.lines.entry(line.clone()).or_default().add(launches);

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::generate;
 use super::thread::{self, Opened};
 use crate::api::{AdamW, Device, EngineOptions, GenerateRequest, Objective};
-use crate::backend::group::{Group as Ranks, Leader, LeaderState, Sharing, fail, next_order};
+use crate::backend::ranks::{ProcessGroup, Leader, LeaderState, Sharing, fail, next_command};
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::infer::runner::Limits;
@@ -21,14 +21,14 @@ use crate::train::{self, checkpoint};
 
 /// What all ranks do. Models are named by the order in which they were opened.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Order {
+pub(super) enum RankCommand {
     Open {
         model: PathBuf,
         options: EngineOptions,
     },
     Run {
         model: usize,
-        command: Command,
+        command: ModelCommand,
     },
     Close {
         model: usize,
@@ -39,7 +39,7 @@ pub(super) enum Order {
 
 /// What a model does on all ranks.
 #[derive(Debug, Clone, Serialize, Deserialize)]
-pub(super) enum Command {
+pub(super) enum ModelCommand {
     Generate {
         base: bool,
         requests: Vec<GenerateRequest>,
@@ -61,27 +61,27 @@ pub(super) enum Command {
     },
 }
 
-impl Order {
-    /// Receives the next order from rank 0.
-    pub(super) fn receive(ranks: &dyn Ranks) -> Result<Self, EngineError> {
-        let bytes = next_order(ranks)?;
+impl RankCommand {
+    /// Receives the next command from rank 0.
+    pub(super) fn receive(ranks: &dyn ProcessGroup) -> Result<Self, EngineError> {
+        let bytes = next_command(ranks)?;
         if bytes.is_empty() {
             return Ok(Self::End);
         }
         serde_json::from_slice(&bytes).map_err(|error| {
-            EngineError::Group(format!(
+            EngineError::Ranks(format!(
                 "rank 0 sent an order that this version does not know ({error}); all ranks must run the same version"
             ))
         })
     }
 
-    /// Sends the order to the other ranks, and begins it.
+    /// Sends the command to the other ranks, and begins it.
     pub(super) fn begin<'a>(
         &self,
         leader: &'a Leader,
     ) -> Result<MutexGuard<'a, LeaderState>, EngineError> {
         let bytes = serde_json::to_vec(self)
-            .map_err(|error| EngineError::Group(format!("an order cannot be written: {error}")))?;
+            .map_err(|error| EngineError::Ranks(format!("an order cannot be written: {error}")))?;
         leader.begin(&bytes)
     }
 }
@@ -97,22 +97,22 @@ impl Followers {
     /// Sends a command to this model on the other ranks, and begins it.
     pub(super) fn begin(
         &self,
-        command: Command,
+        command: ModelCommand,
     ) -> Result<MutexGuard<'_, LeaderState>, EngineError> {
         let model = self.model;
-        Order::Run { model, command }.begin(&self.leader)
+        RankCommand::Run { model, command }.begin(&self.leader)
     }
 
-    /// Makes the other ranks drop this model. If the order cannot be sent, they have ended.
+    /// Makes the other ranks drop this model. If the command cannot be sent, they have ended.
     pub(super) fn close(&self) {
         let model = self.model;
-        drop(Order::Close { model }.begin(&self.leader));
+        drop(RankCommand::Close { model }.begin(&self.leader));
     }
 }
 
 /// The parts of its machine that a rank computes with.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub struct Local {
+pub struct LocalDevice {
     /// The number of its GPU, if rank 0 computes on one.
     pub gpu: usize,
     /// Threads of the CPU backend; `None` uses one thread for each processor that this process may use.
@@ -122,45 +122,45 @@ pub struct Local {
 /// Computes this rank's share of what rank 0's engines do, until rank 0 ends.
 ///
 /// # Errors
-/// [`EngineError::Group`] if the ranks lose each other or disagree, or this one panics. Errors of commands are also rank 0's, and it decides what follows.
-pub fn follow(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+/// [`EngineError::Ranks`] if the ranks lose each other or disagree, or this one panics. Errors of commands are also rank 0's, and it decides what follows.
+pub fn follow(ranks: &Arc<dyn ProcessGroup>, local: LocalDevice) -> Result<(), EngineError> {
     // The other ranks may be waiting for this one, so the caller has to get an error and end them.
-    catch_unwind(AssertUnwindSafe(|| run_orders(ranks, local))).unwrap_or_else(|_| {
-        Err(EngineError::Group(format!(
+    catch_unwind(AssertUnwindSafe(|| run_commands(ranks, local))).unwrap_or_else(|_| {
+        Err(EngineError::Ranks(format!(
             "rank {} panicked, so the ranks cannot go on; its message is printed above",
             ranks.rank()
         )))
     })
 }
 
-fn run_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
+fn run_commands(ranks: &Arc<dyn ProcessGroup>, local: LocalDevice) -> Result<(), EngineError> {
     let mut models = BTreeMap::new();
     let mut opened = 0;
     loop {
-        match Order::receive(ranks.as_ref())? {
-            Order::Open { model, options } => {
+        match RankCommand::receive(ranks.as_ref())? {
+            RankCommand::Open { model, options } => {
                 // An error is reported by rank 0, which then has no such model.
                 if let Ok(model) = open(ranks, model, options, local) {
                     models.insert(opened, model);
                 }
                 opened += 1;
             }
-            Order::Run {
+            RankCommand::Run {
                 model: number,
                 command,
             } => {
                 let model = models.get_mut(&number).ok_or_else(|| {
-                    EngineError::Group(format!(
+                    EngineError::Ranks(format!(
                         "rank 0 named model {number}, which does not exist here"
                     ))
                 })?;
                 // Other errors are rank 0's too.
-                if let Err(error @ EngineError::Group(_)) = model.run(command) {
+                if let Err(error @ EngineError::Ranks(_)) = model.run(command) {
                     return Err(error);
                 }
             }
-            Order::Close { model } => drop(models.remove(&model)),
-            Order::End => {
+            RankCommand::Close { model } => drop(models.remove(&model)),
+            RankCommand::End => {
                 ranks.finish();
                 return Ok(());
             }
@@ -168,7 +168,7 @@ fn run_orders(ranks: &Arc<dyn Ranks>, local: Local) -> Result<(), EngineError> {
     }
 }
 
-/// A model that this rank opened by an order of rank 0.
+/// A model that this rank opened by a command of rank 0.
 struct FollowerModel {
     model: Model,
     opened: Opened,
@@ -176,10 +176,10 @@ struct FollowerModel {
 }
 
 fn open(
-    ranks: &Arc<dyn Ranks>,
+    ranks: &Arc<dyn ProcessGroup>,
     path: PathBuf,
     options: EngineOptions,
-    local: Local,
+    local: LocalDevice,
 ) -> Result<FollowerModel, EngineError> {
     let visible = std::env::var("CUDA_VISIBLE_DEVICES").ok();
     let gpu = Device::Cuda(visible_gpu(local.gpu, visible.as_deref()));
@@ -207,17 +207,17 @@ fn open(
 }
 
 impl FollowerModel {
-    fn run(&mut self, command: Command) -> Result<(), EngineError> {
+    fn run(&mut self, command: ModelCommand) -> Result<(), EngineError> {
         let model = &mut self.model;
         match command {
-            Command::Generate { base, requests } => {
+            ModelCommand::Generate { base, requests } => {
                 model.release_training();
                 let (tokenizer, limits) = (&self.opened.text.tokenizer, self.limits);
                 model.with_adapters(!base, |model| {
                     generate::generate(model, tokenizer, &requests, limits, None)
                 })
             }
-            Command::Score {
+            ModelCommand::Score {
                 base,
                 groups,
                 temperature,
@@ -226,7 +226,7 @@ impl FollowerModel {
                 let score = |model: &mut Model| train::score(model, &groups, temperature);
                 model.with_adapters(!base, score).map(drop)
             }
-            Command::Step {
+            ModelCommand::Step {
                 groups,
                 temperature,
                 adamw,
@@ -235,8 +235,8 @@ impl FollowerModel {
                 let objective: Objective = Box::new(|_| Err("rank 0 has the objective".into()));
                 train::step(model, &groups, temperature, objective, &adamw).map(drop)
             }
-            Command::SaveState => checkpoint::send_state(model),
-            Command::LoadState { file } => {
+            ModelCommand::SaveState => checkpoint::send_state(model),
+            ModelCommand::LoadState { file } => {
                 model.release_kv();
                 checkpoint::load_state(model, &file)
             }
@@ -262,7 +262,7 @@ mod tests {
     /// A rank with a bug.
     struct Broken;
 
-    impl Ranks for Broken {
+    impl ProcessGroup for Broken {
         fn rank(&self) -> usize {
             1
         }
@@ -282,9 +282,9 @@ mod tests {
 
     #[test]
     fn a_panic_is_an_error_that_ends_the_ranks() {
-        let ranks: Arc<dyn Ranks> = Arc::new(Broken);
-        let error = follow(&ranks, Local::default()).expect_err("a panic");
-        assert!(matches!(error, EngineError::Group(_)), "{error}");
+        let ranks: Arc<dyn ProcessGroup> = Arc::new(Broken);
+        let error = follow(&ranks, LocalDevice::default()).expect_err("a panic");
+        assert!(matches!(error, EngineError::Ranks(_)), "{error}");
         assert!(error.to_string().contains("rank 1 panicked"), "{error}");
     }
 

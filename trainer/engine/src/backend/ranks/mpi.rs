@@ -15,7 +15,7 @@ use std::time::{Duration, Instant};
 
 use libloading::os::unix::{Library, RTLD_GLOBAL, RTLD_NOW};
 
-use super::{Group, pause};
+use super::{ProcessGroup, pause};
 use crate::error::EngineError;
 
 type Handle = usize;
@@ -148,7 +148,7 @@ fn load(named: Option<&str>) -> Result<(Library, String), EngineError> {
             }),
         }
     }
-    Err(EngineError::Group(format!(
+    Err(EngineError::Ranks(format!(
         "no MPI library can be loaded ({}); install the one that the launcher belongs to (Debian: libopenmpi3 or libmpich12), or name its file in RAPID_MPI_LIBRARY",
         errors.first().map_or("none is known", String::as_str)
     )))
@@ -180,7 +180,7 @@ impl Loaded {
             unsafe { library.get::<*const c_void>(interface.mark.as_bytes()) }.is_ok()
         };
         let Some(interface) = INTERFACES.iter().find(has_mark) else {
-            return Err(EngineError::Group(format!(
+            return Err(EngineError::Ranks(format!(
                 "{name} is not an MPI library of a known kind (Open MPI, MPICH, MPI 5); name another one in RAPID_MPI_LIBRARY"
             )));
         };
@@ -193,7 +193,7 @@ impl Loaded {
     }
 
     fn broken(&self, what: &str) -> EngineError {
-        EngineError::Group(format!(
+        EngineError::Ranks(format!(
             "{} {what}; name another library in RAPID_MPI_LIBRARY",
             self.title
         ))
@@ -429,7 +429,7 @@ impl Mpi {
     }
 
     fn failed(&self, reason: &str) -> EngineError {
-        EngineError::Group(format!(
+        EngineError::Ranks(format!(
             "rank {} of {} stopped: {reason}; look for the error of another rank",
             self.rank, self.size
         ))
@@ -444,7 +444,7 @@ impl Mpi {
     }
 }
 
-impl Group for Mpi {
+impl ProcessGroup for Mpi {
     fn rank(&self) -> usize {
         self.rank
     }
