@@ -32,12 +32,12 @@ pub struct PromptSchedule {
     /// prompts.
     per_evaluation: usize,
     /// The sets of a mixture with weights, in the order of the training prompts; else empty.
-    sets: Vec<Share>,
+    sets: Vec<MixtureSet>,
 }
 
 /// A set of a mixture.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Share {
+struct MixtureSet {
     /// Index of its first training prompt.
     first: usize,
     /// Number of its training prompts.
@@ -106,12 +106,12 @@ impl PromptSchedule {
 
     /// This schedule for a mixture, unchanged without one. Each set has a number of training prompts and a weight; its prompts follow each other in the list of all.
     #[must_use]
-    pub fn mixed(mut self, sets: &[(usize, f64)]) -> Self {
+    pub fn with_mixture(mut self, sets: &[(usize, f64)]) -> Self {
         let weights: Vec<f64> = sets.iter().map(|(_, weight)| *weight).collect();
         let mut first = 0;
-        for ((tasks, _), places) in sets.iter().zip(shares(self.per_epoch, &weights)) {
+        for ((tasks, _), places) in sets.iter().zip(apportion(self.per_epoch, &weights)) {
             let tasks = *tasks;
-            self.sets.push(Share {
+            self.sets.push(MixtureSet {
                 first,
                 tasks,
                 places,
@@ -205,8 +205,8 @@ impl PromptSchedule {
     /// Up to `count` prompts that replace discarded groups of a phase. `round` is the number of the replacement, counted from 0. Each round has its own order of the
     /// prompts, and uses each at most once. The sets of a mixture have the same shares of it as of an epoch.
     #[must_use]
-    pub fn reserve(&self, phase: usize, round: usize, count: usize) -> Vec<PromptUse> {
-        let epoch = seed::epoch_of_reserve(self.seed, phase, round);
+    pub fn replacements(&self, phase: usize, round: usize, count: usize) -> Vec<PromptUse> {
+        let epoch = seed::replacement_epoch(self.seed, phase, round);
         let mut order = self.order(epoch, |set| (epoch, 0..self.sets[set].tasks));
         order.truncate(count);
         order
@@ -249,7 +249,7 @@ impl PromptSchedule {
         let per_epoch = self.per_epoch.max(1);
         let uses_of = |epoch: usize| {
             let order = self.order(epoch, |set| {
-                let Share { tasks, places, .. } = self.sets[set];
+                let MixtureSet { tasks, places, .. } = self.sets[set];
                 let before = epoch * places;
                 let start = before % tasks;
                 (before / tasks, start..start + places)
@@ -269,7 +269,7 @@ impl PromptSchedule {
 }
 
 /// Divides places by weights: each gets the whole part of its quota, and those with the largest remainders one more.
-fn shares(places: usize, weights: &[f64]) -> Vec<usize> {
+fn apportion(places: usize, weights: &[f64]) -> Vec<usize> {
     let sum: f64 = weights.iter().sum();
     let quotas = weights.iter().map(|weight| places as f64 * weight / sum);
     let quotas: Vec<f64> = quotas.collect();
@@ -291,7 +291,7 @@ impl Phase {
     }
 
     /// All its prompts, in order.
-    pub fn slots(&self) -> impl Iterator<Item = PromptUse> + '_ {
+    pub fn prompt_uses(&self) -> impl Iterator<Item = PromptUse> + '_ {
         self.updates.iter().flatten().copied()
     }
 }
@@ -334,7 +334,7 @@ mod tests {
             let phases = phases(&planned);
             prop_assert_eq!(Some(phases.len()), planned.phases());
             let mut counts: HashMap<PromptUse, usize> = HashMap::new();
-            for slot in phases.iter().flat_map(Phase::slots) {
+            for slot in phases.iter().flat_map(Phase::prompt_uses) {
                 *counts.entry(slot).or_default() += 1;
             }
             prop_assert_eq!(counts.len(), tasks * epochs);
@@ -375,8 +375,8 @@ mod tests {
                     prop_assert_eq!(chosen.phase_of(phase.first_update + number), phase.index);
                 }
             }
-            let slots: Vec<PromptUse> = phases(&chosen).iter().flat_map(Phase::slots).collect();
-            let of_one_size: Vec<PromptUse> = phases(&schedule(prompts, tasks, per_update, 3)).iter().flat_map(Phase::slots).collect();
+            let slots: Vec<PromptUse> = phases(&chosen).iter().flat_map(Phase::prompt_uses).collect();
+            let of_one_size: Vec<PromptUse> = phases(&schedule(prompts, tasks, per_update, 3)).iter().flat_map(Phase::prompt_uses).collect();
             prop_assert_eq!(slots, of_one_size);
             // A resumed run chooses the size of the phase again.
             let index = again.min(begun.len() - 1);
@@ -394,8 +394,8 @@ mod tests {
             let tasks = sets.iter().map(|(tasks, _)| tasks).sum::<usize>();
             let per_epoch = tasks.saturating_sub(dropped).max(1);
             let whole = PromptSchedule { per_epoch, ..schedule(per_epoch * epochs, tasks, per_update, h) };
-            let planned = whole.mixed(&sets);
-            let uses: Vec<PromptUse> = phases(&planned).iter().flat_map(Phase::slots).collect();
+            let planned = whole.with_mixture(&sets);
+            let uses: Vec<PromptUse> = phases(&planned).iter().flat_map(Phase::prompt_uses).collect();
             prop_assert_eq!(uses.len(), per_epoch * epochs);
             prop_assert_eq!(uses.iter().collect::<HashSet<_>>().len(), uses.len());
             let weights = sets.iter().map(|(_, weight)| weight).sum::<f64>();
@@ -414,7 +414,7 @@ mod tests {
             let longer = PromptSchedule { prompts: 9 * planned.prompts, ..planned.clone() };
             let whole = planned.prompts / (per_update * h);
             prop_assert!((0..whole).rev().all(|index| longer.phase(index) == planned.phase(index)));
-            let replaced = planned.reserve(3, 1, tasks);
+            let replaced = planned.replacements(3, 1, tasks);
             prop_assert_eq!(replaced.iter().collect::<HashSet<_>>().len(), replaced.len());
             prop_assert!(replaced.len() <= per_epoch && uses.iter().all(|it| it.epoch != replaced[0].epoch));
         }
@@ -427,7 +427,7 @@ mod tests {
         let numbers = [0, 1, 2, 255, 256, 257, 511, 512, 999];
         for phase in [0, 1, 2, 3, 4, 256] {
             for round in numbers {
-                let slots = planned.reserve(phase, round, 9);
+                let slots = planned.replacements(phase, round, 9);
                 assert_eq!(slots.len(), 4, "each prompt once");
                 let epoch = slots[0].epoch;
                 assert!(slots.iter().all(|slot| slot.epoch == epoch));
@@ -510,8 +510,8 @@ mod tests {
         );
         for index in 0..6 {
             let phase = planned.phase(index);
-            assert_eq!(phase.slots().count(), 12);
-            for slot in phase.slots() {
+            assert_eq!(phase.prompt_uses().count(), 12);
+            for slot in phase.prompt_uses() {
                 assert_eq!(slot.epoch, index / 2);
                 assert!(epochs[slot.epoch].insert(slot.prompt), "used once an epoch");
             }

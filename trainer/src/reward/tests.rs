@@ -338,12 +338,12 @@ async fn a_task_that_the_verifier_rejects_is_named() {
 
 #[test]
 fn pauses_grow_up_to_a_bound_and_are_random() {
-    let mut trouble = Trouble::default();
-    let pauses: Vec<Duration> = (0..12).map(|_| trouble.pause(None)).collect();
+    let mut outage = Outage::default();
+    let pauses: Vec<Duration> = (0..12).map(|_| outage.pause(None)).collect();
     assert!(pauses[0] >= FIRST_PAUSE / 2 && pauses[0] <= FIRST_PAUSE);
     assert!(pauses[11] >= LONGEST_PAUSE / 2 && pauses[11] <= LONGEST_PAUSE);
     assert!(pauses.windows(2).any(|pair| pair[0] * 2 != pair[1]));
-    assert!(trouble.pause(Some(Duration::from_secs(99))) >= Duration::from_secs(99));
+    assert!(outage.pause(Some(Duration::from_secs(99))) >= Duration::from_secs(99));
 }
 
 #[tokio::test]

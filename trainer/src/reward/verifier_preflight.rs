@@ -10,7 +10,7 @@ use datasets::{Dataset, Task};
 use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
-use super::{Judged, RewardClient, RewardError, grader_policy, status};
+use super::{Judged, RewardClient, RewardError, grader_settings, status};
 use crate::data::Prompt;
 use crate::stderr::say;
 
@@ -55,7 +55,7 @@ impl RewardClient {
         let graders = self.reach().await?;
         let info = self.info().await?;
         for kind in &needed {
-            grader_policy::check(&self.settings, self.url(), kind, info.as_ref())?;
+            grader_settings::check(&self.settings, self.url(), kind, info.as_ref())?;
         }
         for kind in &needed {
             self.until_ready(kind, &graders).await?;
@@ -71,7 +71,7 @@ impl RewardClient {
         for (_, dataset) in sets {
             named = named && self.has(dataset).await?;
         }
-        self.named.store(named, Ordering::Relaxed);
+        self.sends_ids.store(named, Ordering::Relaxed);
         for (kind, tasks) in &kinds {
             self.probe(kind, tasks).await?;
         }

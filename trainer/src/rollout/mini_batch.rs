@@ -12,15 +12,15 @@ use crate::seed;
 impl Rollout {
     /// The groups of the phase's update `number`.
     #[must_use]
-    pub fn of_update(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
+    pub fn mini_batch(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
         let before = phase.updates[..number].iter().map(Vec::len).sum();
         MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
     }
 
-    /// As [`Rollout::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
-    /// `of_update` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
+    /// As [`Rollout::mini_batch`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
+    /// `mini_batch` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
     #[must_use]
-    pub fn mixed(
+    pub fn shuffled_mini_batch(
         &self,
         phase: &Phase,
         number: usize,
@@ -38,8 +38,8 @@ impl Rollout {
         };
         let end = phase.updates[..=number].iter().map(Vec::len).sum();
         let end: usize = completions(&self.groups[..end]);
-        let start = end - completions(&self.of_update(phase, number).groups);
-        let shuffled: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())
+        let start = end - completions(&self.mini_batch(phase, number).groups);
+        let shuffled: Vec<(usize, usize)> = seed::completion_order(run_seed, phase.index, all.len())
             [start..end]
             .iter()
             .map(|place| all[*place])

@@ -126,7 +126,7 @@ impl TrainError {
             Self::Usage(_)
                 | Self::Refused(_)
                 | Self::Misfit(Misfit::Disk { .. })
-                | Self::Reward(RewardError::Policy(_))
+                | Self::Reward(RewardError::GraderSettings(_))
         )
     }
 }

@@ -16,7 +16,7 @@ use verifier_api::Verdict;
 
 use super::TrainError;
 use super::folder;
-use super::max_masked::Unjudged;
+use super::masked::MaskedCount;
 use super::observers::Progress;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
@@ -214,7 +214,7 @@ async fn judge(
     prompts: &HashMap<&str, &Arc<Prompt>>,
     mut lines: Vec<TeacherLine>,
     progress: &mut Progress,
-) -> Result<(Vec<TeacherLine>, Unjudged, String), TrainError> {
+) -> Result<(Vec<TeacherLine>, MaskedCount, String), TrainError> {
     let all = lines.len();
     lines.retain(|line| prompts.contains_key(line.task.as_str()));
     let known = lines.len();
@@ -226,7 +226,7 @@ async fn judge(
         wanted,
         ..RolloutProgress::default()
     };
-    let (mut correct, mut unjudged) = (Vec::new(), Unjudged::default());
+    let (mut correct, mut unjudged) = (Vec::new(), MaskedCount::default());
     for chunk in lines.chunks(CHUNK) {
         let completions: Vec<(&Prompt, &str)> = chunk
             .iter()

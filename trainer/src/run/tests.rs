@@ -5,7 +5,7 @@ mod diverging;
 mod evaluating;
 mod extending;
 mod resuming;
-mod unjudged;
+mod masked;
 mod watching;
 mod weights;
 

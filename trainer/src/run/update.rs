@@ -105,9 +105,9 @@ impl Run {
         let number = self.step - phase.first_update;
         let config = &self.job.config;
         let batch = if config.algorithm.mix_groups {
-            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
+            samples.shuffled_mini_batch(phase, number, config.algorithm.group_size, config.run.seed)
         } else {
-            samples.of_update(phase, number)
+            samples.mini_batch(phase, number)
         };
         self.job.journal.progress.updating(phase, number);
         let updates = self.schedule.updates();

@@ -3,12 +3,12 @@
 use super::*;
 
 #[tokio::test]
-async fn an_outage_and_masked_samples_are_said_once() {
+async fn an_outage_and_masked_samples_are_reported_once() {
     let client = RewardClient::new(&verifier_settings("http://127.0.0.1:9", 5)).unwrap();
-    let said = |masks: bool| (0..16).filter(|_| client.is_news(masks)).count();
-    assert_eq!([false, true, false, true].map(said), [1, 1, 0, 0]);
-    client.said.lock().unwrap()[0] = Instant::now().checked_sub(QUIET);
-    assert_eq!([false, true].map(said), [1, 0]);
+    let warnings = |masks: bool| (0..16).filter(|_| client.may_warn(masks)).count();
+    assert_eq!([false, true, false, true].map(warnings), [1, 1, 0, 0]);
+    client.last_warned.lock().unwrap()[0] = Instant::now().checked_sub(QUIET);
+    assert_eq!([false, true].map(warnings), [1, 0]);
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -47,13 +47,13 @@ fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
 #[test]
 fn groups_are_of_a_prompt_or_with_mixing_of_a_shuffled_order() {
     let (phase, samples) = phase();
-    let unmixed = samples.of_update(&phase, 1);
+    let unmixed = samples.mini_batch(&phase, 1);
     assert_eq!(compared(&unmixed), [[8, 9, 10, 11], [12, 13, 14, 15]]);
-    let order = seed::mixture(9, phase.index, 24);
+    let order = seed::completion_order(9, phase.index, 24);
     let mut batches = 0;
     let mut scattered = 0;
     for (number, expected) in order.chunks(8).enumerate() {
-        let batch = samples.mixed(&phase, number, GROUP_SIZE, 9);
+        let batch = samples.shuffled_mini_batch(&phase, number, GROUP_SIZE, 9);
         let expected: Vec<&[usize]> = expected.chunks(GROUP_SIZE).collect();
         assert_eq!(compared(&batch), expected);
         // A prompt is computed once, and has its own completions.

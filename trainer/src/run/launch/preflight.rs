@@ -54,7 +54,7 @@ fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
 
 /// Refuses a mixture with a set that has no place in an epoch.
 fn shares(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
-    let schedule = PromptSchedule::new(config, prompts.train.len()).mixed(&prompts.weights);
+    let schedule = PromptSchedule::new(config, prompts.train.len()).with_mixture(&prompts.weights);
     let Some(set) = schedule.set_without_a_place() else {
         return Ok(());
     };

@@ -1,6 +1,6 @@
 //! Every algorithm through the whole loop, with the exact policy and a verifier over HTTP.
 
-use super::unjudged::failing;
+use super::masked::failing;
 use super::*;
 use crate::rollout::SampledGroup;
 use crate::run::sft::TeacherFile;
