@@ -441,13 +441,10 @@ fn status(error: &ClientError) -> Option<u16> {
 
 /// Whether the verifier may accept a request with fewer items.
 fn too_many(error: &ClientError) -> bool {
-    match error {
-        ClientError::Refused { problem, .. } => {
-            problem.status == 413
-                || (problem.status == 422 && problem.field.as_deref() == Some("items"))
-        }
-        _ => false,
-    }
+    let ClientError::Refused { problem, .. } = error else {
+        return false;
+    };
+    problem.status == 413 || (problem.status == 422 && problem.field.as_deref() == Some("items"))
 }
 
 /// A period in which the verifier gives no verdict on a batch.

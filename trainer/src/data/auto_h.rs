@@ -245,12 +245,6 @@ mod tests {
             prop_assert!(of(&raised) >= of(&last), "{last:?}");
         }
 
-        #[test]
-        fn h_never_rises_with_the_target(last in fractions(), target in 0.001..0.999, lower in 0.0..1.0) {
-            let of = |target: f64| PhaseSize::after(&last, target, 100).h;
-            prop_assert!(of(f64::max(target * lower, 1e-6)) >= of(target));
-        }
-
         /// Whatever the member of the family, a phase that ends at the half-life is followed by one of the same size.
         #[test]
         fn the_half_life_is_a_fixed_point(half_life in 1usize..60, b in 1.0..=2.0) {

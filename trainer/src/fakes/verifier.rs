@@ -65,22 +65,21 @@ impl FakeVerifier {
     pub(crate) async fn serve(
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        Self::listen("127.0.0.1:0", "ready", json!([]), handler).await
+        Self::listen("ready", json!([]), handler).await
     }
 
-    /// As [`FakeVerifier::accepting_b`], at this address, with this state of the math grader, and with these graders in `/v1/info`.
-    pub(crate) async fn serve_at(address: &str, state: &'static str, graders: Value) -> Self {
+    /// As [`FakeVerifier::accepting_b`], with this state of the math grader, and with these graders in `/v1/info`.
+    pub(crate) async fn with_graders(state: &'static str, graders: Value) -> Self {
         let handler = |_, items: Vec<Item>| Answer::accepting_b(&items);
-        Self::listen(address, state, graders, handler).await
+        Self::listen(state, graders, handler).await
     }
 
     async fn listen(
-        address: &str,
         state: &'static str,
         graders: Value,
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
         let handler: Arc<Handler> = Arc::new(handler);
         let (requests, max_at_once) =

@@ -174,15 +174,16 @@ impl Run {
         report: &StepReport,
     ) -> StepRecord {
         let number = self.step - phase.first_update;
-        let completions = || batch.samples();
-        let judged = |sample: &Sample| sample.judged.reward.is_some();
-        let entropies = || {
-            completions()
-                .zip(&report.stats)
-                .filter(|(sample, _)| judged(sample))
-                .flat_map(|(sample, stats)| entropies(sample, stats))
-        };
-        let all = completions().count().max(1) as f64;
+        let completions: Vec<&Sample> = batch.samples().collect();
+        let share = |part: usize| part as f64 / completions.len().max(1) as f64;
+        let lengths = || completions.iter().map(|sample| sample.tokens.len());
+        let truncated = completions.iter().filter(|it| it.finish == Finish::Length);
+        let judged = completions.iter().zip(&report.stats);
+        let judged = judged.filter(|(sample, _)| sample.judged.reward.is_some());
+        let entropies = judged.flat_map(|(sample, stats)| entropies(sample, stats));
+        let entropies: Vec<f64> = entropies.collect();
+        let terms = completions.iter();
+        let terms = terms.filter_map(|sample| self.settings.terms(sample));
         StepRecord {
             step: self.step + 1,
             phase: phase.index,
@@ -195,27 +196,14 @@ impl Run {
             discarded: if number == 0 { samples.discarded } else { 0 },
             sampled_reward: samples.sampled_reward.filter(|_| number == 0),
             algo: metrics,
-            terms: reward::means(
-                &completions()
-                    .filter_map(|sample| self.settings.terms(sample))
-                    .collect::<Vec<_>>(),
-            ),
+            terms: reward::means(&terms.collect::<Vec<_>>()),
             pass_at: pass_at(&batch.groups),
             grad_norm: report.grad_norm,
             grad_scale: Some(self.settings.adamw.grad_scale(report.grad_norm)),
-            entropy: entropies().sum::<f64>() / entropies().count().max(1) as f64,
-            length_mean: completions()
-                .map(|sample| sample.tokens.len())
-                .sum::<usize>() as f64
-                / all,
-            length_max: completions()
-                .map(|sample| sample.tokens.len())
-                .max()
-                .unwrap_or(0),
-            truncated: completions()
-                .filter(|sample| sample.finish == Finish::Length)
-                .count() as f64
-                / all,
+            entropy: entropies.iter().sum::<f64>() / entropies.len().max(1) as f64,
+            length_mean: share(lengths().sum()),
+            length_max: lengths().max().unwrap_or(0),
+            truncated: share(truncated.count()),
             repeats: Repeats::of(&batch.groups),
             lr: f64::from(self.settings.adamw.lr),
         }

@@ -193,26 +193,3 @@ fn open_folder(
     folder.save_config(&config.to_toml())?;
     Ok(folder)
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::fakes::dataset;
-
-    #[test]
-    fn opening_a_run_to_resume_leaves_its_provenance_as_it_is() {
-        let home = tempfile::tempdir().unwrap();
-        let root = home.path().join("run");
-        let config = config::load("quickstart", &[]).unwrap();
-        for (target, data_dir) in [
-            (Target::New(root.clone()), "/first"),
-            (Target::Resume(root.clone()), "/second"),
-        ] {
-            let data_dir = Some(Path::new(data_dir));
-            let provenance = Provenance::of(&config, &[&dataset(2, 2)], data_dir).unwrap();
-            drop(open_folder(&target, &config, &provenance).unwrap());
-            let kept = Provenance::of_run(&root).unwrap().unwrap();
-            assert_eq!(kept.data_dir, Some(PathBuf::from("/first")));
-        }
-    }
-}

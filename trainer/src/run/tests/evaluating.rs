@@ -1,51 +1,7 @@
-//! When a run is evaluated, and with which completions.
+//! With which completions a run is evaluated.
 
 use super::*;
 use crate::record::SampleRecord;
-
-/// The numbers of updates of the logged evaluations.
-fn evaluated(root: &Path) -> Vec<usize> {
-    let evals: Vec<EvalRecord> = read_log(root, Log::Eval).unwrap();
-    evals.iter().map(|eval| eval.step).collect()
-}
-
-#[tokio::test(flavor = "multi_thread")]
-async fn a_run_is_evaluated_after_each_epoch_also_if_it_is_resumed() {
-    let server = FakeVerifier::accepting_b().await;
-    for (sets, expected) in [
-        // 11 prompts are an epoch, and 4 an update.
-        (&["eval.every_epochs=1"][..], &[0, 3, 6, 9][..]),
-        // An epoch has 11 prompts; 8 fill a phase of two updates.
-        (
-            &[
-                "eval.every_epochs=1",
-                "algorithm.h=2",
-                "algorithm.drop_last_phase=true",
-            ],
-            &[0, 2, 4, 6],
-        ),
-    ] {
-        let home = fakes::folder();
-        let root = home.path().join("run");
-        let more = ["run.epochs=3", "run.keep=9", "run.checkpoint_every=1"];
-        let config = config(&server.url, &[sets, &more[..]].concat());
-        let last = run_in(&root, &config).await.unwrap().step;
-        assert_eq!(evaluated(&root), expected, "{sets:?}");
-        let plan = RunPlan::new(&config, 11, 5, None);
-        assert_eq!(plan.evaluations, expected.len());
-        let uninterrupted = outputs(&root);
-        // First the checkpoints after an epoch's last update are lost, then also the one of that update.
-        let second = expected[1];
-        for newest in [second, second - 1] {
-            for step in newest + 1..=last {
-                let folder = root.join(format!("checkpoints/step-{step}"));
-                std::fs::remove_dir_all(folder).unwrap();
-            }
-            run_in(&root, &config).await.unwrap();
-            assert_same(&outputs(&root), &uninterrupted, &format!("from {newest}"));
-        }
-    }
-}
 
 #[tokio::test(flavor = "multi_thread")]
 async fn only_evaluations_have_the_least_number_of_tokens() {
