@@ -98,6 +98,9 @@ fn rapid_paper_equals_equations_3_and_5_by_hand() {
         m.kl_behaviour,
         (2.0 * (1.0 - ln2) + (-0.5 + ln2)) / 6.0
     ));
+    // The reference policy is the behaviour policy here, and its ratios are the inverse ones.
+    let kl = (2.0 * (-0.5 + ln2) + (1.0 - ln2)) / 6.0;
+    assert!(close(m.kl_reference.unwrap(), kl));
     // −(1/3) Σ w (R − b) Σ log π
     let loss =
         -(1.0 / 3.0) * (4.0 / 6.0 * (-2.0 + 2.0 * ln2) + 0.5 / 6.0 * -3.0 - 5.0 / 6.0 * -0.875);
@@ -241,23 +244,6 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
 }
 
 #[test]
-fn the_divergence_from_the_reference_is_logged_and_in_the_loss() {
-    // Two completions of one token; std of (1, 0) is 1/√2, N = 2. r = π_ref/π is e^0.5 for the first, and 1 for the second.
-    let group = vec![
-        Owned {
-            reference: vec![-0.5],
-            ..one(&[-1.0], &[-1.0], Some(1.0))
-        },
-        one(&[-2.0], &[-2.0], Some(0.0)),
-    ];
-    let metrics = run(&Algorithm::of(Preset::Grpo), &[group]).metrics;
-    let advantage = 0.5 / (0.5_f64.sqrt() + STD_FLOOR);
-    let k3 = 0.5_f64.exp() - 1.5;
-    assert!(close(metrics.kl_reference.unwrap(), k3 / 2.0));
-    assert!(close(metrics.loss, -advantage / 2.0 + 0.04 * k3 / 2.0));
-}
-
-#[test]
 fn weights_far_below_one_give_the_optimal_baseline_of_their_proportions() {
     // Weights 1, 2 and 3 with rewards 1, 0 and 1/2: b is (4·0 + 9/2)/13, (1 + 9/2)/10 and (1 + 0)/5.
     for shift in [0.0, -1000.0] {
@@ -288,32 +274,38 @@ fn padding_is_in_the_weights_of_the_value_term_alone() {
 }
 
 #[test]
-fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
-    let group = |ells: [f32; 3]| {
-        let rewards = [1.0, 0.0, 1.0];
-        let samples = ells.iter().zip(rewards);
-        samples
-            .map(|(ell, reward)| one(&[-9.0 + ell], &[-9.0], Some(reward)))
-            .collect::<Vec<_>>()
-    };
-    let groups = [group([0.0, 0.1, 3.0]), group([-0.2, 0.3, 1.0])];
-    let adaptive = Algorithm {
-        factor: Factor::WCapped,
-        eta: 8.0,
-        adaptive_eta: 0.8,
-        ..PAPER
-    };
-    let computed = run(&adaptive, &groups);
-    let eta = computed.metrics.eta.unwrap();
-    assert!(eta > 1.0 && eta < 8.0);
-    let by_hand = Algorithm {
-        eta,
-        adaptive_eta: 0.0,
-        ..adaptive
-    };
-    assert_eq!(run(&by_hand, &groups), computed);
+fn the_clipped_gradient_is_the_share_that_is_removed() {
+    // Ratios 1.5 and 1 of a completion with the advantage ½, and 4 and ½ of one with −½.
+    let ln = f32::ln;
+    let group = vec![
+        one(&[-1.0 + ln(1.5), -1.0], &[-1.0, -1.0], Some(1.0)),
+        one(&[-2.0 + ln(4.0), -1.0 + ln(0.5)], &[-2.0, -1.0], Some(0.0)),
+    ];
+    for (factor, eta, removed, outside) in [
+        // PPO's clip stops 1.5, for an advantage above 0, and ½, for one below.
+        (Factor::TokenPpoClip, 2.0, Some(2.0 / 7.0), Some(0.75)),
+        // The cap of 2 takes 2 of the 4, and the mask takes the 4.
+        (Factor::TokenCapped, 2.0, Some(2.0 / 7.0), None),
+        (Factor::TokenMasked, 2.0, Some(4.0 / 7.0), None),
+        // CISPO has 1.2, 1, 1.2 and 0.8 in place of 1.5, 1, 4 and ½.
+        (Factor::Cispo, 2.0, Some(2.8 / 7.0), Some(0.75)),
+        // Weights 1.5 and 2, two tokens each: neither is above the first cap, and both are above the second.
+        (Factor::WCapped, 2.0, Some(0.0), None),
+        (Factor::WCapped, 1.2, Some(1.1 / 3.5), None),
+        (Factor::One, 2.0, None, None),
+        (Factor::W, 2.0, None, None),
+    ] {
+        let algorithm = Algorithm { factor, eta, ..PG };
+        let metrics = run(&algorithm, std::slice::from_ref(&group)).metrics;
+        let share = metrics.clipped_gradient;
+        assert_eq!(share.is_some(), removed.is_some(), "{factor:?}");
+        assert!(
+            close(share.unwrap_or(0.0), removed.unwrap_or(0.0)),
+            "{factor:?} {share:?}"
+        );
+        assert_eq!(metrics.clipped_tokens, outside, "{factor:?}");
+    }
 }
 
 mod autograd;
-mod metrics;
 mod properties;

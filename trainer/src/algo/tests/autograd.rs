@@ -97,7 +97,8 @@ fn advantages_of(estimator: &Algorithm, rewards: &[f64], weights: &[f64], batch:
     (0..rewards.len()).map(advantage).collect()
 }
 
-/// The largest difference between `dL/dlogp` and the gradient by automatic differentiation, over all tokens, and the largest absolute value of the latter.
+/// The largest difference between `dL/dlogp` and the gradient by automatic differentiation, over all tokens, or between the losses; and the largest absolute value of
+/// the gradient.
 fn compare(estimator: &Algorithm) -> Result<(f64, f64)> {
     let groups = completions();
     let all: Vec<&Owned> = groups.iter().flatten().collect();
@@ -137,9 +138,13 @@ fn compare(estimator: &Algorithm) -> Result<(f64, f64)> {
         }
     }
     let gradients = loss.backward()?;
-    let ours = run(estimator, &groups).dlogp;
+    let ours = run(estimator, &groups);
     let (mut difference, mut largest) = (0.0, 0.0);
-    for (logp, ours) in variables.iter().zip(&ours) {
+    // Only the gradient of PPO's surrogate is that of the logged loss.
+    if estimator.factor != Factor::TokenPpoClip {
+        difference = (ours.metrics.loss - loss.to_scalar::<f64>()?).abs();
+    }
+    for (logp, ours) in variables.iter().zip(&ours.dlogp) {
         // There is none if the loss does not depend on it.
         let by_candle = match gradients.get(logp) {
             Some(gradient) => gradient.to_vec1::<f64>()?,

@@ -69,6 +69,13 @@ proptest! {
     }
 
     #[test]
+    fn an_adaptive_cap_equals_the_same_cap_set_by_hand(groups in groups(), estimator in estimators()) {
+        let computed = run(&estimator, &groups);
+        let by_hand = Algorithm { eta: computed.metrics.eta.unwrap(), adaptive_eta: 0.0, ..estimator };
+        prop_assert_eq!(run(&by_hand, &groups), computed);
+    }
+
+    #[test]
     fn permuting_groups_and_their_samples_permutes_the_gradient(groups in groups(), estimator in estimators()) {
         let forward = run(&estimator, &groups);
         let reversed: Vec<Vec<Owned>> = groups.iter().rev().map(|group| group.iter().rev().cloned().collect()).collect();

