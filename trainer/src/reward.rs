@@ -177,7 +177,12 @@ impl RewardClient {
             .iter()
             .filter_map(|(_, grader)| grader.as_deref());
         let graders = std::iter::once(None).chain(graders.map(Some));
-        let by_grader = graders.map(|grader| self.judge_by(grader, completions));
+        let by_grader = graders.map(async |grader| {
+            let batches = completions.chunks(self.batch());
+            let batches = batches.map(|batch| self.judge_batch(grader, batch));
+            let judged = futures::future::try_join_all(batches).await?.into_iter();
+            Ok::<Vec<Judged>, RewardError>(judged.flatten().collect())
+        });
         let mut by_grader = futures::future::try_join_all(by_grader).await?.into_iter();
         let mut judged = by_grader.next().unwrap_or_default();
         let names = self.terms.iter().filter(|(_, grader)| grader.is_some());
@@ -197,19 +202,7 @@ impl RewardClient {
         Ok(judged)
     }
 
-    /// The verdicts of the task's grader, or of another.
-    async fn judge_by(
-        &self,
-        grader: Option<&str>,
-        completions: &[(&Prompt, &str)],
-    ) -> Result<Vec<Judged>, RewardError> {
-        let batches = completions
-            .chunks(self.batch())
-            .map(|batch| self.judge_batch(grader, batch));
-        let judged = futures::future::try_join_all(batches).await?;
-        Ok(judged.into_iter().flatten().collect())
-    }
-
+    /// The verdicts of the task's grader, or of another, on a batch.
     async fn judge_batch(
         &self,
         grader: Option<&str>,

@@ -197,15 +197,10 @@ async fn a_broken_first_task_does_not_stop_a_run() {
 async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
     const LENIENT: &str = "judges math tasks with `lenient`, and the recipe expects `standard` (verifier.math_policy); start it with `rapid-verifier serve --math-policy standard`, or set `verifier.math_policy = \"lenient\"`";
     const SILENT: &str = "does not say how it finds the program, and the recipe expects `program`; update it and start it with `rapid-verifier serve --code-extraction program`, or remove verifier.code_extraction";
-    let grader = |name: &str, policy: Option<&str>| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
-    let boxed = Some("boxed, standard");
-    let server =
-        async |graders| FakeVerifier::with_graders("ready", json!(graders)).await;
-    let standard = server(vec![grader("math", boxed)]).await;
-    let lenient = server(vec![grader("math", Some("any, lenient"))]).await;
-    let silent = server(vec![grader("math", None), grader("code", None)]).await;
-    let program = server(vec![grader("code", Some("program")), grader("math", boxed)]).await;
-    let none = server(Vec::new()).await;
+    let standard = &[("math", Some("boxed, standard"))][..];
+    let lenient = &[("math", Some("any, lenient"))][..];
+    let silent = &[("math", None), ("code", None)][..];
+    let program = [("code", Some("program")), standard[0]];
     let math = dataset(1, 1);
     let mut programs = math.clone();
     for task in programs.train.iter_mut().chain(&mut programs.eval) {
@@ -215,32 +210,32 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
             ..CodeTask::default()
         });
     }
-    let policy = ("math_policy", "standard");
-    let extraction = ("math_extraction", "boxed");
-    let code = ("code_extraction", "program");
     let accepted = "";
-    for (tasks, server, expected, refusal) in [
-        (&math, &standard, &[policy, extraction][..], accepted),
-        (&math, &lenient, &[], accepted),
-        (&math, &silent, &[], accepted),
+    let (policy, extraction) = (Some("standard"), Some("boxed"));
+    let code = [None, None, Some("program")];
+    for (tasks, graders, expected, refusal) in [
+        (&math, standard, [policy, extraction, None], accepted),
+        (&math, lenient, [None; 3], accepted),
+        (&math, silent, [None; 3], accepted),
         // The data set has no code tasks.
-        (&math, &lenient, &[code], accepted),
-        (&programs, &program, &[code], accepted),
-        (&math, &lenient, &[policy], LENIENT),
-        (&math, &lenient, &[extraction], "--math-extraction boxed`"),
-        (&math, &none, &[extraction], "remove verifier.math_extr"),
-        (&programs, &silent, &[code], SILENT),
+        (&math, lenient, code, accepted),
+        (&programs, &program, code, accepted),
+        (&math, lenient, [policy, None, None], LENIENT),
+        (&math, lenient, [None, extraction, None], "--math-extraction boxed`"),
+        (&math, &[], [None, extraction, None], "remove verifier.math_extr"),
+        (&programs, silent, code, SILENT),
     ] {
-        let mut settings = verifier_settings(&server.url, 5);
-        for (key, value) in expected {
-            let field = match *key {
-                "math_policy" => &mut settings.math_policy,
-                "math_extraction" => &mut settings.math_extraction,
-                _ => &mut settings.code_extraction,
-            };
-            *field = Some((*value).to_owned());
-        }
-        let before = server.requests();
+        let grader = |(name, policy): &(&str, Option<&str>)| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
+        let graders = graders.iter().map(grader).collect();
+        let server = FakeVerifier::with_graders("ready", graders).await;
+        let [math_policy, math_extraction, code_extraction] =
+            expected.map(|value| value.map(str::to_owned));
+        let settings = config::Verifier {
+            math_policy,
+            math_extraction,
+            code_extraction,
+            ..verifier_settings(&server.url, 5)
+        };
         let client = RewardClient::new(&settings).unwrap();
         let started = client.start(&[("toy", tasks)]).await;
         if refusal == accepted {
@@ -254,7 +249,7 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
             "{error}"
         );
         // The refusal comes before the first request to judge.
-        assert_eq!(server.requests(), before);
+        assert_eq!(server.requests(), 0);
     }
 }
 

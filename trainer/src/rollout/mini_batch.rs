@@ -27,44 +27,31 @@ impl Rollout {
         group_size: usize,
         run_seed: u64,
     ) -> MiniBatch<'static> {
-        let all: Vec<(usize, usize)> = self
-            .groups
-            .iter()
-            .enumerate()
-            .flat_map(|(group, sampled)| (0..sampled.samples.len()).map(move |i| (group, i)))
-            .collect();
-        let completions = |groups: &[SampledGroup]| -> usize {
-            groups.iter().map(|group| group.samples.len()).sum()
+        let places = |(group, sampled): (usize, &SampledGroup)| {
+            (0..sampled.samples.len()).map(move |sample| (group, sample))
         };
-        let end = phase.updates[..=number].iter().map(Vec::len).sum();
-        let end: usize = completions(&self.groups[..end]);
-        let start = end - completions(&self.mini_batch(phase, number).groups);
-        let shuffled: Vec<(usize, usize)> = seed::completion_order(run_seed, phase.index, all.len())
-            [start..end]
-            .iter()
-            .map(|place| all[*place])
-            .collect();
-        let mut by_prompt: Vec<usize> = (0..shuffled.len()).collect();
-        by_prompt.sort_unstable_by_key(|place| shuffled[*place]);
-        let groups = by_prompt
-            .chunk_by(|a, b| shuffled[*a].0 == shuffled[*b].0)
-            .map(|together| SampledGroup {
-                prompt: self.groups[shuffled[together[0]].0].prompt.clone(),
-                samples: together
-                    .iter()
-                    .map(|place| shuffled[*place])
-                    .map(|(group, i)| self.groups[group].samples[i].clone())
-                    .collect(),
-            })
-            .collect();
-        // The inverse: where each place of the shuffled order is in `groups`.
-        let mut position = vec![0; shuffled.len()];
-        for (at, place) in by_prompt.into_iter().enumerate() {
-            position[place] = at;
-        }
+        let all: Vec<(usize, usize)> = self.groups.iter().enumerate().flat_map(places).collect();
+        let size = |number: usize| self.mini_batch(phase, number).samples().count();
+        let start: usize = (0..number).map(size).sum();
+        let order = seed::completion_order(run_seed, phase.index, all.len());
+        let order = order[start..start + size(number)].iter();
+        let shuffled: Vec<(usize, usize)> = order.map(|place| all[*place]).collect();
+        let mut by_prompt = shuffled.clone();
+        by_prompt.sort_unstable();
+        let sample = |(group, sample): &(usize, usize)| self.groups[*group].samples[*sample].clone();
+        let of_prompt = |own: &[(usize, usize)]| SampledGroup {
+            prompt: self.groups[own[0].0].prompt.clone(),
+            samples: own.iter().map(sample).collect(),
+        };
+        let groups = by_prompt.chunk_by(|a, b| a.0 == b.0).map(of_prompt);
+        // Each completion is once in `by_prompt`.
+        let place = |completion: &(usize, usize)| by_prompt.partition_point(|other| other < completion);
+        let compared = shuffled.chunks(group_size);
         MiniBatch {
-            groups,
-            compared: position.chunks(group_size).map(<[usize]>::to_vec).collect(),
+            groups: groups.collect(),
+            compared: compared
+                .map(|group| group.iter().map(place).collect())
+                .collect(),
         }
     }
 }
