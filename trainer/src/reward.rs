@@ -177,7 +177,7 @@ impl RewardClient {
             .iter()
             .filter_map(|(_, grader)| grader.as_deref());
         let graders = std::iter::once(None).chain(graders.map(Some));
-        let by_grader = graders.map(async |grader| {
+        let by_grader = graders.map(|grader| async move {
             let batches = completions.chunks(self.batch());
             let batches = batches.map(|batch| self.judge_batch(grader, batch));
             let judged = futures::future::try_join_all(batches).await?.into_iter();

@@ -63,7 +63,14 @@ impl RewardClient {
         // A grader that was being prepared describes itself in more detail now.
         let info = self.info().await?;
         if let Some(info) = &info {
-            self.limit_batch(info);
+            let most = info.limits.items.min(info.limits.queue).max(1);
+            let batch = self.batch.fetch_min(most, Ordering::Relaxed);
+            if batch > most {
+                tracing::warn!(
+                    "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
+                    self.url()
+                );
+            }
         }
         // Only the built-in sets have such names: files have an ending, and data sets of the hub an owner.
         let is_own = |name: &str| datasets::is_user_file(name) || name.contains('/');
@@ -83,18 +90,6 @@ impl RewardClient {
     async fn info(&self) -> Result<Option<ServiceInfo>, RewardError> {
         let client = &self.client;
         self.known(patiently(|| client.info()).await)
-    }
-
-    /// Lowers the size of a batch to what the verifier accepts.
-    fn limit_batch(&self, info: &ServiceInfo) {
-        let most = info.limits.items.min(info.limits.queue).max(1);
-        let batch = self.batch.fetch_min(most, Ordering::Relaxed);
-        if batch > most {
-            tracing::warn!(
-                "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
-                self.url()
-            );
-        }
     }
 
     /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the two digests cannot be compared.

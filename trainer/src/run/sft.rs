@@ -123,7 +123,11 @@ impl TeacherFile {
             true => None,
             false => Some(folder::lines(Path::new(FILE), &correct)?),
         };
-        let turn_end = turn_end(config, policy)?;
+        let stop_tokens = policy.stop_tokens();
+        // The token that ends a turn does not depend on the template.
+        let renderer = PromptRenderer::with_template(Template::for_dataset(""), &config.data);
+        let turn_end = renderer.turn_end(policy, &stop_tokens)?;
+        let turn_end = turn_end.or(stop_tokens.first().copied());
         let all = correct.len();
         let mut demonstrations = Vec::with_capacity(all);
         for line in correct {
@@ -255,13 +259,4 @@ async fn judge(
     );
     progress.say(&summary);
     Ok((correct, unjudged, summary))
-}
-
-/// The token that ends a completion.
-fn turn_end(config: &Config, policy: &dyn Policy) -> Result<Option<u32>, TrainError> {
-    let stop_tokens = policy.stop_tokens();
-    // It does not depend on the template.
-    let renderer = PromptRenderer::with_template(Template::for_dataset(""), &config.data);
-    let turn_end = renderer.turn_end(policy, &stop_tokens)?;
-    Ok(turn_end.or(stop_tokens.first().copied()))
 }

@@ -17,18 +17,15 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32
         groups: groups.into(),
         compared,
     };
-    let stats = batch.samples().map(|sample| TokenStats {
-        logp: sample.logp.clone(),
-        entropy: vec![0.0],
-    });
     let (send, _metrics) = mpsc::channel();
     let settings = UpdateSettings::of(&config);
     let computed = settings.computed(&batch);
-    let stats: Vec<TokenStats> = stats
-        .zip(&computed)
-        .filter(|it| *it.1)
-        .map(|it| it.0)
-        .collect();
+    let own = batch.samples().zip(&computed).filter(|it| *it.1);
+    let stats = own.map(|(sample, _)| TokenStats {
+        logp: sample.logp.clone(),
+        entropy: vec![0.0],
+    });
+    let stats: Vec<TokenStats> = stats.collect();
     let objective = objective(&settings, &batch, &computed, send, Clock::start());
     let dlogp = objective(&stats).unwrap();
     let mut dlogp = dlogp.into_iter();
