@@ -23,7 +23,7 @@ pub struct PromptSchedule {
     /// Prompts per update.
     per_update: usize,
     /// Updates before each phase, for the first phases; each later one begins `updates_per_phase` updates after the one before. The first is 0.
-    begins: Vec<usize>,
+    phase_starts: Vec<usize>,
     /// H: updates of the last of these phases, and of each later one.
     updates_per_phase: usize,
     /// Whether the sizes of later phases are chosen during the run.
@@ -96,7 +96,7 @@ impl PromptSchedule {
             per_epoch,
             prompts,
             per_update,
-            begins: vec![0],
+            phase_starts: vec![0],
             updates_per_phase: config.algorithm.h,
             adapts: config.algorithm.auto_h > 0.0,
             per_evaluation,
@@ -135,8 +135,8 @@ impl PromptSchedule {
 
     /// Begins a phase of `h` updates after `done` updates, which end the phase before. Phases that began there, or later, are forgotten.
     pub fn begin_phase(&mut self, done: usize, h: usize) {
-        self.begins.retain(|begin| *begin < done);
-        self.begins.push(done);
+        self.phase_starts.retain(|start| *start < done);
+        self.phase_starts.push(done);
         self.updates_per_phase = h;
     }
 
@@ -181,11 +181,11 @@ impl PromptSchedule {
     /// Number of the phase of the update that follows `done` updates.
     #[must_use]
     pub fn phase_of(&self, done: usize) -> usize {
-        let known = self.begins.partition_point(|begin| *begin <= done) - 1;
-        if known + 1 < self.begins.len() {
+        let known = self.phase_starts.partition_point(|start| *start <= done) - 1;
+        if known + 1 < self.phase_starts.len() {
             return known;
         }
-        known + (done - self.begins[known]) / self.updates_per_phase
+        known + (done - self.phase_starts[known]) / self.updates_per_phase
     }
 
     /// Number of phases that have at least one of the first `done` updates.
@@ -196,10 +196,10 @@ impl PromptSchedule {
     }
 
     /// Updates before a phase.
-    fn begin_of(&self, index: usize) -> usize {
-        let last = self.begins.len() - 1;
+    fn phase_start(&self, index: usize) -> usize {
+        let last = self.phase_starts.len() - 1;
         let later = index.saturating_sub(last) * self.updates_per_phase;
-        self.begins[index.min(last)] + later
+        self.phase_starts[index.min(last)] + later
     }
 
     /// Up to `count` prompts that replace discarded groups of a phase. `round` is the number of the replacement, counted from 0. Each round has its own order of the
@@ -242,8 +242,8 @@ impl PromptSchedule {
     /// The phase with this number. Those after the end of the run have no updates.
     #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
-        let first_update = self.begin_of(index);
-        let last_update = self.begin_of(index + 1).min(self.updates());
+        let first_update = self.phase_start(index);
+        let last_update = self.phase_start(index + 1).min(self.updates());
         let [from, to] =
             [first_update, last_update].map(|update| (update * self.per_update).min(self.prompts));
         let per_epoch = self.per_epoch.max(1);
@@ -311,7 +311,7 @@ mod tests {
             per_epoch: tasks,
             prompts,
             per_update,
-            begins: vec![0],
+            phase_starts: vec![0],
             updates_per_phase: h,
             adapts: false,
             per_evaluation: 0,

@@ -46,12 +46,10 @@ impl Rollout {
         let groups = by_prompt.chunk_by(|a, b| a.0 == b.0).map(of_prompt);
         // Each completion is once in `by_prompt`.
         let place = |completion: &(usize, usize)| by_prompt.partition_point(|other| other < completion);
-        let compared = shuffled.chunks(group_size);
+        let of_group = |group: &[(usize, usize)]| group.iter().map(place).collect();
         MiniBatch {
             groups: groups.collect(),
-            compared: compared
-                .map(|group| group.iter().map(place).collect())
-                .collect(),
+            baseline_groups: shuffled.chunks(group_size).map(of_group).collect(),
         }
     }
 }
@@ -61,9 +59,9 @@ impl Rollout {
 pub struct MiniBatch<'a> {
     /// By prompt, so that the engine computes each prompt once.
     pub groups: Cow<'a, [SampledGroup]>,
-    /// Which completions are compared with each other: the groups of a baseline, in the order in which they were dealt. Each number is a completion's place in `groups`,
+    /// The groups of a baseline: which completions are compared with each other, in the order in which they were dealt. Each number is a completion's place in `groups`,
     /// counted over all of them. Each completion is in one group.
-    pub compared: Vec<Vec<usize>>,
+    pub baseline_groups: Vec<Vec<usize>>,
 }
 
 impl<'a> MiniBatch<'a> {
@@ -71,7 +69,7 @@ impl<'a> MiniBatch<'a> {
     #[must_use]
     pub fn of_groups(groups: &'a [SampledGroup]) -> Self {
         let mut next = 0;
-        let compared = groups
+        let baseline_groups = groups
             .iter()
             .map(|group| {
                 let first = next;
@@ -81,7 +79,7 @@ impl<'a> MiniBatch<'a> {
             .collect();
         Self {
             groups: Cow::Borrowed(groups),
-            compared,
+            baseline_groups,
         }
     }
 
@@ -108,10 +106,10 @@ impl<'a> MiniBatch<'a> {
             .collect()
     }
 
-    /// The numbers of judged and of correct completions of each group that is compared.
-    pub fn compared_counts(&self) -> impl Iterator<Item = Counts> {
+    /// The numbers of judged and of correct completions of each of [`MiniBatch::baseline_groups`].
+    pub fn baseline_group_counts(&self) -> impl Iterator<Item = Counts> {
         let samples: Vec<&Sample> = self.samples().collect();
-        self.compared
+        self.baseline_groups
             .iter()
             .map(move |group| Sample::counts(group.iter().map(|place| samples[*place])))
     }

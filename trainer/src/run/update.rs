@@ -51,9 +51,9 @@ impl UpdateSettings {
         if !self.computes_all {
             let reward = |place: &usize| self.reward_of(samples[*place]);
             let rewards = |group: &Vec<usize>| group.iter().map(reward).collect();
-            let rewards: Vec<Vec<Option<f64>>> = batch.compared.iter().map(rewards).collect();
+            let rewards: Vec<Vec<Option<f64>>> = batch.baseline_groups.iter().map(rewards).collect();
             let has_gradient = algo::has_gradient(&self.algorithm, &rewards).concat();
-            for (place, has_gradient) in batch.compared.iter().flatten().zip(has_gradient) {
+            for (place, has_gradient) in batch.baseline_groups.iter().flatten().zip(has_gradient) {
                 computed[*place] = has_gradient;
             }
         }
@@ -192,7 +192,7 @@ impl Run {
             auto_h: None,
             epoch: self.schedule.epoch_after(self.step + 1),
             prompts: batch.groups.len(),
-            groups: GroupCounts::of(batch.compared_counts()),
+            groups: GroupCounts::of(batch.baseline_group_counts()),
             discarded: if number == 0 { samples.discarded } else { 0 },
             sampled_reward: samples.sampled_reward.filter(|_| number == 0),
             algo: metrics,
@@ -287,7 +287,7 @@ fn objective(
         .map(|sample| (sample.clone(), settings.reward_of(sample)))
         .collect();
     let (algorithm, max_tokens) = (settings.algorithm, settings.max_tokens);
-    let compared = batch.compared.clone();
+    let baseline_groups = batch.baseline_groups.clone();
     let computed = computed.to_vec();
     Box::new(move |stats: &[TokenStats]| {
         let count = computed.iter().filter(|computed| **computed).count();
@@ -298,7 +298,7 @@ fn objective(
             ));
         }
         let stats = of_all(stats.to_vec(), &computed);
-        let groups: Vec<Vec<algo::Sample<'_>>> = compared
+        let groups: Vec<Vec<algo::Sample<'_>>> = baseline_groups
             .iter()
             .map(|group| {
                 let number = |place: &usize| {
@@ -313,7 +313,7 @@ fn objective(
         // The receiver lives until the step returns.
         let _ = metrics.send(gradient.metrics);
         let mut dlogp = vec![Vec::new(); stats.len()];
-        for (place, mut own) in compared.iter().flatten().zip(gradient.dlogp) {
+        for (place, mut own) in baseline_groups.iter().flatten().zip(gradient.dlogp) {
             // Padding has no gradient.
             own.resize(stats[*place].logp.len(), 0.0);
             dlogp[*place] = own;

@@ -38,7 +38,7 @@ fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
         .map(|sample| sample.text.parse().unwrap())
         .collect();
     let of_group = |group: &Vec<usize>| group.iter().map(|place| numbers[*place]).collect();
-    batch.compared.iter().map(of_group).collect()
+    batch.baseline_groups.iter().map(of_group).collect()
 }
 
 #[test]

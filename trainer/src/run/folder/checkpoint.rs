@@ -31,7 +31,7 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
 }
 
 /// Folder of the same checkpoint while it is being written or removed. It does not count as a checkpoint.
-fn aside_of(run: &RunFolder, step: usize) -> PathBuf {
+fn partial_folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!(".step-{step}.partial"))
 }
 
@@ -46,7 +46,7 @@ pub(in crate::run) fn save(
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     if !folder.join(COMPLETE_MARK).is_file() {
-        let aside = aside_of(run, step);
+        let aside = partial_folder_of(run, step);
         clear_partial(run)?;
         let write = || {
             policy.save_model(aside.clone())?;
@@ -197,7 +197,7 @@ pub(in crate::run) fn point(run: &RunFolder, name: &str, step: usize) -> Result<
 
 /// Removes a checkpoint. A process that is killed meanwhile leaves all of it, or what [`clear_partial`] removes.
 fn remove(run: &RunFolder, step: usize) -> Result<(), TrainError> {
-    let (folder, aside) = (folder_of(run, step), aside_of(run, step));
+    let (folder, aside) = (folder_of(run, step), partial_folder_of(run, step));
     clear(&aside)?;
     std::fs::rename(&folder, &aside).map_err(|source| TrainError::io(&folder, source))?;
     clear(&aside)
@@ -238,8 +238,8 @@ mod tests {
             std::fs::write(folder.join(name), "").unwrap();
         }
         // What an earlier removal left.
-        std::fs::create_dir(aside_of(&run, 2)).unwrap();
-        std::fs::write(aside_of(&run, 2).join(COMPLETE_MARK), "").unwrap();
+        std::fs::create_dir(partial_folder_of(&run, 2)).unwrap();
+        std::fs::write(partial_folder_of(&run, 2).join(COMPLETE_MARK), "").unwrap();
         assert_eq!(steps(&run).unwrap(), [2]);
 
         let was_half = std::thread::scope(|scope| {
@@ -256,6 +256,6 @@ mod tests {
             watcher.join().unwrap()
         });
         assert!(!was_half);
-        assert!(!aside_of(&run, 2).exists());
+        assert!(!partial_folder_of(&run, 2).exists());
     }
 }

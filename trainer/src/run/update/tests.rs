@@ -3,7 +3,7 @@ use crate::config;
 use crate::fakes;
 
 /// The gradient of the preset pg on completions of one token each, with these rewards by prompt; `None` for those that are not computed.
-fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32>>> {
+fn gradient(rewards: &[&[f64]], baseline_groups: Vec<Vec<usize>>) -> Vec<Option<Vec<f32>>> {
     let recipe =
         "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
     let config = config::parse("test", recipe, &[]).unwrap();
@@ -15,7 +15,7 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32
         .collect();
     let batch = MiniBatch {
         groups: groups.into(),
-        compared,
+        baseline_groups,
     };
     let (send, _metrics) = mpsc::channel();
     let settings = UpdateSettings::of(&config);
