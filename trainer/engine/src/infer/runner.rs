@@ -179,7 +179,7 @@ pub(super) fn batch_of(
     chunks.retain(|chunk| {
         let sequence = &sequences[chunk.request];
         let sample = chunk.sample.map(|number| &sequence.samples[number]);
-        let ended = sample.is_some_and(|sample| sample.phase == SampleState::Done);
+        let ended = sample.is_some_and(|sample| sample.state == SampleState::Done);
         let Some(kv) = kv.next().filter(|_| !ended) else {
             return false;
         };

@@ -86,7 +86,7 @@ impl Scheduler {
     /// Allocates the rows of a running sample's tokens; `false` if blocks run out. Samples that do not run need none.
     fn ensure_rows(&mut self, request: usize, sample: usize) -> bool {
         let sample = &mut self.sequences[request].samples[sample];
-        sample.phase != SampleState::Running
+        sample.state != SampleState::Running
             || sample.rows.grow(&mut self.pool, sample.tokens.len())
     }
 
@@ -97,7 +97,7 @@ impl Scheduler {
             let samples = &self.sequences[other].samples[oldest..];
             if let Some(n) = samples
                 .iter()
-                .rposition(|s| s.phase == SampleState::Running)
+                .rposition(|s| s.state == SampleState::Running)
             {
                 self.preempt(other, oldest + n);
                 return true;
@@ -114,7 +114,7 @@ impl Scheduler {
         sample.rows.release(&mut self.pool);
         sample.kv = KvRows::default();
         sample.computed = 0;
-        sample.phase = SampleState::Waiting;
+        sample.state = SampleState::Waiting;
     }
 
     /// Frees the blocks of the youngest prompt after the first that no running sample reads.
@@ -172,7 +172,7 @@ impl Scheduler {
             }
             let max_blocks = blocks_for(sequence.max_tokens.saturating_sub(1));
             for (number, sample) in sequence.samples.iter_mut().enumerate() {
-                if sample.phase == SampleState::Waiting {
+                if sample.state == SampleState::Waiting {
                     // A block is reserved for each sample that may still need one. So a newly admitted sample is not preempted at the next step.
                     let need = blocks_for(sample.tokens.len());
                     let has_blocks = sequences == 0 || need + growing <= self.pool.free();
@@ -181,12 +181,12 @@ impl Scheduler {
                         && has_blocks
                         && sample.rows.grow(&mut self.pool, sample.tokens.len());
                     if admitting {
-                        sample.phase = SampleState::Running;
+                        sample.state = SampleState::Running;
                         sequences += 1;
                         growing += usize::from(need < max_blocks);
                     }
                 }
-                if sample.phase == SampleState::Running {
+                if sample.state == SampleState::Running {
                     // Every running sample may compute one token; further tokens come out of the shared budget.
                     let pending = sample.tokens.len() - sample.computed;
                     let count = pending.min(chunk + 1);
@@ -212,7 +212,7 @@ impl Scheduler {
                 if sequence.prompt_ready() {
                     let samples = sequence.samples.iter().enumerate();
                     let new = samples.filter(|(_, sample)| {
-                        sample.phase == SampleState::Waiting && sample.tokens.is_empty()
+                        sample.state == SampleState::Waiting && sample.tokens.is_empty()
                     });
                     ready.extend(new.map(|(number, _)| (chunk.request, number)));
                 }
@@ -237,12 +237,12 @@ impl Scheduler {
     /// Returns a finished sample's blocks to the pool, unless this has been done. After the last sample of a prompt, returns the prompt's blocks. Prompts that
     /// share them keep them.
     pub(crate) fn finish(&mut self, request: usize, sample: usize) {
-        if self.sequences[request].samples[sample].phase == SampleState::Done {
+        if self.sequences[request].samples[sample].state == SampleState::Done {
             return;
         }
         self.preempt(request, sample);
         let sequence = &mut self.sequences[request];
-        sequence.samples[sample].phase = SampleState::Done;
+        sequence.samples[sample].state = SampleState::Done;
         sequence.live -= 1;
         if sequence.live == 0 {
             sequence.rows.release(&mut self.pool);

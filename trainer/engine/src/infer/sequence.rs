@@ -24,7 +24,7 @@ pub(crate) struct Sample {
     pub(crate) seed: u64,
     pub(crate) tokens: Vec<u32>,
     pub(crate) logp: Vec<f32>,
-    pub(crate) phase: SampleState,
+    pub(crate) state: SampleState,
     /// Blocks of its own tokens; the prompt's belong to the request.
     pub(crate) rows: BlockTable,
     /// The rows of the prompt and of its own tokens, from the first step that computes any of them on.
@@ -64,7 +64,7 @@ impl SequenceGroup {
                 seed,
                 tokens: Vec::new(),
                 logp: Vec::new(),
-                phase: SampleState::Waiting,
+                state: SampleState::Waiting,
                 rows: BlockTable::default(),
                 kv: KvRows::default(),
                 computed: 0,
@@ -94,7 +94,7 @@ impl SequenceGroup {
     /// The samples that have rows.
     pub(crate) fn running(&self) -> impl Iterator<Item = &Sample> {
         let samples = self.samples.iter();
-        samples.filter(|sample| sample.phase == SampleState::Running)
+        samples.filter(|sample| sample.state == SampleState::Running)
     }
 
     /// Whether a sample may need more blocks than it has. Its last token is sampled but never computed.

@@ -108,7 +108,7 @@ fn run(
         prop_assert!(held <= all_prompts);
         counts.prompt_blocks = counts.prompt_blocks.max(held);
         let running = scheduler.sequences.iter().flat_map(|s| &s.samples);
-        let running = running.filter(|s| s.phase == SampleState::Running).count();
+        let running = running.filter(|s| s.state == SampleState::Running).count();
         prop_assert!(running <= max_sequences);
         prop_assert!(chunks.iter().map(|p| p.count).sum::<usize>() <= chunk + running);
 
@@ -184,7 +184,7 @@ fn run(
     for (number, (_, samples)) in requests.iter().enumerate() {
         for (sample, length) in samples.iter().enumerate() {
             let done = &scheduler.sequences[number].samples[sample];
-            prop_assert_eq!(done.phase, SampleState::Done);
+            prop_assert_eq!(done.state, SampleState::Done);
             let tokens: Vec<u32> = (0..*length)
                 .map(|i| token(seed(number, sample), i))
                 .collect();
