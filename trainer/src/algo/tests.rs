@@ -159,13 +159,10 @@ fn rewards_tell_which_completions_have_a_gradient() {
     let reward = |it: char| Some(f64::from(it.to_digit(10)?) / 10.0);
     for line in GRADIENTS.trim().lines() {
         let [choices, rewards, expected] = [0, 1, 2].map(|n| line.split('|').nth(n).unwrap());
-        let (name, std) = choices
-            .trim()
-            .split_once(' ')
-            .unwrap_or((choices.trim(), ""));
+        let name = choices.split_whitespace().next().unwrap();
         let algorithm = Algorithm {
             baseline: Baseline::named(name).unwrap(),
-            divide_by_std: std == "std",
+            divide_by_std: choices.contains(" std"),
             ..PG
         };
         let groups = rewards.split_whitespace();
@@ -207,23 +204,13 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
         reward: Some(1.0),
         padding: 0.0,
     };
+    const NAN: &[f32] = &[-1.0, f32::NAN];
+    const INF: &[f32] = &[-1.0, f32::NEG_INFINITY];
     let changes: [(Change, &str); 7] = [
-        (
-            |s| s.new = &[-1.0, f32::NAN],
-            "token 1 of completion 1 is NaN",
-        ),
-        (
-            |s| s.behaviour = &[-1.0, f32::NEG_INFINITY],
-            "token 1 of completion 1 is -inf",
-        ),
-        (
-            |s| s.reward = Some(f64::NAN),
-            "the reward of completion 1 is NaN",
-        ),
-        (
-            |s| s.padding = f64::NAN,
-            "the padding of completion 1 is NaN",
-        ),
+        (|s| s.new = NAN, "token 1 of completion 1 is NaN"),
+        (|s| s.behaviour = INF, "token 1 of completion 1 is -inf"),
+        (|s| s.reward = Some(f64::NAN), "the reward of completion 1"),
+        (|s| s.padding = f64::NAN, "the padding of completion 1"),
         (|s| s.behaviour = &[], "and 0 under the behaviour policy"),
         (|s| s.new = &[], "has 0 log-probabilities under the policy"),
         (|s| s.reference = None, "and 0 under the reference policy"),

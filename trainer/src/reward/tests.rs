@@ -221,8 +221,8 @@ async fn a_run_starts_only_on_graders_that_judge_as_its_recipe_expects() {
         (&math, lenient, code, accepted),
         (&programs, &program, code, accepted),
         (&math, lenient, [policy, None, None], LENIENT),
-        (&math, lenient, [None, extraction, None], "--math-extraction boxed`"),
-        (&math, &[], [None, extraction, None], "remove verifier.math_extr"),
+        (&math, lenient, [None, extraction, None], "boxed`"),
+        (&math, &[], [None, extraction, None], "remove verifier"),
         (&programs, silent, code, SILENT),
     ] {
         let grader = |(name, policy): &(&str, Option<&str>)| json!({"name": name, "version": "1", "state": "ready", "policy": policy});
