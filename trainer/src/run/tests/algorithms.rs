@@ -78,12 +78,9 @@ async fn completions_without_a_gradient_are_computed_for_metrics_of_all_alone() 
 async fn dynamic_sampling_replaces_groups_without_signal() {
     let (home, server) = home_and_verifier().await;
     let (mut mixed, mut rewards_differ) = (Vec::new(), false);
-    for rounds in [
-        "algorithm.dynamic_sampling=0",
-        "algorithm.dynamic_sampling=9",
-    ] {
-        let root = home.path().join(rounds);
-        let sets = [rounds, "algorithm.h=2"];
+    for rounds in [0, 9].map(|rounds| format!("algorithm.dynamic_sampling={rounds}")) {
+        let root = home.path().join(&rounds);
+        let sets = [&*rounds, "algorithm.h=2"];
         let steps = trained(&root, &server.url, Preset::Dapo, &sets).await;
         let is_whole = |step: &StepRecord| step.prompts == 4 && step.algo.judged == 16;
         assert!(steps.iter().all(is_whole));
@@ -185,14 +182,12 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling() {
     let (home, server) = home_and_verifier().await;
-    let recompute = "sampling.behaviour_logprob=recompute";
+    let (h, recompute) = ("algorithm.h=4", "sampling.behaviour_logprob=recompute");
+    let padded = [h, recompute, "algorithm.sum_padding=true"];
     for (name, sets) in [
-        ("sampled", &["algorithm.h=4"][..]),
-        ("recomputed", &["algorithm.h=4", recompute]),
-        (
-            "padded",
-            &["algorithm.h=4", recompute, "algorithm.sum_padding=true"],
-        ),
+        ("sampled", &padded[..1]),
+        ("recomputed", &padded[..2]),
+        ("padded", &padded),
     ] {
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
@@ -283,16 +278,10 @@ async fn an_unusable_teacher_is_refused_and_not_stored() {
     for (number, (text, expected)) in [
         (None, "it cannot be read (No such file"),
         (Some("{\"task\""), "line 1 is not"),
-        (
-            Some("{\"task\": NaN}"),
-            "(JSON has no number `NaN`, at line",
-        ),
+        (Some("{\"task\": NaN}"), "(JSON has no number `NaN`"),
         (Some(r#"{"task": "toy/train/0"}"#), "line 1 is not"),
         (Some(&line("c")), "0 right, 1 wrong"),
-        (
-            Some(r#"{"task": "toy/eval/0", "completion": "b"}"#),
-            "toy/train/0",
-        ),
+        (Some(&line("b").replace("train", "eval")), "toy/train/0"),
         (Some(&line("bbbbb")), "sampling.max_tokens"),
         (Some(""), "none of its completions"),
         (Some(&unjudged), "verifier.max_masked"),

@@ -48,11 +48,7 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
     run_in(&root, &config).await.unwrap();
     let (undamaged, expected) = (files(&root), outputs(&root));
     for (log, line, remedy) in [
-        (
-            "metrics.jsonl",
-            2,
-            "delete the checkpoints from that update",
-        ),
+        ("metrics.jsonl", 2, "delete the checkpoints from"),
         ("timings.jsonl", 10, "delete that line"),
         ("eval.jsonl", 1, "delete that line"),
     ] {
