@@ -24,25 +24,21 @@ fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
 }
 
 fn run(estimator: &Algorithm, groups: &[Vec<Owned>]) -> Gradient {
-    gradient(estimator, &views(groups), MAX_TOKENS).unwrap()
+    let groups: Vec<Vec<Sample<'_>>> = groups
+        .iter()
+        .map(|group| group.iter().map(view).collect())
+        .collect();
+    gradient(estimator, &groups, MAX_TOKENS).unwrap()
 }
 
-fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
-    groups
-        .iter()
-        .map(|group| {
-            group
-                .iter()
-                .map(|s| Sample {
-                    new: &s.new,
-                    behaviour: &s.behaviour,
-                    reference: Some(&s.reference),
-                    reward: s.reward,
-                    padding: 0.0,
-                })
-                .collect()
-        })
-        .collect()
+fn view(sample: &Owned) -> Sample<'_> {
+    Sample {
+        new: &sample.new,
+        behaviour: &sample.behaviour,
+        reference: Some(&sample.reference),
+        reward: sample.reward,
+        padding: 0.0,
+    }
 }
 
 fn close(a: f64, b: f64) -> bool {

@@ -53,7 +53,7 @@ fn near(a: &[f32], b: &[f32]) -> bool {
 
 proptest! {
     #[test]
-    fn on_policy_every_factor_and_the_papers_baseline_give_the_plain_gradient(mut groups in groups(), baseline in prop::sample::select(&Baseline::ALL[..])) {
+    fn on_policy_the_papers_choices_and_every_factor_give_the_plain_gradient(mut groups in groups(), baseline in prop::sample::select(&Baseline::ALL[..])) {
         for sample in groups.iter_mut().flatten() {
             sample.behaviour.clone_from(&sample.new);
         }

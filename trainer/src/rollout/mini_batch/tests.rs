@@ -15,18 +15,10 @@ fn phase() -> (Phase, Rollout) {
         groups: groups.collect(),
         ..Rollout::default()
     };
-    let uses = |update: usize| {
-        (0..2)
-            .map(|i| PromptUse {
-                epoch: 0,
-                prompt: 2 * update + i,
-            })
-            .collect()
-    };
     let phase = Phase {
         index: 5,
         first_update: 0,
-        updates: (0..3).map(uses).collect(),
+        updates: vec![vec![PromptUse { epoch: 0, prompt: 0 }; 2]; 3],
     };
     (phase, samples)
 }

@@ -323,11 +323,8 @@ mod tests {
             sampling_state(&progress),
             "60 tokens/s, mean reward of 36 completions 0.250, 4 masked, 1 min left"
         );
-        let first = RolloutProgress {
-            wanted: 256,
-            ..RolloutProgress::default()
-        };
-        assert_eq!(sampling_state(&first), "none done yet");
+        let none = sampling_state(&RolloutProgress::default());
+        assert_eq!(none, "none done yet");
     }
 
     #[test]
