@@ -1,6 +1,6 @@
 //! The prompts of tasks, their order, and their division into phases.
 
-mod phase_size;
+mod auto_h;
 mod prompt_schedule;
 mod sets;
 
@@ -17,7 +17,7 @@ use engine::text::{Date, today};
 use crate::config;
 use crate::policy::PromptEncoder;
 
-pub use phase_size::{PhaseSize, SizeReason};
+pub use auto_h::{PhaseSize, SizeReason};
 pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
 pub use sets::{TaskSet, open};
 

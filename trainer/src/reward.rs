@@ -2,7 +2,7 @@
 //!
 //! An infrastructure failure is not a wrong answer: a sample without a verdict gets no reward at all, and the trainer leaves it out.
 
-mod grader_policy;
+mod grader_settings;
 mod terms;
 mod verifier_preflight;
 
@@ -54,7 +54,7 @@ pub struct Judged {
 
 impl Judged {
     /// Whether it is the default, which stands for a completion that is not judged yet.
-    pub(crate) fn is_open(&self) -> bool {
+    pub(crate) fn is_pending(&self) -> bool {
         *self == Self::default()
     }
 }
@@ -85,7 +85,7 @@ pub enum RewardError {
     Client(#[from] ClientError),
     /// A grader that the tasks need judges differently than the recipe expects, or does not say how it judges.
     #[error("{0}")]
-    Policy(String),
+    GraderSettings(String),
     /// The verifier is not prepared for the tasks, or refuses the token or a task: what it is, and what to do.
     #[error("{0}")]
     Unusable(String),
@@ -106,11 +106,11 @@ pub struct RewardClient {
     terms: Vec<(String, Option<String>)>,
     in_flight: Semaphore,
     /// Whether tasks are sent by id, else inline.
-    named: AtomicBool,
+    sends_ids: AtomicBool,
     /// By task id, the digest of the content that decides the task's verdicts.
     digests: Mutex<HashMap<String, Digest>>,
     /// When the client last warned that requests are repeated, and that samples are masked.
-    said: Mutex<[Option<Instant>; 2]>,
+    last_warned: Mutex<[Option<Instant>; 2]>,
 }
 
 impl RewardClient {
@@ -147,9 +147,9 @@ impl RewardClient {
                 .map(|(name, grader)| (name.to_owned(), grader.map(str::to_owned)))
                 .collect(),
             in_flight: Semaphore::new(settings.in_flight.max(1)),
-            named: AtomicBool::new(true),
+            sends_ids: AtomicBool::new(true),
             digests: Mutex::default(),
-            said: Mutex::default(),
+            last_warned: Mutex::default(),
         })
     }
 
@@ -177,7 +177,12 @@ impl RewardClient {
             .iter()
             .filter_map(|(_, grader)| grader.as_deref());
         let graders = std::iter::once(None).chain(graders.map(Some));
-        let by_grader = graders.map(|grader| self.judge_by(grader, completions));
+        let by_grader = graders.map(|grader| async move {
+            let batches = completions.chunks(self.batch());
+            let batches = batches.map(|batch| self.judge_batch(grader, batch));
+            let judged = futures::future::try_join_all(batches).await?.into_iter();
+            Ok::<Vec<Judged>, RewardError>(judged.flatten().collect())
+        });
         let mut by_grader = futures::future::try_join_all(by_grader).await?.into_iter();
         let mut judged = by_grader.next().unwrap_or_default();
         let names = self.terms.iter().filter(|(_, grader)| grader.is_some());
@@ -197,26 +202,14 @@ impl RewardClient {
         Ok(judged)
     }
 
-    /// The verdicts of the task's grader, or of another.
-    async fn judge_by(
-        &self,
-        grader: Option<&str>,
-        completions: &[(&Prompt, &str)],
-    ) -> Result<Vec<Judged>, RewardError> {
-        let batches = completions
-            .chunks(self.batch())
-            .map(|batch| self.judge_batch(grader, batch));
-        let judged = futures::future::try_join_all(batches).await?;
-        Ok(judged.into_iter().flatten().collect())
-    }
-
+    /// The verdicts of the task's grader, or of another, on a batch.
     async fn judge_batch(
         &self,
         grader: Option<&str>,
         batch: &[(&Prompt, &str)],
     ) -> Result<Vec<Judged>, RewardError> {
         let mut judged: Vec<Option<Judged>> = vec![None; batch.len()];
-        let mut trouble = Trouble::default();
+        let mut outage = Outage::default();
         // Halved if the verifier refuses a request as too large.
         let mut size = batch.len();
         loop {
@@ -227,7 +220,7 @@ impl RewardClient {
             if open.is_empty() {
                 return Ok(judged.into_iter().flatten().collect());
             }
-            let named = grader.is_none() && self.named.load(Ordering::Relaxed);
+            let named = grader.is_none() && self.sends_ids.load(Ordering::Relaxed);
             let items: Vec<Item> = open
                 .iter()
                 .map(|i| self.item(*i, batch[*i], named, grader))
@@ -235,8 +228,8 @@ impl RewardClient {
             let queued = Instant::now();
             // The semaphore is never closed. Without a permit, the bound would not hold, but nothing else would break.
             let permit = self.in_flight.acquire().await;
-            // The wait for the other requests is not trouble: they may all be answered.
-            trouble.leave_out(queued.elapsed());
+            // The wait for the other requests is not a part of the outage: they may all be answered.
+            outage.leave_out(queued.elapsed());
             let answers = self.client.verify(&items).await;
             drop(permit);
             match answers {
@@ -248,7 +241,7 @@ impl RewardClient {
                             continue;
                         }
                         if is_verdict {
-                            trouble = Trouble::default();
+                            outage = Outage::default();
                         }
                         judged[*i] = Some(Judged {
                             reward: answer.reward,
@@ -261,7 +254,7 @@ impl RewardClient {
                     }
                     if open.iter().any(|i| judged[*i].is_none()) {
                         let reason = "it answers `unavailable` for now".to_owned();
-                        self.wait_or_mask(&mut trouble, reason, None, &mut judged)
+                        self.wait_or_mask(&mut outage, reason, None, &mut judged)
                             .await;
                     }
                 }
@@ -270,7 +263,7 @@ impl RewardClient {
                 }
                 Err(error) if status(&error) == Some(422) && named => {
                     // Requests in flight are refused too, so only the first refusal warns.
-                    if self.named.swap(false, Ordering::Relaxed) {
+                    if self.sends_ids.swap(false, Ordering::Relaxed) {
                         tracing::warn!(
                             "the verifier does not know a task by its id ({error}); from now on, tasks are sent along with their completions"
                         );
@@ -278,7 +271,7 @@ impl RewardClient {
                 }
                 Err(error) if error.retryable() => {
                     self.wait_or_mask(
-                        &mut trouble,
+                        &mut outage,
                         error.to_string(),
                         error.retry_after(),
                         &mut judged,
@@ -390,27 +383,27 @@ impl RewardClient {
     }
 
     /// Whether to warn that requests are repeated, or that samples are masked: not if it did so within [`QUIET`].
-    fn is_news(&self, masks: bool) -> bool {
-        let said = self.said.lock();
-        let last = &mut said.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];
-        let is_news = last.is_none_or(|last| last.elapsed() >= QUIET);
-        if is_news {
+    fn may_warn(&self, masks: bool) -> bool {
+        let last_warned = self.last_warned.lock();
+        let last = &mut last_warned.unwrap_or_else(PoisonError::into_inner)[usize::from(masks)];
+        let is_due = last.is_none_or(|last| last.elapsed() >= QUIET);
+        if is_due {
             *last = Some(Instant::now());
         }
-        is_news
+        is_due
     }
 
     /// Pauses before the next try, or, if the patience has ended, masks the samples without a verdict. `retry_after` is the pause that the verifier asked for.
     async fn wait_or_mask(
         &self,
-        trouble: &mut Trouble,
+        outage: &mut Outage,
         reason: String,
         retry_after: Option<Duration>,
         judged: &mut [Option<Judged>],
     ) {
-        let left = self.patience.saturating_sub(trouble.lasted());
+        let left = self.patience.saturating_sub(outage.lasted());
         if left.is_zero() {
-            if self.is_news(true) {
+            if self.may_warn(true) {
                 tracing::warn!(
                     "{}: no verdict within {} s ({reason}); samples are masked",
                     self.url(),
@@ -425,10 +418,10 @@ impl RewardClient {
             }
             return;
         }
-        if trouble.tries == 0 && self.is_news(false) {
+        if outage.tries == 0 && self.may_warn(false) {
             tracing::warn!("{reason}. Trying again for up to {} s", left.as_secs());
         }
-        tokio::time::sleep(trouble.pause(retry_after).min(left)).await;
+        tokio::time::sleep(outage.pause(retry_after).min(left)).await;
     }
 }
 
@@ -441,23 +434,20 @@ fn status(error: &ClientError) -> Option<u16> {
 
 /// Whether the verifier may accept a request with fewer items.
 fn too_many(error: &ClientError) -> bool {
-    match error {
-        ClientError::Refused { problem, .. } => {
-            problem.status == 413
-                || (problem.status == 422 && problem.field.as_deref() == Some("items"))
-        }
-        _ => false,
-    }
+    let ClientError::Refused { problem, .. } = error else {
+        return false;
+    };
+    problem.status == 413 || (problem.status == 422 && problem.field.as_deref() == Some("items"))
 }
 
-/// A period in which the verifier gives no verdict.
+/// A period in which the verifier gives no verdict on a batch.
 #[derive(Debug, Default)]
-struct Trouble {
+struct Outage {
     since: Option<Instant>,
     tries: u32,
 }
 
-impl Trouble {
+impl Outage {
     /// How long it has lasted; the first call starts it.
     fn lasted(&mut self) -> Duration {
         self.since.get_or_insert_with(Instant::now).elapsed()

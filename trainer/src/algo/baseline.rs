@@ -1,6 +1,6 @@
 //! The advantage: the reward minus a baseline, which estimates the prompt's value, and perhaps over the group's standard deviation.
 
-use super::weight::{MAX_LOG_WEIGHT, capped, log_weight};
+use super::importance_weight::{MAX_LOG_WEIGHT, capped, log_weight};
 use super::{Batch, Sample};
 use crate::config::algorithm::{Algorithm, Baseline};
 

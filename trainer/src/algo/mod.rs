@@ -1,8 +1,8 @@
 //! Computes the gradient from log-probabilities and rewards, by pure functions over slices of numbers that know no model.
 //!
 //! An [`Algorithm`] estimates ∇J by five choices. Two are in `baseline.rs`: the baseline, which is subtracted from a completion's reward, and whether the difference
-//! is divided by the group's standard deviation. Three are in `factor.rs`: the factor of this advantage, the norm that divides a token's term, and β, the weight of
-//! the divergence from a reference policy. [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
+//! is divided by the group's standard deviation. Three are in `loss_term.rs`: the factor of this advantage, the norm that divides a token's term, and β, the weight of
+//! the divergence from a reference policy. `importance_weight.rs` has the weights π/μ that factors and baselines use. [`gradient`] combines them into `dL/dlogp` of every token for the loss L = −J, so that
 //!
 //! ```text
 //! ∇J ≈ Σᵢ Σₜ (factorᵢₜ Aᵢ + β (π_ref/π − 1)) / normᵢ ∇ log π(yᵢₜ),    Aᵢ = Rᵢ − bᵢ  or  (Rᵢ − bᵢ) / (std + 1e-4)
@@ -15,13 +15,13 @@
 //! Rewards alone tell that some completions have no gradient, whatever π is ([`has_gradient`]). Their log-probabilities under π need not be computed.
 
 mod baseline;
-mod factor;
+mod importance_weight;
+mod loss_term;
 mod metrics;
-mod weight;
 
 pub use baseline::{STD_FLOOR, has_gradient};
+pub use importance_weight::{MAX_LOG_WEIGHT, log_weight};
 pub use metrics::Metrics;
-pub use weight::{MAX_LOG_WEIGHT, log_weight};
 
 use crate::config::algorithm::Algorithm;
 
@@ -76,14 +76,7 @@ pub fn gradient(
     check(algorithm, groups, &has_gradient)?;
     let batch = Batch::of(groups);
     let algorithm = &Algorithm {
-        eta: weight::adaptive_cap(&batch.ells, algorithm.eta, algorithm.adaptive_eta),
-        ..*algorithm
-    };
-    // Ratios are not below 0, so that a lower bound of 0 clips none.
-    let unbounded = Algorithm {
-        eta: f64::INFINITY,
-        clip_low: 1.0,
-        clip_high: f64::INFINITY,
+        eta: importance_weight::adaptive_cap(&batch.ells, algorithm.eta, algorithm.adaptive_eta),
         ..*algorithm
     };
     let bounded = algorithm.factor.has_cap() || algorithm.factor.has_clip();
@@ -100,12 +93,15 @@ pub fn gradient(
             let norm = algorithm
                 .length_norm
                 .divisor(tokens, judged, batch.tokens, max_tokens);
-            let ell = log_weight(sample);
-            let mut terms = algorithm.factor.times(advantage, sample, ell, algorithm);
+            let ratios = algorithm.factor.ratios(sample);
+            let term = |ratio: &f64| {
+                algorithm.factor.bounded(*ratio, advantage, algorithm) * advantage
+            };
+            let mut terms: Vec<f64> = ratios.iter().map(term).collect();
             if bounded {
-                let all = algorithm.factor.times(advantage, sample, ell, &unbounded);
+                let unbounded = ratios.iter().map(|ratio| (ratio * advantage).abs());
                 kept += terms.iter().map(|term| term.abs()).sum::<f64>() / norm;
-                whole += all.iter().map(|term| term.abs()).sum::<f64>() / norm;
+                whole += unbounded.sum::<f64>() / norm;
             }
             loss -= terms
                 .iter()
@@ -113,9 +109,9 @@ pub fn gradient(
                 .map(|(term, new)| term / norm * f64::from(*new))
                 .sum::<f64>();
             if sample.reward.is_some()
-                && let Some(penalty) = factor::penalty(algorithm.kl, sample)
+                && let Some(kl) = loss_term::kl(algorithm.kl, sample)
             {
-                for (term, (value, pull)) in terms.iter_mut().zip(penalty) {
+                for (term, (value, pull)) in terms.iter_mut().zip(kl) {
                     loss -= value / norm;
                     *term += pull;
                 }

@@ -24,25 +24,21 @@ fn one(new: &[f32], behaviour: &[f32], reward: Option<f64>) -> Owned {
 }
 
 fn run(estimator: &Algorithm, groups: &[Vec<Owned>]) -> Gradient {
-    gradient(estimator, &views(groups), MAX_TOKENS).unwrap()
+    let groups: Vec<Vec<Sample<'_>>> = groups
+        .iter()
+        .map(|group| group.iter().map(view).collect())
+        .collect();
+    gradient(estimator, &groups, MAX_TOKENS).unwrap()
 }
 
-fn views(groups: &[Vec<Owned>]) -> Vec<Vec<Sample<'_>>> {
-    groups
-        .iter()
-        .map(|group| {
-            group
-                .iter()
-                .map(|s| Sample {
-                    new: &s.new,
-                    behaviour: &s.behaviour,
-                    reference: Some(&s.reference),
-                    reward: s.reward,
-                    padding: 0.0,
-                })
-                .collect()
-        })
-        .collect()
+fn view(sample: &Owned) -> Sample<'_> {
+    Sample {
+        new: &sample.new,
+        behaviour: &sample.behaviour,
+        reference: Some(&sample.reference),
+        reward: sample.reward,
+        padding: 0.0,
+    }
 }
 
 fn close(a: f64, b: f64) -> bool {
@@ -98,6 +94,9 @@ fn rapid_paper_equals_equations_3_and_5_by_hand() {
         m.kl_behaviour,
         (2.0 * (1.0 - ln2) + (-0.5 + ln2)) / 6.0
     ));
+    // The reference policy is the behaviour policy here, and its ratios are the inverse ones.
+    let kl = (2.0 * (-0.5 + ln2) + (1.0 - ln2)) / 6.0;
+    assert!(close(m.kl_reference.unwrap(), kl));
     // −(1/3) Σ w (R − b) Σ log π
     let loss =
         -(1.0 / 3.0) * (4.0 / 6.0 * (-2.0 + 2.0 * ln2) + 0.5 / 6.0 * -3.0 - 5.0 / 6.0 * -0.875);
@@ -156,13 +155,10 @@ fn rewards_tell_which_completions_have_a_gradient() {
     let reward = |it: char| Some(f64::from(it.to_digit(10)?) / 10.0);
     for line in GRADIENTS.trim().lines() {
         let [choices, rewards, expected] = [0, 1, 2].map(|n| line.split('|').nth(n).unwrap());
-        let (name, std) = choices
-            .trim()
-            .split_once(' ')
-            .unwrap_or((choices.trim(), ""));
+        let name = choices.split_whitespace().next().unwrap();
         let algorithm = Algorithm {
             baseline: Baseline::named(name).unwrap(),
-            divide_by_std: std == "std",
+            divide_by_std: choices.contains(" std"),
             ..PG
         };
         let groups = rewards.split_whitespace();
@@ -204,23 +200,13 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
         reward: Some(1.0),
         padding: 0.0,
     };
+    const NAN: &[f32] = &[-1.0, f32::NAN];
+    const INF: &[f32] = &[-1.0, f32::NEG_INFINITY];
     let changes: [(Change, &str); 7] = [
-        (
-            |s| s.new = &[-1.0, f32::NAN],
-            "token 1 of completion 1 is NaN",
-        ),
-        (
-            |s| s.behaviour = &[-1.0, f32::NEG_INFINITY],
-            "token 1 of completion 1 is -inf",
-        ),
-        (
-            |s| s.reward = Some(f64::NAN),
-            "the reward of completion 1 is NaN",
-        ),
-        (
-            |s| s.padding = f64::NAN,
-            "the padding of completion 1 is NaN",
-        ),
+        (|s| s.new = NAN, "token 1 of completion 1 is NaN"),
+        (|s| s.behaviour = INF, "token 1 of completion 1 is -inf"),
+        (|s| s.reward = Some(f64::NAN), "the reward of completion 1"),
+        (|s| s.padding = f64::NAN, "the padding of completion 1"),
         (|s| s.behaviour = &[], "and 0 under the behaviour policy"),
         (|s| s.new = &[], "has 0 log-probabilities under the policy"),
         (|s| s.reference = None, "and 0 under the reference policy"),
@@ -238,23 +224,6 @@ fn numbers_that_no_estimator_can_use_are_refused_and_named() {
     };
     let without = gradient(&PG, &[vec![sample; 2]], MAX_TOKENS).unwrap();
     assert_eq!(without.metrics.kl_reference, None);
-}
-
-#[test]
-fn the_divergence_from_the_reference_is_logged_and_in_the_loss() {
-    // Two completions of one token; std of (1, 0) is 1/√2, N = 2. r = π_ref/π is e^0.5 for the first, and 1 for the second.
-    let group = vec![
-        Owned {
-            reference: vec![-0.5],
-            ..one(&[-1.0], &[-1.0], Some(1.0))
-        },
-        one(&[-2.0], &[-2.0], Some(0.0)),
-    ];
-    let metrics = run(&Algorithm::of(Preset::Grpo), &[group]).metrics;
-    let advantage = 0.5 / (0.5_f64.sqrt() + STD_FLOOR);
-    let k3 = 0.5_f64.exp() - 1.5;
-    assert!(close(metrics.kl_reference.unwrap(), k3 / 2.0));
-    assert!(close(metrics.loss, -advantage / 2.0 + 0.04 * k3 / 2.0));
 }
 
 #[test]
@@ -288,32 +257,38 @@ fn padding_is_in_the_weights_of_the_value_term_alone() {
 }
 
 #[test]
-fn an_adaptive_cap_equals_the_same_cap_set_by_hand() {
-    let group = |ells: [f32; 3]| {
-        let rewards = [1.0, 0.0, 1.0];
-        let samples = ells.iter().zip(rewards);
-        samples
-            .map(|(ell, reward)| one(&[-9.0 + ell], &[-9.0], Some(reward)))
-            .collect::<Vec<_>>()
-    };
-    let groups = [group([0.0, 0.1, 3.0]), group([-0.2, 0.3, 1.0])];
-    let adaptive = Algorithm {
-        factor: Factor::WCapped,
-        eta: 8.0,
-        adaptive_eta: 0.8,
-        ..PAPER
-    };
-    let computed = run(&adaptive, &groups);
-    let eta = computed.metrics.eta.unwrap();
-    assert!(eta > 1.0 && eta < 8.0);
-    let by_hand = Algorithm {
-        eta,
-        adaptive_eta: 0.0,
-        ..adaptive
-    };
-    assert_eq!(run(&by_hand, &groups), computed);
+fn the_clipped_gradient_is_the_share_that_is_removed() {
+    // Ratios 1.5 and 1 of a completion with the advantage ½, and 4 and ½ of one with −½.
+    let ln = f32::ln;
+    let group = vec![
+        one(&[-1.0 + ln(1.5), -1.0], &[-1.0, -1.0], Some(1.0)),
+        one(&[-2.0 + ln(4.0), -1.0 + ln(0.5)], &[-2.0, -1.0], Some(0.0)),
+    ];
+    for (factor, eta, removed, outside) in [
+        // PPO's clip stops 1.5, for an advantage above 0, and ½, for one below.
+        (Factor::TokenPpoClip, 2.0, Some(2.0 / 7.0), Some(0.75)),
+        // The cap of 2 takes 2 of the 4, and the mask takes the 4.
+        (Factor::TokenCapped, 2.0, Some(2.0 / 7.0), None),
+        (Factor::TokenMasked, 2.0, Some(4.0 / 7.0), None),
+        // CISPO has 1.2, 1, 1.2 and 0.8 in place of 1.5, 1, 4 and ½.
+        (Factor::Cispo, 2.0, Some(2.8 / 7.0), Some(0.75)),
+        // Weights 1.5 and 2, two tokens each: neither is above the first cap, and both are above the second.
+        (Factor::WCapped, 2.0, Some(0.0), None),
+        (Factor::WCapped, 1.2, Some(1.1 / 3.5), None),
+        (Factor::One, 2.0, None, None),
+        (Factor::W, 2.0, None, None),
+    ] {
+        let algorithm = Algorithm { factor, eta, ..PG };
+        let metrics = run(&algorithm, std::slice::from_ref(&group)).metrics;
+        let share = metrics.clipped_gradient;
+        assert_eq!(share.is_some(), removed.is_some(), "{factor:?}");
+        assert!(
+            close(share.unwrap_or(0.0), removed.unwrap_or(0.0)),
+            "{factor:?} {share:?}"
+        );
+        assert_eq!(metrics.clipped_tokens, outside, "{factor:?}");
+    }
 }
 
 mod autograd;
-mod metrics;
 mod properties;

@@ -175,7 +175,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         }
         let rewards = RewardClient::new(&verifier)?;
         let started = rewards.start(&[(&args.dataset, &dataset)]).await;
-        let differs = matches!(started, Err(RewardError::Policy(_)));
+        let differs = matches!(started, Err(RewardError::GraderSettings(_)));
         match checkpoint.source().filter(|_| differs) {
             Some(settings) => started.with_context(|| {
                 let settings = settings.display();

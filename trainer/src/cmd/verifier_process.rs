@@ -85,6 +85,8 @@ impl VerifierProcess {
     ) -> anyhow::Result<Self> {
         let errors = File::options().create(true).append(true).open(log);
         let errors = errors.with_context(|| format!("{} cannot be written", log.display()))?;
+        // What earlier verifiers logged says nothing about this one.
+        let before = errors.metadata().map_or(0, |log| log.len() as usize);
         let mut command = Command::new(program);
         command
             .args(["serve", "--listen", "127.0.0.1:0", "--until-stdin-ends"])
@@ -135,7 +137,7 @@ impl VerifierProcess {
             .flatten()
             .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
         else {
-            bail!("{NAME} ended before it listened: {}", last_line(log));
+            bail!("{NAME} ended before it listened: {}", last_line(log, before));
         };
         // Any further output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -157,9 +159,10 @@ fn option<'a, T: AsRef<OsStr> + ?Sized>(
         .flat_map(move |value| [flag.as_ref(), value.as_ref()])
 }
 
-/// The last line of a log, for an error.
-fn last_line(log: &Path) -> String {
+/// The last line of a log after its first `before` bytes, for an error.
+fn last_line(log: &Path, before: usize) -> String {
     let text = std::fs::read_to_string(log).unwrap_or_default();
+    let text = text.get(before..).unwrap_or_default();
     match text.lines().rev().find(|line| !line.trim().is_empty()) {
         Some(line) => line.to_owned(),
         None => format!("it logged nothing; its log is {}", log.display()),
@@ -181,6 +184,7 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let [program, log, file] = ["program", "log", "file"].map(|name| folder.path().join(name));
         let text = text.replace("FILE", file.to_str().unwrap());
+        std::fs::write(&log, "a line of an earlier verifier\n").unwrap();
         std::fs::write(&program, format!("#!/bin/sh\n{text}\n")).unwrap();
         std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o755)).unwrap();
         let process = VerifierProcess::start(&program, &log, recipe, false, None).await;
@@ -225,11 +229,15 @@ mod tests {
 
     #[tokio::test]
     async fn the_error_quotes_a_verifier_that_ends_at_once() {
-        let text = "echo the port is taken >&2; exit 1";
-        let (process, ..) = started(text, &config::Verifier::default()).await;
-        let Err(error) = process else {
-            panic!("a verifier that does not listen was accepted");
-        };
-        assert!(error.to_string().contains("the port is taken"), "{error}");
+        for (text, quoted) in [
+            ("echo the port is taken >&2; exit 1", "the port is taken"),
+            ("exit 1", "it logged nothing"),
+        ] {
+            let (process, ..) = started(text, &config::Verifier::default()).await;
+            let Err(error) = process else {
+                panic!("a verifier that does not listen was accepted");
+            };
+            assert!(error.to_string().contains(quoted), "{error}");
+        }
     }
 }

@@ -71,12 +71,9 @@ fn separate_ids(sets: &mut [TaskSet]) {
         let train = set.tasks.train.iter().map(|task| (true, &*task.id));
         for id in train.chain(set.tasks.eval.iter().map(|task| (false, &*task.id))) {
             let owner = *owners.entry(id).or_insert(number);
-            alike.extend(
-                (owner != number)
-                    .then_some([owner, number])
-                    .into_iter()
-                    .flatten(),
-            );
+            if owner != number {
+                alike.extend([owner, number]);
+            }
         }
     }
     for number in alike {

@@ -1,9 +1,9 @@
 //! Evaluation: samples of held-out tasks, their verdicts, and the figures that follow from them.
 //!
 //! A second reading accepts a correct answer in any form, not only in `\boxed{}`, to distinguish a better model from one that merely learnt the form. Its verdicts come
-//! from the verifier too: see [`any_form`].
+//! from the verifier too: see [`last_number`].
 
-mod any_form;
+mod last_number;
 mod partial;
 mod verdicts;
 
@@ -136,7 +136,7 @@ impl Evaluation {
             };
             record.any_form = record.reward;
             if record.reward == Some(0.0)
-                && let Some(answer) = any_form::answer(&record.completion)
+                && let Some(answer) = last_number::last_number(&record.completion)
             {
                 rejected.push((record, prompt, format!("\\boxed{{{answer}}}")));
             }

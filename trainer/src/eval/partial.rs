@@ -259,10 +259,7 @@ mod tests {
         for (other, expected) in [
             (changed(&|o| o.model = "n".into()), "another model:"),
             (changed(&|o| o.tasks = "u".into()), "other tasks (--dataset"),
-            (
-                changed(&|o| o.prompts = "q".into()),
-                "other prompts (--templ",
-            ),
+            (changed(&|o| o.prompts = "q".into()), "other prompts"),
             (changed(&|o| _ = o.settings.remove("-n")), "-n 4:"),
         ] {
             let mut evaluation = PartialEvaluation::open(&out).unwrap();

@@ -5,6 +5,7 @@ mod verifier;
 
 use std::sync::Arc;
 
+use datasets::passk::{self, Counts};
 use datasets::{Dataset, Task, TaskSpec};
 use engine::Finish;
 use verifier_api::Verdict;
@@ -12,6 +13,7 @@ use verifier_api::Verdict;
 use crate::config;
 use crate::data::{Prompt, TaskSet};
 use crate::policy::Policy;
+use crate::record::EvalRecord;
 use crate::reward::Judged;
 use crate::rollout::{Sample, SampledGroup};
 
@@ -81,6 +83,21 @@ pub(crate) fn group(number: usize, samples: Vec<Sample>) -> SampledGroup {
     SampledGroup {
         prompt: prompt(&FakePolicy::default(), task),
         samples,
+    }
+}
+
+/// An evaluation with these counts for tasks 0, 1, …
+pub(crate) fn evaluation(step: usize, counts: &[Counts]) -> EvalRecord {
+    let tasks = counts.iter().enumerate();
+    EvalRecord {
+        step,
+        samples: counts[0].judged,
+        pass_at: [(1, passk::pass_at(counts, 1).unwrap())].into(),
+        tasks: tasks.map(|(task, own)| (task.to_string(), *own)).collect(),
+        masked: 0,
+        length_mean: 20.0,
+        truncated: 0.0,
+        sets: [].into(),
     }
 }
 

@@ -101,15 +101,6 @@ fn at(prompt: &[u32], position: usize) -> usize {
     (row * POSITIONS + position) * LETTERS
 }
 
-fn log_softmax(weights: &[f32], temperature: f32) -> [f64; LETTERS] {
-    let scaled: Vec<f64> = weights
-        .iter()
-        .map(|w| f64::from(*w) / f64::from(temperature))
-        .collect();
-    let total: f64 = scaled.iter().map(|x| x.exp()).sum();
-    std::array::from_fn(|i| scaled[i] - total.ln())
-}
-
 fn uniform(seed: u64, index: usize) -> f64 {
     let hash = blake3::hash(&[seed.to_le_bytes(), (index as u64).to_le_bytes()].concat());
     let bytes = hash.as_bytes()[..8].try_into().unwrap();
@@ -119,11 +110,7 @@ fn uniform(seed: u64, index: usize) -> f64 {
 fn sample_tokens(state: &State, request: &GenerateRequest, seed: u64) -> (Vec<u32>, Vec<f32>) {
     let (mut tokens, mut logps) = (Vec::new(), Vec::new());
     for position in 0..request.max_tokens.min(POSITIONS) {
-        let from = at(&request.prompt, position);
-        let logp = log_softmax(
-            &state.weights[from..from + LETTERS],
-            request.sampling.temperature,
-        );
+        let logp = state.row(&request.prompt, position, request.sampling.temperature);
         let mut left = uniform(seed, position);
         if position < request.min_tokens {
             let end = logp[END as usize].exp();
@@ -316,9 +303,12 @@ fn sequences(groups: &[Group]) -> impl Iterator<Item = (&[u32], &Vec<u32>)> {
 }
 
 impl State {
+    /// The log-probabilities of the letters.
     fn row(&self, prompt: &[u32], position: usize, temperature: f32) -> [f64; LETTERS] {
-        let from = at(prompt, position);
-        log_softmax(&self.weights[from..from + LETTERS], temperature)
+        let weights = &self.weights[at(prompt, position)..];
+        let scaled = |i: usize| f64::from(weights[i]) / f64::from(temperature);
+        let total: f64 = (0..LETTERS).map(|i| scaled(i).exp()).sum();
+        std::array::from_fn(|i| scaled(i) - total.ln())
     }
 
     fn stats(&self, groups: &[Group], temperature: f32) -> Vec<TokenStats> {

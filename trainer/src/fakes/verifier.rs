@@ -39,9 +39,19 @@ type Handler = dyn Fn(usize, Vec<Item>) -> Answer + Send + Sync;
 /// A running fake verifier. Dropping it closes its port.
 pub(crate) struct FakeVerifier {
     pub(crate) url: String,
-    requests: Arc<AtomicUsize>,
-    max_at_once: Arc<AtomicUsize>,
+    service: Arc<Service>,
     server: JoinHandle<()>,
+}
+
+struct Service {
+    /// The state of the math grader.
+    state: &'static str,
+    /// The graders in `/v1/info`.
+    graders: Value,
+    handler: Box<Handler>,
+    requests: AtomicUsize,
+    connections: AtomicUsize,
+    max_at_once: AtomicUsize,
 }
 
 impl Drop for FakeVerifier {
@@ -65,45 +75,46 @@ impl FakeVerifier {
     pub(crate) async fn serve(
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        Self::listen("127.0.0.1:0", "ready", json!([]), handler).await
+        Self::listen("ready", json!([]), handler).await
     }
 
-    /// As [`FakeVerifier::accepting_b`], at this address, with this state of the math grader, and with these graders in `/v1/info`.
-    pub(crate) async fn serve_at(address: &str, state: &'static str, graders: Value) -> Self {
+    /// As [`FakeVerifier::accepting_b`], with this state of the math grader, and with these graders in `/v1/info`.
+    pub(crate) async fn with_graders(state: &'static str, graders: Value) -> Self {
         let handler = |_, items: Vec<Item>| Answer::accepting_b(&items);
-        Self::listen(address, state, graders, handler).await
+        Self::listen(state, graders, handler).await
     }
 
     async fn listen(
-        address: &str,
         state: &'static str,
         graders: Value,
         handler: impl Fn(usize, Vec<Item>) -> Answer + Send + Sync + 'static,
     ) -> Self {
-        let listener = TcpListener::bind(address).await.unwrap();
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let handler: Arc<Handler> = Arc::new(handler);
-        let (requests, max_at_once) =
-            (Arc::new(AtomicUsize::new(0)), Arc::new(AtomicUsize::new(0)));
-        let (count, most) = (requests.clone(), max_at_once.clone());
-        let now = Arc::new(AtomicUsize::new(0));
+        let service = Arc::new(Service {
+            state,
+            graders,
+            handler: Box::new(handler),
+            requests: AtomicUsize::new(0),
+            connections: AtomicUsize::new(0),
+            max_at_once: AtomicUsize::new(0),
+        });
+        let shared = service.clone();
         let server = tokio::spawn(async move {
             loop {
                 let (stream, _) = listener.accept().await.unwrap();
-                let (handler, count, most, now) =
-                    (handler.clone(), count.clone(), most.clone(), now.clone());
-                let graders = graders.clone();
+                let service = shared.clone();
                 tokio::spawn(async move {
-                    most.fetch_max(now.fetch_add(1, Ordering::SeqCst) + 1, Ordering::SeqCst);
-                    let _ = answer(stream, state, &graders, handler.as_ref(), &count).await;
-                    now.fetch_sub(1, Ordering::SeqCst);
+                    let at_once = service.connections.fetch_add(1, Ordering::SeqCst) + 1;
+                    service.max_at_once.fetch_max(at_once, Ordering::SeqCst);
+                    let _ = service.answer(stream).await;
+                    service.connections.fetch_sub(1, Ordering::SeqCst);
                 });
             }
         });
         Self {
             url,
-            requests,
-            max_at_once,
+            service,
             server,
         }
     }
@@ -114,78 +125,74 @@ impl FakeVerifier {
 
     /// Requests to `/v1/verify` so far.
     pub(crate) fn requests(&self) -> usize {
-        self.requests.load(Ordering::SeqCst)
+        self.service.requests.load(Ordering::SeqCst)
     }
 
     /// The largest number of connections at once so far.
     pub(crate) fn max_at_once(&self) -> usize {
-        self.max_at_once.load(Ordering::SeqCst)
+        self.service.max_at_once.load(Ordering::SeqCst)
     }
 }
 
-async fn answer(
-    stream: TcpStream,
-    state: &str,
-    graders: &Value,
-    handler: &Handler,
-    count: &AtomicUsize,
-) -> std::io::Result<()> {
-    let mut stream = BufReader::new(stream);
-    let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
-    stream.read_line(&mut first).await?;
-    loop {
-        line.clear();
-        stream.read_line(&mut line).await?;
-        if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
-            length = value.trim().parse().unwrap();
-        }
-        if line.trim().is_empty() {
-            break;
-        }
-    }
-    let mut body = vec![0; length];
-    stream.read_exact(&mut body).await?;
-    let path = first.split(' ').nth(1).unwrap_or_default();
-    let (status, headers, body) = match path {
-        "/readyz" => (
-            200,
-            "",
-            json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": state, "reason": "a reason"}]}),
-        ),
-        "/v1/datasets" => (
-            200,
-            "",
-            json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": super::dataset(1, 1).digest().to_string()}]}),
-        ),
-        "/v1/info" => (
-            200,
-            "",
-            json!({"service": "scripted", "version": "1", "api": "v1", "graders": graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MAX_ITEMS, "queue": 2 * MAX_ITEMS}}),
-        ),
-        _ => {
-            let items: Vec<Item> = serde_json::from_value(
-                serde_json::from_slice::<Value>(&body).unwrap()["items"].take(),
-            )
-            .unwrap();
-            tokio::time::sleep(std::time::Duration::from_millis(5)).await;
-            match handler(count.fetch_add(1, Ordering::SeqCst), items) {
-                Answer::Results(results) => (200, "", json!({ "results": results })),
-                Answer::Status(status, headers) => (
-                    status,
-                    headers,
-                    json!({"title": "scripted", "status": status, "detail": "scripted"}),
-                ),
-                Answer::Problem(status, problem) => (status, "", problem),
-                Answer::Broken => return Ok(()),
+impl Service {
+    async fn answer(&self, stream: TcpStream) -> std::io::Result<()> {
+        let mut stream = BufReader::new(stream);
+        let (mut first, mut line, mut length) = (String::new(), String::new(), 0);
+        stream.read_line(&mut first).await?;
+        loop {
+            line.clear();
+            stream.read_line(&mut line).await?;
+            if let Some(value) = line.to_ascii_lowercase().strip_prefix("content-length:") {
+                length = value.trim().parse().unwrap();
+            }
+            if line.trim().is_empty() {
+                break;
             }
         }
-    };
-    let body = body.to_string();
-    let head = format!(
-        "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n",
-        body.len()
-    );
-    stream.write_all(head.as_bytes()).await?;
-    stream.write_all(body.as_bytes()).await?;
-    stream.shutdown().await
+        let mut body = vec![0; length];
+        stream.read_exact(&mut body).await?;
+        let path = first.split(' ').nth(1).unwrap_or_default();
+        let (status, headers, body) = match path {
+            "/readyz" => (
+                200,
+                "",
+                json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": self.state, "reason": "a reason"}]}),
+            ),
+            "/v1/datasets" => (
+                200,
+                "",
+                json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": super::dataset(1, 1).digest().to_string()}]}),
+            ),
+            "/v1/info" => (
+                200,
+                "",
+                json!({"service": "scripted", "version": "1", "api": "v1", "graders": self.graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MAX_ITEMS, "queue": 2 * MAX_ITEMS}}),
+            ),
+            _ => {
+                let items: Vec<Item> = serde_json::from_value(
+                    serde_json::from_slice::<Value>(&body).unwrap()["items"].take(),
+                )
+                .unwrap();
+                tokio::time::sleep(std::time::Duration::from_millis(5)).await;
+                match (self.handler)(self.requests.fetch_add(1, Ordering::SeqCst), items) {
+                    Answer::Results(results) => (200, "", json!({ "results": results })),
+                    Answer::Status(status, headers) => (
+                        status,
+                        headers,
+                        json!({"title": "scripted", "status": status, "detail": "scripted"}),
+                    ),
+                    Answer::Problem(status, problem) => (status, "", problem),
+                    Answer::Broken => return Ok(()),
+                }
+            }
+        };
+        let body = body.to_string();
+        let head = format!(
+            "HTTP/1.1 {status} X\r\ncontent-type: application/json\r\nconnection: close\r\n{headers}content-length: {}\r\n\r\n",
+            body.len()
+        );
+        stream.write_all(head.as_bytes()).await?;
+        stream.write_all(body.as_bytes()).await?;
+        stream.shutdown().await
+    }
 }

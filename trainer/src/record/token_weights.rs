@@ -45,10 +45,7 @@ impl TokenWeights {
                 sample.judged.reward.is_some() && !sample.logp.is_empty() && !stats.logp.is_empty()
             })
             .collect();
-        let mixed = judged.iter().find(|(group, ..)| {
-            let counts = group.counts();
-            counts.correct > 0 && counts.correct < counts.judged
-        });
+        let mixed = judged.iter().find(|(group, ..)| !group.has_no_signal());
         let (group, sample, stats) = mixed.or(judged.first())?;
         Some(Self {
             step,

@@ -170,26 +170,4 @@ mod tests {
         }
         assert_eq!(terms((Verdict::Unavailable, None), 7, default), None);
     }
-
-    #[test]
-    fn each_term_with_a_weight_is_logged_separately() {
-        let settings = config::Reward {
-            format: 0.1,
-            length: -0.5,
-            ..config::Reward::default()
-        };
-        let terms: Vec<Terms<'_>> = [
-            (Verdict::Correct, 25),
-            (Verdict::Malformed, 100),
-            (Verdict::Incorrect, 25),
-            (Verdict::Incorrect, 50),
-        ]
-        .map(|(verdict, tokens)| terms((verdict, None), tokens, &settings).unwrap())
-        .to_vec();
-        let expected = [("correct", 0.25), ("format", 0.75), ("length", 0.5)];
-        let expected = expected.map(|(name, mean)| (name.to_owned(), mean));
-        assert_eq!(means(&terms), expected.into());
-        let sums: f64 = terms.iter().map(Terms::sum).sum();
-        assert!((sums / 4.0 - (0.25 + 0.1 * 0.75 - 0.5 * 0.5)).abs() < 1e-12);
-    }
 }

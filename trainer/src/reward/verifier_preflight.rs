@@ -10,7 +10,7 @@ use datasets::{Dataset, Task};
 use tokio::time::timeout;
 use verifier_api::{ClientError, GraderInfo, GraderState, ServiceInfo, Verdict};
 
-use super::{Judged, RewardClient, RewardError, grader_policy, status};
+use super::{Judged, RewardClient, RewardError, grader_settings, status};
 use crate::data::Prompt;
 use crate::stderr::say;
 
@@ -55,7 +55,7 @@ impl RewardClient {
         let graders = self.reach().await?;
         let info = self.info().await?;
         for kind in &needed {
-            grader_policy::check(&self.settings, self.url(), kind, info.as_ref())?;
+            grader_settings::check(&self.settings, self.url(), kind, info.as_ref())?;
         }
         for kind in &needed {
             self.until_ready(kind, &graders).await?;
@@ -63,7 +63,14 @@ impl RewardClient {
         // A grader that was being prepared describes itself in more detail now.
         let info = self.info().await?;
         if let Some(info) = &info {
-            self.limit_batch(info);
+            let most = info.limits.items.min(info.limits.queue).max(1);
+            let batch = self.batch.fetch_min(most, Ordering::Relaxed);
+            if batch > most {
+                tracing::warn!(
+                    "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
+                    self.url()
+                );
+            }
         }
         // Only the built-in sets have such names: files have an ending, and data sets of the hub an owner.
         let is_own = |name: &str| datasets::is_user_file(name) || name.contains('/');
@@ -71,7 +78,7 @@ impl RewardClient {
         for (_, dataset) in sets {
             named = named && self.has(dataset).await?;
         }
-        self.named.store(named, Ordering::Relaxed);
+        self.sends_ids.store(named, Ordering::Relaxed);
         for (kind, tasks) in &kinds {
             self.probe(kind, tasks).await?;
         }
@@ -83,18 +90,6 @@ impl RewardClient {
     async fn info(&self) -> Result<Option<ServiceInfo>, RewardError> {
         let client = &self.client;
         self.known(patiently(|| client.info()).await)
-    }
-
-    /// Lowers the size of a batch to what the verifier accepts.
-    fn limit_batch(&self, info: &ServiceInfo) {
-        let most = info.limits.items.min(info.limits.queue).max(1);
-        let batch = self.batch.fetch_min(most, Ordering::Relaxed);
-        if batch > most {
-            tracing::warn!(
-                "`verifier.batch` is {most} instead of {batch}: the verifier at {} accepts no more completions in one request",
-                self.url()
-            );
-        }
     }
 
     /// Whether the verifier has this data set, and not another of the same name. If only a part of the data set is used here, the two digests cannot be compared.

@@ -12,59 +12,44 @@ use crate::seed;
 impl Rollout {
     /// The groups of the phase's update `number`.
     #[must_use]
-    pub fn of_update(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
+    pub fn mini_batch(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
         let before = phase.updates[..number].iter().map(Vec::len).sum();
         MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
     }
 
-    /// As [`Rollout::of_update`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
-    /// `of_update` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
+    /// As [`Rollout::mini_batch`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
+    /// `mini_batch` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
     #[must_use]
-    pub fn mixed(
+    pub fn shuffled_mini_batch(
         &self,
         phase: &Phase,
         number: usize,
         group_size: usize,
         run_seed: u64,
     ) -> MiniBatch<'static> {
-        let all: Vec<(usize, usize)> = self
-            .groups
-            .iter()
-            .enumerate()
-            .flat_map(|(group, sampled)| (0..sampled.samples.len()).map(move |i| (group, i)))
-            .collect();
-        let completions = |groups: &[SampledGroup]| -> usize {
-            groups.iter().map(|group| group.samples.len()).sum()
+        let places = |(group, sampled): (usize, &SampledGroup)| {
+            (0..sampled.samples.len()).map(move |sample| (group, sample))
         };
-        let end = phase.updates[..=number].iter().map(Vec::len).sum();
-        let end: usize = completions(&self.groups[..end]);
-        let start = end - completions(&self.of_update(phase, number).groups);
-        let shuffled: Vec<(usize, usize)> = seed::mixture(run_seed, phase.index, all.len())
-            [start..end]
-            .iter()
-            .map(|place| all[*place])
-            .collect();
-        let mut by_prompt: Vec<usize> = (0..shuffled.len()).collect();
-        by_prompt.sort_unstable_by_key(|place| shuffled[*place]);
-        let groups = by_prompt
-            .chunk_by(|a, b| shuffled[*a].0 == shuffled[*b].0)
-            .map(|together| SampledGroup {
-                prompt: self.groups[shuffled[together[0]].0].prompt.clone(),
-                samples: together
-                    .iter()
-                    .map(|place| shuffled[*place])
-                    .map(|(group, i)| self.groups[group].samples[i].clone())
-                    .collect(),
-            })
-            .collect();
-        // The inverse: where each place of the shuffled order is in `groups`.
-        let mut position = vec![0; shuffled.len()];
-        for (at, place) in by_prompt.into_iter().enumerate() {
-            position[place] = at;
-        }
+        let all: Vec<(usize, usize)> = self.groups.iter().enumerate().flat_map(places).collect();
+        let size = |number: usize| self.mini_batch(phase, number).samples().count();
+        let start: usize = (0..number).map(size).sum();
+        let order = seed::completion_order(run_seed, phase.index, all.len());
+        let order = order[start..start + size(number)].iter();
+        let shuffled: Vec<(usize, usize)> = order.map(|place| all[*place]).collect();
+        let mut by_prompt = shuffled.clone();
+        by_prompt.sort_unstable();
+        let sample = |(group, sample): &(usize, usize)| self.groups[*group].samples[*sample].clone();
+        let of_prompt = |own: &[(usize, usize)]| SampledGroup {
+            prompt: self.groups[own[0].0].prompt.clone(),
+            samples: own.iter().map(sample).collect(),
+        };
+        let groups = by_prompt.chunk_by(|a, b| a.0 == b.0).map(of_prompt);
+        // Each completion is once in `by_prompt`.
+        let place = |completion: &(usize, usize)| by_prompt.partition_point(|other| other < completion);
+        let of_group = |group: &[(usize, usize)]| group.iter().map(place).collect();
         MiniBatch {
-            groups,
-            compared: position.chunks(group_size).map(<[usize]>::to_vec).collect(),
+            groups: groups.collect(),
+            baseline_groups: shuffled.chunks(group_size).map(of_group).collect(),
         }
     }
 }
@@ -74,9 +59,9 @@ impl Rollout {
 pub struct MiniBatch<'a> {
     /// By prompt, so that the engine computes each prompt once.
     pub groups: Cow<'a, [SampledGroup]>,
-    /// Which completions are compared with each other: the groups of a baseline, in the order in which they were dealt. Each number is a completion's place in `groups`,
+    /// The groups of a baseline: which completions are compared with each other, in the order in which they were dealt. Each number is a completion's place in `groups`,
     /// counted over all of them. Each completion is in one group.
-    pub compared: Vec<Vec<usize>>,
+    pub baseline_groups: Vec<Vec<usize>>,
 }
 
 impl<'a> MiniBatch<'a> {
@@ -84,7 +69,7 @@ impl<'a> MiniBatch<'a> {
     #[must_use]
     pub fn of_groups(groups: &'a [SampledGroup]) -> Self {
         let mut next = 0;
-        let compared = groups
+        let baseline_groups = groups
             .iter()
             .map(|group| {
                 let first = next;
@@ -94,7 +79,7 @@ impl<'a> MiniBatch<'a> {
             .collect();
         Self {
             groups: Cow::Borrowed(groups),
-            compared,
+            baseline_groups,
         }
     }
 
@@ -121,10 +106,10 @@ impl<'a> MiniBatch<'a> {
             .collect()
     }
 
-    /// The numbers of judged and of correct completions of each group that is compared.
-    pub fn compared_counts(&self) -> impl Iterator<Item = Counts> {
+    /// The numbers of judged and of correct completions of each of [`MiniBatch::baseline_groups`].
+    pub fn baseline_group_counts(&self) -> impl Iterator<Item = Counts> {
         let samples: Vec<&Sample> = self.samples().collect();
-        self.compared
+        self.baseline_groups
             .iter()
             .map(move |group| Sample::counts(group.iter().map(|place| samples[*place])))
     }

@@ -67,7 +67,7 @@ pub struct Sample {
     /// Why it ended.
     pub finish: Finish,
     /// The verdict. Files leave it out for a completion that is not judged yet, in a phase that is still being sampled.
-    #[serde(default, skip_serializing_if = "Judged::is_open")]
+    #[serde(default, skip_serializing_if = "Judged::is_pending")]
     pub judged: Judged,
 }
 

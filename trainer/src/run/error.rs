@@ -126,7 +126,7 @@ impl TrainError {
             Self::Usage(_)
                 | Self::Refused(_)
                 | Self::Misfit(Misfit::Disk { .. })
-                | Self::Reward(RewardError::Policy(_))
+                | Self::Reward(RewardError::GraderSettings(_))
         )
     }
 }
@@ -150,18 +150,7 @@ fn advice(error: &io::Error) -> &'static str {
 
 #[cfg(test)]
 mod tests {
-    use super::{TrainError, is_divergence, percent};
-
-    #[test]
-    fn a_divergence_is_known_by_its_words() {
-        let diverged = TrainError::Diverged {
-            step: 3,
-            what: "the loss is not finite".into(),
-            remedy: "Start another run".into(),
-        };
-        assert!(is_divergence(&diverged.to_string()));
-        assert!(!is_divergence(&TrainError::NoModel("m".into()).to_string()));
-    }
+    use super::percent;
 
     #[test]
     fn a_share_is_printed_as_it_was_written() {

@@ -2,7 +2,7 @@
 
 use super::TrainError;
 use super::folder::{Log, checkpoint, rollouts};
-use super::max_masked::Unjudged;
+use super::masked::MaskedCount;
 use super::train_loop::Run;
 use crate::eval;
 use crate::record::{Activity, EvalRecord, best};
@@ -44,12 +44,12 @@ impl Run {
 
     /// Logs an evaluation, and marks the checkpoint if it is the best so far.
     fn log_evaluation(&mut self, evaluation: &eval::Evaluation) -> Result<(), TrainError> {
-        let mut unjudged = Unjudged::default();
+        let mut masked = MaskedCount::default();
         let records = evaluation.records.iter();
-        unjudged.add(records.map(|record| (record.reward, &record.detail)));
+        masked.add(records.map(|record| (record.reward, &record.detail)));
         let part = format!("the evaluation after {} updates", self.step);
         // Nothing is logged yet, so a resumed run requests these verdicts again.
-        unjudged.check(self.job.config.verifier.max_masked, &part)?;
+        masked.check(self.job.config.verifier.max_masked, &part)?;
         let (step, records) = (self.step, &evaluation.records);
         let (samples, k) = (self.evaluation.samples, &self.job.config.eval.k);
         let record = eval::record(step, samples, records, k, &self.job.prompts.eval_sets);

@@ -8,7 +8,7 @@ use std::cmp::Ordering;
 
 use super::folder::Log;
 use super::learning_rate::learning_rate;
-use super::{Job, TrainError, choose_h};
+use super::{Job, TrainError, auto_h};
 use crate::config::Config;
 use crate::data::PromptSchedule;
 use crate::record::{ExtensionRecord, StepRecord};
@@ -27,7 +27,7 @@ pub(super) fn extensions(
     is_due: impl Fn(&PromptSchedule) -> bool,
 ) -> Result<Option<Vec<ExtensionRecord>>, TrainError> {
     let [before, after] =
-        [previous, &job.config].map(|config| choose_h::schedule(config, tasks, updates));
+        [previous, &job.config].map(|config| auto_h::schedule(config, tasks, updates));
     match after.prompts().cmp(&before.prompts()) {
         Ordering::Equal => return Ok(None),
         Ordering::Less => {

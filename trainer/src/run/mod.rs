@@ -1,7 +1,7 @@
 //! A training run: inference phases of H × N_step completions, H updates on each, evaluations, checkpoints; and its resumption to the bit.
 //!
 //! [`launch`](launch()) turns a recipe into a [`Job`], and [`train`] runs it: `train_loop.rs` is the loop, `phase.rs` its sampling, `update.rs` its updates,
-//! `choose_h.rs` the sizes of its phases, `evaluate.rs` its evaluations. `clock.rs` measures what the time is spent on. `folder/` is everything on disk,
+//! `auto_h.rs` the sizes of its phases, `evaluate.rs` its evaluations. `clock.rs` measures what the time is spent on. `folder/` is everything on disk,
 //! `observers/` are the observers.
 //!
 //! A resumed run equals one that was never killed. Weights, moments and the number of updates are loaded to the bit from the newest checkpoint. The order of the data
@@ -9,7 +9,7 @@
 //! those that the run began with. Every log is truncated to the checkpoint before a line is appended. What was chosen during the run (`algorithm.auto_h`) follows
 //! from the lines that remain.
 
-mod choose_h;
+mod auto_h;
 mod clock;
 mod error;
 mod evaluate;
@@ -19,7 +19,7 @@ mod freeze_config;
 mod job;
 mod launch;
 mod learning_rate;
-mod max_masked;
+mod masked;
 pub mod observers;
 mod phase;
 mod resume;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use super::TrainError;
 use super::folder::rollouts;
-use super::max_masked::Unjudged;
+use super::masked::MaskedCount;
 use super::train_loop::Run;
 use crate::config::BehaviourLogprob;
 use crate::data::{Phase, PromptUse};
@@ -16,8 +16,8 @@ impl Run {
     pub(super) async fn sample_phase(&mut self, phase: &Phase) -> Result<Rollout, TrainError> {
         if let Some(demonstrations) = &self.job.demonstrations {
             let groups = phase
-                .slots()
-                .map(|slot| demonstrations[slot.prompt].clone());
+                .prompt_uses()
+                .map(|it| demonstrations[it.prompt].clone());
             return Ok(Rollout {
                 groups: groups.collect(),
                 ..Rollout::default()
@@ -59,14 +59,14 @@ impl Run {
         let rounds = self.job.config.algorithm.dynamic_sampling;
         let (mut samples, mut rewards) = (Rollout::default(), Vec::new());
         // Counted over all rounds, since in the few groups of a later round one task that cannot be judged would be a large share.
-        let mut unjudged = Unjudged::default();
-        let mut slots: Vec<PromptUse> = phase.slots().collect();
+        let mut masked = MaskedCount::default();
+        let mut uses: Vec<PromptUse> = phase.prompt_uses().collect();
         let mut no_signal = Vec::new();
         for round in 0.. {
             let train = &self.job.prompts.train;
-            let prompts = slots
+            let prompts = uses
                 .iter()
-                .map(|slot| (Arc::clone(&train[slot.prompt]), slot.epoch));
+                .map(|it| (Arc::clone(&train[it.prompt]), it.epoch));
             let terminal = &mut self.job.journal.progress;
             let mut watch = |progress: &RolloutProgress| {
                 clock.enter(if progress.is_sampling() {
@@ -88,9 +88,9 @@ impl Run {
             )
             .await?;
             let judged = more.groups.iter().flat_map(|group| &group.samples);
-            unjudged.add(judged.map(|sample| (sample.judged.reward, &sample.judged.detail)));
+            masked.add(judged.map(|sample| (sample.judged.reward, &sample.judged.detail)));
             let part = format!("phase {}", phase.index + 1);
-            unjudged.check(self.job.config.verifier.max_masked, &part)?;
+            masked.check(self.job.config.verifier.max_masked, &part)?;
             rewards.extend(self.settings.rewards(&more.groups));
             samples.inference += more.inference;
             samples.verify += more.verify;
@@ -110,8 +110,8 @@ impl Run {
             let groups = samples.groups.iter().enumerate();
             let without = groups.filter(|(_, group)| group.has_no_signal());
             no_signal = without.map(|(at, _)| at).collect::<Vec<usize>>();
-            slots = self.schedule.reserve(phase.index, round, no_signal.len());
-            if slots.is_empty() {
+            uses = self.schedule.replacements(phase.index, round, no_signal.len());
+            if uses.is_empty() {
                 break;
             }
         }

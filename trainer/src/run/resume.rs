@@ -7,7 +7,7 @@ use super::freeze_config::absolute;
 use super::train_loop::Run;
 use super::update::UpdateSettings;
 use super::{Job, TrainError};
-use super::{choose_h, extend};
+use super::{auto_h, extend};
 use crate::config::{self, Config};
 use crate::data::{PromptRenderer, PromptSchedule};
 use crate::eval;
@@ -50,7 +50,7 @@ impl Run {
             !logged && job.evaluates() && schedule.evaluates_after(step)
         };
         let extensions = extend::extensions(&job, &previous, tasks, updates, is_due)?;
-        let schedule = choose_h::schedule(&job.config, tasks, updates).mixed(&job.prompts.weights);
+        let schedule = auto_h::schedule(&job.config, tasks, updates).with_mixture(&job.prompts.weights);
         if job.demonstrations.is_none() {
             rollouts::check(folder, &schedule, step, &job.prompts.train)?;
         }

@@ -16,7 +16,7 @@ use verifier_api::Verdict;
 
 use super::TrainError;
 use super::folder;
-use super::max_masked::Unjudged;
+use super::masked::MaskedCount;
 use super::observers::Progress;
 use crate::config::Config;
 use crate::data::{Prompt, PromptRenderer};
@@ -123,7 +123,11 @@ impl TeacherFile {
             true => None,
             false => Some(folder::lines(Path::new(FILE), &correct)?),
         };
-        let turn_end = turn_end(config, policy)?;
+        let stop_tokens = policy.stop_tokens();
+        // The token that ends a turn does not depend on the template.
+        let renderer = PromptRenderer::with_template(Template::for_dataset(""), &config.data);
+        let turn_end = renderer.turn_end(policy, &stop_tokens)?;
+        let turn_end = turn_end.or(stop_tokens.first().copied());
         let all = correct.len();
         let mut demonstrations = Vec::with_capacity(all);
         for line in correct {
@@ -214,7 +218,7 @@ async fn judge(
     prompts: &HashMap<&str, &Arc<Prompt>>,
     mut lines: Vec<TeacherLine>,
     progress: &mut Progress,
-) -> Result<(Vec<TeacherLine>, Unjudged, String), TrainError> {
+) -> Result<(Vec<TeacherLine>, MaskedCount, String), TrainError> {
     let all = lines.len();
     lines.retain(|line| prompts.contains_key(line.task.as_str()));
     let known = lines.len();
@@ -226,7 +230,7 @@ async fn judge(
         wanted,
         ..RolloutProgress::default()
     };
-    let (mut correct, mut unjudged) = (Vec::new(), Unjudged::default());
+    let (mut correct, mut unjudged) = (Vec::new(), MaskedCount::default());
     for chunk in lines.chunks(CHUNK) {
         let completions: Vec<(&Prompt, &str)> = chunk
             .iter()
@@ -255,13 +259,4 @@ async fn judge(
     );
     progress.say(&summary);
     Ok((correct, unjudged, summary))
-}
-
-/// The token that ends a completion.
-fn turn_end(config: &Config, policy: &dyn Policy) -> Result<Option<u32>, TrainError> {
-    let stop_tokens = policy.stop_tokens();
-    // It does not depend on the template.
-    let renderer = PromptRenderer::with_template(Template::for_dataset(""), &config.data);
-    let turn_end = renderer.turn_end(policy, &stop_tokens)?;
-    Ok(turn_end.or(stop_tokens.first().copied()))
 }

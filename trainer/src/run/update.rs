@@ -51,9 +51,9 @@ impl UpdateSettings {
         if !self.computes_all {
             let reward = |place: &usize| self.reward_of(samples[*place]);
             let rewards = |group: &Vec<usize>| group.iter().map(reward).collect();
-            let rewards: Vec<Vec<Option<f64>>> = batch.compared.iter().map(rewards).collect();
+            let rewards: Vec<Vec<Option<f64>>> = batch.baseline_groups.iter().map(rewards).collect();
             let has_gradient = algo::has_gradient(&self.algorithm, &rewards).concat();
-            for (place, has_gradient) in batch.compared.iter().flatten().zip(has_gradient) {
+            for (place, has_gradient) in batch.baseline_groups.iter().flatten().zip(has_gradient) {
                 computed[*place] = has_gradient;
             }
         }
@@ -105,9 +105,9 @@ impl Run {
         let number = self.step - phase.first_update;
         let config = &self.job.config;
         let batch = if config.algorithm.mix_groups {
-            samples.mixed(phase, number, config.algorithm.group_size, config.run.seed)
+            samples.shuffled_mini_batch(phase, number, config.algorithm.group_size, config.run.seed)
         } else {
-            samples.of_update(phase, number)
+            samples.mini_batch(phase, number)
         };
         self.job.journal.progress.updating(phase, number);
         let updates = self.schedule.updates();
@@ -174,15 +174,16 @@ impl Run {
         report: &StepReport,
     ) -> StepRecord {
         let number = self.step - phase.first_update;
-        let completions = || batch.samples();
-        let judged = |sample: &Sample| sample.judged.reward.is_some();
-        let entropies = || {
-            completions()
-                .zip(&report.stats)
-                .filter(|(sample, _)| judged(sample))
-                .flat_map(|(sample, stats)| entropies(sample, stats))
-        };
-        let all = completions().count().max(1) as f64;
+        let completions: Vec<&Sample> = batch.samples().collect();
+        let share = |part: usize| part as f64 / completions.len().max(1) as f64;
+        let lengths = || completions.iter().map(|sample| sample.tokens.len());
+        let truncated = completions.iter().filter(|it| it.finish == Finish::Length);
+        let judged = completions.iter().zip(&report.stats);
+        let judged = judged.filter(|(sample, _)| sample.judged.reward.is_some());
+        let entropies = judged.flat_map(|(sample, stats)| entropies(sample, stats));
+        let entropies: Vec<f64> = entropies.collect();
+        let terms = completions.iter();
+        let terms = terms.filter_map(|sample| self.settings.terms(sample));
         StepRecord {
             step: self.step + 1,
             phase: phase.index,
@@ -191,31 +192,18 @@ impl Run {
             auto_h: None,
             epoch: self.schedule.epoch_after(self.step + 1),
             prompts: batch.groups.len(),
-            groups: GroupCounts::of(batch.compared_counts()),
+            groups: GroupCounts::of(batch.baseline_group_counts()),
             discarded: if number == 0 { samples.discarded } else { 0 },
             sampled_reward: samples.sampled_reward.filter(|_| number == 0),
             algo: metrics,
-            terms: reward::means(
-                &completions()
-                    .filter_map(|sample| self.settings.terms(sample))
-                    .collect::<Vec<_>>(),
-            ),
+            terms: reward::means(&terms.collect::<Vec<_>>()),
             pass_at: pass_at(&batch.groups),
             grad_norm: report.grad_norm,
             grad_scale: Some(self.settings.adamw.grad_scale(report.grad_norm)),
-            entropy: entropies().sum::<f64>() / entropies().count().max(1) as f64,
-            length_mean: completions()
-                .map(|sample| sample.tokens.len())
-                .sum::<usize>() as f64
-                / all,
-            length_max: completions()
-                .map(|sample| sample.tokens.len())
-                .max()
-                .unwrap_or(0),
-            truncated: completions()
-                .filter(|sample| sample.finish == Finish::Length)
-                .count() as f64
-                / all,
+            entropy: entropies.iter().sum::<f64>() / entropies.len().max(1) as f64,
+            length_mean: share(lengths().sum()),
+            length_max: lengths().max().unwrap_or(0),
+            truncated: share(truncated.count()),
             repeats: Repeats::of(&batch.groups),
             lr: f64::from(self.settings.adamw.lr),
         }
@@ -299,7 +287,7 @@ fn objective(
         .map(|sample| (sample.clone(), settings.reward_of(sample)))
         .collect();
     let (algorithm, max_tokens) = (settings.algorithm, settings.max_tokens);
-    let compared = batch.compared.clone();
+    let baseline_groups = batch.baseline_groups.clone();
     let computed = computed.to_vec();
     Box::new(move |stats: &[TokenStats]| {
         let count = computed.iter().filter(|computed| **computed).count();
@@ -310,7 +298,7 @@ fn objective(
             ));
         }
         let stats = of_all(stats.to_vec(), &computed);
-        let groups: Vec<Vec<algo::Sample<'_>>> = compared
+        let groups: Vec<Vec<algo::Sample<'_>>> = baseline_groups
             .iter()
             .map(|group| {
                 let number = |place: &usize| {
@@ -325,7 +313,7 @@ fn objective(
         // The receiver lives until the step returns.
         let _ = metrics.send(gradient.metrics);
         let mut dlogp = vec![Vec::new(); stats.len()];
-        for (place, mut own) in compared.iter().flatten().zip(gradient.dlogp) {
+        for (place, mut own) in baseline_groups.iter().flatten().zip(gradient.dlogp) {
             // Padding has no gradient.
             own.resize(stats[*place].logp.len(), 0.0);
             dlogp[*place] = own;

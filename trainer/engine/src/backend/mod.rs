@@ -425,7 +425,7 @@ pub trait Backend: Send {
     }
     /// Copies the heads at the beginning of each token's row of `src` into the token's row of the store, as given by the batch. Only this and attention access
     /// a store of [`Purpose::Cache`], since the backend may arrange its rows otherwise. The store begins at a multiple of its stride, and has whole rows.
-    fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize);
+    fn write_kv(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize);
     /// `y` = attention over the batch's spans, with rows like those of `q`. `lse` (tokens × heads) receives the log-sum-exp of each query's scaled scores.
     fn attention(&mut self, y: Rows, lse: Buf, attention: &Attention);
     /// Writes `dq`, and adds to `dk` and `dv`. `y` and `lse` are results of the forward pass.

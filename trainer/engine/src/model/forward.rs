@@ -223,8 +223,8 @@ impl Decoder {
         let (mut k, mut v) = (self.keys(acts.rotated), self.values(acts.qkv));
         if let Some(cache) = cache {
             let stored = [0, w.kv()].map(|column| cache.rows(column, 2 * w.kv()));
-            self.backend.store(stored[0], k, w.kv_heads, w.head_dim);
-            self.backend.store(stored[1], v, w.kv_heads, w.head_dim);
+            self.backend.write_kv(stored[0], k, w.kv_heads, w.head_dim);
+            self.backend.write_kv(stored[1], v, w.kv_heads, w.head_dim);
             [k, v] = stored;
         }
         let attention = self.attention(layer, acts.rotated, k, v);

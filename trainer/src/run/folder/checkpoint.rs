@@ -15,10 +15,10 @@ use crate::run::TrainError;
 /// Weights and moments, as the engine writes them.
 const STATE: &str = "state.bin";
 /// The number of updates. A checkpoint without this file is not whole.
-const MARK: &str = "run.json";
+const COMPLETE_MARK: &str = "run.json";
 
 #[derive(Debug, Serialize, Deserialize)]
-struct Mark {
+struct CompleteMark {
     version: u32,
     /// Updates done.
     step: usize,
@@ -31,7 +31,7 @@ pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
 }
 
 /// Folder of the same checkpoint while it is being written or removed. It does not count as a checkpoint.
-fn aside_of(run: &RunFolder, step: usize) -> PathBuf {
+fn partial_folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!(".step-{step}.partial"))
 }
 
@@ -45,17 +45,17 @@ pub(in crate::run) fn save(
     step: usize,
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
-    if !folder.join(MARK).is_file() {
-        let aside = aside_of(run, step);
+    if !folder.join(COMPLETE_MARK).is_file() {
+        let aside = partial_folder_of(run, step);
         clear_partial(run)?;
         let write = || {
             policy.save_model(aside.clone())?;
             let settings = settings.as_bytes();
             write_whole(&aside.join(checkpoint_settings::NAME), settings)?;
             policy.save_state(aside.join(STATE))?;
-            let mark = serde_json::to_vec(&Mark { version: 1, step })
+            let mark = serde_json::to_vec(&CompleteMark { version: 1, step })
                 .map_err(|error| TrainError::io(&aside, error.into()))?;
-            write_whole(&aside.join(MARK), &mark)?;
+            write_whole(&aside.join(COMPLETE_MARK), &mark)?;
             // The names in the folder must be on the disk before the folder gets its final name.
             sync(&aside)?;
             run.sync()?;
@@ -97,7 +97,7 @@ pub(in crate::run) fn steps(run: &RunFolder) -> Result<Vec<usize>, TrainError> {
         let name = entry.file_name();
         name.to_str()?.strip_prefix("step-")?.parse().ok()
     };
-    let whole = entries(run)?.filter(|entry| entry.path().join(MARK).is_file());
+    let whole = entries(run)?.filter(|entry| entry.path().join(COMPLETE_MARK).is_file());
     let mut steps: Vec<usize> = whole.filter_map(step).collect();
     steps.sort_unstable();
     Ok(steps)
@@ -111,13 +111,13 @@ pub(in crate::run) fn load(
 ) -> Result<(), TrainError> {
     let folder = folder_of(run, step);
     let bad = |reason: String| damaged(&folder, &reason);
-    let path = folder.join(MARK);
+    let path = folder.join(COMPLETE_MARK);
     let text = std::fs::read(&path).map_err(|source| TrainError::io(&path, source))?;
-    let mark: Mark = serde_json::from_slice(&text)
-        .map_err(|error| bad(format!("{MARK} is damaged ({error})")))?;
+    let mark: CompleteMark = serde_json::from_slice(&text)
+        .map_err(|error| bad(format!("{COMPLETE_MARK} is damaged ({error})")))?;
     if mark.version != 1 || mark.step != step {
         return Err(bad(format!(
-            "{MARK} says version {}, step {}, where version 1, step {step} was expected",
+            "{COMPLETE_MARK} says version {}, step {}, where version 1, step {step} was expected",
             mark.version, mark.step
         )));
     }
@@ -197,7 +197,7 @@ pub(in crate::run) fn point(run: &RunFolder, name: &str, step: usize) -> Result<
 
 /// Removes a checkpoint. A process that is killed meanwhile leaves all of it, or what [`clear_partial`] removes.
 fn remove(run: &RunFolder, step: usize) -> Result<(), TrainError> {
-    let (folder, aside) = (folder_of(run, step), aside_of(run, step));
+    let (folder, aside) = (folder_of(run, step), partial_folder_of(run, step));
     clear(&aside)?;
     std::fs::rename(&folder, &aside).map_err(|source| TrainError::io(&folder, source))?;
     clear(&aside)
@@ -221,8 +221,6 @@ fn clear(folder: &Path) -> Result<(), TrainError> {
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Barrier;
-
     use super::*;
 
     #[test]
@@ -234,33 +232,30 @@ mod tests {
         // Many files, so that their removal takes a while, with the mark in the middle.
         for number in 0..2000 {
             let name = match number {
-                1000 => MARK.to_owned(),
+                1000 => COMPLETE_MARK.to_owned(),
                 _ => number.to_string(),
             };
             std::fs::write(folder.join(name), "").unwrap();
         }
         // What an earlier removal left.
-        std::fs::create_dir(aside_of(&run, 2)).unwrap();
-        std::fs::write(aside_of(&run, 2).join(MARK), "").unwrap();
+        std::fs::create_dir(partial_folder_of(&run, 2)).unwrap();
+        std::fs::write(partial_folder_of(&run, 2).join(COMPLETE_MARK), "").unwrap();
         assert_eq!(steps(&run).unwrap(), [2]);
 
-        let start = Barrier::new(2);
         let was_half = std::thread::scope(|scope| {
             let watcher = scope.spawn(|| {
-                start.wait();
                 let mut was_half = false;
                 while folder.exists() {
                     let files = ["0", "500", "1500", "1999"];
                     let lacks_one = files.iter().any(|name| !folder.join(name).exists());
-                    was_half |= lacks_one && folder.join(MARK).exists();
+                    was_half |= lacks_one && folder.join(COMPLETE_MARK).exists();
                 }
                 was_half
             });
-            start.wait();
             prune(&run, 0, None).unwrap();
             watcher.join().unwrap()
         });
         assert!(!was_half);
-        assert!(!aside_of(&run, 2).exists());
+        assert!(!partial_folder_of(&run, 2).exists());
     }
 }

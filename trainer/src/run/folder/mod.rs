@@ -25,7 +25,7 @@ pub struct RunFolder {
     _lock: File,
 }
 
-/// Suffix of the files that hold the completions of a phase or an evaluation while it is being sampled.
+/// Suffix of the files that hold the completions of a phase or an evaluation while it is being sampled. In names of files and keys, `drawn` stands for sampled.
 pub(in crate::run) const PARTIAL_ROLLOUT: &str = ".drawn.jsonl";
 
 impl RunFolder {

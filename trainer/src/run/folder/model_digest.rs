@@ -1,5 +1,6 @@
 //! The digest of a model's files: the weights, the configuration, the tokenizer and the chat template.
 
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 
@@ -47,14 +48,12 @@ fn files(model: &Path) -> Result<Vec<PathBuf>, TrainError> {
         return Ok(vec![model.to_owned()]);
     }
     let entries = std::fs::read_dir(model).map_err(|source| TrainError::io(model, source))?;
+    let is_one = |part: Option<&OsStr>, names: &[&str]| {
+        part.is_some_and(|part| names.iter().any(|name| part == *name))
+    };
     let is_model_file = |path: &PathBuf| {
-        let weights = path
-            .extension()
-            .is_some_and(|extension| WEIGHTS.iter().any(|known| extension == *known));
-        let other = path
-            .file_name()
-            .is_some_and(|name| OTHERS.iter().any(|known| name == *known));
-        (weights || other) && path.is_file()
+        let is_known = is_one(path.extension(), &WEIGHTS) || is_one(path.file_name(), &OTHERS);
+        is_known && path.is_file()
     };
     let mut files: Vec<PathBuf> = entries
         .flatten()

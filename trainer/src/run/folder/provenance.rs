@@ -261,11 +261,7 @@ fn digest_of(tasks: &[&Task]) -> String {
 /// The digest of tasks, in their order: of their ids, their questions and the content that decides verdicts.
 #[must_use]
 pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
-    tasks
-        .into_iter()
-        .fold(DigestWriter::new(), |writer, task| {
-            writer.field(task.digest().0)
-        })
-        .finish()
-        .to_string()
+    let digests = tasks.into_iter().map(|task| task.digest().0);
+    let writer = digests.fold(DigestWriter::new(), DigestWriter::field);
+    writer.finish().to_string()
 }

@@ -89,7 +89,7 @@ pub(in crate::run) fn load(
             })
         })
         .collect::<Option<Vec<_>>>()?;
-    let whole = stored.phase == phase.index && groups.len() == phase.slots().count();
+    let whole = stored.phase == phase.index && groups.len() == phase.prompt_uses().count();
     whole.then(|| Rollout {
         groups,
         discarded: stored.discarded,

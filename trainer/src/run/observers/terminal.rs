@@ -305,7 +305,8 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use datasets::passk::{self, Counts};
+    use crate::fakes;
+    use datasets::passk::Counts;
 
     #[test]
     fn the_state_of_a_phase_has_its_speed_its_reward_and_the_time_left() {
@@ -322,11 +323,8 @@ mod tests {
             sampling_state(&progress),
             "60 tokens/s, mean reward of 36 completions 0.250, 4 masked, 1 min left"
         );
-        let first = RolloutProgress {
-            wanted: 256,
-            ..RolloutProgress::default()
-        };
-        assert_eq!(sampling_state(&first), "none done yet");
+        let none = sampling_state(&RolloutProgress::default());
+        assert_eq!(none, "none done yet");
     }
 
     #[test]
@@ -338,24 +336,11 @@ mod tests {
     #[test]
     fn an_evaluation_names_the_best_so_far_and_has_no_interval_on_few_tasks() {
         let line = |step: usize, tasks: usize, best| {
-            let counts = vec![
-                Counts {
-                    judged: 4,
-                    correct: 2,
-                };
-                tasks
-            ];
-            let named = (0..tasks).map(|task| task.to_string());
-            let record = EvalRecord {
-                step,
-                samples: 4,
-                pass_at: [(1, passk::pass_at(&counts, 1).unwrap())].into(),
-                tasks: named.zip(counts).collect(),
-                masked: 0,
-                length_mean: 8.0,
-                truncated: 0.0,
-                sets: [].into(),
+            let half = Counts {
+                judged: 4,
+                correct: 2,
             };
+            let record = fakes::evaluation(step, &vec![half; tasks]);
             evaluation_line(&record, best)
         };
         let figures = "Pass@1 50.0% (95% interval 43.1% to 56.9%)";

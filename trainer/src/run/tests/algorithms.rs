@@ -1,6 +1,6 @@
 //! Every algorithm through the whole loop, with the exact policy and a verifier over HTTP.
 
-use super::unjudged::failing;
+use super::masked::failing;
 use super::*;
 use crate::rollout::SampledGroup;
 use crate::run::sft::TeacherFile;
@@ -44,21 +44,6 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn grpo_logs_the_divergence_from_the_reference() {
-    let (home, server) = home_and_verifier().await;
-    let mut last = Vec::new();
-    for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
-        let root = home.path().join(beta);
-        let steps = trained(&root, &server.url, Preset::Grpo, &[beta]).await;
-        let kl = |step: &StepRecord| step.algo.kl_reference.unwrap();
-        let kl: Vec<f64> = steps.iter().map(kl).collect();
-        assert_eq!(kl[0], 0.0);
-        last.push(kl[19]);
-    }
-    assert!(last[0] > 0.01 && last[1] < last[0] / 4.0, "{last:?}");
-}
-
-#[tokio::test(flavor = "multi_thread")]
 async fn completions_without_a_gradient_are_computed_for_metrics_of_all_alone() {
     let (home, server) = home_and_verifier().await;
     for preset in [Preset::RapidPaper, Preset::RapidLoo, Preset::RapidAuto] {
@@ -93,12 +78,9 @@ async fn completions_without_a_gradient_are_computed_for_metrics_of_all_alone() 
 async fn dynamic_sampling_replaces_groups_without_signal() {
     let (home, server) = home_and_verifier().await;
     let (mut mixed, mut rewards_differ) = (Vec::new(), false);
-    for rounds in [
-        "algorithm.dynamic_sampling=0",
-        "algorithm.dynamic_sampling=9",
-    ] {
-        let root = home.path().join(rounds);
-        let sets = [rounds, "algorithm.h=2"];
+    for rounds in [0, 9].map(|rounds| format!("algorithm.dynamic_sampling={rounds}")) {
+        let root = home.path().join(&rounds);
+        let sets = [&*rounds, "algorithm.h=2"];
         let steps = trained(&root, &server.url, Preset::Dapo, &sets).await;
         let is_whole = |step: &StepRecord| step.prompts == 4 && step.algo.judged == 16;
         assert!(steps.iter().all(is_whole));
@@ -147,11 +129,10 @@ async fn terms_of_rewards_and_the_clipped_share_are_logged() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
-async fn mixed_mini_batches_use_each_completion_once() {
+async fn shuffled_mini_batches_have_groups_of_any_prompts() {
     let (home, server) = home_and_verifier().await;
-    let root = home.path().join("run");
     let sets = ["algorithm.mix_groups=true", "run.updates=9"];
-    let steps = trained(&root, &server.url, Preset::RapidAuthor, &sets).await;
+    let steps = trained(home.path(), &server.url, Preset::RapidAuthor, &sets).await;
     assert!(steps.iter().all(|step| step.algo.judged == 16));
     assert!(steps.iter().any(|step| step.prompts > 4));
     // A mini-batch has 4 groups of 4, of any prompts, and no completion is left alone.
@@ -159,15 +140,6 @@ async fn mixed_mini_batches_use_each_completion_once() {
         let counts = step.groups;
         assert_eq!(step.algo.groups_left_out, 0);
         assert_eq!(counts.right + counts.wrong + counts.mixed, 4);
-    }
-    for (phase, steps) in steps.chunks(3).enumerate() {
-        let text = std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl")));
-        let right = text.unwrap().matches("\"verdict\":\"correct\"").count();
-        let counted: f64 = steps.iter().map(|step| 16.0 * step.algo.reward).sum();
-        assert!(
-            (counted - right as f64).abs() < 1e-9,
-            "{counted} of {right}"
-        );
     }
 }
 
@@ -210,14 +182,12 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
 #[tokio::test(flavor = "multi_thread")]
 async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling() {
     let (home, server) = home_and_verifier().await;
-    let recompute = "sampling.behaviour_logprob=recompute";
+    let (h, recompute) = ("algorithm.h=4", "sampling.behaviour_logprob=recompute");
+    let padded = [h, recompute, "algorithm.sum_padding=true"];
     for (name, sets) in [
-        ("sampled", &["algorithm.h=4"][..]),
-        ("recomputed", &["algorithm.h=4", recompute]),
-        (
-            "padded",
-            &["algorithm.h=4", recompute, "algorithm.sum_padding=true"],
-        ),
+        ("sampled", &padded[..1]),
+        ("recomputed", &padded[..2]),
+        ("padded", &padded),
     ] {
         let root = home.path().join(name);
         let config = preset_config(&server.url, Preset::RapidPaper, sets);
@@ -308,16 +278,10 @@ async fn an_unusable_teacher_is_refused_and_not_stored() {
     for (number, (text, expected)) in [
         (None, "it cannot be read (No such file"),
         (Some("{\"task\""), "line 1 is not"),
-        (
-            Some("{\"task\": NaN}"),
-            "(JSON has no number `NaN`, at line",
-        ),
+        (Some("{\"task\": NaN}"), "(JSON has no number `NaN`"),
         (Some(r#"{"task": "toy/train/0"}"#), "line 1 is not"),
         (Some(&line("c")), "0 right, 1 wrong"),
-        (
-            Some(r#"{"task": "toy/eval/0", "completion": "b"}"#),
-            "toy/train/0",
-        ),
+        (Some(&line("b").replace("train", "eval")), "toy/train/0"),
         (Some(&line("bbbbb")), "sampling.max_tokens"),
         (Some(""), "none of its completions"),
         (Some(&unjudged), "verifier.max_masked"),

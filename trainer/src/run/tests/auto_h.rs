@@ -2,7 +2,6 @@
 
 use super::*;
 use crate::data::{PhaseSize, SizeReason};
-use crate::record::SampleRecord;
 
 /// Settings with which both the target and the growth limit H.
 const AUTO: [&str; 7] = [
@@ -16,27 +15,12 @@ const AUTO: [&str; 7] = [
     "run.checkpoint_every=3",
 ];
 
-fn auto_config(url: &str, more: &[&str]) -> Config {
-    config(url, &[&AUTO[..], more].concat())
-}
-
-/// The task of each completion of each phase, in order.
-fn tasks(root: &Path) -> Vec<String> {
-    let texts = (0..).map_while(|phase: usize| {
-        std::fs::read_to_string(root.join(format!("samples/phase-{phase}.jsonl"))).ok()
-    });
-    let task = |line: &str| serde_json::from_str::<SampleRecord>(line).unwrap().task;
-    texts
-        .flat_map(|text| text.lines().map(task).collect::<Vec<_>>())
-        .collect()
-}
-
 #[tokio::test(flavor = "multi_thread")]
 async fn a_phase_is_as_long_as_the_last_effective_sample_size_allows() {
     let home = fakes::folder();
     let (root, killed) = (home.path().join("run"), home.path().join("killed"));
     let server = copying_verifier(&root, &killed).await;
-    let summary = run_in(&root, &auto_config(&server.url, &[])).await.unwrap();
+    let summary = run_in(&root, &config(&server.url, &AUTO)).await.unwrap();
     drop(server);
     assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 31));
     let steps = steps(&root);
@@ -66,7 +50,7 @@ async fn a_phase_is_as_long_as_the_last_effective_sample_size_allows() {
 
     // A run that was killed anywhere, or that had an update fail, chooses the same sizes.
     let server = FakeVerifier::accepting_b().await;
-    let config = auto_config(&server.url, &[]);
+    let config = config(&server.url, &AUTO);
     assert!(copies(&killed).count() >= 8);
     let failed = (0..31).step_by(5);
     for made in failed.clone() {
@@ -78,11 +62,4 @@ async fn a_phase_is_as_long_as_the_last_effective_sample_size_allows() {
         let what = interrupted.display().to_string();
         assert_same(&outputs(&interrupted), &outputs(&root), &what);
     }
-
-    // The prompts are those of phases of one size, in the same order.
-    let fixed = home.path().join("fixed");
-    let sets = ["algorithm.auto_h=0", "algorithm.h=3"];
-    let config = auto_config(&server.url, &sets);
-    run_in(&fixed, &config).await.unwrap();
-    assert_eq!(tasks(&root), tasks(&fixed));
 }

@@ -3,6 +3,8 @@
 use super::*;
 use crate::record::ExtensionRecord;
 
+const AUTO: [&str; 2] = ["algorithm.preset=rapid-auto", "algorithm.auto_h=0.8"];
+
 fn extension_records(root: &Path) -> Vec<ExtensionRecord> {
     read_log(root, Log::Extensions).unwrap()
 }
@@ -32,10 +34,7 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
         ),
         (&["optimiser.warmup=20", "run.keep=3"], &[12, 24]),
         (&["algorithm.h=2"], &[4, 8, 24]),
-        (
-            &["algorithm.preset=rapid-auto", "algorithm.auto_h=0.8"],
-            &[2, 24],
-        ),
+        (&AUTO, &[2, 24]),
     ]
     .into_iter()
     .enumerate()
@@ -79,40 +78,17 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_run_that_was_cut_short_differs_from_a_longer_one() {
     let (home, server) = home_and_verifier().await;
-    let auto = ["algorithm.preset=rapid-auto", "algorithm.auto_h=0.8"];
-    for (name, sets, first, longer, sizes) in [
-        (
-            "phase",
-            &[][..],
-            "run.updates=10",
-            "run.updates=20",
-            &[3, 3, 3, 1, 3, 3, 3, 1][..],
-        ),
+    let (linear, cut) = (["optimiser.schedule=linear"], [3, 3, 3, 1, 3, 3, 3, 1]);
+    for (name, sets, unit, lengths, sizes) in [
+        ("phase", &[][..], "updates", [10, 20], &cut[..]),
         // 33 prompts are eight updates of four prompts, and one of one.
-        (
-            "update",
-            &[],
-            "run.epochs=3",
-            "run.epochs=6",
-            &[3, 3, 3, 3, 3, 2],
-        ),
-        (
-            "auto",
-            &auto,
-            "run.updates=3",
-            "run.updates=6",
-            &[2, 1, 2, 1],
-        ),
-        (
-            "rate",
-            &["optimiser.schedule=linear"],
-            "run.updates=9",
-            "run.updates=18",
-            &[3; 6],
-        ),
+        ("update", &[], "epochs", [3, 6], &[3, 3, 3, 3, 3, 2]),
+        ("auto", &AUTO, "updates", [3, 6], &[2, 1, 2, 1]),
+        ("rate", &linear, "updates", [9, 18], &[3; 6]),
     ] {
+        let [first, longer] = lengths.map(|length| format!("run.{unit}={length}"));
         let root = home.path().join(name);
-        run_in(&root, &config(&server.url, &[sets, &[first]].concat()))
+        run_in(&root, &config(&server.url, &[sets, &[&first]].concat()))
             .await
             .unwrap();
         // An extension that was killed after it was recorded, and before it began, has no effect.
@@ -121,7 +97,7 @@ async fn a_run_that_was_cut_short_differs_from_a_longer_one() {
         let killed = home.path().join(format!("{name}-killed"));
         let copying = copying_verifier(&root, &killed).await;
         let url = format!("verifier.url={}", copying.url);
-        extend(&root, &[longer, &url]).await;
+        extend(&root, &[&longer, &url]).await;
         let steps = steps(&root);
         let mut phases = steps.chunk_by(|a, b| a.phase == b.phase);
         assert!(

@@ -3,7 +3,7 @@ use crate::config;
 use crate::fakes;
 
 /// The gradient of the preset pg on completions of one token each, with these rewards by prompt; `None` for those that are not computed.
-fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32>>> {
+fn gradient(rewards: &[&[f64]], baseline_groups: Vec<Vec<usize>>) -> Vec<Option<Vec<f32>>> {
     let recipe =
         "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
     let config = config::parse("test", recipe, &[]).unwrap();
@@ -15,20 +15,17 @@ fn gradient(rewards: &[&[f64]], compared: Vec<Vec<usize>>) -> Vec<Option<Vec<f32
         .collect();
     let batch = MiniBatch {
         groups: groups.into(),
-        compared,
+        baseline_groups,
     };
-    let stats = batch.samples().map(|sample| TokenStats {
-        logp: sample.logp.clone(),
-        entropy: vec![0.0],
-    });
     let (send, _metrics) = mpsc::channel();
     let settings = UpdateSettings::of(&config);
     let computed = settings.computed(&batch);
-    let stats: Vec<TokenStats> = stats
-        .zip(&computed)
-        .filter(|it| *it.1)
-        .map(|it| it.0)
-        .collect();
+    let own = batch.samples().zip(&computed).filter(|it| *it.1);
+    let stats = own.map(|(sample, _)| TokenStats {
+        logp: sample.logp.clone(),
+        entropy: vec![0.0],
+    });
+    let stats: Vec<TokenStats> = stats.collect();
     let objective = objective(&settings, &batch, &computed, send, Clock::start());
     let dlogp = objective(&stats).unwrap();
     let mut dlogp = dlogp.into_iter();

@@ -61,7 +61,7 @@ impl KvCaches {
 }
 
 /// Copies the heads of the first rows of `from`, one for each of `rows`, to these rows of `to`.
-pub(super) fn store(to: RawRows, from: RawRows, rows: &[usize], heads: usize, head_dim: usize) {
+pub(super) fn write(to: RawRows, from: RawRows, rows: &[usize], heads: usize, head_dim: usize) {
     let inside = rows.len() <= from.count && rows.iter().all(|row| *row < to.count);
     assert!(
         inside && from.disjoint(to),

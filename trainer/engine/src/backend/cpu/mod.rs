@@ -399,11 +399,11 @@ impl Backend for Cpu {
         });
     }
 
-    fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize) {
+    fn write_kv(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize) {
         let end = self.batch.rows.iter().max().map_or(0, |row| row + 1);
         let to = self.store_rows(store, end, heads, head_dim);
         let from = self.raw(src, self.batch.tokens.len(), heads, head_dim);
-        kv_caches::store(to, from, &self.batch.rows, heads, head_dim);
+        kv_caches::write(to, from, &self.batch.rows, heads, head_dim);
     }
 
     fn attention(&mut self, y: Rows, lse: Buf, a: &Attention) {

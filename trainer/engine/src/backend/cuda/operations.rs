@@ -351,7 +351,7 @@ impl Backend for Cuda {
         self.rotate(x, Some(bias), table, [heads, head_dim], 1.0);
     }
 
-    fn store(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize) {
+    fn write_kv(&mut self, store: Rows, src: Rows, heads: usize, head_dim: usize) {
         let width = heads * head_dim;
         let count = self.plan.tokens;
         let args = [

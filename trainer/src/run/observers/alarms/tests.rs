@@ -1,11 +1,9 @@
-use std::collections::BTreeMap;
-
 use super::*;
 use crate::algo::Metrics;
 use crate::config::{Algorithm, Baseline, Preset};
-use crate::record::GroupCounts;
-use crate::record::Repeats;
-use datasets::passk::{self, Counts};
+use crate::fakes;
+use crate::record::{GroupCounts, Repeats};
+use datasets::passk::Counts;
 
 /// An update of a healthy run: 16 prompts × 8 completions, a third of them correct.
 fn step(step: usize) -> StepRecord {
@@ -45,26 +43,11 @@ fn steps(updates: usize, change: impl Fn(&mut StepRecord)) -> Vec<StepRecord> {
 
 /// An evaluation of 40 tasks × 8 completions; `right(task)` of each eight are correct.
 fn eval(step: usize, right: impl Fn(usize) -> usize) -> EvalRecord {
-    let tasks: BTreeMap<String, Counts> = (0..40)
-        .map(|task| {
-            let counts = Counts {
-                judged: 8,
-                correct: right(task).min(8),
-            };
-            (format!("t/{task}"), counts)
-        })
-        .collect();
-    let counts: Vec<Counts> = tasks.values().copied().collect();
-    EvalRecord {
-        step,
-        samples: 8,
-        pass_at: [(1, passk::pass_at(&counts, 1).unwrap())].into(),
-        tasks,
-        masked: 0,
-        length_mean: 20.0,
-        truncated: 0.0,
-        sets: [].into(),
-    }
+    let counts = |task| Counts {
+        judged: 8,
+        correct: right(task).min(8),
+    };
+    fakes::evaluation(step, &(0..40).map(counts).collect::<Vec<_>>())
 }
 
 /// The alarms raised and cleared in a run of 8 good updates, then 8 changed ones, then 8 good ones.

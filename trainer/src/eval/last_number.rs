@@ -1,16 +1,16 @@
-//! The last number of a completion, for a second reading of answers outside of the graded form.
+//! The last number of a completion, for a second reading of answers outside of the graded form (`any_form` in the records).
 
 /// The start of a question in the few-shot templates.
 const QUESTION: &str = "\nQuestion:";
 
 /// The last number of a completion: an integer, a decimal, `a/b` or `\frac{a}{b}`, without thousands separators and currency signs. The text before it is reasoning.
 /// After their answer, models may continue a list of solved questions with invented ones, which do not count. `None` if there is no number.
-pub(super) fn answer(completion: &str) -> Option<String> {
+pub(super) fn last_number(completion: &str) -> Option<String> {
     let (own, _) = completion.split_once(QUESTION).unwrap_or((completion, ""));
-    own.lines().rev().find_map(last_number)
+    own.lines().rev().find_map(last_of_line)
 }
 
-fn last_number(line: &str) -> Option<String> {
+fn last_of_line(line: &str) -> Option<String> {
     let bytes = line.as_bytes();
     let mut last = None;
     let mut at = 0;
@@ -87,7 +87,7 @@ fn digits(text: &str) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use super::answer;
+    use super::last_number;
     use proptest::prelude::*;
 
     #[test]
@@ -116,14 +116,14 @@ mod tests {
             ("1,2,3", "3"),
         ] {
             let expected = Some(expected).filter(|it| !it.is_empty());
-            assert_eq!(answer(completion).as_deref(), expected, "{completion:?}");
+            assert_eq!(last_number(completion).as_deref(), expected, "{completion:?}");
         }
     }
 
     proptest! {
         #[test]
         fn any_text_gives_a_number_or_nothing(text in "(?s).{0,80}") {
-            if let Some(answer) = answer(&text) {
+            if let Some(answer) = last_number(&text) {
                 prop_assert!(answer.bytes().any(|c| c.is_ascii_digit()));
                 let allowed = |c: u8| c.is_ascii_digit() || b"-./\\frac{}".contains(&c);
                 prop_assert!(answer.bytes().all(allowed), "{}", answer);

@@ -9,7 +9,7 @@ use crate::config;
 /// `program`. `info` is `None` if the verifier does not describe itself.
 ///
 /// # Errors
-/// [`RewardError::Policy`] if a setting differs, or is not stated.
+/// [`RewardError::GraderSettings`] if a setting differs, or is not stated.
 pub(super) fn check(
     expected: &config::Verifier,
     url: &str,
@@ -38,7 +38,7 @@ pub(super) fn check(
         {
             let difference = difference(kind, key, expected, found);
             let message = format!("the verifier at {url} {difference}");
-            return Err(RewardError::Policy(message));
+            return Err(RewardError::GraderSettings(message));
         }
     }
     Ok(())

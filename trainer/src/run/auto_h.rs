@@ -1,4 +1,4 @@
-//! Chooses the size of each inference phase (`algorithm.auto_h`). A choice depends on logged updates alone, so a resumed run makes it again.
+//! Applies the rule of `algorithm.auto_h`, [`PhaseSize::after`], to the log of a run. A choice depends on logged updates alone, so a resumed run makes it again.
 
 use super::TrainError;
 use super::folder::Log;

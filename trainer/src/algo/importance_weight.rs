@@ -1,4 +1,4 @@
-//! Importance weights, in log space, and the cap on them.
+//! Importance weights w = π/μ of completions and of tokens, in log space, and the cap η on them.
 
 use super::Sample;
 

@@ -1,25 +1,10 @@
-//! H of the next inference phase, from how fast the effective sample size fell in the last one (`algorithm.auto_h`).
+//! The rule of `algorithm.auto_h`: H of the next inference phase, from how fast the effective sample size fell in the last one. `run/auto_h.rs` applies it to a run's
+//! log. docs/algorithms.md derives it.
 //!
-//! Update number t of a phase, counted from 0, has samples of staleness t: the policy π is t updates ahead of the behaviour policy μ. Let e(t) be the effective sample
-//! size of its weights, as a fraction of its completions. For log-normal weights with log-variance σ², (E w)² / E w² = exp(−σ²), so −ln e(t) = σ²(t). The variance
-//! grows with the squared distance of π from μ: as t² if all updates go in one direction, and as t if they go in random ones. Hence the family
-//!
-//! ```text
-//! −ln e(t) = a tᵇ,    1 ≤ b ≤ 2
-//! ```
-//!
-//! On SmolLM2 (`docs/study/estimator`), −ln e is 0.05, 0.16 and 0.67 after 1, 2 and 4 updates, so b is 1.7 between the first two and 2.1 between the others.
-//!
-//! The *lifetime* T of samples is the staleness at which e has fallen to the target: with the target 1/2, the half-life of the effective sample size. From a point
-//! (t, e(t)), with r = ln target / ln e(t), the family has T = t r^(1/b). Its shortest T is
-//!
-//! ```text
-//! T = t min(r, √r)
-//! ```
-//!
-//! which has b = 2 if the phase ended before the target was reached (r > 1), and b = 1 if it went beyond. This is the estimate, so an error of the model makes
-//! phases too short, not too stale. At r = 1 all members agree: a phase that ends at its lifetime is followed by one of the same size. b is not fitted, since a
-//! phase has few points, each from a few groups. If e rose at a small t by chance, the curve through the other points would be steeper, and a fit would make H fall.
+//! Update number t of a phase, counted from 0, has samples of staleness t. Let e(t) be the effective sample size of its weights, as a fraction of its completions. The
+//! *lifetime* T of samples is the staleness at which e has fallen to the target. For −ln e(t) = a tᵇ with 1 ≤ b ≤ 2, a point (t, e(t)) and r = ln target / ln e(t) give
+//! T = t r^(1/b), which is at least t min(r, √r). This is the estimate, so an error of the model makes phases too short, not too stale. b is not fitted, since a phase
+//! has few points, each from a few groups.
 //!
 //! The point is that of the phase's most stale update. e cannot rise with staleness, so isotonic regression estimates −ln e there: it is the largest mean of −ln e
 //! over the last k updates, for k = 1, 2, …. A last mini-batch with even weights by chance does not lengthen the next phase. One with uneven weights by chance
@@ -243,21 +228,6 @@ mod tests {
                 *fraction += rise * (1.0 - *fraction);
             }
             prop_assert!(of(&raised) >= of(&last), "{last:?}");
-        }
-
-        #[test]
-        fn h_never_rises_with_the_target(last in fractions(), target in 0.001..0.999, lower in 0.0..1.0) {
-            let of = |target: f64| PhaseSize::after(&last, target, 100).h;
-            prop_assert!(of(f64::max(target * lower, 1e-6)) >= of(target));
-        }
-
-        /// Whatever the member of the family, a phase that ends at the half-life is followed by one of the same size.
-        #[test]
-        fn the_half_life_is_a_fixed_point(half_life in 1usize..60, b in 1.0..=2.0) {
-            let h = half_life + 1;
-            let size = PhaseSize::after(&phase(h, half_life as f64, b), 0.5, 1000);
-            prop_assert_eq!(size.h, h);
-            prop_assert!((size.lifetime.unwrap() - half_life as f64).abs() < 1e-6);
         }
 
         /// Whatever the member of the family, sizes that follow any phase with a stale update come to the half-life, or to less than two updates below it. No phase

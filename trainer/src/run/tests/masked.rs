@@ -120,14 +120,9 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
     let config = config(&server.url, &dynamic);
     let error = run_in(&home.path().join("all"), &config).await.unwrap_err();
     assert_contains(&error, &[" samples of phase 1 have no verdict"]);
-    let all: usize = error
-        .to_string()
-        .split(' ')
-        .nth(3)
-        .unwrap()
-        .parse()
-        .unwrap();
-    assert!(all > 48, "{error}");
+    let message = error.to_string();
+    let all = message.split(' ').nth(3).map(str::parse::<usize>);
+    assert!(all.unwrap().unwrap() > 48, "{message}");
 }
 
 #[tokio::test(flavor = "multi_thread")]

@@ -7,14 +7,14 @@ use super::error::percent;
 
 /// Counts samples, and the masked ones among them.
 #[derive(Debug, Default)]
-pub(super) struct Unjudged {
+pub(super) struct MaskedCount {
     samples: usize,
     masked: usize,
     /// The verifier's reason for the last masked sample.
     reason: String,
 }
 
-impl Unjudged {
+impl MaskedCount {
     /// Adds samples: the reward of each, and the verdict's detail.
     pub(super) fn add<'a>(&mut self, samples: impl IntoIterator<Item = (Option<f64>, &'a Value)>) {
         let mut last = None;
