@@ -6,8 +6,6 @@ use datasets::passk::{self, Counts, Estimate, percent};
 use serde::Serialize;
 use verifier_api::{Id, Judgement};
 
-use crate::metrics::name;
-
 /// The score of a file of samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
@@ -32,7 +30,7 @@ impl Score {
         let mut tasks: BTreeMap<&Id, Counts> = BTreeMap::new();
         let mut verdicts = BTreeMap::new();
         for judgement in judgements {
-            *verdicts.entry(name(judgement.verdict)).or_default() += 1;
+            *verdicts.entry(judgement.verdict.name()).or_default() += 1;
             let counts = tasks.entry(&judgement.id).or_default();
             counts.judged += usize::from(judgement.reward.is_some());
             counts.correct += usize::from(judgement.reward == Some(1.0));

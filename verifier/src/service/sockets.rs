@@ -17,7 +17,7 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
 use super::pace::Pace;
-use super::sender::Peer;
+use super::request_context::Peer;
 
 /// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;

@@ -8,7 +8,7 @@ use datasets::excerpt::excerpt;
 use datasets::{CodeTask, Compare, Value};
 use serde::{Deserialize, Serialize};
 
-use super::not_run::bad_task;
+use super::gradings::bad_task;
 use super::value_mismatch::without_encoding;
 use crate::cache::{BoundedCache, Claim, ExpectedValueStore, Key};
 use crate::grade::Grading;

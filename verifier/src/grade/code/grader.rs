@@ -20,7 +20,7 @@ use super::expected_values::{
 };
 use super::extract::{self, ExtractedProgram, Extraction};
 use super::fuel::{fuel_limit, with_fuel};
-use super::not_run::{bad_task, unread, without_code};
+use super::gradings::{bad_task, unread, without_code};
 use super::program::{Wanted, callable, calls_of, with_class};
 use super::run_tests::{TestMode, TestResults, ValueCheck};
 use super::suite::{Suite, Suites};

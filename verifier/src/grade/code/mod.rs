@@ -16,7 +16,7 @@ mod expected_values;
 mod extract;
 mod fuel;
 mod grader;
-mod not_run;
+mod gradings;
 mod program;
 mod program_dependency;
 mod run_tests;

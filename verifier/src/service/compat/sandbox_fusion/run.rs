@@ -8,12 +8,12 @@ use axum::body::Body;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use tokio::time::Instant;
 
-use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
+use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{RunCodeRequest, RunCodeResponse};
 use crate::grade::code::ProgramRun;
 use crate::judging::{Judge, queued};
 use crate::pool::ClientId;
-use crate::service::sender::Sender;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 /// Fuel per second of a request's timeout. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
@@ -27,7 +27,7 @@ const KILLED: i32 = 137;
 const ABORTED: i32 = 134;
 
 pub(in crate::service::compat) async fn run_code(
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {
     let arrival = Instant::now();
@@ -37,9 +37,9 @@ pub(in crate::service::compat) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let (program, until) = read(&sender, body, make).await?;
-    let service = &sender.service;
-    let attempt = || attempt(&service.judge, sender.client, &program);
+    let (program, until) = read(&context, body, make).await?;
+    let service = &context.service;
+    let attempt = || attempt(&service.judge, context.client, &program);
     let ran = answer(service, until, attempt).await;
     let (run, time) = ran.map_err(|missing| refusal(service, &missing))?;
     CLIENT.count(service, "run", 1);

@@ -15,15 +15,14 @@ use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
 use super::super::client::{self, rewards};
-use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
+use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
 use crate::item::JudgeItem;
 use crate::judging::{Judge, queued};
-use crate::metrics;
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
-use crate::service::hold::Hold;
-use crate::service::sender::Sender;
+use crate::service::backoff::Backoff;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
@@ -31,7 +30,7 @@ const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval'
                      {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}} or a text with it in JSON";
 
 pub(in crate::service::compat) async fn submit(
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
     let arrival = Instant::now();
@@ -41,9 +40,9 @@ pub(in crate::service::compat) async fn submit(
         let until = deadline(arrival, compile, run);
         Ok((item(request, &service.judge.registry)?, until))
     };
-    let (item, until) = read(&sender, body, make).await?;
-    let service = &sender.service;
-    let find = || program(&service.judge, sender.client, &item);
+    let (item, until) = read(&context, body, make).await?;
+    let service = &context.service;
+    let find = || program(&service.judge, context.client, &item);
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
@@ -51,7 +50,7 @@ pub(in crate::service::compat) async fn submit(
         })
     };
     // Both at the same time, so that the request waits in the queue only once.
-    let (judgement, program) = tokio::try_join!(judgement(&sender, &item, until), program)?;
+    let (judgement, program) = tokio::try_join!(judgement(&context, &item, until), program)?;
     let extracted = match program {
         Some(found) => found.map_err(|missing| refusal(service, &missing))?,
         None => {
@@ -59,19 +58,19 @@ pub(in crate::service::compat) async fn submit(
             extracted.unwrap_or_default().to_owned()
         }
     };
-    CLIENT.count(service, metrics::name(judgement.verdict), 1);
+    CLIENT.count(service, judgement.verdict.name(), 1);
     Ok(Json(result(item.id, extracted, judgement)))
 }
 
 /// The completion's judgement, with a reward. Without one it refuses the client: at once if the task can never be judged. Otherwise, also while its grader cannot work,
 /// it refuses when the client is about to give up.
 async fn judgement(
-    sender: &Sender,
+    context: &RequestContext,
     item: &JudgeItem,
     until: Instant,
 ) -> Result<Judgement, ProblemResponse> {
-    let (service, mut hold) = (&sender.service, Hold::until(until));
-    let withheld = match rewards(sender, vec![item.clone()], &mut hold).await {
+    let (service, mut backoff) = (&context.service, Backoff::until(until));
+    let withheld = match rewards(context, vec![item.clone()], &mut backoff).await {
         Ok(mut judged) => {
             let judged = judged.pop().ok_or_else(ProblemResponse::internal)?;
             return Ok(judged.judgement);
@@ -83,7 +82,7 @@ async fn judgement(
         let reason = format!("the task cannot be judged: {}", withheld.reason);
         return Err(ProblemResponse::bad_field("id", &reason));
     }
-    while hold.wait(service).await {}
+    while backoff.wait(service).await {}
     Err(refusal(service, &withheld.reason))
 }
 

@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use crate::service::compat::client::Client;
-use crate::service::hold::Hold;
-use crate::service::sender::Sender;
+use crate::service::backoff::Backoff;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 pub(super) const CLIENT: Client = Client {
@@ -64,7 +64,7 @@ pub(super) fn check_language(field: &str, language: &str) -> Result<(), ProblemR
 
 /// Reads a request's body, and calls `make` with it on the thread that parses.
 pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
-    sender: &Sender,
+    context: &RequestContext,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
 ) -> Result<U, ProblemResponse> {
@@ -73,8 +73,8 @@ pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;
         make(service, request)
     };
-    let mut hold = Hold::at_most(CLIENT.patience);
-    CLIENT.read(sender, body, &mut hold, parse).await
+    let mut backoff = Backoff::at_most(CLIENT.patience);
+    CLIENT.read(context, body, &mut backoff, parse).await
 }
 
 /// Attempts to answer until that succeeds, or the client is about to give up.
@@ -89,7 +89,7 @@ pub(super) async fn answer<T, F>(
 where
     F: Future<Output = Result<T, String>>,
 {
-    let mut hold = Hold::until(until);
+    let mut backoff = Backoff::until(until);
     let mut missing = "the service is busy".to_owned();
     loop {
         match timeout_at(until, attempt()).await {
@@ -97,7 +97,7 @@ where
             Ok(Err(reason)) => missing = reason,
             Err(_) => {}
         }
-        if !hold.wait(service).await {
+        if !backoff.wait(service).await {
             return Err(missing);
         }
     }
