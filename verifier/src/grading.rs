@@ -46,15 +46,27 @@ impl Grading {
         }
     }
 
+    /// A deterministic verdict with the reason for it.
+    #[must_use]
+    pub fn with_reason(verdict: Verdict, reason: &str) -> Grading {
+        Grading::new(verdict, json!({ "reason": reason }))
+    }
+
+    /// This grading, not deterministic unless `holds`.
+    #[must_use]
+    pub fn deterministic_if(self, holds: bool) -> Grading {
+        Grading {
+            deterministic: self.deterministic && holds,
+            ..self
+        }
+    }
+
     /// An `unavailable` verdict: a failure that says nothing about the completion.
     #[must_use]
     pub fn unavailable(reason: &str, retryable: bool) -> Grading {
         Grading {
             retryable,
-            ..Grading::new(
-                Verdict::Unavailable,
-                json!({ "reason": bounded(reason, 2_000) }),
-            )
+            ..Grading::with_reason(Verdict::Unavailable, &bounded(reason, 2_000))
         }
     }
 

@@ -1,6 +1,6 @@
 //! Worker threads with a queue that is fair between requests.
 //!
-//! Each request has a lane. Workers take one job from each client in turn, and from each of a client's lanes in turn. So a single item does not wait for all items of
+//! Each request has a lane. Workers take jobs round-robin: one from each client, and of a client, one from each of its lanes. So a single item does not wait for all items of
 //! another request with a thousand, nor for all requests of another client with as many. Work that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
@@ -16,7 +16,7 @@ use tokio::sync::oneshot;
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
-/// Clients take turns; requests with the same id share one. The default is this process itself, which may fill its own queue.
+/// Workers serve clients round-robin. The default is this process itself, which may fill its own queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClientId(pub u64);
 
@@ -73,17 +73,17 @@ struct Job {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// Jobs in the order in which they are run: in turn by client, then by request.
+/// Waiting jobs, served round-robin by client, then by request.
 #[derive(Default)]
-struct Turns(VecDeque<(ClientId, Lanes)>);
+struct RoundRobin(VecDeque<(ClientId, Lanes)>);
 
 type Lanes = VecDeque<(Lane, VecDeque<Job>)>;
 
 #[derive(Default)]
 struct State {
-    lanes: Turns,
+    lanes: RoundRobin,
     /// Those that are instant.
-    instant: Turns,
+    instant: RoundRobin,
     /// Number of jobs so far.
     numbers: u64,
     /// Number of jobs that wait.
@@ -96,7 +96,7 @@ struct State {
     stopped: bool,
 }
 
-impl Turns {
+impl RoundRobin {
     fn push(&mut self, lane: Lane, job: Job) {
         let lanes = queue_of(&mut self.0, lane.client);
         queue_of(lanes, lane).push_back(job);
@@ -137,16 +137,16 @@ impl Turns {
 
 /// The queue under `key`. A new one is the last.
 fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) -> &mut VecDeque<T> {
-    let place = queues.iter().position(|(other, _)| *other == key);
-    let place = place.unwrap_or_else(|| {
+    let index = queues.iter().position(|(other, _)| *other == key);
+    let index = index.unwrap_or_else(|| {
         queues.push_back((key, VecDeque::new()));
         queues.len() - 1
     });
-    &mut queues[place].1
+    &mut queues[index].1
 }
 
 impl State {
-    fn turns(&mut self, is_instant: bool) -> &mut Turns {
+    fn jobs(&mut self, is_instant: bool) -> &mut RoundRobin {
         match is_instant {
             true => &mut self.instant,
             false => &mut self.lanes,
@@ -198,7 +198,7 @@ impl Pool {
             pool.workers.push(
                 std::thread::Builder::new()
                     .name(format!("{name}-{number}"))
-                    .spawn(move || work_on(&shared))?,
+                    .spawn(move || run_jobs(&shared))?,
             );
         }
         Ok(pool)
@@ -220,7 +220,7 @@ impl Pool {
         let number = state.numbers;
         state.numbers += 1;
         state.queued += 1;
-        state.turns(is_instant).push(lane, Job { number, work });
+        state.jobs(is_instant).push(lane, Job { number, work });
         drop(state);
         self.shared.more.notify_one();
         Queued {
@@ -293,8 +293,8 @@ impl<T> Queued<T> {
     #[must_use]
     pub fn has_begun(&self) -> bool {
         let mut state = self.shared.lock();
-        let turns = state.turns(self.is_instant);
-        turns.find(self.lane, self.number).is_none()
+        let jobs = state.jobs(self.is_instant);
+        jobs.find(self.lane, self.number).is_none()
     }
 }
 
@@ -312,8 +312,8 @@ impl<T> Drop for Queued<T> {
             return;
         }
         let mut state = self.shared.lock();
-        let turns = state.turns(self.is_instant);
-        let removed = turns.remove(self.lane, self.number);
+        let jobs = state.jobs(self.is_instant);
+        let removed = jobs.remove(self.lane, self.number);
         state.queued -= usize::from(removed.is_some());
         drop(state);
         // Dropping a job may take other locks.
@@ -321,7 +321,7 @@ impl<T> Drop for Queued<T> {
     }
 }
 
-fn work_on(shared: &Shared) {
+fn run_jobs(shared: &Shared) {
     let mut state = shared.lock();
     while !state.stopped {
         let Some((job, is_instant)) = state.pop(shared.workers) else {
@@ -416,7 +416,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_many_requests_has_one_turn_as_others_have() {
+    fn clients_are_served_round_robin_however_many_requests_they_have() {
         let mut bench = Bench::busy();
         for text in ["a1", "a2", "a3", "a4"] {
             bench.submit(lane_of(1), &[text]);

@@ -90,7 +90,7 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
             Extraction::Boxed => "no \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
-        return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
+        return Grading::with_reason(Verdict::Malformed, reason);
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });

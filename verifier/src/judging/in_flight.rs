@@ -54,12 +54,7 @@ impl<T: Clone + Send + Sync + 'static> InFlight<T> {
         if let Some(waiters) = keys.get(&key).and_then(Weak::upgrade) {
             return (Waiter(waiters.result.subscribe()), true);
         }
-        let (result, waiter) = watch::channel(None);
-        let waiters = Arc::new(Waiters {
-            result,
-            key,
-            in_flight: Arc::clone(self),
-        });
+        let (waiter, waiters) = Waiters::new(key, Arc::clone(self));
         keys.insert(key, Arc::downgrade(&waiters));
         drop(keys);
         let working = work(Arc::clone(&waiters));
@@ -68,11 +63,26 @@ impl<T: Clone + Send + Sync + 'static> InFlight<T> {
             waiters.leave();
             waiters.result.send_replace(result);
         });
-        (Waiter(waiter), false)
+        (waiter, false)
     }
 }
 
 impl<T> Waiters<T> {
+    fn new(key: Key, in_flight: Arc<InFlight<T>>) -> (Waiter<T>, Arc<Waiters<T>>) {
+        let (result, waiter) = watch::channel(None);
+        let waiters = Waiters {
+            result,
+            key,
+            in_flight,
+        };
+        (Waiter(waiter), Arc::new(waiters))
+    }
+
+    /// The one waiter for work that nobody else can wait for.
+    pub(super) fn unshared() -> (Waiter<T>, Arc<Waiters<T>>) {
+        Waiters::new(Key([0; 32]), Arc::default())
+    }
+
     /// Removes the key, if this is the work on it.
     fn leave(&self) {
         let mut keys = self.in_flight.lock();

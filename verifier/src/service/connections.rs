@@ -95,10 +95,10 @@ pub(super) async fn serve_with(
                 }
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
-                        Ok((stream, address)) => sockets.arrive(Peer::new(address.ip()), stream),
+                        Ok((stream, address)) => sockets.enqueue(Peer::new(address.ip()), stream),
                         Err(error) => not_accepted(&error).await,
                     },
-                    _ = check.tick() => sockets.break_off_unread(timeouts.unread),
+                    _ = check.tick() => sockets.evict_unread(timeouts.unread),
                 }
             }
         };
@@ -118,7 +118,7 @@ pub(super) async fn serve_with(
         tokio::spawn(async move {
             tokio::select! {
                 () = connection.serve(&http, stream, stopping, timeouts) => {}
-                () = connection.open.socket.broken() => {}
+                () = connection.open.socket.evicted() => {}
             }
         });
     }

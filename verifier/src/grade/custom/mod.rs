@@ -92,10 +92,9 @@ impl CustomGrader {
                 }
             });
         match answer {
-            Ok(answer) => Grading {
-                deterministic: self.settings.deterministic,
-                ..answer.grading()
-            },
+            Ok(answer) => answer
+                .grading()
+                .deterministic_if(self.settings.deterministic),
             Err(Failure { reason, retryable }) => {
                 Grading::unavailable(&format!("the grader `{}`: {reason}", self.name), retryable)
             }

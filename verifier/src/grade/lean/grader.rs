@@ -152,10 +152,7 @@ impl LeanGrader {
             Ok(answer) => judge(answer),
             Err(error) => grading_without_answer(&error),
         };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        grading.deterministic_if(once)
     }
 
     /// The grading of a proof that Lean has processed.
@@ -185,10 +182,7 @@ impl LeanGrader {
             Ok(axioms) => self.accepted_grading(axioms, header, sources, compiled),
             Err(failure) => failure_grading(failure, compiled),
         };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        grading.deterministic_if(once)
     }
 
     /// The grading of a proof that the kernel accepts.
@@ -222,10 +216,7 @@ impl LeanGrader {
                 excerpt(&objection)
             );
             let detail = json!({ "reason": reason, "assurance": "replayed" });
-            Grading {
-                deterministic: false,
-                ..Grading::new(Verdict::Incorrect, detail)
-            }
+            Grading::new(Verdict::Incorrect, detail).deterministic_if(false)
         })
     }
 
@@ -286,12 +277,8 @@ impl LeanGrader {
 
 /// The grading of a proof that the kernel does not accept, or does not finish checking.
 fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
-    let limit_exceeded = |verdict, why: String| Grading {
-        deterministic: false,
-        ..Grading::new(
-            verdict,
-            json!({ "reason": format!("to check it once more, {why}") }),
-        )
+    let limit_exceeded = |verdict, why: String| {
+        Grading::with_reason(verdict, &format!("to check it once more, {why}"))
     };
     match failure {
         CheckFailure::Task(reason) => *bad_task(&reason),
@@ -299,23 +286,21 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
         CheckFailure::Failed => *incorrect(KERNEL_FAILED),
         CheckFailure::Ended(KernelExit::Crashed(why)) => {
             tracing::warn!("{KERNEL_FAILED} ({why})");
-            Grading {
-                deterministic: false,
-                ..*incorrect(KERNEL_FAILED)
-            }
+            incorrect(KERNEL_FAILED).deterministic_if(false)
         }
         CheckFailure::Ended(KernelExit::Late(seconds)) => limit_exceeded(
             Verdict::Timeout,
             format!("the kernel took longer than {seconds} seconds"),
-        ),
+        )
+        .deterministic_if(false),
         CheckFailure::Ended(KernelExit::Memory(mib)) => limit_exceeded(
             Verdict::Memory,
             format!("the kernel needed more than {mib} MiB of memory"),
-        ),
-        CheckFailure::Proof(kernel::Error::Budget) => Grading::new(
-            Verdict::Timeout,
-            json!({ "reason": format!("to check it once more, {}", kernel::Error::Budget) }),
-        ),
+        )
+        .deterministic_if(false),
+        CheckFailure::Proof(error @ kernel::Error::Budget) => {
+            limit_exceeded(Verdict::Timeout, error.to_string())
+        }
         CheckFailure::Proof(error) => {
             let mut detail =
                 json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });

@@ -4,7 +4,6 @@
 //! compiled modules of both files.
 
 use datasets::excerpt::excerpt;
-use serde_json::json;
 use verifier_api::Verdict;
 
 use super::extract::{ends_in_thought, indented, proof_in, without_header, without_queries};
@@ -37,10 +36,7 @@ pub(super) fn sources(
     let refused = |Refused { word, why }: Refused| {
         incorrect(&format!("the proof holds `{}`: {why}", excerpt(&word)))
     };
-    let no_proof = |reason: &str| {
-        let detail = json!({ "reason": reason });
-        Box::new(Grading::new(Verdict::Malformed, detail))
-    };
+    let no_proof = |reason: &str| Box::new(Grading::with_reason(Verdict::Malformed, reason));
     let bare = scan::without_comments(statement).map_err(hostile)?;
     let statement = Statement::read(&bare).ok_or_else(|| {
         bad_task("the statement is no `theorem NAME … := by` that a proof could follow")

@@ -11,7 +11,7 @@ use tokio::time::Instant;
 use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{RunCodeRequest, RunCodeResponse};
 use crate::grade::code::ProgramRun;
-use crate::judging::{Judge, queued};
+use crate::judging::{Judge, run_queued};
 use crate::pool::ClientId;
 use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
@@ -107,7 +107,7 @@ async fn attempt(
         reason.unwrap_or("code cannot be judged now").to_owned()
     })?;
     let program = Arc::clone(program);
-    queued(judge, client, move |first_pass, abandoned| {
+    run_queued(judge, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
         let attempt = grader.attempt(first_pass, Some(abandoned));
         let run = attempt.run_program(&program)?;

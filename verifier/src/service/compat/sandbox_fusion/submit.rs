@@ -18,7 +18,7 @@ use super::super::client::{self, rewards};
 use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
 use crate::item::JudgeItem;
-use crate::judging::{Judge, queued};
+use crate::judging::{Judge, run_queued};
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
 use crate::service::backoff::Backoff;
@@ -225,7 +225,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 /// The program in the completion; empty if there is none. Verdicts are cached without the program, so the sandbox parses the completion again.
 async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Result<String, String> {
     let (judging, item) = (Arc::clone(judge), item.clone());
-    let program = queued(judge, client, move |first_pass, _| {
+    let program = run_queued(judge, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program.unwrap_or_default()),
