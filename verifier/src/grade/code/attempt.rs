@@ -160,11 +160,11 @@ mod tests {
         let all = whole.memory_pool.as_ref().unwrap().lend(u64::MAX, true);
         let completed = Ok(End::Completed);
         assert_eq!(run(&whole, "little"), completed);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+        assert_eq!(sandbox.runs(), 1);
         assert_eq!(run(&first_pass, "much"), Err(Deferred::NoMemory.into()));
         drop(all);
         assert_eq!(run(&first_pass, "much"), completed);
         assert_eq!(run(&whole, "much"), completed);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), 6);
+        assert_eq!(sandbox.runs(), 6);
     }
 }

@@ -1,7 +1,7 @@
 //! Requests as other projects' clients send them.
 
 use std::sync::LazyLock;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use proptest::prelude::*;
 use tokio::runtime::Runtime;
@@ -51,12 +51,12 @@ async fn verdicts_are_shared_with_the_native_route() {
     let (app, sandbox) = ready();
     let request = changed(&item("a", &doubles(), "right"), r#"/prompt = "How much?""#);
     verify(&app, &json!([request])).await;
-    let runs = sandbox.runs.load(Ordering::SeqCst);
+    let runs = sandbox.runs();
     for (path, body, place) in one_of_each().into_iter().skip(1) {
         let (_, answer) = ask(&app, path, &body).await;
         assert_eq!(answer.pointer(place), Some(&json!(1.0)), "{path}");
     }
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), runs);
+    assert_eq!(sandbox.runs(), runs);
 }
 
 /// A service with a sandbox that fails while `broken` is set.
@@ -194,7 +194,7 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
     let gate = Gate::shut();
     let (service, sandbox) = gated_with(holding(Duration::from_millis(200)), &gate);
     let app = app(service);
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let (status, problem) = ask(&app, SLIME, &slime("right slow", &doubles())).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     let detail = problem["detail"].as_str().unwrap();
@@ -202,7 +202,7 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
     gate.open();
     let again = ask(&app, SLIME, &slime("right slow", &doubles())).await;
     assert_eq!(again, (StatusCode::OK, json!(1.0)));
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 1);
+    assert_eq!(sandbox.runs(), before + 1);
 }
 
 /// A runtime and a service for arbitrary bodies.

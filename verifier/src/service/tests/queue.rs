@@ -83,7 +83,7 @@ async fn a_full_queue_answers_429_and_queues_nothing_of_the_batch() {
 async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let app = app(Arc::clone(&service));
     let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
     until(|| service.judge.short.load() == (13, 2)).await;
@@ -92,7 +92,7 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     until(|| service.judge.short.load().0 == 0).await;
     gate.open();
     until(|| service.judge.short.load() == (0, 0)).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
+    assert_eq!(sandbox.runs(), before + 2);
 }
 
 /// Items that take long; whether they occupy their threads; and an item that does not wait for them.
@@ -130,7 +130,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
     for (held, is_busy, asked) in cases {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
         let (service, sandbox) = gated(&programs);
-        let parses = || sandbox.parses.load(Ordering::SeqCst);
+        let parses = || sandbox.parses();
         let (before, gate) = (parses(), Arc::clone(&proofs));
         let lean = FakeLean::new(move |_, _, seconds| {
             gate.wait();

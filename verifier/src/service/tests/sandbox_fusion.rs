@@ -69,13 +69,13 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
         others.push(verifying(&app, &slow(from, count)));
         until(|| service.judge.short.load() == load).await;
     }
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let (code, completion) = (of_verl(0.0), submission());
     tokio::join!(
         held_and_refused(&app, RUN_CODE, &code, "the queue is full"),
         held_and_refused(&app, SUBMIT, &completion, "the queue is full"),
     );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before);
+    assert_eq!(sandbox.runs(), before);
     let held = asking(&app, RUN_CODE, of_verl(10.0));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!held.is_finished());

@@ -32,11 +32,11 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
     }));
     let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
     assert_eq!(grader.judge(&task, "program", mode).verdict, Correct);
-    let before = runs(&sandbox);
+    let before = sandbox.runs();
     let first_pass = grader.attempt(true, None);
     assert_eq!(
         first_pass.grade(&task, "another", mode, &mut Known::default()),
         Err(NoVerdictYet::NotInFirstPass)
     );
-    assert_eq!(runs(&sandbox), before);
+    assert_eq!(sandbox.runs(), before);
 }
