@@ -81,21 +81,3 @@ impl Grading {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_unavailable_verdict_has_no_reward() {
-        assert_eq!(
-            Grading::new(Verdict::Correct, Json::Null).reward(),
-            Some(1.0)
-        );
-        assert_eq!(
-            Grading::new(Verdict::Timeout, Json::Null).reward(),
-            Some(0.0)
-        );
-        assert_eq!(Grading::unavailable("no sandbox", true).reward(), None);
-    }
-}

@@ -174,20 +174,6 @@ mod tests {
     }
 
     #[test]
-    fn a_whole_task_is_an_object_or_its_text() {
-        let code = json!({ "kind": "code", "entry_point": "f", "asserts": ["assert f() == 1"], "answer": null });
-        for label in [json!(code.to_string()), code] {
-            assert!(matches!(read(&label).unwrap().spec, TaskSpec::Code(_)));
-        }
-    }
-
-    #[test]
-    fn the_id_of_a_task_is_that_task() {
-        let task = read(&json!("sums/2")).unwrap();
-        assert!(!task.inline && task.question == "2 + 2?");
-    }
-
-    #[test]
     fn what_may_be_an_answer_or_a_tasks_id_is_refused() {
         let error = read(&json!("x/2")).unwrap_err();
         let says = "labels[1]: the service has a data set `x`, but `x/2` may be a quotient too";

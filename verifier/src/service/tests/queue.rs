@@ -130,8 +130,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
     for (held, is_busy, asked) in cases {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
         let (service, sandbox) = gated(&programs);
-        let parses = || sandbox.parses();
-        let (before, gate) = (parses(), Arc::clone(&proofs));
+        let (before, gate) = (sandbox.parses(), Arc::clone(&proofs));
         let lean = FakeLean::new(move |_, _, seconds| {
             gate.wait();
             Err(LeanError::ProcessorTime(seconds))
@@ -152,6 +151,6 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         // Each program was parsed once, wherever it waited.
         let all = held.as_array().unwrap().iter().chain([&asked]);
         let programs = all.filter(|item| item["task"]["kind"] == "code");
-        assert_eq!(parses(), before + programs.count(), "{held}");
+        assert_eq!(sandbox.parses(), before + programs.count(), "{held}");
     }
 }
