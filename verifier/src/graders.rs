@@ -68,7 +68,6 @@ pub struct Graders {
 
 impl Graders {
     /// Creates the graders without preparing them: [`Graders::prepare`] does that. Expected values are stored in `expected_values`.
-    #[must_use]
     pub fn new(
         settings: GraderSettings,
         expected_values: Option<Arc<ExpectedValueStore>>,
@@ -217,7 +216,6 @@ impl Graders {
     }
 
     /// Whether the result of a task's canonical solution is cached, in memory or on disk.
-    #[must_use]
     pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
         match (&task.spec, self.code_grader(task, false, None)) {
             (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
@@ -284,7 +282,6 @@ impl Graders {
     }
 
     /// The `unavailable` grading that says why the task's grader cannot judge now. `None` if it can judge.
-    #[must_use]
     pub fn unavailable_grading(&self, spec: &TaskSpec) -> Option<Grading> {
         let unavailable = match spec {
             TaskSpec::Math(_) => None,
@@ -307,7 +304,6 @@ impl Graders {
     }
 
     /// Maximum seconds for a file of Lean, in addition to starting Lean.
-    #[must_use]
     pub fn max_lean_seconds(&self) -> u64 {
         self.settings.lean.seconds
     }
@@ -319,7 +315,6 @@ impl Graders {
     }
 
     /// The key of a verdict: the digest of everything that the verdict depends on.
-    #[must_use]
     pub fn key(&self, item: &JudgeItem) -> Key {
         let JudgeItem {
             task,
@@ -384,7 +379,6 @@ impl Graders {
     }
 
     /// The state of every grader.
-    #[must_use]
     pub fn info(&self) -> Vec<GraderInfo> {
         let blank = |name: &str, version: &str| GraderInfo {
             name: name.to_owned(),
@@ -422,7 +416,6 @@ impl Graders {
     }
 
     /// Whether no grader is still being prepared and every required one can judge.
-    #[must_use]
     pub fn ready(&self) -> bool {
         self.info().iter().all(|grader| match grader.state {
             GraderState::Ready => true,
@@ -497,7 +490,6 @@ pub struct WasmFolders {
 
 impl WasmFolders {
     /// Returns a function that opens the sandbox, and builds it first if necessary.
-    #[must_use]
     pub fn open(self) -> OpenSandbox {
         Box::new(move || self.build(&|line| tracing::info!("{line}")))
     }
@@ -530,7 +522,6 @@ impl WasmFolders {
 }
 
 /// Returns an opener that always fails with this reason.
-#[must_use]
 pub fn no_sandbox(reason: String) -> OpenSandbox {
     Box::new(move || Err(SandboxError::Unusable(reason)))
 }

@@ -32,7 +32,6 @@ pub struct Grading {
 
 impl Grading {
     /// A deterministic verdict about the completion.
-    #[must_use]
     pub fn new(verdict: Verdict, detail: Json) -> Grading {
         Grading {
             verdict,
@@ -47,13 +46,11 @@ impl Grading {
     }
 
     /// A deterministic verdict with the reason for it.
-    #[must_use]
     pub fn with_reason(verdict: Verdict, reason: &str) -> Grading {
         Grading::new(verdict, json!({ "reason": reason }))
     }
 
     /// This grading, not deterministic unless `holds`.
-    #[must_use]
     pub fn deterministic_if(self, holds: bool) -> Grading {
         Grading {
             deterministic: self.deterministic && holds,
@@ -62,7 +59,6 @@ impl Grading {
     }
 
     /// An `unavailable` verdict: a failure that says nothing about the completion.
-    #[must_use]
     pub fn unavailable(reason: &str, retryable: bool) -> Grading {
         Grading {
             retryable,
@@ -71,7 +67,6 @@ impl Grading {
     }
 
     /// 1 or 0, or between them from a grader of the operator's own; `None` if the verdict is `unavailable`.
-    #[must_use]
     pub fn reward(&self) -> Option<f64> {
         match self.verdict {
             Verdict::Correct => Some(1.0),

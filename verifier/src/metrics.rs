@@ -118,7 +118,6 @@ impl Metrics {
     }
 
     /// All metrics as text of the type [`CONTENT_TYPE`].
-    #[must_use]
     pub fn render(&self, gauges: Gauges) -> String {
         self.queued.set(gauges.queued as u64);
         self.running.set(gauges.running as u64);

@@ -6,12 +6,14 @@
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
+
+use crate::mutex::lock;
 
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
@@ -29,7 +31,6 @@ pub struct Lane {
 
 impl Lane {
     /// The lane of a new request.
-    #[must_use]
     pub fn new(client: ClientId) -> Lane {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Lane {
@@ -166,12 +167,6 @@ impl State {
     }
 }
 
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-}
-
 impl Pool {
     /// Starts `workers` threads, and `instant` more for instant jobs alone.
     ///
@@ -216,7 +211,7 @@ impl Pool {
             // Sending fails if nobody waits any more.
             let _ = reply.send(work());
         });
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let number = state.numbers;
         state.numbers += 1;
         state.queued += 1;
@@ -233,27 +228,23 @@ impl Pool {
     }
 
     /// Whether a job that is queued now would run at once.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let (queued, running) = self.load();
         queued + running < self.shared.workers
     }
 
     /// The number of waiting jobs and the number of running jobs.
-    #[must_use]
     pub fn load(&self) -> (usize, usize) {
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         (state.queued, state.running)
     }
 
     /// Jobs per second, by the duration of the last ones. Infinity before the first.
-    #[must_use]
     pub fn jobs_per_second(&self) -> f64 {
-        self.shared.workers as f64 / self.shared.lock().mean_seconds
+        self.shared.workers as f64 / lock(&self.shared.state).mean_seconds
     }
 
     /// Number of worker threads.
-    #[must_use]
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
@@ -262,7 +253,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let queued = {
-            let mut state = self.shared.lock();
+            let mut state = lock(&self.shared.state);
             state.stopped = true;
             state.queued = 0;
             let lanes = std::mem::take(&mut state.lanes);
@@ -290,9 +281,8 @@ pub struct Queued<T> {
 
 impl<T> Queued<T> {
     /// Whether a worker has begun it.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let jobs = state.jobs(self.is_instant);
         jobs.find(self.lane, self.number).is_none()
     }
@@ -311,7 +301,7 @@ impl<T> Drop for Queued<T> {
         if self.result.is_terminated() {
             return;
         }
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let jobs = state.jobs(self.is_instant);
         let removed = jobs.remove(self.lane, self.number);
         state.queued -= usize::from(removed.is_some());
@@ -322,7 +312,7 @@ impl<T> Drop for Queued<T> {
 }
 
 fn run_jobs(shared: &Shared) {
-    let mut state = shared.lock();
+    let mut state = lock(&shared.state);
     while !state.stopped {
         let Some((job, is_instant)) = state.pop(shared.workers) else {
             state = shared
@@ -337,7 +327,7 @@ fn run_jobs(shared: &Shared) {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.work)).is_err() {
             tracing::error!("a job panicked; its items are answered as unavailable");
         }
-        state = shared.lock();
+        state = lock(&shared.state);
         state.running -= 1;
         state.running_lanes -= usize::from(!is_instant);
         state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);

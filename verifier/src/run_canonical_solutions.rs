@@ -20,7 +20,6 @@ pub struct TaskToRun {
 }
 
 /// The tasks of a data set that get their expected values from a canonical solution. A task in both splits is returned once.
-#[must_use]
 pub fn tasks_with_canonical_solution(dataset: Dataset) -> Vec<TaskToRun> {
     let mut seen = HashSet::new();
     dataset

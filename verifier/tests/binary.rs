@@ -32,13 +32,10 @@ fn run(args: &str) -> CommandOutput {
 const USAGE_ERRORS: &str = r#"
 serv | serve
 serve --no-such-flag | --no-such-flag
-serve --set math.extractoin=any | did you mean `math.extraction`?
 serve --require maths | did you mean `math`?
-serve --require foo | the graders are math, code, lean
 serve --set limits.items=abc | error: --set limits.items=abc: `limits.items` takes a whole number of at least 1, not "abc"
 serve --listen localhost | a host and a port
 serve --listen rapid.invalid:0 | its name cannot be looked up
-serve --set listen=localhost | a host and a port
 serve --config no/such/file.toml | no/such/file.toml
 serve --listen 0.0.0.0:0 | --token-file
 serve --token-file nowhere | the token file nowhere cannot be read

@@ -62,7 +62,6 @@ impl ExpectedValueStore {
     }
 
     /// The values under `key`.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key, VALUES);
         let mut bytes = fs::read(&path).ok()?;

@@ -23,7 +23,6 @@ pub struct VerdictCache {
 
 impl VerdictCache {
     /// Caches up to `bytes` of verdicts in memory. If `disk` is given, deterministic verdicts are written to it too; it limits its own size.
-    #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {
             memory: BoundedCache::new(bytes),
@@ -39,13 +38,11 @@ impl VerdictCache {
     }
 
     /// The verdict under `key`, if it is in memory. Never reads the disk.
-    #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {
         self.memory.get(key)
     }
 
     /// The verdict under `key`, from memory or disk.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Grading> {
         if let Some(grading) = self.in_memory(key) {
             return Some(grading);

@@ -136,7 +136,6 @@ impl VerdictDb {
     }
 
     /// The verdict under `key`. A read error is logged, and counts as a missing verdict.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let found = read(&self.database, key)
             .inspect_err(|error| tracing::warn!("reading the cache failed: {error}"));

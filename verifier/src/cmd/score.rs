@@ -12,7 +12,9 @@ use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::judging::Judge;
 use verifier::registry::Registry;
-use verifier::score::{Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples};
+use verifier::score::{
+    Audit, Results, ResultsError, Sample, SampleScorer, Score, judge_samples, read_samples,
+};
 use verifier::setup;
 use verifier_api::Judgement;
 
@@ -142,8 +144,8 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let on = judge_of(&config, dataset)?;
     let progress = Progress::new(&name, "programs", 0, samples.len());
-    let audited = Audit::run(&on, &name, &samples, || progress.step());
-    let audit = runtime()?.block_on(audited);
+    let judging = judge_samples(&on, &samples, TestMode::All, || progress.step());
+    let audit = Audit::of(&name, &runtime()?.block_on(judging));
     drop(progress);
     if audit.unavailable.len() == audit.tasks {
         let reason = audit.unavailable.values().next();

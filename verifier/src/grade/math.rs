@@ -30,7 +30,6 @@ settings! {
 
 impl MathSettings {
     /// The settings as `/v1/info` shows them.
-    #[must_use]
     pub fn name(self) -> String {
         format!("{}, {}", self.extraction.name(), self.policy.name())
     }
@@ -79,7 +78,6 @@ impl From<MathSettings> for math_answer::Settings {
 }
 
 /// Judges `completion` against the task's `answer`. The `question` states what is counted and in which unit; it may be empty.
-#[must_use]
 pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSettings) -> Grading {
     let Some(Graded {
         extracted,

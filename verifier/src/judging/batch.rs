@@ -25,7 +25,6 @@ pub struct Batch {
 impl Batch {
     /// Computes the keys, and collects the judgements that need no judging: cached verdicts in memory, and `unavailable` for graders that cannot judge now. For a large
     /// batch this would block a thread that serves other requests too.
-    #[must_use]
     pub fn new(judge: &Judge, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();
         let items = items.into_iter().map(|item| {

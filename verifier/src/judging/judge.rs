@@ -119,7 +119,6 @@ impl Judge {
     }
 
     /// Whether every grader that is needed can judge, and each grader's state.
-    #[must_use]
     pub fn readiness(&self) -> Readiness {
         Readiness {
             ready: self.graders.ready(),

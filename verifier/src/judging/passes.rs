@@ -1,6 +1,6 @@
 //! The passes over work for the sandbox: on the threads for short work first, then on those for long work if the first pass defers it.
 
-use std::sync::{Arc, PoisonError};
+use std::sync::Arc;
 use std::time::Duration;
 
 use sandboxes::{Abandoned, SandboxError};
@@ -9,6 +9,7 @@ use super::in_flight::Waiters;
 use super::judge::Judge;
 use super::queue::QueuePermit;
 use crate::grade::code::{CanonicalResult, NoCanonicalResult};
+use crate::mutex::lock;
 use crate::pool::{ClientId, Lane, Queued};
 use crate::registry::RegisteredTask;
 
@@ -45,8 +46,7 @@ where
         let had_permit = permit.is_some();
         let run = {
             // No two take the same idle thread.
-            let choice = judge.idle_thread.lock();
-            let _choice = choice.unwrap_or_else(PoisonError::into_inner);
+            let _choice = lock(&judge.idle_thread);
             let is_first =
                 *first_pass.get_or_insert_with(|| !(may_skip_first && judge.long.is_idle()));
             let pool = match is_first {

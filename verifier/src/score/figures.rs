@@ -25,7 +25,6 @@ pub struct Score {
 
 impl Score {
     /// Computes the score. Judgements are grouped by their task's id.
-    #[must_use]
     pub fn new(dataset: &str, judgements: &[Judgement], ks: &[usize]) -> Score {
         let mut tasks: BTreeMap<&Id, Counts> = BTreeMap::new();
         let mut verdicts = BTreeMap::new();
@@ -53,7 +52,6 @@ impl Score {
     }
 
     /// The table for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!(
             "{}: {} of {}\n\n",

@@ -25,7 +25,6 @@ pub struct SampleScorer<'a> {
 
 impl<'a> SampleScorer<'a> {
     /// The samples' tasks are looked up in the judge's registry.
-    #[must_use]
     pub fn new(
         judge: &'a Arc<Judge>,
         samples: &'a [Sample],

@@ -3,7 +3,7 @@
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 
 use super::Service;
 use super::body_memory::BodyPermit;
+use crate::mutex::lock;
 use crate::pool::ClientId;
 
 /// The address that a request came from. An IPv6 network of 64 bits counts as one address, since whoever has one of its addresses has all.
@@ -35,11 +36,11 @@ pub(super) struct HeldPermit(Arc<Mutex<Option<BodyPermit>>>);
 
 impl HeldPermit {
     pub(super) fn put(&self, permit: BodyPermit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        *lock(&self.0) = Some(permit);
     }
 
     pub(super) fn take(&self) -> Option<BodyPermit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 

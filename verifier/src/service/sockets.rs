@@ -8,7 +8,7 @@
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -18,6 +18,7 @@ use tokio::sync::{Notify, oneshot};
 
 use super::pace::Pace;
 use super::request_context::Peer;
+use crate::mutex::lock;
 
 /// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;
@@ -89,10 +90,6 @@ fn counted(peers: impl Iterator<Item = Peer>) -> HashMap<Peer, usize> {
     let mut counts = HashMap::new();
     peers.for_each(|peer| *counts.entry(peer).or_default() += 1);
     counts
-}
-
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Sockets {

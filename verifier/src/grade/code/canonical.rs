@@ -23,7 +23,6 @@ const INLINE_SOLUTION_FUEL: u64 = 4;
 
 impl CodeGrader {
     /// Whether `task` has a canonical solution to run: for its expected values, or on its own test code.
-    #[must_use]
     pub fn uses_canonical_solution(task: &CodeTask) -> bool {
         task.canonical.is_some() && !(task.tests.is_empty() && task.asserts.is_empty())
     }
@@ -43,7 +42,6 @@ impl CodeGrader {
     }
 
     /// Whether the result of `task`'s canonical solution is cached, in memory or on disk.
-    #[must_use]
     pub fn has_canonical_result(&self, task: &CodeTask) -> bool {
         let cached = self.expected_values.cached(&self.canonical_key(task));
         cached.is_some()

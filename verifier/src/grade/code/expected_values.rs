@@ -1,7 +1,7 @@
 //! A cache of expected values, in memory and on disk. Canonical solutions return them. Those of a task are computed once.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use datasets::excerpt::excerpt;
@@ -12,6 +12,7 @@ use super::gradings::bad_task;
 use super::value_mismatch::without_encoding;
 use crate::cache::{BoundedCache, Claim, ExpectedValueStore, Key};
 use crate::grade::Grading;
+use crate::mutex::lock;
 
 /// Poll interval while another thread or process runs the canonical solution.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -34,7 +35,6 @@ pub struct CanonicalResult(pub(super) ExpectedResult);
 
 impl CanonicalResult {
     /// Why there are no expected values, and whether another try may compute them.
-    #[must_use]
     pub fn failure(&self) -> Option<(&str, bool)> {
         let none = self.0.as_ref().err()?;
         let reason = none.detail["reason"].as_str().unwrap_or_default();
@@ -71,7 +71,7 @@ struct ComputeClaim<'a> {
 
 impl Drop for ComputeClaim<'_> {
     fn drop(&mut self) {
-        self.expected_values.running().remove(&self.key);
+        lock(&self.expected_values.running).remove(&self.key);
     }
 }
 
@@ -106,12 +106,8 @@ impl ExpectedValuesCache {
         Ok(result)
     }
 
-    fn running(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn claim(&self, key: Key, inline: bool) -> Option<ComputeClaim<'_>> {
-        if !self.running().insert(key) {
+        if !lock(&self.running).insert(key) {
             return None;
         }
         let mut claim = ComputeClaim {

@@ -88,7 +88,6 @@ pub enum NoVerdictYet {
 impl CodeGrader {
     /// A grader that runs programs in `sandbox` under `limits`. Tasks may need more fuel than these give ([`fuel_limit`]). Up to `memory` bytes of expected values are
     /// cached in memory. `store` keeps those of tasks that are not inline, and limits its own size.
-    #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
         limits: Limits,
@@ -112,21 +111,18 @@ impl CodeGrader {
 
     /// This grader with a pool of `bytes` for all programs together that need more than [`FREE_ALLOWANCE`](crate::memory_pool::FREE_ALLOWANCE). The sandbox must end a
     /// program at its memory limit, whatever the limit is.
-    #[must_use]
     pub fn with_memory_pool(mut self, bytes: Option<u64>) -> CodeGrader {
         self.sandbox.memory_pool = bytes.map(|bytes| Arc::new(MemoryPool::new(bytes)));
         self
     }
 
     /// This grader with another rule for finding the program in a completion.
-    #[must_use]
     pub fn extracting(self, extraction: Extraction) -> CodeGrader {
         let extraction = Some(extraction);
         CodeGrader { extraction, ..self }
     }
 
     /// This grader for inline tasks. Their expected values are cached in memory only, so that clients cannot fill the disk.
-    #[must_use]
     pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
             inline: true,
@@ -135,7 +131,6 @@ impl CodeGrader {
     }
 
     /// This grader for whole programs: each is run unchanged, without the task's prefix before it.
-    #[must_use]
     pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
             extraction: None,
@@ -145,7 +140,6 @@ impl CodeGrader {
 
     /// This grader for one attempt. A first pass gives up long programs, and those that need memory in use. The runs are broken off when nobody waits for them any
     /// more.
-    #[must_use]
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
             sandbox: Attempt {
@@ -158,7 +152,6 @@ impl CodeGrader {
     }
 
     /// The sandbox that programs run in.
-    #[must_use]
     pub fn sandbox(&self) -> &dyn Sandbox {
         &self.sandbox
     }
@@ -196,7 +189,6 @@ impl CodeGrader {
     }
 
     /// Judges `completion` to the end on this thread, not in a first pass. Runs the canonical solution if its result is missing.
-    #[must_use]
     pub fn judge<'a>(
         &self,
         task: impl Into<Problem<'a>>,

@@ -69,7 +69,6 @@ impl CustomGrader {
     }
 
     /// Judges a completion. Blocks until its program or server has answered, at most for its time limit.
-    #[must_use]
     pub fn grade(&self, task: &Map<String, Json>, prompt: &str, completion: &str) -> Grading {
         let question = Question {
             task,

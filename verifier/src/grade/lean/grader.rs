@@ -45,7 +45,6 @@ pub struct LeanGrader {
 
 impl LeanGrader {
     /// A grader for tests, which trusts `headers`. It finds no libraries, and the kernel runs in this process. [`LeanGrader::open`] gives it separate processes.
-    #[must_use]
     pub fn new(lean: Arc<dyn Lean>, headers: Vec<String>) -> Self {
         Self {
             lean,
@@ -64,7 +63,6 @@ impl LeanGrader {
     }
 
     /// Judges a completion. Blocks while Lean works.
-    #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
         self.try_grade(task, completion)
             .unwrap_or_else(|grading| *grading)
@@ -105,7 +103,6 @@ impl LeanGrader {
     }
 
     /// Whether the operator lists a header, so that it is not checked.
-    #[must_use]
     pub fn trusts_header(&self, header: &str) -> bool {
         let header = header.trim_end();
         self.headers
@@ -221,7 +218,6 @@ impl LeanGrader {
     }
 
     /// Whether a jail keeps the code of proofs from this machine.
-    #[must_use]
     pub fn is_jailed(&self) -> bool {
         self.jailed
     }

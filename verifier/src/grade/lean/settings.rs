@@ -104,7 +104,6 @@ choice! {
 
 impl LeanSettings {
     /// Whether proofs are judged with nothing that keeps their code from this machine.
-    #[must_use]
     pub fn runs_without_jail(&self) -> bool {
         self.judges_proofs() && self.jail == JailChoice::None
     }

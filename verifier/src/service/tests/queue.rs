@@ -1,6 +1,6 @@
 //! The queue while all workers are busy.
 
-use std::sync::{Condvar, Mutex};
+use std::sync::OnceLock;
 
 use sandboxes::lean::LeanError;
 
@@ -9,23 +9,20 @@ use super::*;
 use crate::fake_lean::FakeLean;
 
 /// A gate at which programs wait until it opens.
-pub(super) struct Gate(Mutex<bool>, Condvar);
+#[derive(Default)]
+pub(super) struct Gate(OnceLock<()>);
 
 impl Gate {
     pub(super) fn shut() -> Arc<Gate> {
-        Arc::new(Gate(Mutex::new(false), Condvar::new()))
+        Arc::default()
     }
 
     pub(super) fn open(&self) {
-        *self.0.lock().unwrap() = true;
-        self.1.notify_all();
+        let _ = self.0.set(());
     }
 
     pub(super) fn wait(&self) {
-        let mut open = self.0.lock().unwrap();
-        while !*open {
-            open = self.1.wait(open).unwrap();
-        }
+        self.0.wait();
     }
 }
 
