@@ -236,15 +236,10 @@ impl CodeGrader {
     ) -> Result<&'k ExtractedProgram, Box<Grading>> {
         let program = match known.take() {
             Some(program) => program,
-            None => extract::find(
-                self.sandbox(),
-                self.extraction,
-                wanted,
-                completion,
-                &self.limits,
-            )
-            .map_err(unread)?
-            .ok_or_else(without_code)?,
+            None => {
+                let program = self.program(wanted, completion).map_err(unread)?;
+                program.ok_or_else(without_code)?
+            }
         };
         Ok(known.insert(program))
     }

@@ -215,15 +215,6 @@ pub(super) fn identity(
     libraries: &[PathBuf],
     inherited: &[(OsString, OsString)],
 ) -> Identity {
-    let LeanSettings {
-        axioms,
-        checker,
-        seconds,
-        start_seconds,
-        memory_mib,
-        revision,
-        ..
-    } = settings;
     let all = format!(
         "{:?}",
         (
@@ -233,12 +224,12 @@ pub(super) fn identity(
             libraries,
             inherited,
             pins,
-            axioms,
-            checker,
-            seconds,
-            start_seconds,
-            memory_mib,
-            revision
+            settings.axioms,
+            &settings.checker,
+            settings.seconds,
+            settings.start_seconds,
+            settings.memory_mib,
+            &settings.revision
         )
     );
     let toolchain = pins.lines().next().map(str::to_owned);

@@ -1,10 +1,6 @@
 //! Requests as other projects' clients send them.
 
-use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
-
-use proptest::prelude::*;
-use tokio::runtime::Runtime;
 
 use super::queue::{Gate, gated_with, slow};
 use super::sandbox_fusion::{RUN_CODE, of_verl};
@@ -203,55 +199,4 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
     let again = ask(&app, SLIME, &slime("right slow", &doubles())).await;
     assert_eq!(again, (StatusCode::OK, json!(1.0)));
     assert_eq!(sandbox.runs(), before + 1);
-}
-
-/// A runtime and a service for arbitrary bodies.
-static ANY: LazyLock<(Runtime, Router)> = LazyLock::new(|| (Runtime::new().unwrap(), ready().0));
-
-/// Pieces of JSON that a parser may not expect.
-const PIECES: [&str; 14] = [
-    "",
-    "null",
-    "[]",
-    "{}",
-    "[[",
-    "\"",
-    "\\ud800",
-    "-",
-    "1e999",
-    "\u{0}",
-    ",",
-    ":",
-    "{\"kind\":\"code\"}",
-    "\"a/b\"",
-];
-
-proptest! {
-    #![proptest_config(ProptestConfig::with_cases(300))]
-    /// The fuzz targets (`verifier/fuzz`) look longer.
-    #[test]
-    fn no_body_makes_a_route_fail(which in 0..6usize, from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(), piece in 0..PIECES.len()) {
-        let snippets = json!({ "snippets": [{ "id": "a", "code": "#check Nat" }], "timeout": 30 });
-        let responses = json!({ "verify_responses": [{ "reward": 1.0, "_ng_task_index": 0 }] });
-        let (path, body) = [
-            (OPENRLHF, openrlhf(&[(r"\boxed{2}", json!("sums/1")), ("right", doubles())])),
-            (SLIME, slime("right", &doubles())),
-            (NEMO_GYM, nemo_gym(r"\boxed{2}", &json!("2"))),
-            ("/compat/nemo-gym/aggregate_metrics", responses),
-            ("/compat/kimina/api/check", snippets),
-            ("/v1/verify", json!({ "items": [item("a", &doubles(), "right")] })),
-        ][which].clone();
-        let text = body.to_string().into_bytes();
-        let (from, to) = (from.index(text.len()), to.index(text.len()));
-        let mut changed = text[..from.min(to)].to_vec();
-        changed.extend_from_slice(PIECES[piece].as_bytes());
-        changed.extend_from_slice(&text[from.max(to)..]);
-        let (runtime, app) = &*ANY;
-        let request = post(path).body(Body::from(changed.clone())).unwrap();
-        let (status, answer) = runtime.block_on(send(app, request));
-        prop_assert!(
-            matches!(status.as_u16(), 200 | 400 | 422 | 503),
-            "{} {}: {} {}", path, String::from_utf8_lossy(&changed), status, answer
-        );
-    }
 }

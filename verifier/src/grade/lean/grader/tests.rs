@@ -7,7 +7,7 @@ use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unav
 
 use super::*;
 use crate::fake_lean::{FakeLean, message};
-use crate::grade::lean::{AxiomsChoice, Backend, JailChoice, LeanSettings, settings};
+use crate::grade::lean::{AxiomsChoice, JailChoice, LeanSettings, settings};
 
 /// The output of a real Lean for one of the kernel's test modules.
 fn module(name: &str) -> Compiled {
@@ -310,21 +310,6 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
         });
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(retry(&grading), (Unavailable, true));
-    }
-}
-
-#[test]
-fn without_lean_the_error_has_a_remedy() {
-    for (backend, remedy) in [
-        (LeanSettings::default().backend, "lean.project"),
-        (Backend::None, "lean.backend"),
-    ] {
-        let settings = LeanSettings {
-            backend,
-            ..LeanSettings::default()
-        };
-        let error = LeanGrader::open(&settings, 1).err().unwrap();
-        assert!(error.contains(remedy), "{error}");
     }
 }
 
