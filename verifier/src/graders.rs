@@ -262,7 +262,7 @@ impl Graders {
         self.code.grader()
     }
 
-    /// The grader for a task. Anyone may send an inline task, so its work is broken off when it is `abandoned`. The work on a data set's task is of use to the next
+    /// The grader for a task. Anyone may send an inline task, so its work is cancelled when it is `abandoned`. The work on a data set's task is of use to the next
     /// client.
     fn code_grader(
         &self,

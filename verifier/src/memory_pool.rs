@@ -30,10 +30,10 @@ impl MemoryPool {
         }
     }
 
-    /// Lends `bytes` until the result is dropped. If `bytes` exceeds the pool, it lends all of it, so that the program has the pool to itself. `None` if the memory is
+    /// Acquires `bytes` until the result is dropped. If `bytes` exceeds the pool, it acquires all of it, so that the program has the pool to itself. `None` if the memory is
     /// in use and the caller does not wait.
     #[must_use]
-    pub fn lend(&self, bytes: u64, waits: bool) -> Option<SemaphorePermit<'_>> {
+    pub fn acquire(&self, bytes: u64, waits: bool) -> Option<SemaphorePermit<'_>> {
         let kibibytes = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let share = kibibytes.min(self.all);
         match waits {

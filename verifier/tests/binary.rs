@@ -125,8 +125,8 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
 #[tokio::test]
 async fn a_service_listens_on_a_name_of_this_machine() {
     let home = tempfile::tempdir().unwrap();
-    for place in ["localhost:0", "LOCALHOST:0"] {
-        let (_serving, client) = serve(home.path(), &["--listen", place]);
+    for address in ["localhost:0", "LOCALHOST:0"] {
+        let (_serving, client) = serve(home.path(), &["--listen", address]);
         assert!(!client.url().contains(":0"), "{}", client.url());
         assert_eq!(client.verify(&items(1)).await.unwrap().len(), 1);
     }

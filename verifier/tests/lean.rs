@@ -105,7 +105,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
         };
         task
     };
-    let good = GOOD.iter().enumerate().map(|(place, (theorem, form))| {
+    let good = GOOD.iter().enumerate().map(|(index, (theorem, form))| {
         let task = task(theorem);
         let proof = &proofs.iter().find(|(name, _)| name == theorem).unwrap().1;
         let case = Case {
@@ -113,11 +113,11 @@ fn cases() -> Vec<(Case, LeanTask)> {
             theorem: (*theorem).to_owned(),
             completion: form.completion(&task.statement, proof),
             expected: Verdict::Correct,
-            always: place == 0,
+            always: index == 0,
         };
         (case, task)
     });
-    let bad = CHEATS.lines().enumerate().map(|(place, line)| {
+    let bad = CHEATS.lines().enumerate().map(|(index, line)| {
         let Cheat {
             about,
             theorem,
@@ -129,7 +129,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
             theorem,
             completion,
             expected: Verdict::Incorrect,
-            always: place < ALWAYS,
+            always: index < ALWAYS,
         };
         (case, task)
     });

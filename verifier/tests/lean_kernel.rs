@@ -317,11 +317,11 @@ fn no_process_remains_after_the_verifier_is_killed() {
 /// A stand-in for the kernel. Its mode says how it behaves.
 fn stand_in(mode: &str) -> tempfile::TempDir {
     let folder = tempfile::tempdir().unwrap();
-    let place = |name: &str| folder.path().join(name);
-    std::fs::copy(test_file("stand_in_kernel.py"), place("kernel")).unwrap();
-    std::fs::write(place("mode"), mode).unwrap();
+    let file = |name: &str| folder.path().join(name);
+    std::fs::copy(test_file("stand_in_kernel.py"), file("kernel")).unwrap();
+    std::fs::write(file("mode"), mode).unwrap();
     let hello = concat!("rapid-verifier kernel ", env!("CARGO_PKG_VERSION"));
-    std::fs::write(place("hello"), hello).unwrap();
+    std::fs::write(file("hello"), hello).unwrap();
     folder
 }
 

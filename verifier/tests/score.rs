@@ -112,31 +112,31 @@ fn errors_name_the_file_and_the_remedy_before_any_sample_is_judged() {
         "{\"task_id\": \"HumanEval/0\", \"solution\": \"\"}\n",
     );
     let cut = folder.write("cut.jsonl.gz", &gzip(&samples(9))[..30]);
-    let place = folder.0.path().to_str().unwrap();
-    let elsewhere = format!("--dataset mbppplus --data-dir {place}");
+    let dir = folder.0.path().to_str().unwrap();
+    let elsewhere = format!("--dataset mbppplus --data-dir {dir}");
     for (args, code, says) in [
         (format!("--samples {empty}"), 1, "it holds no samples"),
         (format!("--samples {other}"), 1, "give --dataset humaneval"),
         (format!("--samples {cut}"), 1, "gzip stream is cut off"),
         ("--samples none.jsonl".to_owned(), 2, "cannot be read"),
-        (format!("--samples {place}"), 2, "holds no programs"),
+        (format!("--samples {dir}"), 2, "holds no programs"),
         (
             format!("{elsewhere} --samples {good}"),
             1,
             "fetch dataset:mbppplus",
         ),
         (
-            format!("--samples {good} --out {place}/missing/x.jsonl"),
+            format!("--samples {good} --out {dir}/missing/x.jsonl"),
             2,
             "cannot be written",
         ),
         (
-            format!("--samples {good} --out {place}"),
+            format!("--samples {good} --out {dir}"),
             2,
             "Is a directory",
         ),
         (
-            format!("--samples {good} --out {place}/./good.jsonl"),
+            format!("--samples {good} --out {dir}/./good.jsonl"),
             2,
             "is the file of --samples",
         ),

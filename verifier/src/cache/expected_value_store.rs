@@ -31,7 +31,7 @@ pub struct ExpectedValueStore {
     failed: AtomicBool,
 }
 
-/// The exclusive right to compute the values of a key. Dropping it gives up the right.
+/// The exclusive right to compute the values of a key. Dropping it releases the right.
 #[derive(Debug)]
 pub struct Claim(Option<(File, PathBuf)>);
 

@@ -63,8 +63,8 @@ pub(crate) struct Args {
 
 /// Fails if `out` is one of the files that are `read`.
 fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
-    let place = out.canonicalize().ok();
-    let is_out = |path: &Path| place.is_some() && path.canonicalize().ok() == place;
+    let canonical = out.canonicalize().ok();
+    let is_out = |path: &Path| canonical.is_some() && path.canonicalize().ok() == canonical;
     match read.iter().find(|(_, path)| is_out(path)) {
         Some((flag, _)) => Err(Usage(format!(
             "--out {} is the file of {flag}, which is only read; name another file",

@@ -1,4 +1,4 @@
-//! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module turns its result into a verdict.
+//! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module makes a verdict of its result.
 
 use clap::ValueEnum;
 use datasets::excerpt::excerpt;

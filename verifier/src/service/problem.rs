@@ -116,11 +116,11 @@ impl ProblemResponse {
     /// An error in the item `item`, or in the body if that is `None`. `field` may have any length. Text of the client in `reason` is already shortened.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
         let field = excerpt(field);
-        let place = item.map_or_else(
+        let path = item.map_or_else(
             || format!("`{field}`"),
             |item| format!("items[{item}], `{field}`"),
         );
-        let mut answer = BAD_ITEM.with(format!("{place}: {reason}"));
+        let mut answer = BAD_ITEM.with(format!("{path}: {reason}"));
         answer.problem.item = item;
         answer.problem.field = Some(field);
         answer

@@ -27,7 +27,7 @@ impl CodeGrader {
         task.canonical.is_some() && !(task.tests.is_empty() && task.asserts.is_empty())
     }
 
-    /// The result of `task`'s canonical solution, from the cache or by a run here. In a first pass, a long run is given up.
+    /// The result of `task`'s canonical solution, from the cache or by a run here. In a first pass, a long run is deferred.
     ///
     /// # Errors
     /// [`NoCanonicalResult`].

@@ -45,7 +45,7 @@ impl CanonicalResult {
 /// Why there is no result of the canonical solution now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCanonicalResult {
-    /// Another thread, or another process, is running the solution, or a run was broken off because nobody waited for it.
+    /// Another thread, or another process, is running the solution, or a run was cancelled because nobody waited for it.
     Elsewhere,
     /// The solution runs for longer than a first pass allows, or needs memory that is in use.
     NotInFirstPass,

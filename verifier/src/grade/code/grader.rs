@@ -138,7 +138,7 @@ impl CodeGrader {
         }
     }
 
-    /// This grader for one attempt. A first pass gives up long programs, and those that need memory in use. The runs are broken off when nobody waits for them any
+    /// This grader for one attempt. A first pass defers long programs, and those that need memory in use. The runs are cancelled when nobody waits for them any
     /// more.
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {

@@ -189,7 +189,7 @@ slime 200 too late => did not answer in time
 nemo-gym 200 {"reward": 1} => 1
 "#;
 
-/// Texts at places of each form's request.
+/// Texts in each form's request.
 fn texts(form: &str) -> &'static [(&'static str, &'static str)] {
     match form {
         "verify" => &[
@@ -217,7 +217,7 @@ async fn respond(
         panic!("{given}")
     };
     let mut expected = texts(form).iter();
-    if !expected.all(|(place, text)| body.pointer(place) == Some(&json!(text))) {
+    if !expected.all(|(pointer, text)| body.pointer(pointer) == Some(&json!(text))) {
         return (axum::http::StatusCode::BAD_REQUEST, body.to_string());
     }
     if text == "too late" {

@@ -24,7 +24,7 @@ const SORRIES: [&str; 2] = ["declaration uses 'sorry'", "declaration uses `sorry
 
 impl LeanGrader {
     /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean. Runs it once more if a busy machine may have made it fail. Blocks while Lean
-    /// works. The detail has Lean's `messages` and the places of its `sorries`, or the `reason` why there are none.
+    /// works. The detail has Lean's `messages` and the positions of its `sorries`, or the `reason` why there are none.
     pub fn run_snippet(&self, code: &str, seconds: u64) -> Grading {
         if !self.is_jailed() {
             return Grading::unavailable(NO_JAIL, false);

@@ -48,9 +48,9 @@ async fn verdicts_are_shared_with_the_native_route() {
     let request = changed(&item("a", &doubles(), "right"), r#"/prompt = "How much?""#);
     verify(&app, &json!([request])).await;
     let runs = sandbox.runs();
-    for (path, body, place) in one_of_each().into_iter().skip(1) {
+    for (path, body, pointer) in one_of_each().into_iter().skip(1) {
         let (_, answer) = ask(&app, path, &body).await;
-        assert_eq!(answer.pointer(place), Some(&json!(1.0)), "{path}");
+        assert_eq!(answer.pointer(pointer), Some(&json!(1.0)), "{path}");
     }
     assert_eq!(sandbox.runs(), runs);
 }
@@ -71,7 +71,7 @@ pub(super) fn breakable(settings: ServiceSettings) -> (Router, Arc<AtomicBool>) 
     (app(service), broken)
 }
 
-/// A request of each client for one sample of a code task, and the place of the reward in its answer.
+/// A request of each client for one sample of a code task, and the JSON pointer of the reward in its answer.
 fn one_of_each() -> [(&'static str, Json, &'static str); 3] {
     [
         (OPENRLHF, openrlhf(&[("right", doubles())]), "/rewards/0"),
@@ -94,10 +94,10 @@ async fn an_outage_gives_503_and_no_reward() {
     let (status, _) = ask(&app, OPENRLHF, &two).await;
     assert_eq!(status, StatusCode::SERVICE_UNAVAILABLE);
     broken.store(false, Ordering::SeqCst);
-    for (path, body, place) in one_of_each() {
+    for (path, body, pointer) in one_of_each() {
         let (status, answer) = ask(&app, path, &body).await;
         assert_eq!(
-            (status, answer.pointer(place)),
+            (status, answer.pointer(pointer)),
             (StatusCode::OK, Some(&json!(1.0)))
         );
     }

@@ -114,7 +114,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         ),
         (
             tasks_with_solutions("right long", 5),
-            // Three solutions run, and two were given up in a first pass.
+            // Three solutions run, and two were deferred by a first pass.
             |service| service.judge.long.load() == (2, 3) && service.judge.short.load() == (0, 0),
             item("a", &task_with_solution("right soon"), "right"),
         ),

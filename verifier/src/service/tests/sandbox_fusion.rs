@@ -89,7 +89,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
     // A cached verdict waits for its program alone.
-    for (judged_before, places) in [(true, 1), (false, 2)] {
+    for (judged_before, waiting) in [(true, 1), (false, 2)] {
         let gate = Gate::shut();
         let (service, _) = gated(&gate);
         let app = app(Arc::clone(&service));
@@ -99,7 +99,7 @@ async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
         let others = verifying(&app, &slow(0, 2));
         until(|| service.judge.short.load() == (0, 2)).await;
         let submitted = asking(&app, SUBMIT, submission());
-        until(|| service.judge.short.load().0 == places || submitted.is_finished()).await;
+        until(|| service.judge.short.load().0 == waiting || submitted.is_finished()).await;
         assert!(!submitted.is_finished());
         gate.open();
         let (status, body) = submitted.await.unwrap();

@@ -132,9 +132,9 @@ fn lean_messages_do_not_decide_the_verdict() {
 #[test]
 fn an_error_of_lean_is_shown_with_its_line() {
     let (grader, _) = grader_for_proofs(|body| {
-        let place = body.lines().position(|line| line.contains("omega"));
+        let index = body.lines().position(|line| line.contains("omega"));
         Ok(refused(
-            place.unwrap() + 1,
+            index.unwrap() + 1,
             "omega could not prove the goal",
         ))
     });

@@ -14,7 +14,7 @@ use super::child::EXIT_NO_MEMORY;
 use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
 use crate::mutex::lock;
 
-/// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
+/// Limit for a proof, in seconds of processor time. The kernel counts its steps and stops after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;
 /// SIGKILL. The system ends a process with it if memory is short.
 const SIGKILL: i32 = 9;

@@ -1,4 +1,4 @@
-//! What both routes share: how long a request is held, and how it is refused then.
+//! The deadline of a request to either route, and how it is refused then.
 
 use std::time::Duration;
 
@@ -22,7 +22,7 @@ pub(super) const CLIENT: Client = Client {
 const DEFAULT_TIMEOUT: f64 = 10.0;
 /// Seconds that verl waits beyond both timeouts.
 pub(super) const CLIENT_SLACK: f64 = 10.0;
-/// A request is refused this many seconds before its client gives up.
+/// A request is refused this many seconds before its client's timeout.
 const MARGIN: f64 = 2.0;
 /// The longest timeout, in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
@@ -77,7 +77,7 @@ pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
     CLIENT.read(context, body, &mut backoff, parse).await
 }
 
-/// Attempts to answer until that succeeds, or the client is about to give up.
+/// Attempts to answer until that succeeds, or until the deadline `until`.
 ///
 /// # Errors
 /// The reason of the last attempt that ended.

@@ -63,7 +63,7 @@ pub(in crate::service::compat) async fn submit(
 }
 
 /// The completion's judgement, with a reward. Without one it refuses the client: at once if the task can never be judged. Otherwise, also while its grader cannot work,
-/// it refuses when the client is about to give up.
+/// it refuses at the deadline.
 async fn judgement(
     context: &RequestContext,
     item: &JudgeItem,
