@@ -104,17 +104,10 @@ impl Graders {
 
     fn prepare_code(&self, open: OpenSandbox) -> Result<CodeGrader, String> {
         let sandbox = open().map_err(|error| error.to_string())?;
-        let GraderSettings {
-            limits,
-            memory_pool,
-            expected_bytes,
-            code,
-            ..
-        } = self.settings;
-        let store = self.expected_values.clone();
-        let grader = CodeGrader::new(sandbox, limits, expected_bytes, store)
-            .extracting(code)
-            .with_memory_pool(memory_pool);
+        let (settings, store) = (&self.settings, self.expected_values.clone());
+        let grader = CodeGrader::new(sandbox, settings.limits, settings.expected_bytes, store)
+            .extracting(settings.code)
+            .with_memory_pool(settings.memory_pool);
         self_test_code(&grader)?;
         Ok(grader)
     }

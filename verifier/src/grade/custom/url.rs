@@ -112,11 +112,7 @@ fn label(task: &Map<String, Json>) -> Json {
 }
 
 fn request(form: RequestForm, question: &Question<'_>) -> Json {
-    let Question {
-        task,
-        prompt,
-        completion,
-    } = question;
+    let (task, prompt, completion) = (question.task, question.prompt, question.completion);
     match form {
         RequestForm::Verify => json!({ "items": [
             { "id": "0", "task": task, "prompt": prompt, "completion": completion }

@@ -52,44 +52,35 @@ fn program(
     request: RunCodeRequest,
     seconds: f64,
 ) -> Result<ProgramRun, ProblemResponse> {
-    let RunCodeRequest {
-        code,
-        stdin,
-        language,
-        memory_limit_mb,
-        files,
-        fetch_files,
-        args,
-        ..
-    } = request;
-    check_language("language", &language)?;
+    check_language("language", &request.language)?;
     let without_files = "programs have no files here; let them read standard input and write standard output, and leave it out";
     for (field, is_empty) in [
-        ("files", files.is_empty()),
-        ("fetch_files", fetch_files.is_empty()),
+        ("files", request.files.is_empty()),
+        ("fetch_files", request.fetch_files.is_empty()),
     ] {
         if !is_empty {
             return Err(ProblemResponse::bad_field(field, without_files));
         }
     }
-    if !args.is_empty() {
+    if !request.args.is_empty() {
         return Err(ProblemResponse::bad_field(
             "args",
             "programs have no arguments here; leave it out",
         ));
     }
-    let stdin = stdin.unwrap_or_default();
+    let stdin = request.stdin.unwrap_or_default();
     if stdin.len() > MAX_STREAM_BYTES {
         let reason = format!("it may have {MAX_STREAM_BYTES} bytes at most");
         return Err(ProblemResponse::bad_field("stdin", &reason));
     }
     let limits = service.judge.graders.limits();
-    let memory = memory_limit_mb
+    let memory = request
+        .memory_limit_mb
         .and_then(|mib| u64::try_from(mib).ok())
         .filter(|mib| *mib > 0)
         .map_or(limits.memory, |mib| mib.saturating_mul(1 << 20));
     Ok(ProgramRun {
-        source: code,
+        source: request.code,
         stdin,
         fuel: ((seconds * FUEL_PER_SECOND) as u64).clamp(1, limits.fuel.saturating_mul(MAX_FUEL)),
         memory: memory.max(MIN_MEMORY).min(limits.memory),

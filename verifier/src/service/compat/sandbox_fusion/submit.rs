@@ -16,7 +16,7 @@ use verifier_api::{Id, Judgement, Verdict};
 
 use super::super::client::{self, rewards};
 use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
-use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
+use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest};
 use crate::item::JudgeItem;
 use crate::judging::{Judge, run_queued};
 use crate::pool::ClientId;
@@ -38,7 +38,7 @@ pub(in crate::service::compat) async fn submit(
         let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
         let run = timeout("config.run_timeout", request.config.run_timeout)?;
         let until = deadline(arrival, compile, run);
-        Ok((item(request, &service.judge.registry)?, until))
+        Ok((item(&request, &service.judge.registry)?, until))
     };
     let (item, until) = read(&context, body, make).await?;
     let service = &context.service;
@@ -87,38 +87,29 @@ async fn judgement(
 }
 
 /// The completion with its task.
-fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, ProblemResponse> {
-    let SubmitRequest {
-        dataset,
-        id,
-        completion,
-        config,
-    } = request;
-    let TestConfig {
-        language,
-        custom_extract_logic,
-        provided_data,
-        ..
-    } = config;
-    if let Some(language) = language {
-        check_language("config.language", &language)?;
+fn item(submitted: &SubmitRequest, registry: &Registry) -> Result<JudgeItem, ProblemResponse> {
+    let config = &submitted.config;
+    if let Some(language) = &config.language {
+        check_language("config.language", language)?;
     }
-    if custom_extract_logic.is_some() {
+    if config.custom_extract_logic.is_some() {
         return Err(ProblemResponse::bad_field(
             "config.custom_extract_logic",
             "code of the client's does not run here; leave it out, and the program is found by the service's own rule",
         ));
     }
-    let id = request::id(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
-    let task = match provided_data.filter(|data| data.get() != "null") {
+    let id = request::id(&submitted.id);
+    let id = id.map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
+    let provided = config.provided_data.as_deref();
+    let task = match provided.filter(|data| data.get() != "null") {
         Some(data) => registry
-            .inline("config.provided_data.kind", provided_task(&data)?)
+            .inline("config.provided_data.kind", provided_task(data)?)
             .map_err(|(field, reason)| ProblemResponse::bad_field(&field, &reason))?,
-        None => registered_task(&dataset, &id.to_string(), registry)?,
+        None => registered_task(&submitted.dataset, &id.to_string(), registry)?,
     };
     Ok(JudgeItem {
         id,
-        ..client::item(task, String::new(), &completion)
+        ..client::item(task, String::new(), &submitted.completion)
     })
 }
 
@@ -237,17 +228,10 @@ async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Resu
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
-    let Judgement {
-        verdict,
-        detail,
-        passed,
-        total,
-        key,
-        ..
-    } = judgement;
+    let (verdict, detail) = (judgement.verdict, judgement.detail);
     let accepted = verdict == Verdict::Correct;
     // Answers and proofs count as one test.
-    let passing = passed.unwrap_or(u32::from(accepted));
+    let passing = judgement.passed.unwrap_or(u32::from(accepted));
     let mut tests: Vec<EvalTestCase> = (0..passing)
         .map(|_| EvalTestCase {
             passed: true,
@@ -267,7 +251,7 @@ fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
         accepted,
         extracted_code,
         tests,
-        extra: json!({ "verdict": verdict, "detail": detail, "passed": passed, "total": total, "key": key }),
+        extra: json!({ "verdict": verdict, "detail": detail, "passed": judgement.passed, "total": judgement.total, "key": judgement.key }),
     }
 }
 
