@@ -72,11 +72,9 @@ impl Bench {
     }
 
     fn assert_right(&self) {
-        let Grading {
-            verdict, detail, ..
-        } = self.grade("proved");
+        let grading = self.grade("proved");
         let accepted = json!({ "assurance": "rechecked", "axioms": [] });
-        assert_eq!((verdict, detail), (Correct, accepted));
+        assert_eq!((grading.verdict, grading.detail), (Correct, accepted));
     }
 }
 

@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use datasets::CodeTask;
 use datasets::excerpt::excerpt;
-use sandboxes::{
-    Call, Deferred, End, Limits, Program, Request, Run, Sandbox as _, SandboxError, Work,
-};
+use sandboxes::{Call, Deferred, End, Limits, Run, Sandbox as _, SandboxError};
 
 use super::expected_values::{CanonicalResult, ExpectedResult, ExpectedValues, NoCanonicalResult};
 use super::fuel::with_fuel;
@@ -106,22 +104,12 @@ impl CodeGrader {
 
     fn run_canonical_calls(&self, task: &CodeTask) -> Result<Run, SandboxError> {
         let (source, entry_point) = callable(&task.entry_point, canonical_solution(task));
-        let program = Program {
-            source: &source,
-            entry_point,
-        };
-        let work = Work::Calls {
-            program,
-            calls: &calls_of(task),
-        };
-        let limits = self.solution_limits();
-        let request = Request::new(work, &limits);
+        let (calls, limits) = (calls_of(task), self.solution_limits());
+        let run = || self.call(&source, entry_point, &calls, &limits, None);
         // A suspended machine looks like a program that waits. A canonical solution does not wait on purpose, so it gets a second run. A first pass has to be short, so
         // it gets none there.
-        match self.sandbox.run(&request) {
-            Ok(run) if run.end == End::OutOfTime && !self.sandbox.first_pass => {
-                self.sandbox.run(&request)
-            }
+        match run() {
+            Ok(first) if first.end == End::OutOfTime && !self.sandbox.first_pass => run(),
             result => result,
         }
     }

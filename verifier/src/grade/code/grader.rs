@@ -8,7 +8,7 @@ use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, ProgramTask};
 use sandboxes::outline::Stopped;
 use sandboxes::{
-    Abandoned, Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work,
+    Abandoned, Deferred, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work,
 };
 use serde_json::{Value as Json, json};
 
@@ -329,20 +329,29 @@ impl CodeGrader {
         };
         let (source, entry_point) = callable(&task.entry_point, source);
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
-            let program = Program {
-                source: &source,
-                entry_point,
-            };
-            let work = Work::Calls {
-                program,
-                calls: &calls[start..],
-            };
-            self.sandbox.run(&Request {
-                watch,
-                ..Request::new(work, limits)
-            })
+            self.call(&source, entry_point, &calls[start..], limits, watch)
         };
         TestResults::run(calls.len(), limits, mode, run, &check)
+    }
+
+    /// Runs a program for these calls of its entry point.
+    pub(super) fn call(
+        &self,
+        source: &str,
+        entry_point: &str,
+        calls: &[String],
+        limits: &Limits,
+        watch: Option<&Watch>,
+    ) -> Result<Run, SandboxError> {
+        let program = Program {
+            source,
+            entry_point,
+        };
+        let work = Work::Calls { program, calls };
+        self.sandbox.run(&Request {
+            watch,
+            ..Request::new(work, limits)
+        })
     }
 
     fn suite(&self, task: &CodeTask) -> Result<Arc<Suite>, SandboxError> {

@@ -138,9 +138,8 @@ fn an_error_of_lean_is_shown_with_its_line() {
             "omega could not prove the goal",
         ))
     });
-    let Grading {
-        verdict, detail, ..
-    } = grader.grade(&task(HEADER), "intro x\nomega");
+    let grading = grader.grade(&task(HEADER), "intro x\nomega");
+    let (verdict, detail) = (grading.verdict, grading.detail);
     assert_eq!(verdict, Incorrect);
     assert_eq!(detail["line"], 3, "the theorem's own line is the first");
     let shown = &detail["messages"][0]["text"];
