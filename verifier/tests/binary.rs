@@ -11,7 +11,7 @@ use datasets::TaskSpec;
 use serde_json::Value as Json;
 use verifier_api::{Client, Item, TaskRef, Verdict};
 
-use crate::running::{CommandOutput, Serving};
+use crate::running::{CommandOutput, Serving, item};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
@@ -111,13 +111,9 @@ fn items(count: usize) -> Vec<Item> {
 /// An item for each number, with a right answer; no two are equal.
 fn numbered(numbers: Range<usize>) -> Vec<Item> {
     numbers
-        .map(|n| Item {
-            id: n.to_string(),
-            task: TaskRef::Inline(TaskSpec::math(n.to_string())),
-            prompt: String::new(),
-            completion: format!("\\boxed{{{n}}}"),
-            task_digest: None,
-            all_tests: false,
+        .map(|n| {
+            let task = TaskRef::Inline(TaskSpec::math(n.to_string()));
+            item(&n.to_string(), task, format!("\\boxed{{{n}}}"))
         })
         .collect()
 }
