@@ -15,7 +15,7 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
 use crate::grade::code::{
-    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, Problem,
+    self, CanonicalResult, CodeGrader, Extraction, CodingTask, NoCanonicalResult, Pending,
     TestMode, Wanted,
 };
 use crate::grade::custom::{CustomGrader, CustomSettings};
@@ -141,7 +141,7 @@ impl Graders {
     }
 
     /// Judges an item, unless its verdict needs more than this attempt gives it. Blocks while the grader works. In a first pass, proofs get
-    /// [`NoVerdictYet::NotInFirstPass`], and so do programs that need more than a small part of their fuel. `abandoned` says whether nobody waits for the verdict any
+    /// [`Pending::Deferred`], and so do programs that need more than a small part of their fuel. `abandoned` says whether nobody waits for the verdict any
     /// more.
     ///
     /// # Errors
@@ -151,13 +151,13 @@ impl Graders {
         item: &mut JudgeItem,
         first_pass: bool,
         abandoned: &Abandoned,
-    ) -> Result<Grading, NoVerdictYet> {
+    ) -> Result<Grading, Pending> {
         let JudgeItem {
             task,
             prompt,
             completion,
             test_mode,
-            known,
+            state,
             ..
         } = item;
         let problem = match &task.spec {
@@ -165,7 +165,7 @@ impl Graders {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
                 return Ok(math::grade(question, &spec.answer, completion, settings));
             }
-            TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
+            TaskSpec::Lean(_) if first_pass => return Err(Pending::Deferred),
             TaskSpec::Custom(spec) => {
                 return Ok(match self.custom(&spec.grader) {
                     Ok(grader) => grader.grade(&spec.fields, prompt, completion),
@@ -179,11 +179,11 @@ impl Graders {
                     (Err(unavailable), _) => *unavailable,
                 });
             }
-            TaskSpec::Code(spec) => Problem::from(spec),
-            TaskSpec::Program(spec) => Problem::from(spec),
+            TaskSpec::Code(spec) => CodingTask::from(spec),
+            TaskSpec::Program(spec) => CodingTask::from(spec),
         };
         match self.code_grader(task, first_pass, Some(abandoned)) {
-            Ok(grader) => grader.grade(problem, completion, *test_mode, known),
+            Ok(grader) => grader.grade(problem, completion, *test_mode, state),
             Err(unavailable) => Ok(*unavailable),
         }
     }

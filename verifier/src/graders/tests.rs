@@ -20,7 +20,7 @@ fn key(graders: &Graders, task: RegisteredTask, texts: [&str; 2], test_mode: Tes
         prompt,
         completion,
         test_mode,
-        known: code::Known::default(),
+        state: code::SampleState::default(),
     })
 }
 

@@ -21,7 +21,7 @@ enum Unfinished {
     /// It was a first pass, which defers long work.
     Deferred,
     /// Another thread or process does the work now.
-    Elsewhere,
+    InProgress,
 }
 
 /// Repeats `work` on worker threads until it has a result. Its arguments are whether this is a first pass, and whether nobody waits for the result any more. Each pass
@@ -62,7 +62,7 @@ where
         match waiters.step(run, Queued::has_begun).await? {
             Ok(result) => return Some(result),
             Err(Unfinished::Deferred) => first_pass = Some(false),
-            Err(Unfinished::Elsewhere) => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(Unfinished::InProgress) => tokio::time::sleep(POLL_INTERVAL).await,
         }
         permit = had_permit.then(|| judge.queue.readmit(lane.client));
     }
@@ -109,8 +109,8 @@ pub(super) async fn canonical_result(
         let result = on.graders.try_canonical_result(&task, first_pass, Some(abandoned));
         match result {
             Ok(result) => Ok(Some(result)),
-            Err(NoCanonicalResult::NotInFirstPass) => Err(Unfinished::Deferred),
-            Err(NoCanonicalResult::Elsewhere) => Err(Unfinished::Elsewhere),
+            Err(NoCanonicalResult::Deferred) => Err(Unfinished::Deferred),
+            Err(NoCanonicalResult::InProgress) => Err(Unfinished::InProgress),
             Err(NoCanonicalResult::Unavailable) => Ok(None),
         }
     };

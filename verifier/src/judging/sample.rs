@@ -15,13 +15,13 @@ use super::passes::canonical_result;
 use super::queue::QueuePermit;
 use crate::cache::Key;
 use crate::grade::Grading;
-use crate::grade::code::NoVerdictYet;
+use crate::grade::code::Pending;
 use crate::item::JudgeItem;
 use crate::pool::{Lane, Queued};
 
 pub(super) struct Attempted {
     item: JudgeItem,
-    graded: Result<Grading, NoVerdictYet>,
+    graded: Result<Grading, Pending>,
     /// Whether the verdict was cached.
     cached: bool,
     /// The duration of the attempt.
@@ -96,13 +96,13 @@ pub(super) async fn verdict(
         };
         let permit = judge.queue.readmit(lane.client);
         match reason {
-            NoVerdictYet::NotInFirstPass => first_pass = false,
-            NoVerdictYet::CanonicalResult(needed) => {
+            Pending::Deferred => first_pass = false,
+            Pending::CanonicalResult(needed) => {
                 let (solving, task) = (Arc::clone(&judge), Arc::clone(&item.task));
                 let solve = |waiters| canonical_result(solving, task, lane, waiters);
                 let (waiter, _) = judge.solutions.join(needed, solve);
                 let result = waiters.step(Box::pin(waiter.result()), |_| false).await?;
-                item.known.canonical_result = Some(result);
+                item.state.canonical_result = Some(result);
             }
         }
         queued = attempt(&judge, (item, key), lane, permit, first_pass, &waiters);

@@ -8,7 +8,7 @@ use verifier_api::{Id, Judgement};
 
 use super::results::{Results, ResultsError};
 use super::samples::Sample;
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::item::JudgeItem;
 use crate::judging::{Batch, Judge, judge, no_judgement};
 use crate::pool::ClientId;
@@ -59,7 +59,7 @@ impl<'a> SampleScorer<'a> {
             prompt: sample.prompt.clone(),
             completion: sample.completion.clone(),
             test_mode: self.test_mode,
-            known: Known::default(),
+            state: SampleState::default(),
         })
     }
 

@@ -77,11 +77,11 @@ impl CodeGrader {
             let run = match self.run_canonical_calls(task) {
                 Ok(run) => run,
                 Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
-                    return Err(NoCanonicalResult::NotInFirstPass);
+                    return Err(NoCanonicalResult::Deferred);
                 }
                 // Another sample may need the result by now.
                 Err(SandboxError::Deferred(Deferred::Abandoned)) => {
-                    return Err(NoCanonicalResult::Elsewhere);
+                    return Err(NoCanonicalResult::InProgress);
                 }
                 Err(error) => return Ok(Err(error.into())),
             };
@@ -92,7 +92,7 @@ impl CodeGrader {
         }
         match self.check_own_tests(task) {
             Err(none) if none.retryable && self.sandbox.first_pass => {
-                Err(NoCanonicalResult::NotInFirstPass)
+                Err(NoCanonicalResult::Deferred)
             }
             Err(none) => Ok(Err(none)),
             Ok(fuel) => {

@@ -46,9 +46,9 @@ impl CanonicalResult {
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCanonicalResult {
     /// Another thread, or another process, is running the solution, or a run was cancelled because nobody waited for it.
-    Elsewhere,
+    InProgress,
     /// The solution runs for longer than a first pass allows, or needs memory that is in use.
-    NotInFirstPass,
+    Deferred,
     /// The task has no canonical solution, or code cannot be judged now.
     Unavailable,
 }
@@ -96,7 +96,7 @@ impl ExpectedValuesCache {
         }
         let _claim = self
             .claim(key, inline)
-            .ok_or(NoCanonicalResult::Elsewhere)?;
+            .ok_or(NoCanonicalResult::InProgress)?;
         // Another thread or process may have finished just before the claim.
         if let Some(cached) = self.cached(&key) {
             return Ok(cached);

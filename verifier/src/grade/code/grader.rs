@@ -45,30 +45,30 @@ pub struct CodeGrader {
     pub(super) inline: bool,
 }
 
-/// A task of this grader.
+/// A task of the grader of code.
 #[derive(Debug, Clone, Copy)]
-pub enum Problem<'a> {
+pub enum CodingTask<'a> {
     /// Its function is called.
     Function(&'a CodeTask),
     /// Its program is run for what it writes.
     Program(&'a ProgramTask),
 }
 
-impl<'a> From<&'a CodeTask> for Problem<'a> {
-    fn from(task: &'a CodeTask) -> Problem<'a> {
-        Problem::Function(task)
+impl<'a> From<&'a CodeTask> for CodingTask<'a> {
+    fn from(task: &'a CodeTask) -> CodingTask<'a> {
+        CodingTask::Function(task)
     }
 }
 
-impl<'a> From<&'a ProgramTask> for Problem<'a> {
-    fn from(task: &'a ProgramTask) -> Problem<'a> {
-        Problem::Program(task)
+impl<'a> From<&'a ProgramTask> for CodingTask<'a> {
+    fn from(task: &'a ProgramTask) -> CodingTask<'a> {
+        CodingTask::Program(task)
     }
 }
 
-/// What is known of a sample before its verdict. It goes with the sample from one attempt to the next, so that no work is repeated.
+/// The state of a sample before its verdict. It goes with the sample from one attempt to the next, so that no work is repeated.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Known {
+pub struct SampleState {
     /// The program in its completion, once that has been parsed.
     program: Option<ExtractedProgram>,
     /// The result of its task's canonical solution, once the sample has waited for that.
@@ -77,10 +77,10 @@ pub struct Known {
 
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoVerdictYet {
+pub enum Pending {
     /// The first pass cannot judge it, so it has to be judged without one. It is a proof, its program is long or needs memory that is in use, or a failure occurred
     /// that may pass.
-    NotInFirstPass,
+    Deferred,
     /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
     CanonicalResult(Key),
 }
@@ -159,21 +159,21 @@ impl CodeGrader {
     /// Judges `completion`, unless its verdict needs more than this attempt gives it. Blocks while the program runs, and never runs the canonical solution.
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if that result is `known`. The next attempt continues with what is `known` then.
+    /// Why there is no verdict yet; never [`Pending::CanonicalResult`] if `state` has that result. The next attempt continues with this `state`.
     pub fn grade<'a>(
         &self,
-        task: impl Into<Problem<'a>>,
+        task: impl Into<CodingTask<'a>>,
         completion: &str,
         mode: TestMode,
-        known: &mut Known,
-    ) -> Result<Grading, NoVerdictYet> {
-        let Known {
+        state: &mut SampleState,
+    ) -> Result<Grading, Pending> {
+        let SampleState {
             program,
             canonical_result,
-        } = known;
+        } = state;
         let graded = match task.into() {
-            Problem::Program(task) => self.program_grading(task, completion, mode, program),
-            Problem::Function(task) => match self.loadable_program(task, completion, program) {
+            CodingTask::Program(task) => self.program_grading(task, completion, mode, program),
+            CodingTask::Function(task) => match self.loadable_program(task, completion, program) {
                 Ok(source) => self
                     .expected_values(task, canonical_result.as_ref())?
                     .and_then(|expected| self.run_tests(task, source, mode, expected)),
@@ -183,7 +183,7 @@ impl CodeGrader {
         let grading = graded.unwrap_or_else(|grading| *grading);
         // Another attempt may have another grading.
         if self.sandbox.first_pass && grading.retryable {
-            return Err(NoVerdictYet::NotInFirstPass);
+            return Err(Pending::Deferred);
         }
         Ok(grading)
     }
@@ -191,19 +191,19 @@ impl CodeGrader {
     /// Judges `completion` to the end on this thread, not in a first pass. Runs the canonical solution if its result is missing.
     pub fn judge<'a>(
         &self,
-        task: impl Into<Problem<'a>>,
+        task: impl Into<CodingTask<'a>>,
         completion: &str,
         mode: TestMode,
     ) -> Grading {
-        let (task, mut known) = (task.into(), Known::default());
+        let (task, mut state) = (task.into(), SampleState::default());
         loop {
-            if let Ok(grading) = self.grade(task, completion, mode, &mut known) {
+            if let Ok(grading) = self.grade(task, completion, mode, &mut state) {
                 return grading;
             }
-            if let Problem::Function(task) = task
+            if let CodingTask::Function(task) = task
                 && let Ok(result) = self.try_canonical_result(task)
             {
-                known.canonical_result = Some(result);
+                state.canonical_result = Some(result);
             } else {
                 // Another thread or process computes the result.
                 std::thread::sleep(POLL_INTERVAL);
@@ -435,14 +435,14 @@ impl CodeGrader {
         &self,
         task: &CodeTask,
         canonical_result: Option<&CanonicalResult>,
-    ) -> Result<ExpectedResult, NoVerdictYet> {
+    ) -> Result<ExpectedResult, Pending> {
         let expected = match canonical_result {
             _ if task.canonical.is_none() => recorded_values(task),
             Some(CanonicalResult(result)) => result.clone(),
             None => {
                 let key = self.canonical_key(task);
                 let cached = self.expected_values.cached(&key);
-                cached.ok_or(NoVerdictYet::CanonicalResult(key))?
+                cached.ok_or(Pending::CanonicalResult(key))?
             }
         };
         Ok(expected.and_then(|expected| check_encodable(expected, task.compare)))

@@ -165,7 +165,6 @@ fn word_length(text: &str) -> usize {
 /// The parts of a word that Lean may read as keywords. They are every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), and the text after a number's
 /// digits. Lean does not count some characters as letters, such as those of `⁻¹` and `ᵒᵖ`: the text between them is such a part. So is the text after the letters that
 /// end a sign, such as `≃o` and `[ZMOD`.
-/// sign, such as `≃o` and `[ZMOD`.
 fn keywords<'a>(word: &Word<'a>) -> impl Iterator<Item = &'a str> {
     let Word { text, before, .. } = *word;
     let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');

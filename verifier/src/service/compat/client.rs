@@ -7,7 +7,7 @@ use axum::body::Body;
 use datasets::fields::{FieldError, Fields};
 use verifier_api::{Id, Judgement};
 
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::item::JudgeItem;
 use crate::judging::{Batch, judge};
 use crate::registry::RegisteredTask;
@@ -135,7 +135,7 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
         prompt,
         completion: completion.to_owned(),
         test_mode: TestMode::UntilFailure,
-        known: Known::default(),
+        state: SampleState::default(),
     }
 }
 

@@ -229,7 +229,7 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 }
 
 #[test]
-fn asserts_count_with_the_tests_and_judging_may_end_with_the_first_failure() {
+fn asserts_count_with_the_tests_and_judging_may_end_with_a_failure() {
     use TestMode::{All, UntilFailure};
     let (grader, sandbox) = grader(FakeSandbox::doubling());
     let asserts = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);

@@ -12,12 +12,12 @@ fn a_first_pass_returns_the_key_of_a_missing_canonical_result() {
     let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
     let needs = |grader: &CodeGrader| {
-        grader.grade(&task, "right too", TestMode::All, &mut Known::default())
+        grader.grade(&task, "right too", TestMode::All, &mut SampleState::default())
     };
-    let Err(NoVerdictYet::CanonicalResult(key)) = needs(&first_pass) else {
+    let Err(Pending::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");
     };
-    assert_eq!(needs(&grader), Err(NoVerdictYet::CanonicalResult(key)));
+    assert_eq!(needs(&grader), Err(Pending::CanonicalResult(key)));
     assert_eq!(sandbox.runs(), 0);
     let canonical_result = first_pass.try_canonical_result(&task).unwrap();
     assert!(canonical_result.failure().is_none());
@@ -96,12 +96,12 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
     // The memory cache holds nothing.
     let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 0, None);
     let (grader, task) = (grader.attempt(true, None), task(Some("right")));
-    let mut known = Known {
+    let mut state = SampleState {
         canonical_result: grader.try_canonical_result(&task).ok(),
-        ..Known::default()
+        ..SampleState::default()
     };
     for _ in 0..3 {
-        let graded = grader.grade(&task, "right too", TestMode::All, &mut known);
+        let graded = grader.grade(&task, "right too", TestMode::All, &mut state);
         assert_eq!(graded.unwrap().verdict, Correct);
     }
     assert_eq!(sandbox.runs(), 4);
@@ -113,7 +113,7 @@ fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
     let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
     assert_eq!(
         first_pass.try_canonical_result(&task).err(),
-        Some(NoCanonicalResult::NotInFirstPass)
+        Some(NoCanonicalResult::Deferred)
     );
     assert!(!grader.has_canonical_result(&task));
     assert!(grader.try_canonical_result(&task).is_ok());
@@ -143,7 +143,7 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         for grader in [&other, &one] {
             assert_eq!(
                 grader.try_canonical_result(&task).err(),
-                Some(NoCanonicalResult::Elsewhere)
+                Some(NoCanonicalResult::InProgress)
             );
         }
         // An inline task does not use the folder.
