@@ -152,15 +152,8 @@ impl Graders {
         first_pass: bool,
         abandoned: &Abandoned,
     ) -> Result<Grading, Pending> {
-        let JudgeItem {
-            task,
-            prompt,
-            completion,
-            test_mode,
-            state,
-            ..
-        } = item;
-        let problem = match &task.spec {
+        let (task, prompt, completion) = (&item.task, &item.prompt, &item.completion);
+        let coding_task = match &task.spec {
             TaskSpec::Math(spec) => {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
                 return Ok(math::grade(question, &spec.answer, completion, settings));
@@ -183,7 +176,7 @@ impl Graders {
             TaskSpec::Program(spec) => CodingTask::from(spec),
         };
         match self.code_grader(task, first_pass, Some(abandoned)) {
-            Ok(grader) => grader.grade(problem, completion, *test_mode, state),
+            Ok(grader) => grader.grade(coding_task, completion, item.test_mode, &mut item.state),
             Err(unavailable) => Ok(*unavailable),
         }
     }
@@ -309,13 +302,7 @@ impl Graders {
 
     /// The key of a verdict: the digest of everything that the verdict depends on.
     pub fn key(&self, item: &JudgeItem) -> Key {
-        let JudgeItem {
-            task,
-            prompt,
-            completion,
-            test_mode,
-            ..
-        } = item;
+        let (task, prompt) = (&item.task, &item.prompt);
         let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
@@ -361,13 +348,13 @@ impl Graders {
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
                     .field((value as u64).to_le_bytes())
-                    .field([u8::from(*test_mode == TestMode::All)])
+                    .field([u8::from(item.test_mode == TestMode::All)])
             }
         };
         writer
             .field(task.content.0)
             .field(question_text(task, prompt))
-            .field(completion)
+            .field(&item.completion)
             .finish()
     }
 
