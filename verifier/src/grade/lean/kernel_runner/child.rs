@@ -29,8 +29,7 @@ pub fn serve(
     wire::write_response(&mut to, 0, ResponseKind::Hello(HELLO.to_owned()))?;
     let libraries = Libraries::new(folders);
     let mut statement = None;
-    while let Some(request) = wire::read_request(&mut from)? {
-        let files = request.files;
+    while let Some((request, files)) = wire::read_request(&mut from)? {
         let response = match request.ask {
             RequestKind::Statement {
                 followed,
