@@ -21,7 +21,7 @@ pub(super) const CLIENT: Client = Client {
 /// The default of SandboxFusion for a timeout that is missing in the request, in seconds.
 const DEFAULT_TIMEOUT: f64 = 10.0;
 /// Seconds that verl waits beyond both timeouts.
-pub(super) const CLIENT_SLACK: f64 = 10.0;
+const CLIENT_SLACK: f64 = 10.0;
 /// A request is refused this many seconds before its client's timeout.
 const MARGIN: f64 = 2.0;
 /// The longest timeout, in seconds.
