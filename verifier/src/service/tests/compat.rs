@@ -1,6 +1,10 @@
 //! Requests as other projects' clients send them.
 
+use std::sync::LazyLock;
 use std::sync::atomic::{AtomicBool, Ordering};
+
+use proptest::prelude::*;
+use tokio::runtime::Runtime;
 
 use super::queue::{Gate, gated_with, slow};
 use super::sandbox_fusion::{RUN_CODE, of_verl};
@@ -199,4 +203,39 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
     let again = ask(&app, SLIME, &slime("right slow", &doubles())).await;
     assert_eq!(again, (StatusCode::OK, json!(1.0)));
     assert_eq!(sandbox.runs(), before + 1);
+}
+
+/// A runtime and a service for arbitrary bodies.
+static ANY: LazyLock<(Runtime, Router)> = LazyLock::new(|| (Runtime::new().unwrap(), ready().0));
+
+/// Pieces of JSON that a parser may not expect, separated by spaces. The first is empty.
+const PIECES: &str =
+    " null [] {} [[ \" \\ud800 - 1e999 \0 , : {\"kind\":\"code\"} \"a/b\"";
+
+proptest! {
+    #![proptest_config(ProptestConfig::with_cases(300))]
+    /// The fuzz targets (`verifier/fuzz`) look longer.
+    #[test]
+    fn no_body_makes_a_route_fail(which in 0..6usize, from in any::<prop::sample::Index>(), to in any::<prop::sample::Index>(), piece in any::<prop::sample::Index>()) {
+        let snippets = json!({ "snippets": [{ "id": "a", "code": "#check Nat" }], "timeout": 30 });
+        let responses = json!({ "verify_responses": [{ "reward": 1.0, "_ng_task_index": 0 }] });
+        let items = json!({ "items": [item("a", &doubles(), "right")] });
+        let others = [
+            ("/compat/nemo-gym/aggregate_metrics", responses, ""),
+            ("/compat/kimina/api/check", snippets, ""),
+            ("/v1/verify", items, ""),
+        ];
+        let (path, body, _) = &[one_of_each(), others].concat()[which];
+        let mut text = body.to_string().into_bytes();
+        let (from, to) = (from.index(text.len()), to.index(text.len()));
+        let pieces: Vec<&str> = PIECES.split(' ').collect();
+        text.splice(from.min(to)..from.max(to), piece.get(&pieces).bytes());
+        let (runtime, app) = &*ANY;
+        let request = post(path).body(Body::from(text.clone())).unwrap();
+        let (status, answer) = runtime.block_on(send(app, request));
+        prop_assert!(
+            matches!(status.as_u16(), 200 | 400 | 422 | 503),
+            "{} {}: {} {}", path, String::from_utf8_lossy(&text), status, answer
+        );
+    }
 }
