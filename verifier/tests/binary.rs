@@ -104,12 +104,8 @@ fn serve_with(home: &Path, args: &[&str], stderr: Stdio) -> (Serving, Client) {
     Serving::start(command.args(args).stderr(stderr))
 }
 
-fn items(count: usize) -> Vec<Item> {
-    numbered(0..count)
-}
-
 /// An item for each number, with a right answer; no two are equal.
-fn numbered(numbers: Range<usize>) -> Vec<Item> {
+fn items(numbers: Range<usize>) -> Vec<Item> {
     numbers
         .map(|n| {
             let task = TaskRef::Inline(TaskSpec::math(n.to_string()));
@@ -124,7 +120,7 @@ async fn a_service_listens_on_a_name_of_this_machine() {
     for address in ["localhost:0", "LOCALHOST:0"] {
         let (_serving, client) = serve(home.path(), &["--listen", address]);
         assert!(!client.url().contains(":0"), "{}", client.url());
-        assert_eq!(client.verify(&items(1)).await.unwrap().len(), 1);
+        assert_eq!(client.verify(&items(0..1)).await.unwrap().len(), 1);
     }
 }
 
@@ -196,7 +192,7 @@ async fn a_service_keeps_running_if_its_output_is_closed() {
     let mut serving = Serving(child.unwrap());
     let client = Client::new(format!("http://{address}"), None).unwrap();
     let started = Instant::now();
-    while client.verify(&items(1)).await.is_err() {
+    while client.verify(&items(0..1)).await.is_err() {
         assert!(
             serving.0.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30),
             "it does not answer"
@@ -211,7 +207,7 @@ async fn a_service_keeps_running_if_its_output_is_closed() {
 async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     let home = tempfile::tempdir().unwrap();
     let (mut serving, client) = serve(home.path(), &[]);
-    let first = client.verify(&items(50)).await.unwrap();
+    let first = client.verify(&items(0..50)).await.unwrap();
     assert!(
         first
             .iter()
@@ -220,7 +216,7 @@ async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     terminate(&serving);
     assert_eq!(code_of(&mut serving), Some(0));
     let (_serving, client) = serve(home.path(), &[]);
-    let second = client.verify(&items(50)).await.unwrap();
+    let second = client.verify(&items(0..50)).await.unwrap();
     assert!(second.iter().all(|judgement| judgement.cached));
 }
 
@@ -231,7 +227,7 @@ async fn a_killed_service_leaves_a_usable_cache() {
     // The disk may be slow, so the wait doubles in each round.
     let mut wait = Duration::from_millis(100);
     for round in 0.. {
-        let fresh = numbered(200 * round..200 * (round + 1));
+        let fresh = items(200 * round..200 * (round + 1));
         let (killed, client) = serve(home.path(), &[]);
         let first = client.verify(&fresh).await.unwrap();
         assert!(first.iter().all(|judgement| !judgement.cached));
@@ -262,7 +258,7 @@ async fn a_killed_service_leaves_a_usable_cache() {
 #[tokio::test]
 async fn the_extraction_rules_follow_the_flags_and_are_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
-    let mut item = items(3).remove(2);
+    let mut item = items(2..3).remove(0);
     item.completion = "so the answer is 2.".to_owned();
     let flags = "--math-extraction any --code-extraction last-block".split(' ');
     for (flags, verdict, policy) in [

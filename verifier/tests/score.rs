@@ -64,23 +64,12 @@ impl Folder {
 
 /// Samples of one task, each with another answer.
 fn samples(count: usize) -> String {
+    let sample = |number: usize| {
+        let completion = format!("\\boxed{{{number}}}");
+        let sample = json!({ "task_id": "starter-math/train-1", "completion": completion });
+        format!("{sample}\n")
+    };
     (0..count).map(sample).collect()
-}
-
-fn sample(number: usize) -> String {
-    let completion = format!("\\boxed{{{number}}}");
-    format!(
-        "{}\n",
-        json!({ "task_id": "starter-math/train-1", "completion": completion })
-    )
-}
-
-/// Fails unless there is a line for each of `count` samples, in their order.
-fn assert_in_order(lines: &[Json], count: usize) {
-    assert_eq!(lines.len(), count);
-    for (number, line) in lines.iter().enumerate() {
-        assert_eq!(line["completion"], format!("\\boxed{{{number}}}"));
-    }
 }
 
 fn gzip(text: &str) -> Vec<u8> {
@@ -267,5 +256,9 @@ fn a_killed_run_continues_at_the_end_of_its_file() {
         bytes().starts_with(&killed[..complete]),
         "lines of the first run are lost"
     );
-    assert_in_order(&folder.lines("judged.jsonl"), COUNT);
+    let lines = folder.lines("judged.jsonl");
+    assert_eq!(lines.len(), COUNT);
+    for (number, line) in lines.iter().enumerate() {
+        assert_eq!(line["completion"], format!("\\boxed{{{number}}}"));
+    }
 }
