@@ -103,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_gets_all_its_places_or_none() {
+    fn a_request_gets_all_its_permits_or_none() {
         let queue = Queue::new(3);
         let client = ClientId::default();
         let missing = |count| queue.reserve(client, count).err();
@@ -120,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_several_requests_leaves_places_to_others() {
+    fn a_client_with_several_requests_leaves_permits_to_others() {
         let queue = Queue::new(20);
         let [one, other] = [1, 2].map(ClientId);
         let _first = queue.reserve(one, 10).ok().unwrap();

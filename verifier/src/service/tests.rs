@@ -138,11 +138,11 @@ fn results(answer: &Json, names: &str) -> Json {
     results.map(|result| fields(result, names)).collect()
 }
 
-/// `body` with another value at a place, as in `/labels/1 = null`, without it, as in `/labels = -`, or another body, as in `whole = []`.
+/// `body` with another value at a JSON pointer, as in `/labels/1 = null`, without it, as in `/labels = -`, or another body, as in `whole = []`.
 fn changed(body: &Json, change: &str) -> Json {
-    let (place, value) = change.split_once(" = ").unwrap();
+    let (pointer, value) = change.split_once(" = ").unwrap();
     let mut body = body.clone();
-    let Some((folder, name)) = place.rsplit_once('/') else {
+    let Some((folder, name)) = pointer.rsplit_once('/') else {
         return serde_json::from_str(value).unwrap();
     };
     let holder = body.pointer_mut(folder).unwrap();

@@ -168,7 +168,7 @@ async fn the_values_of_a_body_count_until_its_response() {
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_given_up() {
+async fn a_body_that_does_not_arrive_times_out() {
     let service = service(settings());
     let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
     let context = context_of(&service).await;

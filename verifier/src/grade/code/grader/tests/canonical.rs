@@ -108,7 +108,7 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
 }
 
 #[test]
-fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
+fn a_long_canonical_solution_is_deferred_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
     let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
     assert_eq!(
