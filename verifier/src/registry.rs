@@ -62,16 +62,13 @@ impl RegisteredTask {
     /// An inline task. If it has a canonical solution, its digest differs from that of the same task of a data set, so their verdicts have different keys and are judged
     /// separately. The solution gets the same fuel in both cases; only the expected values of a data set's task are stored on disk.
     pub fn inline(spec: TaskSpec) -> RegisteredTask {
-        let has_canonical_solution =
-            matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
         let task = RegisteredTask::from(spec);
-        let content = if has_canonical_solution {
-            KeyWriter::new()
+        let content = match &task.spec {
+            TaskSpec::Code(code) if code.canonical.is_some() => KeyWriter::new()
                 .field("brought")
                 .field(task.content.0)
-                .finish()
-        } else {
-            task.content
+                .finish(),
+            _ => task.content,
         };
         RegisteredTask {
             content,

@@ -39,10 +39,7 @@ impl Score {
             dataset: dataset.to_owned(),
             samples: judgements.len(),
             tasks: counts.len(),
-            masked: judgements
-                .iter()
-                .filter(|judgement| judgement.reward.is_none())
-                .count(),
+            masked: judgements.len() - counts.iter().map(|task| task.judged).sum::<usize>(),
             pass_at: ks
                 .iter()
                 .map(|k| (*k, passk::pass_at(&counts, *k)))

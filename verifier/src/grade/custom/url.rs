@@ -97,11 +97,8 @@ impl Server {
             self.url,
             excerpt(String::from_utf8_lossy(&body).trim())
         );
-        Err(match status {
-            StatusCode::TOO_MANY_REQUESTS => Failure::passing(reason),
-            _ if status.is_server_error() => Failure::passing(reason),
-            _ => Failure::new(reason),
-        })
+        let retryable = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        Err(Failure { reason, retryable })
     }
 }
 
