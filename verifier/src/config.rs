@@ -281,7 +281,6 @@ impl Config {
     }
 
     /// The limits of a program.
-    #[must_use]
     pub fn sandbox_limits(&self) -> Limits {
         Limits {
             fuel: match self.code.sandbox {

@@ -44,11 +44,11 @@ impl Lean for FakeLean {
 
 /// A message about the first columns of a line.
 pub(crate) fn message(severity: Severity, line: usize, data: &str) -> Message {
-    let place = |column| Position { line, column };
+    let at = |column| Position { line, column };
     Message {
         severity,
-        pos: place(0),
-        end: Some(place(6)),
+        pos: at(0),
+        end: Some(at(6)),
         data: data.to_owned(),
     }
 }

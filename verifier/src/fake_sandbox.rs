@@ -1,5 +1,6 @@
 //! A sandbox for tests that runs nothing: a function returns its results.
 
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
@@ -16,10 +17,9 @@ pub(crate) struct FakeSandbox {
     run: RunFn,
     /// Whether it calls the watch.
     pub(crate) watched: bool,
-    /// Number of runs of programs.
-    pub(crate) runs: AtomicUsize,
-    /// How often texts were parsed.
-    pub(crate) parses: AtomicUsize,
+    /// The source, the calls and the limit of fuel of each run so far.
+    seen: Mutex<Vec<(String, Vec<String>, u64)>>,
+    parses: AtomicUsize,
 }
 
 impl FakeSandbox {
@@ -35,7 +35,7 @@ impl FakeSandbox {
             identity,
             run: Box::new(run),
             watched: true,
-            runs: AtomicUsize::new(0),
+            seen: Mutex::default(),
             parses: AtomicUsize::new(0),
         }
     }
@@ -43,6 +43,45 @@ impl FakeSandbox {
     /// Every run is that of [`doubled`].
     pub(crate) fn doubling() -> FakeSandbox {
         FakeSandbox::new(|source, calls, _| Ok(doubled(source, calls)))
+    }
+
+    /// Number of runs of programs so far.
+    pub(crate) fn runs(&self) -> usize {
+        self.seen.lock().unwrap().len()
+    }
+
+    /// How often texts were parsed.
+    pub(crate) fn parses(&self) -> usize {
+        self.parses.load(Ordering::SeqCst)
+    }
+
+    /// The source of each run.
+    pub(crate) fn sources(&self) -> Vec<String> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().map(|(source, ..)| source.clone()).collect()
+    }
+
+    /// The calls of each run.
+    pub(crate) fn calls(&self) -> Vec<Vec<String>> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().map(|(_, calls, _)| calls.clone()).collect()
+    }
+
+    /// The limit of fuel of each run.
+    pub(crate) fn fuel_limits(&self) -> Vec<u64> {
+        let seen = self.seen.lock().unwrap();
+        seen.iter().map(|(.., fuel)| *fuel).collect()
+    }
+
+    fn record_and_run(
+        &self,
+        source: &str,
+        calls: &[String],
+        limits: &Limits,
+    ) -> Result<Run, SandboxError> {
+        let seen = (source.to_owned(), calls.to_vec(), limits.fuel);
+        self.seen.lock().unwrap().push(seen);
+        (self.run)(source, calls, limits)
     }
 }
 
@@ -128,16 +167,14 @@ impl Sandbox for FakeSandbox {
             Work::Calls { program, calls } => (program, calls),
             Work::Tests { program, tests, .. } => (program, tests),
             Work::WholeProgram { source, stdin } => {
-                self.runs.fetch_add(1, Ordering::SeqCst);
-                return (self.run)(source, &[stdin.to_owned()], &request.limits);
+                return self.record_and_run(source, &[stdin.to_owned()], &request.limits);
             }
             Work::Outline { texts } => {
                 self.parses.fetch_add(1, Ordering::SeqCst);
                 return Ok(outline(texts));
             }
         };
-        self.runs.fetch_add(1, Ordering::SeqCst);
-        let mut run = (self.run)(program.source, calls, &request.limits)?;
+        let mut run = self.record_and_run(program.source, calls, &request.limits)?;
         let last = request.watch.filter(|_| self.watched).and_then(|watch| {
             (0..run.calls.len()).find(|index| !watch.should_continue(*index, &run.calls[*index]))
         });

@@ -15,7 +15,7 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
 use crate::grade::code::{
-    self, CanonicalResult, CodeGrader, Extraction, NoCanonicalResult, NoVerdictYet, Problem,
+    self, CanonicalResult, CodeGrader, Extraction, CodingTask, NoCanonicalResult, Pending,
     TestMode, Wanted,
 };
 use crate::grade::custom::{CustomGrader, CustomSettings};
@@ -68,7 +68,6 @@ pub struct Graders {
 
 impl Graders {
     /// Creates the graders without preparing them: [`Graders::prepare`] does that. Expected values are stored in `expected_values`.
-    #[must_use]
     pub fn new(
         settings: GraderSettings,
         expected_values: Option<Arc<ExpectedValueStore>>,
@@ -105,17 +104,10 @@ impl Graders {
 
     fn prepare_code(&self, open: OpenSandbox) -> Result<CodeGrader, String> {
         let sandbox = open().map_err(|error| error.to_string())?;
-        let GraderSettings {
-            limits,
-            memory_pool,
-            expected_bytes,
-            code,
-            ..
-        } = self.settings;
-        let store = self.expected_values.clone();
-        let grader = CodeGrader::new(sandbox, limits, expected_bytes, store)
-            .extracting(code)
-            .with_memory_pool(memory_pool);
+        let (settings, store) = (&self.settings, self.expected_values.clone());
+        let grader = CodeGrader::new(sandbox, settings.limits, settings.expected_bytes, store)
+            .extracting(settings.code)
+            .with_memory_pool(settings.memory_pool);
         self_test_code(&grader)?;
         Ok(grader)
     }
@@ -149,7 +141,7 @@ impl Graders {
     }
 
     /// Judges an item, unless its verdict needs more than this attempt gives it. Blocks while the grader works. In a first pass, proofs get
-    /// [`NoVerdictYet::NotInFirstPass`], and so do programs that need more than a small part of their fuel. `abandoned` says whether nobody waits for the verdict any
+    /// [`Pending::Deferred`], and so do programs that need more than a small part of their fuel. `abandoned` says whether nobody waits for the verdict any
     /// more.
     ///
     /// # Errors
@@ -159,21 +151,14 @@ impl Graders {
         item: &mut JudgeItem,
         first_pass: bool,
         abandoned: &Abandoned,
-    ) -> Result<Grading, NoVerdictYet> {
-        let JudgeItem {
-            task,
-            prompt,
-            completion,
-            test_mode,
-            known,
-            ..
-        } = item;
-        let problem = match &task.spec {
+    ) -> Result<Grading, Pending> {
+        let (task, prompt, completion) = (&item.task, &item.prompt, &item.completion);
+        let coding_task = match &task.spec {
             TaskSpec::Math(spec) => {
                 let (question, settings) = (question_text(task, prompt), self.settings.math);
                 return Ok(math::grade(question, &spec.answer, completion, settings));
             }
-            TaskSpec::Lean(_) if first_pass => return Err(NoVerdictYet::NotInFirstPass),
+            TaskSpec::Lean(_) if first_pass => return Err(Pending::Deferred),
             TaskSpec::Custom(spec) => {
                 return Ok(match self.custom(&spec.grader) {
                     Ok(grader) => grader.grade(&spec.fields, prompt, completion),
@@ -187,11 +172,11 @@ impl Graders {
                     (Err(unavailable), _) => *unavailable,
                 });
             }
-            TaskSpec::Code(spec) => Problem::from(spec),
-            TaskSpec::Program(spec) => Problem::from(spec),
+            TaskSpec::Code(spec) => CodingTask::from(spec),
+            TaskSpec::Program(spec) => CodingTask::from(spec),
         };
         match self.code_grader(task, first_pass, Some(abandoned)) {
-            Ok(grader) => grader.grade(problem, completion, *test_mode, known),
+            Ok(grader) => grader.grade(coding_task, completion, item.test_mode, &mut item.state),
             Err(unavailable) => Ok(*unavailable),
         }
     }
@@ -217,7 +202,6 @@ impl Graders {
     }
 
     /// Whether the result of a task's canonical solution is cached, in memory or on disk.
-    #[must_use]
     pub fn has_canonical_result(&self, task: &RegisteredTask) -> bool {
         match (&task.spec, self.code_grader(task, false, None)) {
             (TaskSpec::Code(spec), Ok(grader)) => grader.has_canonical_result(spec),
@@ -264,7 +248,7 @@ impl Graders {
         self.code.grader()
     }
 
-    /// The grader for a task. Anyone may send an inline task, so its work is broken off when it is `abandoned`. The work on a data set's task is of use to the next
+    /// The grader for a task. Anyone may send an inline task, so its work is cancelled when it is `abandoned`. The work on a data set's task is of use to the next
     /// client.
     fn code_grader(
         &self,
@@ -284,7 +268,6 @@ impl Graders {
     }
 
     /// The `unavailable` grading that says why the task's grader cannot judge now. `None` if it can judge.
-    #[must_use]
     pub fn unavailable_grading(&self, spec: &TaskSpec) -> Option<Grading> {
         let unavailable = match spec {
             TaskSpec::Math(_) => None,
@@ -307,7 +290,6 @@ impl Graders {
     }
 
     /// Maximum seconds for a file of Lean, in addition to starting Lean.
-    #[must_use]
     pub fn max_lean_seconds(&self) -> u64 {
         self.settings.lean.seconds
     }
@@ -319,15 +301,8 @@ impl Graders {
     }
 
     /// The key of a verdict: the digest of everything that the verdict depends on.
-    #[must_use]
     pub fn key(&self, item: &JudgeItem) -> Key {
-        let JudgeItem {
-            task,
-            prompt,
-            completion,
-            test_mode,
-            ..
-        } = item;
+        let (task, prompt) = (&item.task, &item.prompt);
         let writer = KeyWriter::new().field("verdict-1").field(task.spec.kind());
         let writer = match &task.spec {
             TaskSpec::Math(_) => writer.field(math::VERSION).field(self.settings.math.name()),
@@ -373,18 +348,17 @@ impl Graders {
                     .field(memory.to_le_bytes())
                     .field((output as u64).to_le_bytes())
                     .field((value as u64).to_le_bytes())
-                    .field([u8::from(*test_mode == TestMode::All)])
+                    .field([u8::from(item.test_mode == TestMode::All)])
             }
         };
         writer
             .field(task.content.0)
             .field(question_text(task, prompt))
-            .field(completion)
+            .field(&item.completion)
             .finish()
     }
 
     /// The state of every grader.
-    #[must_use]
     pub fn info(&self) -> Vec<GraderInfo> {
         let blank = |name: &str, version: &str| GraderInfo {
             name: name.to_owned(),
@@ -422,7 +396,6 @@ impl Graders {
     }
 
     /// Whether no grader is still being prepared and every required one can judge.
-    #[must_use]
     pub fn ready(&self) -> bool {
         self.info().iter().all(|grader| match grader.state {
             GraderState::Ready => true,
@@ -497,7 +470,6 @@ pub struct WasmFolders {
 
 impl WasmFolders {
     /// Returns a function that opens the sandbox, and builds it first if necessary.
-    #[must_use]
     pub fn open(self) -> OpenSandbox {
         Box::new(move || self.build(&|line| tracing::info!("{line}")))
     }
@@ -530,7 +502,6 @@ impl WasmFolders {
 }
 
 /// Returns an opener that always fails with this reason.
-#[must_use]
 pub fn no_sandbox(reason: String) -> OpenSandbox {
     Box::new(move || Err(SandboxError::Unusable(reason)))
 }

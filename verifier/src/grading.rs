@@ -32,7 +32,6 @@ pub struct Grading {
 
 impl Grading {
     /// A deterministic verdict about the completion.
-    #[must_use]
     pub fn new(verdict: Verdict, detail: Json) -> Grading {
         Grading {
             verdict,
@@ -46,20 +45,28 @@ impl Grading {
         }
     }
 
+    /// A deterministic verdict with the reason for it.
+    pub fn with_reason(verdict: Verdict, reason: &str) -> Grading {
+        Grading::new(verdict, json!({ "reason": reason }))
+    }
+
+    /// This grading, not deterministic unless `holds`.
+    pub fn deterministic_if(self, holds: bool) -> Grading {
+        Grading {
+            deterministic: self.deterministic && holds,
+            ..self
+        }
+    }
+
     /// An `unavailable` verdict: a failure that says nothing about the completion.
-    #[must_use]
     pub fn unavailable(reason: &str, retryable: bool) -> Grading {
         Grading {
             retryable,
-            ..Grading::new(
-                Verdict::Unavailable,
-                json!({ "reason": bounded(reason, 2_000) }),
-            )
+            ..Grading::with_reason(Verdict::Unavailable, &bounded(reason, 2_000))
         }
     }
 
     /// 1 or 0, or between them from a grader of the operator's own; `None` if the verdict is `unavailable`.
-    #[must_use]
     pub fn reward(&self) -> Option<f64> {
         match self.verdict {
             Verdict::Correct => Some(1.0),
@@ -67,23 +74,5 @@ impl Grading {
             Verdict::Timeout | Verdict::Memory | Verdict::Malformed => Some(0.0),
             Verdict::Unavailable => None,
         }
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn only_an_unavailable_verdict_has_no_reward() {
-        assert_eq!(
-            Grading::new(Verdict::Correct, Json::Null).reward(),
-            Some(1.0)
-        );
-        assert_eq!(
-            Grading::new(Verdict::Timeout, Json::Null).reward(),
-            Some(0.0)
-        );
-        assert_eq!(Grading::unavailable("no sandbox", true).reward(), None);
     }
 }

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use verifier_api::Id;
 
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::registry::RegisteredTask;
 
 /// An item to be judged, with its task. It moves from its request to its verdict, and collects what is found out about it on the way.
@@ -20,6 +20,6 @@ pub struct JudgeItem {
     pub completion: String,
     /// How many of a code task's tests are run.
     pub test_mode: TestMode,
-    /// What is known of a code item; nothing at first.
-    pub known: Known,
+    /// The state of a code item; empty at first.
+    pub state: SampleState,
 }

@@ -32,6 +32,7 @@ pub mod item;
 pub mod judging;
 pub mod memory_pool;
 pub mod metrics;
+mod mutex;
 pub mod pool;
 pub mod registry;
 pub mod run_canonical_solutions;

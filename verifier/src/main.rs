@@ -99,12 +99,8 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_command_line_is_consistent() {
+    fn the_command_line_is_consistent_and_every_command_shows_examples() {
         Cli::command().debug_assert();
-    }
-
-    #[test]
-    fn every_command_shows_examples() {
         for command in Cli::command().get_subcommands() {
             let help = command.clone().render_long_help().to_string();
             assert!(

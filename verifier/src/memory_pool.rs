@@ -22,7 +22,6 @@ pub struct MemoryPool {
 
 impl MemoryPool {
     /// A pool of `bytes` bytes.
-    #[must_use]
     pub fn new(bytes: u64) -> MemoryPool {
         let all = u32::try_from(bytes >> 10).unwrap_or(u32::MAX);
         MemoryPool {
@@ -31,10 +30,10 @@ impl MemoryPool {
         }
     }
 
-    /// Lends `bytes` until the result is dropped. If `bytes` exceeds the pool, it lends all of it, so that the program has the pool to itself. `None` if the memory is
+    /// Acquires `bytes` until the result is dropped. If `bytes` exceeds the pool, it acquires all of it, so that the program has the pool to itself. `None` if the memory is
     /// in use and the caller does not wait.
     #[must_use]
-    pub fn lend(&self, bytes: u64, waits: bool) -> Option<SemaphorePermit<'_>> {
+    pub fn acquire(&self, bytes: u64, waits: bool) -> Option<SemaphorePermit<'_>> {
         let kibibytes = u32::try_from(bytes.div_ceil(1 << 10)).unwrap_or(u32::MAX);
         let share = kibibytes.min(self.all);
         match waits {
@@ -46,7 +45,6 @@ impl MemoryPool {
 
 /// Size of the pool for the programs that need more than [`FREE_ALLOWANCE`]. All programs together may use `all` bytes, `threads` threads run them, and a program may
 /// use `limit` bytes.
-#[must_use]
 pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
     let allowances = (threads as u64).saturating_mul(INSTANCES * FREE_ALLOWANCE);
     let one = limit.saturating_mul(INSTANCES);
@@ -54,7 +52,6 @@ pub fn pool_bytes(all: u64, threads: usize, limit: u64) -> u64 {
 }
 
 /// Bytes of memory for this process: the machine's, or its control group's limit if that is lower.
-#[must_use]
 pub fn available_bytes() -> u64 {
     machine_bytes()
         .into_iter()

@@ -96,7 +96,7 @@ impl Metrics {
     pub fn judgement(&self, grader: &str, verdict: Verdict, cached: bool, seconds: Option<f64>) {
         let labels = [
             ("grader", grader.to_owned()),
-            ("verdict", name(verdict).to_owned()),
+            ("verdict", verdict.name().to_owned()),
             ("cached", cached.to_string()),
         ];
         self.judgements.get_or_create(&labels).inc();
@@ -118,7 +118,6 @@ impl Metrics {
     }
 
     /// All metrics as text of the type [`CONTENT_TYPE`].
-    #[must_use]
     pub fn render(&self, gauges: Gauges) -> String {
         self.queued.set(gauges.queued as u64);
         self.running.set(gauges.running as u64);
@@ -128,19 +127,6 @@ impl Metrics {
         prometheus_text::encode(&mut text, &self.registry)
             .expect("integers and times can be encoded, and writing to a String does not fail");
         text
-    }
-}
-
-/// The verdict's name on the wire.
-#[must_use]
-pub fn name(verdict: Verdict) -> &'static str {
-    match verdict {
-        Verdict::Correct => "correct",
-        Verdict::Incorrect => "incorrect",
-        Verdict::Timeout => "timeout",
-        Verdict::Memory => "memory",
-        Verdict::Malformed => "malformed",
-        Verdict::Unavailable => "unavailable",
     }
 }
 

@@ -1,22 +1,24 @@
 //! Worker threads with a queue that is fair between requests.
 //!
-//! Each request has a lane. Workers take one job from each client in turn, and from each of a client's lanes in turn. So a single item does not wait for all items of
+//! Each request has a lane. Workers take jobs round-robin: one from each client, and of a client, one from each of its lanes. So a single item does not wait for all items of
 //! another request with a thousand, nor for all requests of another client with as many. Work that continues in another pool stays in its request's lane.
 
 use std::collections::VecDeque;
 use std::pin::Pin;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Condvar, Mutex, PoisonError};
 use std::task::{Context, Poll};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use tokio::sync::oneshot;
 
+use crate::mutex::lock;
+
 /// Maximum number of threads of a pool.
 pub const MAX_WORKERS: usize = 1_024;
 
-/// Clients take turns; requests with the same id share one. The default is this process itself, which may fill its own queue.
+/// Workers serve clients round-robin. The default is this process itself, which may fill its own queue.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Hash)]
 pub struct ClientId(pub u64);
 
@@ -29,7 +31,6 @@ pub struct Lane {
 
 impl Lane {
     /// The lane of a new request.
-    #[must_use]
     pub fn new(client: ClientId) -> Lane {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Lane {
@@ -73,17 +74,17 @@ struct Job {
     work: Box<dyn FnOnce() + Send>,
 }
 
-/// Jobs in the order in which they are run: in turn by client, then by request.
+/// Waiting jobs, served round-robin by client, then by request.
 #[derive(Default)]
-struct Turns(VecDeque<(ClientId, Lanes)>);
+struct RoundRobin(VecDeque<(ClientId, Lanes)>);
 
 type Lanes = VecDeque<(Lane, VecDeque<Job>)>;
 
 #[derive(Default)]
 struct State {
-    lanes: Turns,
+    lanes: RoundRobin,
     /// Those that are instant.
-    instant: Turns,
+    instant: RoundRobin,
     /// Number of jobs so far.
     numbers: u64,
     /// Number of jobs that wait.
@@ -96,7 +97,7 @@ struct State {
     stopped: bool,
 }
 
-impl Turns {
+impl RoundRobin {
     fn push(&mut self, lane: Lane, job: Job) {
         let lanes = queue_of(&mut self.0, lane.client);
         queue_of(lanes, lane).push_back(job);
@@ -137,16 +138,16 @@ impl Turns {
 
 /// The queue under `key`. A new one is the last.
 fn queue_of<K: PartialEq, T>(queues: &mut VecDeque<(K, VecDeque<T>)>, key: K) -> &mut VecDeque<T> {
-    let place = queues.iter().position(|(other, _)| *other == key);
-    let place = place.unwrap_or_else(|| {
+    let index = queues.iter().position(|(other, _)| *other == key);
+    let index = index.unwrap_or_else(|| {
         queues.push_back((key, VecDeque::new()));
         queues.len() - 1
     });
-    &mut queues[place].1
+    &mut queues[index].1
 }
 
 impl State {
-    fn turns(&mut self, is_instant: bool) -> &mut Turns {
+    fn jobs(&mut self, is_instant: bool) -> &mut RoundRobin {
         match is_instant {
             true => &mut self.instant,
             false => &mut self.lanes,
@@ -163,12 +164,6 @@ impl State {
         self.queued -= 1;
         self.running += 1;
         Some((job, is_instant))
-    }
-}
-
-impl Shared {
-    fn lock(&self) -> MutexGuard<'_, State> {
-        self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
@@ -198,7 +193,7 @@ impl Pool {
             pool.workers.push(
                 std::thread::Builder::new()
                     .name(format!("{name}-{number}"))
-                    .spawn(move || work_on(&shared))?,
+                    .spawn(move || run_jobs(&shared))?,
             );
         }
         Ok(pool)
@@ -216,11 +211,11 @@ impl Pool {
             // Sending fails if nobody waits any more.
             let _ = reply.send(work());
         });
-        let mut state = self.shared.lock();
+        let mut state = lock(&self.shared.state);
         let number = state.numbers;
         state.numbers += 1;
         state.queued += 1;
-        state.turns(is_instant).push(lane, Job { number, work });
+        state.jobs(is_instant).push(lane, Job { number, work });
         drop(state);
         self.shared.more.notify_one();
         Queued {
@@ -233,27 +228,23 @@ impl Pool {
     }
 
     /// Whether a job that is queued now would run at once.
-    #[must_use]
     pub fn is_idle(&self) -> bool {
         let (queued, running) = self.load();
         queued + running < self.shared.workers
     }
 
     /// The number of waiting jobs and the number of running jobs.
-    #[must_use]
     pub fn load(&self) -> (usize, usize) {
-        let state = self.shared.lock();
+        let state = lock(&self.shared.state);
         (state.queued, state.running)
     }
 
     /// Jobs per second, by the duration of the last ones. Infinity before the first.
-    #[must_use]
     pub fn jobs_per_second(&self) -> f64 {
-        self.shared.workers as f64 / self.shared.lock().mean_seconds
+        self.shared.workers as f64 / lock(&self.shared.state).mean_seconds
     }
 
     /// Number of worker threads.
-    #[must_use]
     pub fn workers(&self) -> usize {
         self.workers.len()
     }
@@ -262,7 +253,7 @@ impl Pool {
 impl Drop for Pool {
     fn drop(&mut self) {
         let queued = {
-            let mut state = self.shared.lock();
+            let mut state = lock(&self.shared.state);
             state.stopped = true;
             state.queued = 0;
             let lanes = std::mem::take(&mut state.lanes);
@@ -290,11 +281,10 @@ pub struct Queued<T> {
 
 impl<T> Queued<T> {
     /// Whether a worker has begun it.
-    #[must_use]
     pub fn has_begun(&self) -> bool {
-        let mut state = self.shared.lock();
-        let turns = state.turns(self.is_instant);
-        turns.find(self.lane, self.number).is_none()
+        let mut state = lock(&self.shared.state);
+        let jobs = state.jobs(self.is_instant);
+        jobs.find(self.lane, self.number).is_none()
     }
 }
 
@@ -311,9 +301,9 @@ impl<T> Drop for Queued<T> {
         if self.result.is_terminated() {
             return;
         }
-        let mut state = self.shared.lock();
-        let turns = state.turns(self.is_instant);
-        let removed = turns.remove(self.lane, self.number);
+        let mut state = lock(&self.shared.state);
+        let jobs = state.jobs(self.is_instant);
+        let removed = jobs.remove(self.lane, self.number);
         state.queued -= usize::from(removed.is_some());
         drop(state);
         // Dropping a job may take other locks.
@@ -321,8 +311,8 @@ impl<T> Drop for Queued<T> {
     }
 }
 
-fn work_on(shared: &Shared) {
-    let mut state = shared.lock();
+fn run_jobs(shared: &Shared) {
+    let mut state = lock(&shared.state);
     while !state.stopped {
         let Some((job, is_instant)) = state.pop(shared.workers) else {
             state = shared
@@ -337,7 +327,7 @@ fn work_on(shared: &Shared) {
         if std::panic::catch_unwind(std::panic::AssertUnwindSafe(job.work)).is_err() {
             tracing::error!("a job panicked; its items are answered as unavailable");
         }
-        state = shared.lock();
+        state = lock(&shared.state);
         state.running -= 1;
         state.running_lanes -= usize::from(!is_instant);
         state.mean_seconds += 0.05 * (started.elapsed().as_secs_f64() - state.mean_seconds);
@@ -408,15 +398,12 @@ mod tests {
     }
 
     #[test]
-    fn a_single_job_waits_for_no_request_with_many() {
-        let (mut bench, lane) = (Bench::busy(), lane_of(0));
+    fn clients_and_their_requests_are_served_round_robin() {
+        let mut bench = Bench::busy();
+        let lane = lane_of(0);
         bench.submit(lane, &["a1", "a2", "a3", "a4"]);
         bench.submit(lane_of(0), &["b1"]);
         assert_eq!(bench.finish(), ["first", "a1", "b1", "a2", "a3", "a4"]);
-    }
-
-    #[test]
-    fn a_client_with_many_requests_has_one_turn_as_others_have() {
         let mut bench = Bench::busy();
         for text in ["a1", "a2", "a3", "a4"] {
             bench.submit(lane_of(1), &[text]);

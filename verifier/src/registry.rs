@@ -61,18 +61,14 @@ impl From<Task> for RegisteredTask {
 impl RegisteredTask {
     /// An inline task. If it has a canonical solution, its digest differs from that of the same task of a data set, so their verdicts have different keys and are judged
     /// separately. The solution gets the same fuel in both cases; only the expected values of a data set's task are stored on disk.
-    #[must_use]
     pub fn inline(spec: TaskSpec) -> RegisteredTask {
-        let has_canonical_solution =
-            matches!(&spec, TaskSpec::Code(task) if task.canonical.is_some());
         let task = RegisteredTask::from(spec);
-        let content = if has_canonical_solution {
-            KeyWriter::new()
+        let content = match &task.spec {
+            TaskSpec::Code(code) if code.canonical.is_some() => KeyWriter::new()
                 .field("brought")
                 .field(task.content.0)
-                .finish()
-        } else {
-            task.content
+                .finish(),
+            _ => task.content,
         };
         RegisteredTask {
             content,
@@ -82,7 +78,6 @@ impl RegisteredTask {
     }
 
     /// The task of every snippet of Lean that may take `seconds`: to have no error and no `sorry`.
-    #[must_use]
     pub fn snippet(seconds: u64) -> RegisteredTask {
         let (header, statement) = (String::new(), String::new());
         RegisteredTask {
@@ -97,7 +92,6 @@ impl RegisteredTask {
 
     /// This task for whole programs. The same text may get another verdict as a completion, since the program must be found there. So the two verdicts have different
     /// keys.
-    #[must_use]
     pub fn for_whole_programs(&self) -> RegisteredTask {
         RegisteredTask {
             content: KeyWriter::new()
@@ -176,7 +170,7 @@ impl Registry {
         self.datasets.insert(dataset.name, info);
     }
 
-    /// The inline task of a request. `path` is the place of its `kind`.
+    /// The inline task of a request. `path` is that of its `kind`.
     ///
     /// # Errors
     /// If there is no grader of that kind.
@@ -191,25 +185,21 @@ impl Registry {
     }
 
     /// The task with this id.
-    #[must_use]
     pub fn get(&self, id: &str) -> Option<Arc<RegisteredTask>> {
         self.tasks.get(id).cloned()
     }
 
     /// Whether there is a data set with this name.
-    #[must_use]
     pub fn has_dataset(&self, name: &str) -> bool {
         self.datasets.contains_key(name)
     }
 
     /// The data sets, ordered by name.
-    #[must_use]
     pub fn datasets(&self) -> Vec<DatasetInfo> {
         self.datasets.values().cloned().collect()
     }
 
     /// The message for an unknown task id, with a remedy.
-    #[must_use]
     pub fn missing(&self, id: &str) -> String {
         let set = id.split('/').next().unwrap_or_default();
         if self.has_dataset(set) {

@@ -3,19 +3,13 @@
 use std::collections::HashSet;
 use std::pin::pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use datasets::{Dataset, TaskSpec};
 use futures::StreamExt as _;
-use sandboxes::Deferred;
 
-use crate::grade::code::{CodeGrader, NoCanonicalResult};
-use crate::judging::{Judge, queued};
-use crate::pool::ClientId;
+use crate::grade::code::CodeGrader;
+use crate::judging::{Judge, run_canonical_solution};
 use crate::registry::RegisteredTask;
-
-/// Poll interval while another process runs a solution.
-const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// A task with a canonical solution to run.
 #[derive(Debug)]
@@ -26,7 +20,6 @@ pub struct TaskToRun {
 }
 
 /// The tasks of a data set that get their expected values from a canonical solution. A task in both splits is returned once.
-#[must_use]
 pub fn tasks_with_canonical_solution(dataset: Dataset) -> Vec<TaskToRun> {
     let mut seen = HashSet::new();
     dataset
@@ -76,29 +69,16 @@ async fn outcome(judge: &Arc<Judge>, task: &Arc<RegisteredTask>) -> Outcome {
     if judge.graders.has_canonical_result(task) {
         return Outcome::Cached;
     }
-    loop {
-        let (on, task) = (Arc::clone(judge), Arc::clone(task));
-        let run = queued(judge, ClientId::default(), move |first_pass, _| {
-            match on.graders.try_canonical_result(&task, first_pass, None) {
-                Err(NoCanonicalResult::NotInFirstPass) => Err(Deferred::Long.into()),
-                result => Ok(result),
-            }
-        });
-        let failed = |reason: &str, retryable| Outcome::Failed {
+    let result = run_canonical_solution(judge, task).await;
+    let failure = match &result {
+        None => Some(("the work in the sandbox was lost", true)),
+        Some(result) => result.failure(),
+    };
+    match failure {
+        None => Outcome::Computed,
+        Some((reason, retryable)) => Outcome::Failed {
             reason: reason.to_owned(),
             retryable,
-        };
-        return match run.await {
-            Ok(Ok(result)) => match result.failure() {
-                None => Outcome::Computed,
-                Some((reason, retryable)) => failed(reason, retryable),
-            },
-            Ok(Err(NoCanonicalResult::Elsewhere)) => {
-                tokio::time::sleep(POLL_INTERVAL).await;
-                continue;
-            }
-            Ok(Err(_)) => failed("code cannot be judged now", true),
-            Err(reason) => failed(&reason, true),
-        };
+        },
     }
 }

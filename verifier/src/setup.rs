@@ -147,7 +147,6 @@ fn grader_settings(config: &Config) -> GraderSettings {
 }
 
 /// Number of worker threads: as configured, or the number of cores that this process may use.
-#[must_use]
 pub fn workers(config: &Config) -> usize {
     match config.workers {
         0 => std::thread::available_parallelism().map_or(1, NonZero::get),
@@ -175,7 +174,6 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
 }
 
 /// Opens the stores on disk. One that cannot be opened is left out, with a warning: its content is then in memory only.
-#[must_use]
 pub fn open_disk_stores(config: &Config) -> DiskStores {
     let path = cache_dir(config).join("verdicts.redb");
     let opened = (config.cache.disk)
@@ -189,7 +187,6 @@ pub fn open_disk_stores(config: &Config) -> DiskStores {
 }
 
 /// Opens the folder of expected values; `None`, with a warning, if it cannot be opened. Unlike the verdict database, several processes may use it at once.
-#[must_use]
 pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> {
     let folder = cache_dir(config).join("expected");
     let opened = (config.cache.disk)
@@ -204,7 +201,6 @@ pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> 
 }
 
 /// The folder of the verdict database, of the expected values and of the warmed interpreter.
-#[must_use]
 pub fn cache_dir(config: &Config) -> PathBuf {
     config
         .cache
@@ -214,12 +210,20 @@ pub fn cache_dir(config: &Config) -> PathBuf {
 }
 
 /// Returns a function that opens the configured sandbox.
-#[must_use]
 pub fn sandbox(config: &Config) -> OpenSandbox {
     match config.code.sandbox {
         SandboxKind::Wasm => wasm_folders(config).open(),
         SandboxKind::Docker => {
-            let settings = docker(config);
+            let settings = docker::Settings {
+                host: config.docker.host.clone(),
+                image: config.docker.image.clone(),
+                runtime: config.docker.runtime.clone(),
+                containers: match config.docker.containers {
+                    0 => 2 * workers(config) + 2,
+                    containers => containers,
+                },
+                memory: config.code.memory_bytes,
+            };
             Box::new(move || {
                 Ok(Arc::new(DockerSandbox::open(&settings)?) as Arc<dyn sandboxes::Sandbox>)
             })
@@ -230,23 +234,7 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
     }
 }
 
-/// The settings of the Docker sandbox.
-#[must_use]
-pub fn docker(config: &Config) -> docker::Settings {
-    docker::Settings {
-        host: config.docker.host.clone(),
-        image: config.docker.image.clone(),
-        runtime: config.docker.runtime.clone(),
-        containers: match config.docker.containers {
-            0 => 2 * workers(config) + 2,
-            containers => containers,
-        },
-        memory: config.code.memory_bytes,
-    }
-}
-
 /// The folders of the wasm sandbox.
-#[must_use]
 pub fn wasm_folders(config: &Config) -> WasmFolders {
     WasmFolders {
         artifact_dir: config

@@ -11,7 +11,7 @@ use datasets::TaskSpec;
 use serde_json::Value as Json;
 use verifier_api::{Client, Item, TaskRef, Verdict};
 
-use crate::running::{CommandOutput, Serving};
+use crate::running::{CommandOutput, Serving, item};
 
 fn verifier(home: &Path, args: &[&str]) -> Command {
     let mut command = Command::new(env!("CARGO_BIN_EXE_rapid-verifier"));
@@ -32,13 +32,10 @@ fn run(args: &str) -> CommandOutput {
 const USAGE_ERRORS: &str = r#"
 serv | serve
 serve --no-such-flag | --no-such-flag
-serve --set math.extractoin=any | did you mean `math.extraction`?
 serve --require maths | did you mean `math`?
-serve --require foo | the graders are math, code, lean
 serve --set limits.items=abc | error: --set limits.items=abc: `limits.items` takes a whole number of at least 1, not "abc"
 serve --listen localhost | a host and a port
 serve --listen rapid.invalid:0 | its name cannot be looked up
-serve --set listen=localhost | a host and a port
 serve --config no/such/file.toml | no/such/file.toml
 serve --listen 0.0.0.0:0 | --token-file
 serve --token-file nowhere | the token file nowhere cannot be read
@@ -107,20 +104,12 @@ fn serve_with(home: &Path, args: &[&str], stderr: Stdio) -> (Serving, Client) {
     Serving::start(command.args(args).stderr(stderr))
 }
 
-fn items(count: usize) -> Vec<Item> {
-    numbered(0..count)
-}
-
 /// An item for each number, with a right answer; no two are equal.
-fn numbered(numbers: Range<usize>) -> Vec<Item> {
+fn items(numbers: Range<usize>) -> Vec<Item> {
     numbers
-        .map(|n| Item {
-            id: n.to_string(),
-            task: TaskRef::Inline(TaskSpec::math(n.to_string())),
-            prompt: String::new(),
-            completion: format!("\\boxed{{{n}}}"),
-            task_digest: None,
-            all_tests: false,
+        .map(|n| {
+            let task = TaskRef::Inline(TaskSpec::math(n.to_string()));
+            item(&n.to_string(), task, format!("\\boxed{{{n}}}"))
         })
         .collect()
 }
@@ -128,10 +117,10 @@ fn numbered(numbers: Range<usize>) -> Vec<Item> {
 #[tokio::test]
 async fn a_service_listens_on_a_name_of_this_machine() {
     let home = tempfile::tempdir().unwrap();
-    for place in ["localhost:0", "LOCALHOST:0"] {
-        let (_serving, client) = serve(home.path(), &["--listen", place]);
+    for address in ["localhost:0", "LOCALHOST:0"] {
+        let (_serving, client) = serve(home.path(), &["--listen", address]);
         assert!(!client.url().contains(":0"), "{}", client.url());
-        assert_eq!(client.verify(&items(1)).await.unwrap().len(), 1);
+        assert_eq!(client.verify(&items(0..1)).await.unwrap().len(), 1);
     }
 }
 
@@ -203,7 +192,7 @@ async fn a_service_keeps_running_if_its_output_is_closed() {
     let mut serving = Serving(child.unwrap());
     let client = Client::new(format!("http://{address}"), None).unwrap();
     let started = Instant::now();
-    while client.verify(&items(1)).await.is_err() {
+    while client.verify(&items(0..1)).await.is_err() {
         assert!(
             serving.0.try_wait().unwrap().is_none() && started.elapsed() < Duration::from_secs(30),
             "it does not answer"
@@ -218,7 +207,7 @@ async fn a_service_keeps_running_if_its_output_is_closed() {
 async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     let home = tempfile::tempdir().unwrap();
     let (mut serving, client) = serve(home.path(), &[]);
-    let first = client.verify(&items(50)).await.unwrap();
+    let first = client.verify(&items(0..50)).await.unwrap();
     assert!(
         first
             .iter()
@@ -227,7 +216,7 @@ async fn a_stopped_service_exits_0_and_its_verdicts_are_cached() {
     terminate(&serving);
     assert_eq!(code_of(&mut serving), Some(0));
     let (_serving, client) = serve(home.path(), &[]);
-    let second = client.verify(&items(50)).await.unwrap();
+    let second = client.verify(&items(0..50)).await.unwrap();
     assert!(second.iter().all(|judgement| judgement.cached));
 }
 
@@ -238,7 +227,7 @@ async fn a_killed_service_leaves_a_usable_cache() {
     // The disk may be slow, so the wait doubles in each round.
     let mut wait = Duration::from_millis(100);
     for round in 0.. {
-        let fresh = numbered(200 * round..200 * (round + 1));
+        let fresh = items(200 * round..200 * (round + 1));
         let (killed, client) = serve(home.path(), &[]);
         let first = client.verify(&fresh).await.unwrap();
         assert!(first.iter().all(|judgement| !judgement.cached));
@@ -269,7 +258,7 @@ async fn a_killed_service_leaves_a_usable_cache() {
 #[tokio::test]
 async fn the_extraction_rules_follow_the_flags_and_are_shown_in_info() {
     let home = tempfile::tempdir().unwrap();
-    let mut item = items(3).remove(2);
+    let mut item = items(2..3).remove(0);
     item.completion = "so the answer is 2.".to_owned();
     let flags = "--math-extraction any --code-extraction last-block".split(' ');
     for (flags, verdict, policy) in [

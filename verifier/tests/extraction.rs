@@ -11,7 +11,6 @@ use datasets::{CodeTask, TaskSpec};
 use sandboxes::Limits;
 use serde::Deserialize;
 use verifier::config::Config;
-use verifier::grade::Grading;
 use verifier::grade::code::{CodeGrader, Extraction, TestMode, Wanted};
 use verifier_api::Verdict;
 
@@ -139,10 +138,9 @@ fn unusual_forms_of_answers_are_judged_correctly() {
         "```python\ndef add(a, b):\n    return a + b\n```\nNow with a cache:\n```python\nfrom functools import lru_cache\nadd = lru_cache(None)(add)\n```\n",
         "```python\ndef plus(a, b):\n    return a + b\n```\nand\n```python\nfrom __future__ import annotations\n\ndef add(a: int, b: int) -> int:\n    return plus(a, b)\n```\n",
     ] {
-        let Grading {
-            verdict, detail, ..
-        } = grader.judge(&tasks["add"], completion, TestMode::UntilFailure);
-        assert_eq!(verdict, Verdict::Correct, "{completion}\n{detail}");
+        let grading = grader.judge(&tasks["add"], completion, TestMode::UntilFailure);
+        let verdict = grading.verdict;
+        assert_eq!(verdict, Verdict::Correct, "{completion}\n{grading:?}");
     }
 }
 
@@ -173,10 +171,8 @@ fn hostile_texts_do_not_keep_other_blocks_from_being_parsed() {
             format!("{hostile}\n{answer}"),
         ] {
             let start: String = completion.chars().take(30).collect();
-            let Grading {
-                verdict, detail, ..
-            } = grader.judge(task, &completion, TestMode::UntilFailure);
-            assert_eq!(verdict, Verdict::Correct, "{start} {detail}");
+            let grading = grader.judge(task, &completion, TestMode::UntilFailure);
+            assert_eq!(grading.verdict, Verdict::Correct, "{start} {grading:?}");
         }
     }
     for hostile in [

@@ -20,15 +20,22 @@ use verifier_api::Verdict;
 use crate::lean_kernel::jail;
 
 /// A completion and its expected verdict.
+#[derive(Deserialize)]
 struct Case {
     /// A description of the completion.
     about: String,
     /// The starter theorem that it should prove.
     theorem: String,
     completion: String,
+    #[serde(skip, default = "incorrect")]
     expected: Verdict,
     /// Whether it is judged in every test run.
+    #[serde(skip)]
     always: bool,
+}
+
+fn incorrect() -> Verdict {
+    Verdict::Incorrect
 }
 
 /// Correct proofs of a dozen starter theorems, in the usual forms of completions.
@@ -79,17 +86,8 @@ impl Form {
     }
 }
 
-/// Completions that must not be judged correct: a [`Cheat`] on each line.
+/// Completions that must not be judged correct: a [`Case`] on each line.
 const CHEATS: &str = include_str!("lean_cheats.jsonl");
-
-/// A completion that must not be judged correct.
-#[derive(Deserialize)]
-struct Cheat {
-    /// What it tries.
-    about: String,
-    theorem: String,
-    completion: String,
-}
 
 /// How many of [`CHEATS`] are judged in every run.
 const ALWAYS: usize = 2;
@@ -105,7 +103,7 @@ fn cases() -> Vec<(Case, LeanTask)> {
         };
         task
     };
-    let good = GOOD.iter().enumerate().map(|(place, (theorem, form))| {
+    let good = GOOD.iter().enumerate().map(|(index, (theorem, form))| {
         let task = task(theorem);
         let proof = &proofs.iter().find(|(name, _)| name == theorem).unwrap().1;
         let case = Case {
@@ -113,24 +111,16 @@ fn cases() -> Vec<(Case, LeanTask)> {
             theorem: (*theorem).to_owned(),
             completion: form.completion(&task.statement, proof),
             expected: Verdict::Correct,
-            always: place == 0,
+            always: index == 0,
         };
         (case, task)
     });
-    let bad = CHEATS.lines().enumerate().map(|(place, line)| {
-        let Cheat {
-            about,
-            theorem,
-            completion,
-        } = serde_json::from_str(line).unwrap();
-        let task = task(&theorem);
+    let bad = CHEATS.lines().enumerate().map(|(index, line)| {
         let case = Case {
-            about,
-            theorem,
-            completion,
-            expected: Verdict::Incorrect,
-            always: place < ALWAYS,
+            always: index < ALWAYS,
+            ..serde_json::from_str(line).unwrap()
         };
+        let task = task(&case.theorem);
         (case, task)
     });
     good.chain(bad).collect()

@@ -9,20 +9,22 @@ use crate::running::long;
 use math_answer::{Answer, Comparison, Policy, Rule, compare_answers};
 use serde_json::Value;
 
-/// Subject and answer of every record, and whether these are all records of MATH.
-fn answers() -> (Vec<(String, String)>, bool) {
+/// The records of these parts of MATH, and whether these are all of them.
+fn records(parts: &[&str]) -> (Vec<Value>, bool) {
     let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
-    let mut answers = Vec::new();
-    for part in ["train", "eval"] {
+    let mut records = Vec::new();
+    for part in parts {
         let path = folder.join(format!("math/{part}.jsonl"));
         let text = std::fs::read_to_string(path).expect("its records");
-        for line in text.lines() {
-            let record: Value = serde_json::from_str(line).expect("a record is JSON");
-            let field = |name: &str| record[name].as_str().expect("a text").to_owned();
-            answers.push((field("subject"), field("answer")));
-        }
+        let parsed = text.lines().map(serde_json::from_str);
+        records.extend(parsed.map(|record| record.expect("a record is JSON")));
     }
-    (answers, whole)
+    (records, whole)
+}
+
+/// A text of a record.
+fn field<'a>(record: &'a Value, name: &str) -> &'a str {
+    record[name].as_str().expect("a text")
 }
 
 #[test]
@@ -30,8 +32,8 @@ fn every_labelled_answer_can_be_that_of_a_data_set() {
     let pairs = math_answer::pairs::parse(include_str!("../math-answer/tests/math_pairs.tsv"));
     let completions = include_str!("../math-answer/tests/math_completions.jsonl").lines();
     let of_completions = completions.map(|line| {
-        let record: Value = serde_json::from_str(line).expect("a record is JSON");
-        record["expected"].as_str().expect("a text").to_owned()
+        let record = serde_json::from_str(line).expect("a record is JSON");
+        field(&record, "expected").to_owned()
     });
     let of_pairs = pairs
         .expect("pairs")
@@ -46,10 +48,11 @@ fn every_labelled_answer_can_be_that_of_a_data_set() {
 
 #[test]
 fn every_answer_except_two_empty_ones_is_parsed_and_equals_itself() {
-    let (answers, whole) = answers();
-    assert_eq!(answers.len(), if whole { 12_500 } else { 24 });
+    let (records, whole) = records(&["train", "eval"]);
+    assert_eq!(records.len(), if whole { 12_500 } else { 24 });
     let mut wrong: Vec<&str> = Vec::new();
-    for (_, answer) in &answers {
+    for record in &records {
+        let answer = field(record, "answer");
         let parsed = Answer::parse(answer);
         // Other spacing makes the texts differ, so that the trees are compared.
         let spaced = format!(" {{{}}} ", answer.trim_end_matches(['.', ',', ' ']));
@@ -90,13 +93,10 @@ fn formulas(text: &str) -> BTreeSet<&str> {
 /// If copying the problem's formulas were rewarded, reinforcement learning would find that first. Problems that contain the answer literally are left out.
 #[test]
 fn a_formula_of_the_problem_is_almost_never_accepted_as_its_answer() {
-    let data::Records { folder, whole } = data::holding("math").expect("there is an excerpt");
-    let text = std::fs::read_to_string(folder.join("math/train.jsonl")).expect("its records");
+    let (records, whole) = records(&["train"]);
     let (mut formulas_seen, mut accepted) = (0, Vec::new());
-    for line in text.lines() {
-        let record: Value = serde_json::from_str(line).expect("a record is JSON");
-        let field = |name: &str| record[name].as_str().expect("a text");
-        let (problem, answer) = (field("problem"), field("answer"));
+    for record in &records {
+        let (problem, answer) = (field(record, "problem"), field(record, "answer"));
         let bare = |text: &str| text.replace([' ', '$'], "").replace("dfrac", "frac");
         if answer.is_empty() || bare(problem).contains(&bare(answer)) {
             continue;
@@ -127,7 +127,7 @@ const NEIGHBOURS: usize = 40;
 /// a list that a person has checked.
 #[test]
 fn different_answers_compare_equal_only_if_they_mean_the_same() {
-    let (answers, whole) = answers();
+    let (records, whole) = records(&["train", "eval"]);
     let neighbours = if long() {
         usize::MAX
     } else {
@@ -137,8 +137,10 @@ fn different_answers_compare_equal_only_if_they_mean_the_same() {
         NEIGHBOURS
     };
     let mut subjects: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
-    for (subject, answer) in &answers {
+    for record in &records {
+        let answer = field(record, "answer");
         if !answer.trim().is_empty() {
+            let subject = field(record, "subject");
             subjects.entry(subject).or_default().insert(answer);
         }
     }

@@ -8,7 +8,6 @@ use crate::data;
 use datasets::template::Template;
 use datasets::{LeanTask, Task, TaskSpec};
 use sandboxes::lean::{Compiled, Lean, LeanError, Message, Messages, Position, Severity};
-use verifier::grade::Grading;
 use verifier::grade::lean::{LeanGrader, LeanSettings};
 use verifier_api::Verdict;
 
@@ -77,10 +76,8 @@ fn every_statement_has_a_prompt_and_a_file_for_lean() {
         ] {
             let grading = grader.grade(theorem, &completion);
             // Lean was called, and refused the proof.
-            let Grading {
-                verdict, detail, ..
-            } = grading;
-            assert_eq!(verdict, Verdict::Incorrect, "{}: {detail}", task.id);
+            let verdict = grading.verdict;
+            assert_eq!(verdict, Verdict::Incorrect, "{}: {grading:?}", task.id);
             let (header, proof) = lean.0.lock().unwrap().pop().unwrap();
             assert_eq!(header, theorem.header);
             assert!(proof.starts_with(&theorem.statement), "{proof}");

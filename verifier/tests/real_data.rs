@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 use verifier_api::{Item, Judgement, TaskRef, Verdict};
 
 use crate::data::{self, Records};
-use crate::running::{Running, docker, interpreter, long};
+use crate::running::{self, Running, docker, interpreter, long};
 
 /// The slowest task of MBPP+: 20 s of big integers in native CPython, minutes in a 32-bit one. It runs with `RAPID_TEST_LONG=1`. It comes first, so that the others run
 /// meanwhile.
@@ -22,14 +22,7 @@ fn tasks(name: &str, data: &Path) -> Vec<Task> {
 }
 
 fn item(task: &str, completion: String) -> Item {
-    Item {
-        id: task.to_owned(),
-        task: TaskRef::Named(task.to_owned()),
-        prompt: String::new(),
-        completion,
-        task_digest: None,
-        all_tests: false,
-    }
+    running::item(task, TaskRef::Named(task.to_owned()), completion)
 }
 
 #[tokio::test(flavor = "multi_thread")]

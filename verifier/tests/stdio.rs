@@ -11,7 +11,7 @@ use serde_json::json;
 use verifier_api::{Item, Judgement, TaskRef};
 
 use crate::data;
-use crate::running::{Running, docker, interpreter, long};
+use crate::running::{Running, docker, interpreter, item, long};
 
 /// Functions of MBPP+ that become programs.
 const MAX_MBPPPLUS: usize = 20;
@@ -29,19 +29,19 @@ struct Labelled {
     passes: bool,
 }
 
+fn program_item(id: &str, tests: &[ProgramTest], completion: String) -> Item {
+    let (tests, time_limit) = (tests.to_vec(), None);
+    let task = TaskSpec::Program(ProgramTask { tests, time_limit });
+    Item {
+        all_tests: true,
+        ..item(id, TaskRef::Inline(task), completion)
+    }
+}
+
 impl Labelled {
     fn item(&self) -> Item {
-        Item {
-            id: self.name.clone(),
-            task: TaskRef::Inline(TaskSpec::Program(ProgramTask {
-                tests: self.tests.clone(),
-                time_limit: None,
-            })),
-            prompt: String::new(),
-            completion: format!("```python\n{}\n```\n", self.source),
-            task_digest: None,
-            all_tests: true,
-        }
+        let completion = format!("```python\n{}\n```\n", self.source);
+        program_item(&self.name, &self.tests, completion)
     }
 }
 
@@ -199,17 +199,7 @@ async fn completions_are_read_like_those_of_functions() {
                 .unwrap()
         })
         .collect();
-    let item = |completion: &String| Item {
-        id: completion.clone(),
-        task: TaskRef::Inline(TaskSpec::Program(ProgramTask {
-            tests: tests.to_vec(),
-            time_limit: None,
-        })),
-        prompt: String::new(),
-        completion: completion.clone(),
-        task_digest: None,
-        all_tests: true,
-    };
+    let item = |text: &String| program_item(text, &tests, text.clone());
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path(), "wasm").await;
     let items: Vec<Item> = cases.iter().map(|(text, _)| item(text)).collect();

@@ -161,7 +161,7 @@ fn mismatch(items: &[Item], judgements: &[Judgement]) -> Option<String> {
             Verdict::Timeout | Verdict::Memory | Verdict::Malformed => reward == 0.0,
         };
         (!fits).then(|| {
-            let verdict = format!("{verdict:?}").to_lowercase();
+            let verdict = verdict.name();
             format!(
                 "the reward of `{id}` is {reward:?} with the verdict `{verdict}`; it has to be 1 if the verdict is `correct`, at least 0 and below 1 if it is `incorrect`, null if it is `unavailable`, and 0 for any other"
             )
@@ -175,7 +175,7 @@ struct Batch<'a> {
     items: &'a [Item],
 }
 
-/// A client of HTTP that follows a redirect only to the same server, and gives up soon if nobody answers there.
+/// A client of HTTP that follows a redirect only to the same server, with a short timeout for connecting.
 pub fn http_client() -> reqwest::ClientBuilder {
     install_crypto();
     reqwest::Client::builder()

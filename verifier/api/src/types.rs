@@ -136,3 +136,18 @@ pub enum Verdict {
     /// The verifier could not judge. This does not depend on the completion and is never cached. The reward is `null`.
     Unavailable,
 }
+
+impl Verdict {
+    /// Its name on the wire.
+    #[must_use]
+    pub fn name(self) -> &'static str {
+        match self {
+            Verdict::Correct => "correct",
+            Verdict::Incorrect => "incorrect",
+            Verdict::Timeout => "timeout",
+            Verdict::Memory => "memory",
+            Verdict::Malformed => "malformed",
+            Verdict::Unavailable => "unavailable",
+        }
+    }
+}

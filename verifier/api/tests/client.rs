@@ -138,7 +138,7 @@ async fn a_broken_connection_is_retryable_and_its_error_has_the_remedy() {
 }
 
 #[tokio::test]
-async fn a_silent_server_is_given_up_after_the_timeout() {
+async fn a_silent_server_times_out() {
     let (url, server) = server(None).await;
     let client = client(&url).with_timeout(Duration::from_millis(200));
     let error = client.verify(&items()).await.unwrap_err();

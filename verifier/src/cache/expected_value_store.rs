@@ -31,7 +31,7 @@ pub struct ExpectedValueStore {
     failed: AtomicBool,
 }
 
-/// The exclusive right to compute the values of a key. Dropping it gives up the right.
+/// The exclusive right to compute the values of a key. Dropping it releases the right.
 #[derive(Debug)]
 pub struct Claim(Option<(File, PathBuf)>);
 
@@ -62,7 +62,6 @@ impl ExpectedValueStore {
     }
 
     /// The values under `key`.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Vec<u8>> {
         let path = self.path(key, VALUES);
         let mut bytes = fs::read(&path).ok()?;

@@ -23,7 +23,6 @@ pub struct VerdictCache {
 
 impl VerdictCache {
     /// Caches up to `bytes` of verdicts in memory. If `disk` is given, deterministic verdicts are written to it too; it limits its own size.
-    #[must_use]
     pub fn new(bytes: usize, disk: Option<Arc<VerdictDb>>) -> VerdictCache {
         VerdictCache {
             memory: BoundedCache::new(bytes),
@@ -39,13 +38,11 @@ impl VerdictCache {
     }
 
     /// The verdict under `key`, if it is in memory. Never reads the disk.
-    #[must_use]
     pub fn in_memory(&self, key: &Key) -> Option<Grading> {
         self.memory.get(key)
     }
 
     /// The verdict under `key`, from memory or disk.
-    #[must_use]
     pub fn get(&self, key: &Key) -> Option<Grading> {
         if let Some(grading) = self.in_memory(key) {
             return Some(grading);
@@ -84,43 +81,27 @@ mod tests {
 
     use super::*;
 
-    fn key(text: &str) -> Key {
-        KeyWriter::new().field(text).finish()
-    }
-
     #[test]
-    fn a_verdict_survives_a_restart() {
+    fn a_verdict_survives_a_restart_unless_a_clock_decided_it() {
         let folder = tempfile::tempdir().unwrap();
         let path = folder.path().join("cache.redb");
-        let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
-        {
+        let open = || {
             let disk = Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap());
-            VerdictCache::new(1 << 20, Some(Arc::clone(&disk))).put(key("a"), &grading);
-            disk.flush();
-        }
-        let cache = VerdictCache::new(
-            1 << 20,
-            Some(Arc::new(VerdictDb::open(&path, DISK_BYTES).unwrap())),
-        );
-        assert_eq!(cache.in_memory(&key("a")), None);
-        assert_eq!(cache.get(&key("a")), Some(grading.clone()));
-        assert_eq!(cache.in_memory(&key("a")), Some(grading));
-        assert_eq!(cache.get(&key("b")), None);
-    }
-
-    #[test]
-    fn a_verdict_that_a_clock_decided_is_cached_in_memory_only() {
-        let folder = tempfile::tempdir().unwrap();
-        let disk =
-            Arc::new(VerdictDb::open(&folder.path().join("cache.redb"), DISK_BYTES).unwrap());
-        let cache = VerdictCache::new(1 << 20, Some(Arc::clone(&disk)));
-        let grading = Grading {
-            deterministic: false,
-            ..Grading::new(Verdict::Timeout, json!({}))
+            VerdictCache::new(1 << 20, Some(disk))
         };
-        cache.put(key("a"), &grading);
+        let grading = Grading::new(Verdict::Correct, json!({ "rule": "number" }));
+        let by_clock = Grading::new(Verdict::Timeout, json!({})).deterministic_if(false);
+        let keys = [1, 2, 3].map(|n| Key([n; 32]));
+        let cache = open();
+        cache.put(keys[0], &grading);
+        cache.put(keys[1], &by_clock);
+        assert_eq!(cache.get(&keys[1]), Some(by_clock));
         cache.flush();
-        assert_eq!(cache.get(&key("a")), Some(grading));
-        assert_eq!(disk.get(&key("a")), None);
+        drop(cache);
+        let cache = open();
+        assert_eq!(cache.in_memory(&keys[0]), None);
+        let gradings = keys.map(|key| cache.get(&key));
+        assert_eq!(gradings, [Some(grading.clone()), None, None]);
+        assert_eq!(cache.in_memory(&keys[0]), Some(grading));
     }
 }

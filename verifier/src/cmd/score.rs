@@ -12,7 +12,9 @@ use verifier::config::Config;
 use verifier::grade::code::TestMode;
 use verifier::judging::Judge;
 use verifier::registry::Registry;
-use verifier::score::{Audit, Results, ResultsError, Sample, SampleScorer, Score, read_samples};
+use verifier::score::{
+    Audit, Results, ResultsError, Sample, SampleScorer, Score, judge_samples, read_samples,
+};
 use verifier::setup;
 use verifier_api::Judgement;
 
@@ -61,8 +63,8 @@ pub(crate) struct Args {
 
 /// Fails if `out` is one of the files that are `read`.
 fn check_out(out: &Path, read: &[(&str, &Path)]) -> Result<(), Usage> {
-    let place = out.canonicalize().ok();
-    let is_out = |path: &Path| place.is_some() && path.canonicalize().ok() == place;
+    let canonical = out.canonicalize().ok();
+    let is_out = |path: &Path| canonical.is_some() && path.canonicalize().ok() == canonical;
     match read.iter().find(|(_, path)| is_out(path)) {
         Some((flag, _)) => Err(Usage(format!(
             "--out {} is the file of {flag}, which is only read; name another file",
@@ -142,8 +144,8 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     }
     let on = judge_of(&config, dataset)?;
     let progress = Progress::new(&name, "programs", 0, samples.len());
-    let audited = Audit::run(&on, &name, &samples, || progress.step());
-    let audit = runtime()?.block_on(audited);
+    let judging = judge_samples(&on, &samples, TestMode::All, || progress.step());
+    let audit = Audit::of(&name, &runtime()?.block_on(judging));
     drop(progress);
     if audit.unavailable.len() == audit.tasks {
         let reason = audit.unavailable.values().next();

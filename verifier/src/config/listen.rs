@@ -39,7 +39,6 @@ impl Listen {
     }
 
     /// The host, without the port.
-    #[must_use]
     pub fn host(&self) -> &str {
         self.0.rsplit_once(':').map_or(&self.0, |(host, _)| host)
     }

@@ -21,8 +21,16 @@ fn the_file_overrides_the_defaults_and_the_flags_override_the_file() {
     );
     assert_eq!(config.require, ["math"]);
     assert_eq!(config.limits, LimitsConfig::default());
-    let in_docker = load("", &["code.sandbox=docker", "docker.seconds=3"]).unwrap();
+    let sets = [
+        "code.sandbox=docker",
+        "docker.seconds=3",
+        "docker.image=1",
+        "code.backstop_seconds=5",
+        "lean.env={ A = \"b\" }",
+    ];
+    let in_docker = load("", &sets).unwrap();
     assert_eq!(in_docker.sandbox_limits().fuel, 6_000_000_000);
+    assert_eq!(in_docker.docker.image, "1", "a bare text is a text");
 }
 
 /// Texts of a file, or values of `--set` after `--set `, that are refused, each with a part of the message.
@@ -88,14 +96,4 @@ fn deploy_verifier_toml_explains_every_key_with_its_default() {
     }
     assert_eq!(std::fs::read_to_string(&path).unwrap(), text);
     assert_eq!(Config::load(Some(&path), &[]).unwrap(), Config::default());
-}
-
-#[test]
-fn a_bare_text_is_a_text() {
-    let sets = [
-        "docker.image=1",
-        "code.backstop_seconds=5",
-        "lean.env={ A = \"b\" }",
-    ];
-    assert_eq!(load("", &sets).unwrap().docker.image, "1");
 }

@@ -1,4 +1,4 @@
-//! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module turns its result into a verdict.
+//! The grader of mathematics: the crate `math-answer` extracts and compares the final answer, and this module makes a verdict of its result.
 
 use clap::ValueEnum;
 use datasets::excerpt::excerpt;
@@ -30,7 +30,6 @@ settings! {
 
 impl MathSettings {
     /// The settings as `/v1/info` shows them.
-    #[must_use]
     pub fn name(self) -> String {
         format!("{}, {}", self.extraction.name(), self.policy.name())
     }
@@ -79,7 +78,6 @@ impl From<MathSettings> for math_answer::Settings {
 }
 
 /// Judges `completion` against the task's `answer`. The `question` states what is counted and in which unit; it may be empty.
-#[must_use]
 pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSettings) -> Grading {
     let Some(Graded {
         extracted,
@@ -90,7 +88,7 @@ pub fn grade(question: &str, answer: &str, completion: &str, settings: MathSetti
             Extraction::Boxed => "no \\boxed{…} that holds an answer",
             Extraction::Any => "no \\boxed{…}, no \"answer is\", no formula, no number",
         };
-        return Grading::new(Verdict::Malformed, json!({ "reason": reason }));
+        return Grading::with_reason(Verdict::Malformed, reason);
     };
     let mut detail =
         json!({ "extracted": excerpt(extracted.text), "from": extracted.source.name() });
@@ -116,61 +114,39 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_last_box_decides_and_an_unboxed_answer_only_if_any_form_counts() {
+    fn the_settings_decide_where_the_answer_is_found_and_when_it_is_the_same() {
+        use Extraction::{Any, Boxed};
+        use Policy::{Lenient, Standard, Strict};
         let first = r"First \boxed{2}, no: \boxed{3}.";
-        let unboxed = "The answer is 3.";
-        for (extraction, answer, completion, verdict) in [
-            (Extraction::Boxed, "3", first, Verdict::Correct),
-            (Extraction::Boxed, "2", first, Verdict::Incorrect),
-            (Extraction::Boxed, "3", unboxed, Verdict::Malformed),
-            (Extraction::Any, "3", unboxed, Verdict::Correct),
-            (Extraction::Any, "3", "1 + 2 = 3", Verdict::Correct),
-            (Extraction::Any, "4", "1 + 2 = 3", Verdict::Incorrect),
-            (Extraction::Any, "4", "four", Verdict::Malformed),
+        let (unboxed, copied) = ("The answer is 3.", r"\boxed{27 + 45}");
+        for (extraction, policy, answer, completion, verdict) in [
+            (Boxed, Standard, "3", first, Verdict::Correct),
+            (Boxed, Standard, "2", first, Verdict::Incorrect),
+            (Boxed, Standard, "3", unboxed, Verdict::Malformed),
+            (Any, Standard, "3", unboxed, Verdict::Correct),
+            (Any, Standard, "3", "1 + 2 = 3", Verdict::Correct),
+            (Any, Standard, "4", "1 + 2 = 3", Verdict::Incorrect),
+            (Any, Standard, "4", "four", Verdict::Malformed),
+            (Boxed, Strict, "72", copied, Verdict::Incorrect),
+            (Boxed, Standard, "72", copied, Verdict::Incorrect),
+            (Boxed, Lenient, "72", copied, Verdict::Correct),
         ] {
-            let settings = MathSettings {
-                extraction,
-                ..MathSettings::default()
-            };
-            let grading = grade("", answer, completion, settings);
+            let grading = grade("", answer, completion, MathSettings { extraction, policy });
             assert_eq!(grading.verdict, verdict, "{completion}");
-        }
-    }
-
-    #[test]
-    fn the_detail_has_the_extracted_answer_and_the_rule() {
-        let grading = grade("", r"\frac12", r"so \boxed{0.5}", MathSettings::default());
-        assert_eq!(
-            grading.detail,
-            json!({ "extracted": "0.5", "from": "boxed", "rule": "number" })
-        );
-    }
-
-    #[test]
-    fn a_long_answer_is_shortened_in_the_detail() {
-        let grading = grade(
-            "",
-            "1",
-            &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)),
-            MathSettings::default(),
-        );
-        assert_eq!(grading.verdict, Verdict::Incorrect);
-        assert!(grading.detail.to_string().len() < 2_000);
-    }
-
-    #[test]
-    fn an_answer_that_copies_the_problem_is_rejected_with_a_reason() {
-        for (policy, verdict) in [
-            (Policy::Strict, Verdict::Incorrect),
-            (Policy::Standard, Verdict::Incorrect),
-            (Policy::Lenient, Verdict::Correct),
-        ] {
-            let extraction = Extraction::Boxed;
-            let settings = MathSettings { extraction, policy };
-            let grading = grade("", "72", r"\boxed{27 + 45}", settings);
-            assert_eq!(grading.verdict, verdict);
+            // An answer that copies the problem is rejected with the reason.
             let says = grading.detail["reason"].to_string().contains("one number");
-            assert_eq!(says, policy == Policy::Standard);
+            assert_eq!(says, (completion, policy) == (copied, Standard));
         }
+    }
+
+    #[test]
+    fn the_detail_has_the_extracted_answer_shortened_and_the_rule() {
+        let judged = |answer, completion: &str| {
+            grade("", answer, completion, MathSettings::default()).detail
+        };
+        let expected = json!({ "extracted": "0.5", "from": "boxed", "rule": "number" });
+        assert_eq!(judged(r"\frac12", r"so \boxed{0.5}"), expected);
+        let long = judged("1", &format!(r"\boxed{{{}}}", "9".repeat(1 << 20)));
+        assert!(long.to_string().len() < 2_000);
     }
 }

@@ -25,7 +25,6 @@ pub struct Batch {
 impl Batch {
     /// Computes the keys, and collects the judgements that need no judging: cached verdicts in memory, and `unavailable` for graders that cannot judge now. For a large
     /// batch this would block a thread that serves other requests too.
-    #[must_use]
     pub fn new(judge: &Judge, items: Vec<JudgeItem>) -> Batch {
         let started = Instant::now();
         let items = items.into_iter().map(|item| {
@@ -81,15 +80,13 @@ pub async fn judge(
             Err((id, key, (waiter, is_shared))) => match waiter.result().await {
                 Some(judged) => {
                     let cached = judged.cached || is_shared && judged.reward.is_some();
-                    let seconds = judged.elapsed_ms / 1e3;
-                    (
-                        Judgement {
-                            id,
-                            cached,
-                            ..judged
-                        },
-                        Some(seconds),
-                    )
+                    let seconds = Some(judged.elapsed_ms / 1e3);
+                    let judged = Judgement {
+                        id,
+                        cached,
+                        ..judged
+                    };
+                    (judged, seconds)
                 }
                 None => {
                     let reason =
@@ -103,9 +100,7 @@ pub async fn judge(
         if judgement.cached {
             judgement.elapsed_ms = milliseconds(started.elapsed().as_secs_f64());
         }
-        let Judgement {
-            verdict, cached, ..
-        } = judgement;
+        let (verdict, cached) = (judgement.verdict, judgement.cached);
         let grader = task.spec.kind();
         judge.metrics.judgement(grader, verdict, cached, seconds);
         judgements.push(judgement);

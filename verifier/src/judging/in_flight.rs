@@ -1,12 +1,13 @@
 //! Work under a key that is done once, however many wait for it: on the verdicts of equal items, and on the canonical solution of a task.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, Weak};
+use std::sync::{Arc, Mutex, Weak};
 
 use sandboxes::Abandoned;
 use tokio::sync::watch;
 
 use crate::cache::Key;
+use crate::mutex::lock;
 
 /// The keys that are being worked on.
 pub(super) struct InFlight<T>(Mutex<HashMap<Key, Weak<Waiters<T>>>>);
@@ -28,13 +29,9 @@ impl<T> Default for InFlight<T> {
 }
 
 impl<T> InFlight<T> {
-    fn lock(&self) -> MutexGuard<'_, HashMap<Key, Weak<Waiters<T>>>> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// How many wait for a result.
     pub(super) fn waiting(&self) -> usize {
-        let waiters: Vec<_> = self.lock().values().filter_map(Weak::upgrade).collect();
+        let waiters: Vec<_> = lock(&self.0).values().filter_map(Weak::upgrade).collect();
         let counts = waiters.iter().map(|it| it.result.receiver_count());
         counts.sum()
     }
@@ -50,16 +47,11 @@ impl<T: Clone + Send + Sync + 'static> InFlight<T> {
     where
         F: Future<Output = Option<T>> + Send + 'static,
     {
-        let mut keys = self.lock();
+        let mut keys = lock(&self.0);
         if let Some(waiters) = keys.get(&key).and_then(Weak::upgrade) {
             return (Waiter(waiters.result.subscribe()), true);
         }
-        let (result, waiter) = watch::channel(None);
-        let waiters = Arc::new(Waiters {
-            result,
-            key,
-            in_flight: Arc::clone(self),
-        });
+        let (waiter, waiters) = Waiters::new(key, Arc::clone(self));
         keys.insert(key, Arc::downgrade(&waiters));
         drop(keys);
         let working = work(Arc::clone(&waiters));
@@ -68,14 +60,29 @@ impl<T: Clone + Send + Sync + 'static> InFlight<T> {
             waiters.leave();
             waiters.result.send_replace(result);
         });
-        (Waiter(waiter), false)
+        (waiter, false)
     }
 }
 
 impl<T> Waiters<T> {
+    fn new(key: Key, in_flight: Arc<InFlight<T>>) -> (Waiter<T>, Arc<Waiters<T>>) {
+        let (result, waiter) = watch::channel(None);
+        let waiters = Waiters {
+            result,
+            key,
+            in_flight,
+        };
+        (Waiter(waiter), Arc::new(waiters))
+    }
+
+    /// The one waiter for work that nobody else can wait for.
+    pub(super) fn unshared() -> (Waiter<T>, Arc<Waiters<T>>) {
+        Waiters::new(Key([0; 32]), Arc::default())
+    }
+
     /// Removes the key, if this is the work on it.
     fn leave(&self) {
-        let mut keys = self.in_flight.lock();
+        let mut keys = lock(&self.in_flight.0);
         let is_own = |waiters: &Weak<Self>| std::ptr::eq(waiters.as_ptr(), self);
         if keys.get(&self.key).is_some_and(is_own) {
             keys.remove(&self.key);
@@ -84,7 +91,7 @@ impl<T> Waiters<T> {
 
     /// Removes the key if nobody waits for its result. False if someone does again.
     fn leave_unwanted(&self) -> bool {
-        let mut keys = self.in_flight.lock();
+        let mut keys = lock(&self.in_flight.0);
         let is_unwanted = self.result.is_closed();
         if is_unwanted {
             keys.remove(&self.key);

@@ -119,7 +119,6 @@ impl Judge {
     }
 
     /// Whether every grader that is needed can judge, and each grader's state.
-    #[must_use]
     pub fn readiness(&self) -> Readiness {
         Readiness {
             ready: self.graders.ready(),
@@ -193,7 +192,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_full_queue_has_places_when_its_pools_have_done_enough() {
+    fn a_full_queue_has_permits_once_its_pools_have_done_enough() {
         let any = (0, f64::INFINITY);
         for (permits, waiting, seconds) in [
             (5, [(5, f64::INFINITY), any, any], 1),

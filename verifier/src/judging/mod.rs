@@ -3,11 +3,11 @@
 mod batch;
 mod in_flight;
 mod judge;
+mod passes;
 mod queue;
 mod sample;
-mod work;
 
 pub use batch::{Batch, judge};
 pub use judge::{DiskStores, Judge};
+pub(crate) use passes::{run_canonical_solution, run_queued};
 pub(crate) use sample::no_judgement;
-pub(crate) use work::queued;

@@ -1,8 +1,9 @@
 //! The queue, as permits for items that wait. Their number is limited, and each client leaves some to others.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 
+use crate::mutex::lock;
 use crate::pool::ClientId;
 
 /// A client with several requests may hold this many times the permits that it leaves to others.
@@ -29,10 +30,6 @@ impl Queue {
         })
     }
 
-    fn lock(&self) -> MutexGuard<'_, HashMap<ClientId, usize>> {
-        self.taken.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// Takes `count` permits.
     ///
     /// # Errors
@@ -42,7 +39,7 @@ impl Queue {
         client: ClientId,
         count: usize,
     ) -> Result<QueuePermit, usize> {
-        let mut taken = self.lock();
+        let mut taken = lock(&self.taken);
         let all: usize = taken.values().sum();
         let own = taken.get(&client).copied().unwrap_or(0);
         let left_to_others = match own == 0 || client == ClientId::default() {
@@ -59,7 +56,7 @@ impl Queue {
 
     /// Takes a permit for an item that had one before, even beyond the capacity.
     pub(super) fn readmit(self: &Arc<Self>, client: ClientId) -> QueuePermit {
-        self.take(&mut self.lock(), client, 1)
+        self.take(&mut lock(&self.taken), client, 1)
     }
 
     fn take(
@@ -91,7 +88,7 @@ impl QueuePermit {
 
 impl Drop for QueuePermit {
     fn drop(&mut self) {
-        let mut taken = self.queue.lock();
+        let mut taken = lock(&self.queue.taken);
         if let Some(count) = taken.get_mut(&self.client) {
             *count -= self.count;
             if *count == 0 {
@@ -106,7 +103,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_request_gets_all_its_places_or_none() {
+    fn a_request_gets_all_its_permits_or_none() {
         let queue = Queue::new(3);
         let client = ClientId::default();
         let missing = |count| queue.reserve(client, count).err();
@@ -123,7 +120,7 @@ mod tests {
     }
 
     #[test]
-    fn a_client_with_several_requests_leaves_places_to_others() {
+    fn a_client_with_several_requests_leaves_permits_to_others() {
         let queue = Queue::new(20);
         let [one, other] = [1, 2].map(ClientId);
         let _first = queue.reserve(one, 10).ok().unwrap();

@@ -2,8 +2,8 @@
 //! thread.
 
 use std::collections::BTreeMap;
-use std::sync::{Arc, PoisonError};
-use std::time::{Duration, Instant};
+use std::sync::Arc;
+use std::time::Instant;
 
 use datasets::TaskSpec;
 use serde_json::Value as Json;
@@ -11,20 +11,17 @@ use verifier_api::{Id, Judgement, Verdict};
 
 use super::in_flight::Waiters;
 use super::judge::Judge;
+use super::passes::canonical_result;
 use super::queue::QueuePermit;
 use crate::cache::Key;
 use crate::grade::Grading;
-use crate::grade::code::{CanonicalResult, NoCanonicalResult, NoVerdictYet};
+use crate::grade::code::Pending;
 use crate::item::JudgeItem;
 use crate::pool::{Lane, Queued};
-use crate::registry::RegisteredTask;
-
-/// Poll interval while another process runs a canonical solution.
-const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
 pub(super) struct Attempted {
     item: JudgeItem,
-    graded: Result<Grading, NoVerdictYet>,
+    graded: Result<Grading, Pending>,
     /// Whether the verdict was cached.
     cached: bool,
     /// The duration of the attempt.
@@ -99,51 +96,16 @@ pub(super) async fn verdict(
         };
         let permit = judge.queue.readmit(lane.client);
         match reason {
-            NoVerdictYet::NotInFirstPass => first_pass = false,
-            NoVerdictYet::CanonicalResult(needed) => {
+            Pending::Deferred => first_pass = false,
+            Pending::CanonicalResult(needed) => {
                 let (solving, task) = (Arc::clone(&judge), Arc::clone(&item.task));
                 let solve = |waiters| canonical_result(solving, task, lane, waiters);
                 let (waiter, _) = judge.solutions.join(needed, solve);
                 let result = waiters.step(Box::pin(waiter.result()), |_| false).await?;
-                item.known.canonical_result = Some(result);
+                item.state.canonical_result = Some(result);
             }
         }
         queued = attempt(&judge, (item, key), lane, permit, first_pass, &waiters);
-    }
-}
-
-/// Runs a task's canonical solution for all samples that wait for it. It gets its whole fuel if it can begin at once. Otherwise it runs in a first pass, so that a
-/// short solution never waits for long ones.
-async fn canonical_result(
-    judge: Arc<Judge>,
-    task: Arc<RegisteredTask>,
-    lane: Lane,
-    waiters: Arc<Waiters<CanonicalResult>>,
-) -> Option<CanonicalResult> {
-    let mut first_pass = None;
-    loop {
-        let run = {
-            // No two take the same idle thread.
-            let choice = judge.idle_thread.lock();
-            let _choice = choice.unwrap_or_else(PoisonError::into_inner);
-            let first_pass = *first_pass.get_or_insert_with(|| !judge.long.is_idle());
-            let pool = match first_pass {
-                true => &judge.short,
-                false => &judge.long,
-            };
-            let (on, task, abandoned) =
-                (Arc::clone(&judge), Arc::clone(&task), waiters.abandoned());
-            pool.run(lane, false, move || {
-                let graders = &on.graders;
-                graders.try_canonical_result(&task, first_pass, Some(&abandoned))
-            })
-        };
-        match waiters.step(run, Queued::has_begun).await? {
-            Ok(result) => return Some(result),
-            Err(NoCanonicalResult::NotInFirstPass) => first_pass = Some(false),
-            Err(NoCanonicalResult::Elsewhere) => tokio::time::sleep(POLL_INTERVAL).await,
-            Err(NoCanonicalResult::Unavailable) => return None,
-        }
     }
 }
 

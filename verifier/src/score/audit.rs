@@ -1,16 +1,13 @@
 //! Finds tasks with weak tests, which trivial programs pass. The programs are judged on each task like samples.
 
 use std::collections::{BTreeMap, HashSet};
-use std::sync::Arc;
 
 use datasets::python_name::method;
 use datasets::{Dataset, TaskSpec};
 use serde::Serialize;
 use verifier_api::Judgement;
 
-use super::{Sample, judge_samples};
-use crate::grade::code::TestMode;
-use crate::judging::Judge;
+use super::Sample;
 
 /// Constant results that weak tests may accept: those for empty arguments, and those for tests of a property.
 const CONSTANTS: [&str; 9] = [
@@ -125,7 +122,6 @@ pub struct Audit {
 
 impl Audit {
     /// The trivial programs for each function of `dataset`, in the order in which [`Audit::of`] expects their judgements.
-    #[must_use]
     pub fn samples(dataset: &Dataset) -> Vec<Sample> {
         // In a file without splits, each task is in both splits.
         let mut seen = HashSet::new();
@@ -147,18 +143,8 @@ impl Audit {
         samples.collect()
     }
 
-    /// Judges `samples`, and calls `done` after each.
-    pub async fn run(
-        judge: &Arc<Judge>,
-        dataset: &str,
-        samples: &[Sample],
-        done: impl Fn(),
-    ) -> Audit {
-        let judgements = judge_samples(judge, samples, TestMode::All, done).await;
-        Audit::of(dataset, &judgements)
-    }
-
-    fn of(dataset: &str, judgements: &[Judgement]) -> Audit {
+    /// The result, from all judgements of [`Audit::samples`].
+    pub fn of(dataset: &str, judgements: &[Judgement]) -> Audit {
         let programs = TrivialProgram::all();
         let mut audit = Audit {
             dataset: dataset.to_owned(),
@@ -197,7 +183,6 @@ impl Audit {
     }
 
     /// The table for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut tasks: Vec<&str> = self.weak.iter().map(|weak| weak.task.as_str()).collect();
         tasks.dedup();

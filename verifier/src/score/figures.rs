@@ -6,8 +6,6 @@ use datasets::passk::{self, Counts, Estimate, percent};
 use serde::Serialize;
 use verifier_api::{Id, Judgement};
 
-use crate::metrics::name;
-
 /// The score of a file of samples.
 #[derive(Debug, Clone, PartialEq, Serialize)]
 pub struct Score {
@@ -27,12 +25,11 @@ pub struct Score {
 
 impl Score {
     /// Computes the score. Judgements are grouped by their task's id.
-    #[must_use]
     pub fn new(dataset: &str, judgements: &[Judgement], ks: &[usize]) -> Score {
         let mut tasks: BTreeMap<&Id, Counts> = BTreeMap::new();
         let mut verdicts = BTreeMap::new();
         for judgement in judgements {
-            *verdicts.entry(name(judgement.verdict)).or_default() += 1;
+            *verdicts.entry(judgement.verdict.name()).or_default() += 1;
             let counts = tasks.entry(&judgement.id).or_default();
             counts.judged += usize::from(judgement.reward.is_some());
             counts.correct += usize::from(judgement.reward == Some(1.0));
@@ -42,10 +39,7 @@ impl Score {
             dataset: dataset.to_owned(),
             samples: judgements.len(),
             tasks: counts.len(),
-            masked: judgements
-                .iter()
-                .filter(|judgement| judgement.reward.is_none())
-                .count(),
+            masked: judgements.len() - counts.iter().map(|task| task.judged).sum::<usize>(),
             pass_at: ks
                 .iter()
                 .map(|k| (*k, passk::pass_at(&counts, *k)))
@@ -55,7 +49,6 @@ impl Score {
     }
 
     /// The table for people.
-    #[must_use]
     pub fn table(&self) -> String {
         let mut out = format!(
             "{}: {} of {}\n\n",

@@ -217,7 +217,6 @@ impl Results {
     }
 
     /// The error for a file with judgements of these samples under other keys.
-    #[must_use]
     pub fn judged_differently(&self, index: usize, task: &str) -> ResultsError {
         let reason = format!(
             "its judgements were made differently (line {}, `{task}`, has another key): with another version of the grader, other settings or limits, or another task with that name",

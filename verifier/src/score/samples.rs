@@ -32,10 +32,10 @@ pub struct Sample {
 #[derive(Debug, thiserror::Error)]
 pub enum ScoreError {
     /// The file cannot be read.
-    #[error("the samples {place} cannot be read; check the path given to --samples")]
+    #[error("the samples {location} cannot be read; check the path given to --samples")]
     Io {
         /// The file.
-        place: String,
+        location: String,
         /// The system's error.
         source: io::Error,
     },
@@ -45,10 +45,10 @@ pub enum ScoreError {
     )]
     NoPrograms(String),
     /// What a file holds is not a sample, or it holds none.
-    #[error("{place}: {reason}")]
+    #[error("{location}: {reason}")]
     Content {
         /// The file, with the line from 1 if it has several samples.
-        place: String,
+        location: String,
         /// What is wrong there, and what to do.
         reason: String,
     },
@@ -72,27 +72,27 @@ pub fn read_samples(path: &Path, dataset: &Dataset) -> Result<Vec<Sample>, Score
     if path == Path::new(STANDARD_INPUT) {
         return lines("standard input", io::stdin().lock(), &lookup);
     }
-    let place = path.display().to_string();
+    let location = path.display().to_string();
     if path.is_dir() {
         return folder(path, &lookup);
     }
     match File::open(path) {
-        Ok(file) => lines(&place, file, &lookup),
-        Err(source) => Err(ScoreError::Io { place, source }),
+        Ok(file) => lines(&location, file, &lookup),
+        Err(source) => Err(ScoreError::Io { location, source }),
     }
 }
 
 fn lines(
-    place: &str,
+    location: &str,
     source: impl Read,
     lookup: &TaskLookup<'_>,
 ) -> Result<Vec<Sample>, ScoreError> {
     let io = |source| ScoreError::Io {
-        place: place.to_owned(),
+        location: location.to_owned(),
         source,
     };
     let fault = |line: usize, reason: String| ScoreError::Content {
-        place: format!("{place}, line {line}"),
+        location: format!("{location}, line {line}"),
         reason,
     };
     let mut lines = Lines::new(source).map_err(io)?;
@@ -105,7 +105,7 @@ fn lines(
     }
     if samples.is_empty() {
         return Err(ScoreError::Content {
-            place: place.to_owned(),
+            location: location.to_owned(),
             reason: format!("it holds no samples; {FORM}"),
         });
     }
@@ -247,7 +247,7 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
                 continue;
             }
             let fault = |reason: String| ScoreError::Content {
-                place: program.display().to_string(),
+                location: program.display().to_string(),
                 reason,
             };
             let (task, spec) = lookup.find(&id).map_err(fault)?;
@@ -277,7 +277,7 @@ fn sorted_entries(path: &Path) -> Result<Vec<PathBuf>, ScoreError> {
             .collect::<io::Result<Vec<PathBuf>>>()
     });
     let mut entries = entries.map_err(|source| ScoreError::Io {
-        place: path.display().to_string(),
+        location: path.display().to_string(),
         source,
     })?;
     entries.sort_by_cached_key(|path| {

@@ -8,7 +8,7 @@ use verifier_api::{Id, Judgement};
 
 use super::results::{Results, ResultsError};
 use super::samples::Sample;
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::item::JudgeItem;
 use crate::judging::{Batch, Judge, judge, no_judgement};
 use crate::pool::ClientId;
@@ -25,7 +25,6 @@ pub struct SampleScorer<'a> {
 
 impl<'a> SampleScorer<'a> {
     /// The samples' tasks are looked up in the judge's registry.
-    #[must_use]
     pub fn new(
         judge: &'a Arc<Judge>,
         samples: &'a [Sample],
@@ -60,7 +59,7 @@ impl<'a> SampleScorer<'a> {
             prompt: sample.prompt.clone(),
             completion: sample.completion.clone(),
             test_mode: self.test_mode,
-            known: Known::default(),
+            state: SampleState::default(),
         })
     }
 
@@ -143,19 +142,17 @@ pub async fn judge_samples(
 
 #[cfg(test)]
 mod tests {
-    use std::sync::Mutex;
-
     use datasets::{CodeTask, CodeTest, Dataset, Task, TaskSpec, Value};
     use sandboxes::Sandbox;
 
     use super::*;
-    use crate::fake_sandbox::{FakeSandbox, doubled};
+    use crate::fake_sandbox::FakeSandbox;
     use crate::judging::DiskStores;
     use crate::registry::Registry;
     use crate::service::tests::settings;
 
-    /// A judge with one task, and the sources that its sandbox runs. The task is a function that doubles its argument. Its prompt is code.
-    fn judging() -> (Arc<Judge>, Arc<Mutex<Vec<String>>>) {
+    /// A judge with one task, and its sandbox. The task is a function that doubles its argument. Its prompt is code.
+    fn judging() -> (Arc<Judge>, Arc<FakeSandbox>) {
         let spec = TaskSpec::Code(CodeTask {
             entry_point: "f".to_owned(),
             prefix: Some("def f(n):\n".to_owned()),
@@ -179,20 +176,15 @@ mod tests {
             DiskStores::default(),
         );
         let judge = judge.unwrap();
-        let sources = Arc::new(Mutex::new(Vec::new()));
-        let seen = Arc::clone(&sources);
-        let sandbox = FakeSandbox::new(move |source, calls, _| {
-            seen.lock().unwrap().push(source.to_owned());
-            Ok(doubled(source, calls))
-        });
-        let sandbox: Arc<dyn Sandbox> = Arc::new(sandbox);
-        judge.prepare(Box::new(move || Ok(sandbox)));
-        (judge, sources)
+        let sandbox = Arc::new(FakeSandbox::doubling());
+        let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
+        judge.prepare(Box::new(move || Ok(shared)));
+        (judge, sandbox)
     }
 
     #[tokio::test]
     async fn a_whole_program_is_run_unchanged_and_a_completion_is_not() {
-        let (judge, sources) = judging();
+        let (judge, sandbox) = judging();
         let program = "s = '''\n```\n    return 2 * n\n```\n'''\n";
         let samples = [false, true].map(|is_whole_program| Sample {
             task: "functions/1".to_owned(),
@@ -205,7 +197,7 @@ mod tests {
         assert!(judgements.iter().all(right), "{judgements:?}");
         // The same text has another key as a whole program.
         assert_ne!(judgements[0].key, judgements[1].key);
-        let sources = sources.lock().unwrap().clone();
+        let sources = sandbox.sources();
         let run = |source: &str| sources.iter().filter(|run| *run == source).count();
         assert_eq!(run(program), 1, "{sources:?}");
         let blank = Sample {

@@ -15,9 +15,9 @@ use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 
 use super::body_memory::BodyPermit;
-use super::hold::Hold;
+use super::backoff::Backoff;
 use super::pace::Pace;
-use super::sender::Sender;
+use super::request_context::RequestContext;
 use super::{ProblemResponse, Service};
 use crate::pool::Full;
 
@@ -30,21 +30,22 @@ const LAG: Duration = Duration::from_secs(10);
 /// Bytes that are unpacked at a time, before memory is reserved for them.
 const CHUNK: usize = 64 << 10;
 
-/// Receives the body of a request from `sender`, and parses it.
+/// Receives the body of a request, and parses it.
 ///
 /// # Errors
-/// If the body is too large, too slow or incomplete, or its coding is unknown. If there is no memory for it while `hold` lasts. Also the errors of `parse`.
+/// If the body is too large, too slow or incomplete, or its coding is unknown. If there is no memory for it until the deadline of `backoff`. Also the errors of `parse`.
 pub(super) async fn read<T: Send + 'static>(
-    sender: &Sender,
+    context: &RequestContext,
     body: Body,
-    hold: &mut Hold,
+    backoff: &mut Backoff,
     parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
 ) -> Result<T, ProblemResponse> {
-    let declared_packed = is_declared_packed(&sender.headers)?;
-    let (mut bytes, mut permit) = receive(sender, body, hold, LAG).await?;
+    let declared_packed = is_declared_packed(&context.headers)?;
+    let (mut bytes, mut permit) = receive(context, body, backoff, LAG).await?;
     // JSON never begins like a packed body, so what begins like one is packed, whether its header says so or not.
     let is_packed = declared_packed || bytes.starts_with(&GZIP);
-    let (service, held) = (Arc::clone(&sender.service), sender.held.clone());
+    let service = Arc::clone(&context.service);
+    let body_permit = context.body_permit.clone();
     // Parsing a large body would block a thread that serves other requests.
     let parsed = tokio::task::spawn_blocking(move || {
         if is_packed {
@@ -55,8 +56,7 @@ pub(super) async fn read<T: Send + 'static>(
         let bytes = loose_json::repaired(bytes);
         permit.grow_for_values(&bytes)?;
         let parsed = parse(&service, &bytes)?;
-        // The sender holds its memory from now on.
-        held.put(permit);
+        body_permit.put(permit);
         Ok(parsed)
     });
     parsed.await.map_err(|_| ProblemResponse::unread())?
@@ -64,15 +64,15 @@ pub(super) async fn read<T: Send + 'static>(
 
 /// Receives a body as it was sent. The client may lag as far as `lag`.
 pub(super) async fn receive(
-    sender: &Sender,
+    context: &RequestContext,
     body: Body,
-    hold: &mut Hold,
+    backoff: &mut Backoff,
     lag: Duration,
 ) -> Result<(Vec<u8>, BodyPermit), ProblemResponse> {
-    let service = &sender.service;
+    let service = &context.service;
     let limit = service.settings.limits.body_bytes;
-    check_length(&sender.headers, limit)?;
-    let mut permit = with_hold(service, hold, || service.body_memory.acquire(0)).await?;
+    check_length(&context.headers, limit)?;
+    let mut permit = with_backoff(service, backoff, || service.body_memory.acquire(0)).await?;
     let mut bytes = Vec::new();
     let mut pieces = body.into_data_stream();
     let mut pace = Pace::new(Instant::now());
@@ -89,22 +89,22 @@ pub(super) async fn receive(
         if length > limit {
             return Err(ProblemResponse::too_large(limit));
         }
-        with_hold(service, hold, || permit.grow(length)).await?;
+        with_backoff(service, backoff, || permit.grow(length)).await?;
         pace.record(piece.len(), Instant::now());
         bytes.extend_from_slice(&piece);
     }
     Ok((bytes, permit))
 }
 
-/// Repeats an attempt to reserve memory while `hold` lasts.
-async fn with_hold<T>(
+/// Repeats an attempt to reserve memory until the deadline of `backoff`.
+async fn with_backoff<T>(
     service: &Service,
-    hold: &mut Hold,
+    backoff: &mut Backoff,
     mut attempt: impl FnMut() -> Result<T, Full>,
 ) -> Result<T, Full> {
     loop {
         match attempt() {
-            Err(_) if hold.wait(service).await => {}
+            Err(_) if backoff.wait(service).await => {}
             result => return result,
         }
     }

@@ -24,7 +24,7 @@ use tokio::net::TcpListener;
 use tokio::sync::watch;
 
 use super::body_memory::BodyPermit;
-use super::sender::{Held, Peer};
+use super::request_context::{HeldPermit, Peer};
 use super::sockets::{OpenSocket, Paced, Phase, Sockets};
 use super::{ProblemResponse, Service, app};
 use crate::pool::Full;
@@ -95,10 +95,10 @@ pub(super) async fn serve_with(
                 }
                 tokio::select! {
                     accepted = listener.accept() => match accepted {
-                        Ok((stream, address)) => sockets.arrive(Peer::new(address.ip()), stream),
+                        Ok((stream, address)) => sockets.enqueue(Peer::new(address.ip()), stream),
                         Err(error) => not_accepted(&error).await,
                     },
-                    _ = check.tick() => sockets.break_off_unread(timeouts.unread),
+                    _ = check.tick() => sockets.evict_unread(timeouts.unread),
                 }
             }
         };
@@ -118,7 +118,7 @@ pub(super) async fn serve_with(
         tokio::spawn(async move {
             tokio::select! {
                 () = connection.serve(&http, stream, stopping, timeouts) => {}
-                () = connection.open.socket.broken() => {}
+                () = connection.open.socket.evicted() => {}
             }
         });
     }
@@ -201,13 +201,13 @@ impl Connection {
         if is_complete {
             socket.enter(Phase::Answering);
         }
-        let held = Held::default();
+        let body_permit = HeldPermit::default();
         request.extensions_mut().insert(socket.peer);
-        request.extensions_mut().insert(held.clone());
+        request.extensions_mut().insert(body_permit.clone());
         let app = TowerToHyperService::new(self.app.clone());
         let Ok(answer) = app.call(self.watched(request, unread)).await;
         drop(permit);
-        match held.take() {
+        match body_permit.take() {
             Some(permit) => holding(answer, permit).await,
             None => answer,
         }

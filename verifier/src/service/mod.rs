@@ -1,19 +1,19 @@
 //! The HTTP side: its routes as a function from its state to a router. What it receives, [`crate::judging`] judges.
 
 mod auth;
+mod backoff;
 mod body;
 mod body_memory;
 mod compat;
 mod connections;
-mod hold;
 mod openapi;
 mod origin_guard;
 mod pace;
 mod problem;
 mod request;
+mod request_context;
 mod router;
 mod routes;
-mod sender;
 mod sockets;
 mod state;
 mod token;

@@ -121,8 +121,8 @@ fn name_kinds(schemas: &mut Json) {
     let mut kinds = schemas["InlineTask"]["oneOf"].take();
     for kind in kinds.as_array_mut().into_iter().flatten() {
         let [task, tag] = [0, 1].map(|part| kind["allOf"][part].take());
-        let place = task["$ref"].as_str().unwrap_or_default();
-        let name = place.rsplit('/').next().unwrap_or_default();
+        let reference = task["$ref"].as_str().unwrap_or_default();
+        let name = reference.rsplit('/').next().unwrap_or_default();
         schemas[name]["properties"]["kind"] = tag["properties"]["kind"].clone();
         if let Some(required) = schemas[name]["required"].as_array_mut() {
             required.push(json!("kind"));

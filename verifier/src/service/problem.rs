@@ -116,11 +116,11 @@ impl ProblemResponse {
     /// An error in the item `item`, or in the body if that is `None`. `field` may have any length. Text of the client in `reason` is already shortened.
     pub(super) fn bad(item: Option<usize>, field: &str, reason: &str) -> ProblemResponse {
         let field = excerpt(field);
-        let place = item.map_or_else(
+        let path = item.map_or_else(
             || format!("`{field}`"),
             |item| format!("items[{item}], `{field}`"),
         );
-        let mut answer = BAD_ITEM.with(format!("{place}: {reason}"));
+        let mut answer = BAD_ITEM.with(format!("{path}: {reason}"));
         answer.problem.item = item;
         answer.problem.field = Some(field);
         answer
@@ -249,11 +249,10 @@ impl IntoResponse for ProblemResponse {
         let body = serde_json::to_vec(&self.problem).unwrap_or_default();
         let mut response =
             (status, [(header::CONTENT_TYPE, Problem::MEDIA_TYPE)], body).into_response();
+        let headers = response.headers_mut();
         if let Some(after) = self.retry_after {
-            response.headers_mut().insert(
-                header::RETRY_AFTER,
-                HeaderValue::from(after.as_secs().max(1)),
-            );
+            let seconds = HeaderValue::from(after.as_secs().max(1));
+            headers.insert(header::RETRY_AFTER, seconds);
         }
         if status == StatusCode::UNSUPPORTED_MEDIA_TYPE {
             // RFC 7694 and RFC 9110, 15.5.16: the answer names what would have been accepted.
@@ -261,15 +260,11 @@ impl IntoResponse for ProblemResponse {
                 true => (header::ACCEPT_ENCODING, "gzip"),
                 false => (header::ACCEPT, "application/json"),
             };
-            response
-                .headers_mut()
-                .insert(name, HeaderValue::from_static(accepted));
+            headers.insert(name, HeaderValue::from_static(accepted));
         }
         if status == StatusCode::UNAUTHORIZED {
             // Not Basic: a browser would ask for a password, and then send it with the requests of every page.
-            response
-                .headers_mut()
-                .insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
+            headers.insert(header::WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));
         }
         response
     }

@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use verifier_api::{Id, RequestLimits};
 
 use super::ProblemResponse;
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::item::JudgeItem;
 use crate::registry::{RegisteredTask, Registry};
 
@@ -133,7 +133,7 @@ fn judge_item(item: &RawValue, registry: &Registry) -> Result<JudgeItem, FieldEr
         },
         prompt,
         completion: fields.string("completion")?,
-        known: Known::default(),
+        state: SampleState::default(),
         test_mode: match fields.optional("all_tests").map(RawValue::get) {
             None | Some("false") => TestMode::UntilFailure,
             Some("true") => TestMode::All,

@@ -17,9 +17,9 @@ use verifier_api::{
     VerifyResponse,
 };
 
-use super::hold::Hold;
+use super::backoff::Backoff;
 use super::request::BadItem;
-use super::sender::Sender;
+use super::request_context::RequestContext;
 use super::{ProblemResponse, Service, body, openapi, request};
 use crate::cache::Key;
 use crate::judging::{Batch, judge, no_judgement};
@@ -46,13 +46,13 @@ enum ErrorScope {
 
 pub(super) async fn verify(
     query: Result<Query<VerifyQuery>, QueryRejection>,
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<VerifyResponse>, ProblemResponse> {
     let Query(VerifyQuery { errors }) = query.map_err(|_| {
         ProblemResponse::bad(None, "errors", "it must be `request` or `item`, once")
     })?;
-    let mut hold = Hold::at_most(Duration::ZERO);
+    let mut backoff = Backoff::at_most(Duration::ZERO);
     let parse = move |service: &Service, body: &[u8]| {
         let (mut refused, mut judged) = (Vec::new(), Vec::new());
         for item in request::read(body, &service.judge.registry, &service.settings.limits)? {
@@ -70,8 +70,8 @@ pub(super) async fn verify(
         }
         Ok((refused, Batch::new(&service.judge, judged)))
     };
-    let (refused, batch) = body::read(&sender, body, &mut hold, parse).await?;
-    let judged = judge(&sender.service.judge, sender.client, batch).await?;
+    let (refused, batch) = body::read(&context, body, &mut backoff, parse).await?;
+    let judged = judge(&context.service.judge, context.client, batch).await?;
     let mut judged = judged.into_iter();
     let results = refused
         .into_iter()

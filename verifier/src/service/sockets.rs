@@ -2,13 +2,13 @@
 //!
 //! At most `limits.connections`, and some more, may wait for their clients. At this limit, a new connection gets the socket of a client that lags. Clients that do not
 //! read their answers come first, then the address with the most connections, then the longest lag. If none lags, an address with the most connections loses one. No
-//! request is broken off while it is being answered. Several times as many requests may be in flight. For sockets and requests, addresses take turns, and those with
-//! fewer come first.
+//! request is ended while it is being answered. Several times as many requests may be in flight. Of the addresses that wait for a socket or a permit, the one with the
+//! fewest is next.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::{Pin, pin};
-use std::sync::{Arc, Mutex, MutexGuard, Once, PoisonError};
+use std::sync::{Arc, Mutex, Once};
 use std::task::{Context, Poll};
 use std::time::{Duration, Instant};
 
@@ -17,7 +17,8 @@ use tokio::net::TcpStream;
 use tokio::sync::{Notify, oneshot};
 
 use super::pace::Pace;
-use super::sender::Peer;
+use super::request_context::Peer;
+use crate::mutex::lock;
 
 /// Sockets in addition to `limits.connections`.
 const SPARE: usize = 64;
@@ -28,10 +29,10 @@ const MAX_ARRIVED: usize = 1_024;
 const REQUESTS_PER_CONNECTION: usize = 8;
 /// A client that lags this far loses its socket, or its request's permit, if another needs it.
 const LAG: Duration = Duration::from_millis(100);
-/// A client that does not lag loses it after this time, to one with fewer connections. Otherwise it could keep others out for minutes.
-const TURN: Duration = Duration::from_millis(500);
+/// A client that does not lag loses it at this age, to one with fewer connections. Otherwise it could keep others out for minutes.
+const MAX_AGE: Duration = Duration::from_millis(500);
 
-/// What a connection waits for. The later a phase stands here, the sooner it makes room for others.
+/// What a connection waits for. Later phases are evicted first.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Phase {
     /// The service.
@@ -72,7 +73,7 @@ pub(super) struct Socket {
     pub(super) peer: Peer,
     state: Mutex<(Phase, Pace)>,
     /// Notified when another connection needs this socket.
-    broken: Notify,
+    evicted: Notify,
     /// Notified when its request, still without a permit, is refused.
     refused: Notify,
 }
@@ -91,10 +92,6 @@ fn counted(peers: impl Iterator<Item = Peer>) -> HashMap<Peer, usize> {
     counts
 }
 
-fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Sockets {
     pub(super) fn new(connections: usize) -> Arc<Sockets> {
         Arc::new(Sockets {
@@ -109,8 +106,8 @@ impl Sockets {
         })
     }
 
-    /// Adds a new connection. [`Sockets::open`] returns it in its turn. If too many wait, the peer with the most loses its newest.
-    pub(super) fn arrive(&self, peer: Peer, stream: TcpStream) {
+    /// Queues an accepted connection for [`Sockets::open`]. If too many wait, the peer with the most loses its newest.
+    pub(super) fn enqueue(&self, peer: Peer, stream: TcpStream) {
         let mut arrived = lock(&self.arrived);
         arrived.push_back((peer, stream));
         if arrived.len() > MAX_ARRIVED {
@@ -120,12 +117,12 @@ impl Sockets {
         }
     }
 
-    /// A socket for the next connection: of those that wait, one of the peer with the fewest. `None` if all are taken and no client has to give up its own.
+    /// A socket for the next connection: of those that wait, one of the peer with the fewest. `None` if all are taken and none can be evicted.
     pub(super) fn open(self: &Arc<Self>, number: u64) -> Option<(OpenSocket, TcpStream)> {
         let mut arrived = lock(&self.arrived);
         let peers = counted(lock(&self.open).values().map(|socket| socket.peer));
         let next = (0..arrived.len()).min_by_key(|at| peers.get(&arrived[*at].0))?;
-        if self.is_full() && !self.break_off(arrived[next].0, |_| true) {
+        if self.is_full() && !self.evict(arrived[next].0, |_| true) {
             return None;
         }
         let (peer, stream) = arrived.remove(next)?;
@@ -133,7 +130,7 @@ impl Sockets {
         let socket = Arc::new(Socket {
             peer,
             state: Mutex::new((Phase::Idle, Pace::new(Instant::now()))),
-            broken: Notify::new(),
+            evicted: Notify::new(),
             refused: Notify::new(),
         });
         lock(&self.open).insert(number, Arc::clone(&socket));
@@ -152,9 +149,9 @@ impl Sockets {
         open.len() >= self.limit && open.values().filter(wait).count() >= self.limit
     }
 
-    /// Breaks off a connection in an `allowed` phase, in favour of `peer`. First come those that lag, of a peer with at least as many. Then those that take long, of a
+    /// Evicts a connection in an `allowed` phase, in favour of `peer`. First come those that lag, of a peer with at least as many. Then those that take long, of a
     /// peer with more than twice as many, and among these last the ones that wait for a permit. False if there is none.
-    fn break_off(&self, peer: Peer, allowed: impl Fn(Phase) -> bool) -> bool {
+    fn evict(&self, peer: Peer, allowed: impl Fn(Phase) -> bool) -> bool {
         let now = Instant::now();
         let mut open = lock(&self.open);
         let of_peer = counted(open.values().map(|socket| socket.peer));
@@ -165,7 +162,7 @@ impl Sockets {
             let (phase, pace) = *lock(&socket.state);
             let (lag, of_peer) = (pace.lag(now), of_peer[&socket.peer]);
             let lags = lag >= LAG && of_peer >= mine;
-            let takes_long = pace.age(now) >= TURN && of_peer > 2 * mine;
+            let takes_long = pace.age(now) >= MAX_AGE && of_peer > 2 * mine;
             let lag = (lags && phase != Phase::Queued).then_some((phase, of_peer, lag));
             let late = phase != Phase::Answering && (lags || takes_long);
             let rank = (lag, phase != Phase::Queued, of_peer, phase, *number);
@@ -174,19 +171,19 @@ impl Sockets {
         let Some((.., number)) = late.max() else {
             return false;
         };
-        let broken_off = open[&number].break_off();
-        if broken_off {
+        let evicted = open[&number].evict();
+        if evicted {
             open.remove(&number);
         }
-        broken_off
+        evicted
     }
 
-    /// Breaks off the connections of clients that lag by `lag` in reading their answers.
-    pub(super) fn break_off_unread(&self, lag: Duration) {
+    /// Evicts the connections of clients that lag by `lag` in reading their answers.
+    pub(super) fn evict_unread(&self, lag: Duration) {
         let now = Instant::now();
         lock(&self.open).retain(|_, socket| {
             let (phase, pace) = *lock(&socket.state);
-            !(phase == Phase::Sending && pace.lag(now) >= lag && socket.break_off())
+            !(phase == Phase::Sending && pace.lag(now) >= lag && socket.evict())
         });
     }
 
@@ -214,7 +211,7 @@ impl Sockets {
                 }
                 () = socket.refused.notified() => return None,
                 () = tokio::time::sleep(LAG) => {
-                    self.break_off(socket.peer, |phase| phase == Phase::Receiving);
+                    self.evict(socket.peer, |phase| phase == Phase::Receiving);
                     static WARNED: Once = Once::new();
                     WARNED.call_once(|| tracing::warn!(
                         "there are as many requests as limits.connections allows ({REQUESTS_PER_CONNECTION} for each); others wait until one is answered. This is logged once"
@@ -276,16 +273,16 @@ impl Socket {
     }
 
     /// Returns once another connection needs this one's socket.
-    pub(super) async fn broken(&self) {
-        self.broken.notified().await;
+    pub(super) async fn evicted(&self) {
+        self.evicted.notified().await;
     }
 
     /// Ends the connection, or refuses its request. False if the request is being answered meanwhile.
-    fn break_off(&self) -> bool {
+    fn evict(&self) -> bool {
         match lock(&self.state).0 {
             Phase::Answering => return false,
             Phase::Queued => self.refused.notify_one(),
-            _ => self.broken.notify_one(),
+            _ => self.evicted.notify_one(),
         }
         true
     }

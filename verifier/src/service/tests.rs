@@ -9,7 +9,6 @@ mod sandbox_fusion;
 use std::collections::HashSet;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use axum::Router;
@@ -139,11 +138,11 @@ fn results(answer: &Json, names: &str) -> Json {
     results.map(|result| fields(result, names)).collect()
 }
 
-/// `body` with another value at a place, as in `/labels/1 = null`, without it, as in `/labels = -`, or another body, as in `whole = []`.
+/// `body` with another value at a JSON pointer, as in `/labels/1 = null`, without it, as in `/labels = -`, or another body, as in `whole = []`.
 fn changed(body: &Json, change: &str) -> Json {
-    let (place, value) = change.split_once(" = ").unwrap();
+    let (pointer, value) = change.split_once(" = ").unwrap();
     let mut body = body.clone();
-    let Some((folder, name)) = place.rsplit_once('/') else {
+    let Some((folder, name)) = pointer.rsplit_once('/') else {
         return serde_json::from_str(value).unwrap();
     };
     let holder = body.pointer_mut(folder).unwrap();
@@ -171,12 +170,12 @@ fn doubles() -> Json {
 #[tokio::test]
 async fn equal_items_are_judged_once_and_the_verdict_can_be_read_by_its_key() {
     let (app, sandbox) = ready();
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let items = json!(["a", "b", "c"].map(|id| item(id, &doubles(), "right")));
     let (_, first) = verify(&app, &items).await;
     assert_eq!(results(&first, "verdict"), json!(vec![["correct"]; 3]));
     let (_, second) = verify(&app, &items).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 1);
+    assert_eq!(sandbox.runs(), before + 1);
     assert_eq!(results(&first, "cached"), json!([[false], [true], [true]]));
     assert_eq!(results(&second, "cached"), json!(vec![[true]; 3]));
     let key = first["results"][0]["key"].as_str().unwrap();

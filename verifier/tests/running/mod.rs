@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use datasets::fetch::{ArtifactKind, locate};
 use futures::StreamExt as _;
-use verifier_api::{Client, Item, Judgement};
+use verifier_api::{Client, Item, Judgement, TaskRef};
 
 /// Whether what takes tens of minutes runs in full: `RAPID_TEST_LONG=1`.
 pub(crate) fn long() -> bool {
@@ -39,6 +39,17 @@ pub(crate) fn docker() -> bool {
     assert!(!required, "{stdout}");
     eprintln!("SKIPPED: {}", why.unwrap_or(&stdout));
     false
+}
+
+pub(crate) fn item(id: &str, task: TaskRef, completion: String) -> Item {
+    Item {
+        id: id.to_owned(),
+        task,
+        prompt: String::new(),
+        completion,
+        task_digest: None,
+        all_tests: false,
+    }
 }
 
 /// What a command has printed, and its exit code.

@@ -16,7 +16,7 @@ use crate::cmd::Usage;
 /// Minimum duration of the measurement.
 const MIN_TIME: Duration = Duration::from_secs(1);
 
-/// Compares every pair of a file in turn, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
+/// Compares the pairs of a file again and again, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
 pub(super) fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
         return Err(Usage(format!(

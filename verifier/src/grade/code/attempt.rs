@@ -1,4 +1,4 @@
-//! One attempt at a sample. It is broken off when nobody waits for it any more. The first attempt is a first pass, with little fuel, in which most programs finish.
+//! One attempt at a sample. It is cancelled when nobody waits for it any more. The first attempt is a first pass, with little fuel, in which most programs finish.
 //! Separate threads judge the others later, so that they delay nothing.
 
 use std::sync::Arc;
@@ -58,8 +58,8 @@ impl Sandbox for Attempt {
                     whole.memory
                 }
             };
-            let lent = memory_pool.lend(bytes, !self.first_pass);
-            let _lent = lent.ok_or(Deferred::NoMemory)?;
+            let permit = memory_pool.acquire(bytes, !self.first_pass);
+            let _permit = permit.ok_or(Deferred::NoMemory)?;
             limits.memory = whole.memory;
             finished = run(limits)?;
         }
@@ -157,14 +157,14 @@ mod tests {
             first_pass: true,
             ..whole.clone()
         };
-        let all = whole.memory_pool.as_ref().unwrap().lend(u64::MAX, true);
+        let all = whole.memory_pool.as_ref().unwrap().acquire(u64::MAX, true);
         let completed = Ok(End::Completed);
         assert_eq!(run(&whole, "little"), completed);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), 1);
+        assert_eq!(sandbox.runs(), 1);
         assert_eq!(run(&first_pass, "much"), Err(Deferred::NoMemory.into()));
         drop(all);
         assert_eq!(run(&first_pass, "much"), completed);
         assert_eq!(run(&whole, "much"), completed);
-        assert_eq!(sandbox.runs.load(Ordering::SeqCst), 6);
+        assert_eq!(sandbox.runs(), 6);
     }
 }

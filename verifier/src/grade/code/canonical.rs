@@ -4,9 +4,7 @@ use std::sync::Arc;
 
 use datasets::CodeTask;
 use datasets::excerpt::excerpt;
-use sandboxes::{
-    Call, Deferred, End, Limits, Program, Request, Run, Sandbox as _, SandboxError, Work,
-};
+use sandboxes::{Call, Deferred, End, Limits, Run, Sandbox as _, SandboxError};
 
 use super::expected_values::{CanonicalResult, ExpectedResult, ExpectedValues, NoCanonicalResult};
 use super::fuel::with_fuel;
@@ -23,12 +21,11 @@ const INLINE_SOLUTION_FUEL: u64 = 4;
 
 impl CodeGrader {
     /// Whether `task` has a canonical solution to run: for its expected values, or on its own test code.
-    #[must_use]
     pub fn uses_canonical_solution(task: &CodeTask) -> bool {
         task.canonical.is_some() && !(task.tests.is_empty() && task.asserts.is_empty())
     }
 
-    /// The result of `task`'s canonical solution, from the cache or by a run here. In a first pass, a long run is given up.
+    /// The result of `task`'s canonical solution, from the cache or by a run here. In a first pass, a long run is deferred.
     ///
     /// # Errors
     /// [`NoCanonicalResult`].
@@ -43,7 +40,6 @@ impl CodeGrader {
     }
 
     /// Whether the result of `task`'s canonical solution is cached, in memory or on disk.
-    #[must_use]
     pub fn has_canonical_result(&self, task: &CodeTask) -> bool {
         let cached = self.expected_values.cached(&self.canonical_key(task));
         cached.is_some()
@@ -81,11 +77,11 @@ impl CodeGrader {
             let run = match self.run_canonical_calls(task) {
                 Ok(run) => run,
                 Err(SandboxError::Deferred(Deferred::Long | Deferred::NoMemory)) => {
-                    return Err(NoCanonicalResult::NotInFirstPass);
+                    return Err(NoCanonicalResult::Deferred);
                 }
                 // Another sample may need the result by now.
                 Err(SandboxError::Deferred(Deferred::Abandoned)) => {
-                    return Err(NoCanonicalResult::Elsewhere);
+                    return Err(NoCanonicalResult::InProgress);
                 }
                 Err(error) => return Ok(Err(error.into())),
             };
@@ -96,7 +92,7 @@ impl CodeGrader {
         }
         match self.check_own_tests(task) {
             Err(none) if none.retryable && self.sandbox.first_pass => {
-                Err(NoCanonicalResult::NotInFirstPass)
+                Err(NoCanonicalResult::Deferred)
             }
             Err(none) => Ok(Err(none)),
             Ok(fuel) => {
@@ -108,22 +104,12 @@ impl CodeGrader {
 
     fn run_canonical_calls(&self, task: &CodeTask) -> Result<Run, SandboxError> {
         let (source, entry_point) = callable(&task.entry_point, canonical_solution(task));
-        let program = Program {
-            source: &source,
-            entry_point,
-        };
-        let work = Work::Calls {
-            program,
-            calls: &calls_of(task),
-        };
-        let limits = self.solution_limits();
-        let request = Request::new(work, &limits);
+        let (calls, limits) = (calls_of(task), self.solution_limits());
+        let run = || self.call(&source, entry_point, &calls, &limits, None);
         // A suspended machine looks like a program that waits. A canonical solution does not wait on purpose, so it gets a second run. A first pass has to be short, so
         // it gets none there.
-        match self.sandbox.run(&request) {
-            Ok(run) if run.end == End::OutOfTime && !self.sandbox.first_pass => {
-                self.sandbox.run(&request)
-            }
+        match run() {
+            Ok(first) if first.end == End::OutOfTime && !self.sandbox.first_pass => run(),
             result => result,
         }
     }

@@ -1,17 +1,18 @@
 //! A cache of expected values, in memory and on disk. Canonical solutions return them. Those of a task are computed once.
 
 use std::collections::HashSet;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use datasets::excerpt::excerpt;
 use datasets::{CodeTask, Compare, Value};
 use serde::{Deserialize, Serialize};
 
-use super::not_run::bad_task;
+use super::gradings::bad_task;
 use super::value_mismatch::without_encoding;
 use crate::cache::{BoundedCache, Claim, ExpectedValueStore, Key};
 use crate::grade::Grading;
+use crate::mutex::lock;
 
 /// Poll interval while another thread or process runs the canonical solution.
 pub(super) const POLL_INTERVAL: Duration = Duration::from_millis(10);
@@ -34,7 +35,6 @@ pub struct CanonicalResult(pub(super) ExpectedResult);
 
 impl CanonicalResult {
     /// Why there are no expected values, and whether another try may compute them.
-    #[must_use]
     pub fn failure(&self) -> Option<(&str, bool)> {
         let none = self.0.as_ref().err()?;
         let reason = none.detail["reason"].as_str().unwrap_or_default();
@@ -45,10 +45,10 @@ impl CanonicalResult {
 /// Why there is no result of the canonical solution now.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum NoCanonicalResult {
-    /// Another thread, or another process, is running the solution, or a run was broken off because nobody waited for it.
-    Elsewhere,
+    /// Another thread, or another process, is running the solution, or a run was cancelled because nobody waited for it.
+    InProgress,
     /// The solution runs for longer than a first pass allows, or needs memory that is in use.
-    NotInFirstPass,
+    Deferred,
     /// The task has no canonical solution, or code cannot be judged now.
     Unavailable,
 }
@@ -71,7 +71,7 @@ struct ComputeClaim<'a> {
 
 impl Drop for ComputeClaim<'_> {
     fn drop(&mut self) {
-        self.expected_values.running().remove(&self.key);
+        lock(&self.expected_values.running).remove(&self.key);
     }
 }
 
@@ -96,7 +96,7 @@ impl ExpectedValuesCache {
         }
         let _claim = self
             .claim(key, inline)
-            .ok_or(NoCanonicalResult::Elsewhere)?;
+            .ok_or(NoCanonicalResult::InProgress)?;
         // Another thread or process may have finished just before the claim.
         if let Some(cached) = self.cached(&key) {
             return Ok(cached);
@@ -106,12 +106,8 @@ impl ExpectedValuesCache {
         Ok(result)
     }
 
-    fn running(&self) -> MutexGuard<'_, HashSet<Key>> {
-        self.running.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     fn claim(&self, key: Key, inline: bool) -> Option<ComputeClaim<'_>> {
-        if !self.running().insert(key) {
+        if !lock(&self.running).insert(key) {
             return None;
         }
         let mut claim = ComputeClaim {

@@ -8,7 +8,7 @@ use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, ProgramTask};
 use sandboxes::outline::Stopped;
 use sandboxes::{
-    Abandoned, Deferred, Limits, Program, Request, Sandbox, SandboxError, Watch, Work,
+    Abandoned, Deferred, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work,
 };
 use serde_json::{Value as Json, json};
 
@@ -20,7 +20,7 @@ use super::expected_values::{
 };
 use super::extract::{self, ExtractedProgram, Extraction};
 use super::fuel::{fuel_limit, with_fuel};
-use super::not_run::{bad_task, unread, without_code};
+use super::gradings::{bad_task, unread, without_code};
 use super::program::{Wanted, callable, calls_of, with_class};
 use super::run_tests::{TestMode, TestResults, ValueCheck};
 use super::suite::{Suite, Suites};
@@ -45,30 +45,30 @@ pub struct CodeGrader {
     pub(super) inline: bool,
 }
 
-/// A task of this grader.
+/// A task of the grader of code.
 #[derive(Debug, Clone, Copy)]
-pub enum Problem<'a> {
+pub enum CodingTask<'a> {
     /// Its function is called.
     Function(&'a CodeTask),
     /// Its program is run for what it writes.
     Program(&'a ProgramTask),
 }
 
-impl<'a> From<&'a CodeTask> for Problem<'a> {
-    fn from(task: &'a CodeTask) -> Problem<'a> {
-        Problem::Function(task)
+impl<'a> From<&'a CodeTask> for CodingTask<'a> {
+    fn from(task: &'a CodeTask) -> CodingTask<'a> {
+        CodingTask::Function(task)
     }
 }
 
-impl<'a> From<&'a ProgramTask> for Problem<'a> {
-    fn from(task: &'a ProgramTask) -> Problem<'a> {
-        Problem::Program(task)
+impl<'a> From<&'a ProgramTask> for CodingTask<'a> {
+    fn from(task: &'a ProgramTask) -> CodingTask<'a> {
+        CodingTask::Program(task)
     }
 }
 
-/// What is known of a sample before its verdict. It goes with the sample from one attempt to the next, so that no work is repeated.
+/// The state of a sample before its verdict. It goes with the sample from one attempt to the next, so that no work is repeated.
 #[derive(Debug, Clone, Default, PartialEq)]
-pub struct Known {
+pub struct SampleState {
     /// The program in its completion, once that has been parsed.
     program: Option<ExtractedProgram>,
     /// The result of its task's canonical solution, once the sample has waited for that.
@@ -77,10 +77,10 @@ pub struct Known {
 
 /// Why a sample has no verdict yet.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub enum NoVerdictYet {
+pub enum Pending {
     /// The first pass cannot judge it, so it has to be judged without one. It is a proof, its program is long or needs memory that is in use, or a failure occurred
     /// that may pass.
-    NotInFirstPass,
+    Deferred,
     /// The result of the task's canonical solution is missing: [`CodeGrader::try_canonical_result`] computes it. The key identifies the result.
     CanonicalResult(Key),
 }
@@ -88,7 +88,6 @@ pub enum NoVerdictYet {
 impl CodeGrader {
     /// A grader that runs programs in `sandbox` under `limits`. Tasks may need more fuel than these give ([`fuel_limit`]). Up to `memory` bytes of expected values are
     /// cached in memory. `store` keeps those of tasks that are not inline, and limits its own size.
-    #[must_use]
     pub fn new(
         sandbox: Arc<dyn Sandbox>,
         limits: Limits,
@@ -112,21 +111,18 @@ impl CodeGrader {
 
     /// This grader with a pool of `bytes` for all programs together that need more than [`FREE_ALLOWANCE`](crate::memory_pool::FREE_ALLOWANCE). The sandbox must end a
     /// program at its memory limit, whatever the limit is.
-    #[must_use]
     pub fn with_memory_pool(mut self, bytes: Option<u64>) -> CodeGrader {
         self.sandbox.memory_pool = bytes.map(|bytes| Arc::new(MemoryPool::new(bytes)));
         self
     }
 
     /// This grader with another rule for finding the program in a completion.
-    #[must_use]
     pub fn extracting(self, extraction: Extraction) -> CodeGrader {
         let extraction = Some(extraction);
         CodeGrader { extraction, ..self }
     }
 
     /// This grader for inline tasks. Their expected values are cached in memory only, so that clients cannot fill the disk.
-    #[must_use]
     pub fn for_inline(&self) -> CodeGrader {
         CodeGrader {
             inline: true,
@@ -135,7 +131,6 @@ impl CodeGrader {
     }
 
     /// This grader for whole programs: each is run unchanged, without the task's prefix before it.
-    #[must_use]
     pub fn for_whole_programs(&self) -> CodeGrader {
         CodeGrader {
             extraction: None,
@@ -143,9 +138,8 @@ impl CodeGrader {
         }
     }
 
-    /// This grader for one attempt. A first pass gives up long programs, and those that need memory in use. The runs are broken off when nobody waits for them any
+    /// This grader for one attempt. A first pass defers long programs, and those that need memory in use. The runs are cancelled when nobody waits for them any
     /// more.
-    #[must_use]
     pub fn attempt(&self, first_pass: bool, abandoned: Option<&Abandoned>) -> CodeGrader {
         CodeGrader {
             sandbox: Attempt {
@@ -158,7 +152,6 @@ impl CodeGrader {
     }
 
     /// The sandbox that programs run in.
-    #[must_use]
     pub fn sandbox(&self) -> &dyn Sandbox {
         &self.sandbox
     }
@@ -166,21 +159,21 @@ impl CodeGrader {
     /// Judges `completion`, unless its verdict needs more than this attempt gives it. Blocks while the program runs, and never runs the canonical solution.
     ///
     /// # Errors
-    /// Why there is no verdict yet; never [`NoVerdictYet::CanonicalResult`] if that result is `known`. The next attempt continues with what is `known` then.
+    /// Why there is no verdict yet; never [`Pending::CanonicalResult`] if `state` has that result. The next attempt continues with this `state`.
     pub fn grade<'a>(
         &self,
-        task: impl Into<Problem<'a>>,
+        task: impl Into<CodingTask<'a>>,
         completion: &str,
         mode: TestMode,
-        known: &mut Known,
-    ) -> Result<Grading, NoVerdictYet> {
-        let Known {
+        state: &mut SampleState,
+    ) -> Result<Grading, Pending> {
+        let SampleState {
             program,
             canonical_result,
-        } = known;
+        } = state;
         let graded = match task.into() {
-            Problem::Program(task) => self.program_grading(task, completion, mode, program),
-            Problem::Function(task) => match self.loadable_program(task, completion, program) {
+            CodingTask::Program(task) => self.program_grading(task, completion, mode, program),
+            CodingTask::Function(task) => match self.loadable_program(task, completion, program) {
                 Ok(source) => self
                     .expected_values(task, canonical_result.as_ref())?
                     .and_then(|expected| self.run_tests(task, source, mode, expected)),
@@ -190,28 +183,27 @@ impl CodeGrader {
         let grading = graded.unwrap_or_else(|grading| *grading);
         // Another attempt may have another grading.
         if self.sandbox.first_pass && grading.retryable {
-            return Err(NoVerdictYet::NotInFirstPass);
+            return Err(Pending::Deferred);
         }
         Ok(grading)
     }
 
     /// Judges `completion` to the end on this thread, not in a first pass. Runs the canonical solution if its result is missing.
-    #[must_use]
     pub fn judge<'a>(
         &self,
-        task: impl Into<Problem<'a>>,
+        task: impl Into<CodingTask<'a>>,
         completion: &str,
         mode: TestMode,
     ) -> Grading {
-        let (task, mut known) = (task.into(), Known::default());
+        let (task, mut state) = (task.into(), SampleState::default());
         loop {
-            if let Ok(grading) = self.grade(task, completion, mode, &mut known) {
+            if let Ok(grading) = self.grade(task, completion, mode, &mut state) {
                 return grading;
             }
-            if let Problem::Function(task) = task
+            if let CodingTask::Function(task) = task
                 && let Ok(result) = self.try_canonical_result(task)
             {
-                known.canonical_result = Some(result);
+                state.canonical_result = Some(result);
             } else {
                 // Another thread or process computes the result.
                 std::thread::sleep(POLL_INTERVAL);
@@ -244,15 +236,10 @@ impl CodeGrader {
     ) -> Result<&'k ExtractedProgram, Box<Grading>> {
         let program = match known.take() {
             Some(program) => program,
-            None => extract::find(
-                self.sandbox(),
-                self.extraction,
-                wanted,
-                completion,
-                &self.limits,
-            )
-            .map_err(unread)?
-            .ok_or_else(without_code)?,
+            None => {
+                let program = self.program(wanted, completion).map_err(unread)?;
+                program.ok_or_else(without_code)?
+            }
         };
         Ok(known.insert(program))
     }
@@ -342,20 +329,29 @@ impl CodeGrader {
         };
         let (source, entry_point) = callable(&task.entry_point, source);
         let run = |start: usize, limits: &Limits, watch: Option<&Watch>| {
-            let program = Program {
-                source: &source,
-                entry_point,
-            };
-            let work = Work::Calls {
-                program,
-                calls: &calls[start..],
-            };
-            self.sandbox.run(&Request {
-                watch,
-                ..Request::new(work, limits)
-            })
+            self.call(&source, entry_point, &calls[start..], limits, watch)
         };
         TestResults::run(calls.len(), limits, mode, run, &check)
+    }
+
+    /// Runs a program for these calls of its entry point.
+    pub(super) fn call(
+        &self,
+        source: &str,
+        entry_point: &str,
+        calls: &[String],
+        limits: &Limits,
+        watch: Option<&Watch>,
+    ) -> Result<Run, SandboxError> {
+        let program = Program {
+            source,
+            entry_point,
+        };
+        let work = Work::Calls { program, calls };
+        self.sandbox.run(&Request {
+            watch,
+            ..Request::new(work, limits)
+        })
     }
 
     fn suite(&self, task: &CodeTask) -> Result<Arc<Suite>, SandboxError> {
@@ -439,14 +435,14 @@ impl CodeGrader {
         &self,
         task: &CodeTask,
         canonical_result: Option<&CanonicalResult>,
-    ) -> Result<ExpectedResult, NoVerdictYet> {
+    ) -> Result<ExpectedResult, Pending> {
         let expected = match canonical_result {
             _ if task.canonical.is_none() => recorded_values(task),
             Some(CanonicalResult(result)) => result.clone(),
             None => {
                 let key = self.canonical_key(task);
                 let cached = self.expected_values.cached(&key);
-                cached.ok_or(NoVerdictYet::CanonicalResult(key))?
+                cached.ok_or(Pending::CanonicalResult(key))?
             }
         };
         Ok(expected.and_then(|expected| check_encodable(expected, task.compare)))

@@ -16,7 +16,7 @@ mod expected_values;
 mod extract;
 mod fuel;
 mod grader;
-mod not_run;
+mod gradings;
 mod program;
 mod program_dependency;
 mod run_tests;
@@ -26,7 +26,7 @@ mod value_mismatch;
 
 pub use expected_values::{CanonicalResult, NoCanonicalResult};
 pub use extract::{ExtractedProgram, Extraction};
-pub use grader::{CodeGrader, Known, NoVerdictYet, Problem, VERSION};
+pub use grader::{CodeGrader, CodingTask, Pending, SampleState, VERSION};
 pub use program::Wanted;
 pub use run_tests::TestMode;
 pub use stdio::{ProgramRun, VERSION as STDIO_VERSION};

@@ -167,12 +167,8 @@ mod tests {
     }
 
     #[test]
-    fn without_a_prefix_the_program_is_the_code_itself() {
+    fn a_body_is_appended_to_the_prefix_if_there_is_one() {
         assert_eq!(assembled(None, "    return 1"), "    return 1");
-    }
-
-    #[test]
-    fn a_body_is_appended_to_the_prefix() {
         for completion in [
             "    return 2 * x\n",
             "\n    return 2 * x\n\ndef h():\n    pass\n",

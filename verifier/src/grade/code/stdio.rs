@@ -15,7 +15,7 @@ use super::attempt;
 use super::extract::ExtractedProgram;
 use super::fuel::{fuel_limit, with_fuel};
 use super::grader::CodeGrader;
-use super::not_run::bad_task;
+use super::gradings::bad_task;
 use super::program::Wanted;
 use super::run_tests::{TestMode, TestResults};
 use crate::grade::Grading;

@@ -6,7 +6,7 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use datasets::excerpt::excerpt;
@@ -17,6 +17,7 @@ use super::answer::{Answer, Failure, Question};
 use super::files::Content;
 use super::settings::CustomSettings;
 use crate::grade::lean::JailChoice;
+use crate::mutex::lock;
 
 /// Maximum length of an answer, in bytes.
 const MAX_LINE: usize = 1 << 20;
@@ -90,7 +91,7 @@ impl Processes {
     /// If its program cannot be started.
     pub(super) fn warm_up(&self, content: &Content) -> Result<(), String> {
         let process = self.start(content).map_err(|failure| failure.reason)?;
-        self.idle().push(process);
+        lock(&self.idle).push(process);
         Ok(())
     }
 
@@ -110,7 +111,7 @@ impl Processes {
             match process.ask(question, self.time) {
                 Ok(answer) => {
                     let checked = answer.check();
-                    self.idle().push(process);
+                    lock(&self.idle).push(process);
                     return checked;
                 }
                 Err(wrong) => {
@@ -124,13 +125,9 @@ impl Processes {
         }
     }
 
-    fn idle(&self) -> std::sync::MutexGuard<'_, Vec<Process>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
-    }
-
     /// An idle process that has read this content. Ends those that have read another.
     fn take(&self, content: &Content) -> Option<Process> {
-        let mut idle = self.idle();
+        let mut idle = lock(&self.idle);
         let old: Vec<Process> = idle
             .extract_if(.., |process| {
                 process.content != *content || !process.process.is_alive()

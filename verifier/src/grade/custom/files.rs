@@ -2,10 +2,11 @@
 
 use std::os::unix::fs::MetadataExt as _;
 use std::path::{Path, PathBuf};
-use std::sync::{Mutex, PoisonError};
+use std::sync::Mutex;
 
 use super::settings::CustomSettings;
 use crate::cache::KeyWriter;
+use crate::mutex::lock;
 
 /// The files of a grader. They are read again only when one of them has changed by its metadata, since the digest is part of every verdict's key.
 pub(super) struct Files {
@@ -57,7 +58,7 @@ impl Files {
     /// # Errors
     /// If a file cannot be read.
     pub(super) fn content(&self) -> Result<Content, String> {
-        let mut last = self.last.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut last = lock(&self.last);
         let stamps = self.stamps()?;
         if last.content.changes == 0 || last.stamps != stamps {
             let digest = match &self.version {

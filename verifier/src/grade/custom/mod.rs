@@ -69,7 +69,6 @@ impl CustomGrader {
     }
 
     /// Judges a completion. Blocks until its program or server has answered, at most for its time limit.
-    #[must_use]
     pub fn grade(&self, task: &Map<String, Json>, prompt: &str, completion: &str) -> Grading {
         let question = Question {
             task,
@@ -92,10 +91,9 @@ impl CustomGrader {
                 }
             });
         match answer {
-            Ok(answer) => Grading {
-                deterministic: self.settings.deterministic,
-                ..answer.grading()
-            },
+            Ok(answer) => answer
+                .grading()
+                .deterministic_if(self.settings.deterministic),
             Err(Failure { reason, retryable }) => {
                 Grading::unavailable(&format!("the grader `{}`: {reason}", self.name), retryable)
             }

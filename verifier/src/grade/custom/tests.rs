@@ -39,62 +39,40 @@ fn reason(grading: &Grading) -> &str {
     grading.detail["reason"].as_str().unwrap()
 }
 
+/// Programs, each with the reward that it gives, or a part of the reason why it gives none.
+const ANSWERS: &str = r#"
+say(reward=1) => 1
+say(reward=0.25, terms={'style': -3}, detail='d') => 0.25
+say(reward=int(len(text) < item['task']['most']), prompt=item['prompt']) => 1
+sys.exit() if text == 'again' else say(reward=0) => 0
+say(reward=float('nan')) => is no answer
+say(reward=2) => its reward is 2
+say(reward=-0.1) => its reward is -0.1
+say(reward='1') => its reward is "1"
+say(reward=True) => its reward is true
+say() => has no `reward`
+say(error='no key', reward=1) => no key
+print('{"id": 1, "reward": 1, "reward": 0}', flush=True) => duplicate field
+say(reward=1, terms={'a b': 1}) => `a b` is not a term's name
+say(reward=1, terms={'a': None}) => `a` is null
+say(reward=1, terms={f'a{i}': i for i in range(17)}) => 17 terms
+print('hello', flush=True) => hello
+item['id'] = 7; say(reward=1) => the item 7
+sys.stdout.write('1' * (2 << 20)); sys.stdout.flush(); time.sleep(9) => longer than 1 MiB
+print('no module', file=sys.stderr); sys.exit(3) => status 3: no module
+os.kill(os.getpid(), 9) => signal 9
+sys.stdout.close(); os.close(1); time.sleep(60) => closed its standard output
+"#;
+
 #[test]
 fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
-    // The program's answer; the reward, or a part of the reason why there is none.
-    let cases = [
-        ("say(reward=1)", Ok(1.0)),
-        (
-            "say(reward=0.25, terms={'style': -3}, detail='d')",
-            Ok(0.25),
-        ),
-        (
-            "say(reward=int(len(text) < item['task']['most']), prompt=item['prompt'])",
-            Ok(1.0),
-        ),
-        ("sys.exit() if text == 'again' else say(reward=0)", Ok(0.0)),
-        ("say(reward=float('nan'))", Err("is no answer")),
-        ("say(reward=2)", Err("its reward is 2")),
-        ("say(reward=-0.1)", Err("its reward is -0.1")),
-        ("say(reward='1')", Err("its reward is \"1\"")),
-        ("say(reward=True)", Err("its reward is true")),
-        ("say()", Err("has no `reward`")),
-        ("say(error='no key', reward=1)", Err("no key")),
-        (
-            "print('{\"id\": 1, \"reward\": 1, \"reward\": 0}', flush=True)",
-            Err("duplicate field"),
-        ),
-        (
-            "say(reward=1, terms={'a b': 1})",
-            Err("`a b` is not a term's name"),
-        ),
-        ("say(reward=1, terms={'a': None})", Err("`a` is null")),
-        (
-            "say(reward=1, terms={f'a{i}': i for i in range(17)})",
-            Err("17 terms"),
-        ),
-        ("print('hello', flush=True)", Err("hello")),
-        ("item['id'] = 7; say(reward=1)", Err("the item 7")),
-        (
-            "sys.stdout.write('1' * (2 << 20)); sys.stdout.flush(); time.sleep(9)",
-            Err("longer than 1 MiB"),
-        ),
-        (
-            "print('no module', file=sys.stderr); sys.exit(3)",
-            Err("status 3: no module"),
-        ),
-        ("os.kill(os.getpid(), 9)", Err("signal 9")),
-        (
-            "sys.stdout.close(); os.close(1); time.sleep(60)",
-            Err("closed its standard output"),
-        ),
-    ];
-    for (body, expected) in cases {
+    for line in ANSWERS.trim().lines() {
+        let (body, expected) = line.split_once(" => ").unwrap();
         let grader = grader(&settings(PROGRAM.replace("BODY", body)));
         let grading = grade(&grader, "hello");
-        match expected {
+        match expected.parse::<f64>() {
             Ok(reward) => assert_eq!(grading.reward(), Some(reward), "{body}: {grading:?}"),
-            Err(says) => assert!(reason(&grading).contains(says), "{body}: {grading:?}"),
+            Err(_) => assert!(reason(&grading).contains(expected), "{body}: {grading:?}"),
         }
     }
 }
@@ -194,125 +172,76 @@ fn a_program_gets_only_named_variables_and_a_jail_where_asked() {
     }
 }
 
-/// Answers requests to `/N` with the result of the N-th function for the body.
-fn serve(answers: Vec<fn(Json) -> (u16, String)>) -> (tokio::runtime::Runtime, String) {
-    let runtime = tokio::runtime::Runtime::new().unwrap();
-    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
-    let listener = listener.unwrap();
-    let address = format!("http://{}", listener.local_addr().unwrap());
-    let answer = async move |uri: axum::http::Uri, axum::Json(body): axum::Json<Json>| {
-        let number: usize = uri.path()[1..].parse().unwrap();
-        let (status, text) = answers[number](body);
-        (axum::http::StatusCode::from_u16(status).unwrap(), text)
+/// Servers' forms, statuses and answers, each with the reward, or a part of the reason why there is none.
+const RESPONSES: &str = r#"
+verify 200 {"results": [{"reward": 0.5, "verdict": "incorrect", "terms": {"style": -3}}]} => 0.5
+verify 200 {"results": [{"reward": null}]} => has no `reward`
+verify 422 no such task => 422 Unprocessable Entity: no such task
+verify 429  => 429
+verify 500  => 500
+openrlhf 200 {"rewards": [1]} => 1
+openrlhf 200 {"rewards": []} => answered no reward
+slime 200 1 => 1
+slime 200 1.5 => its reward is 1.5
+slime 200 NaN => answered no JSON
+slime 200 too long => more than 1 MiB
+slime 200 too late => did not answer in time
+nemo-gym 200 {"reward": 1} => 1
+"#;
+
+/// Texts in each form's request.
+fn texts(form: &str) -> &'static [(&'static str, &'static str)] {
+    match form {
+        "verify" => &[
+            ("/items/0/task/answer", "A"),
+            ("/items/0/prompt", "Say hello."),
+            ("/items/0/completion", "hello"),
+        ],
+        "openrlhf" => &[("/query/0", "Say hello.hello"), ("/labels/0", "A")],
+        "slime" => &[("/response", "hello"), ("/label", "A")],
+        _ => &[
+            ("/response/output/0/content/0/text", "hello"),
+            ("/expected_answer", "A"),
+        ],
+    }
+}
+
+/// Answers requests to `/N` as the N-th line of [`RESPONSES`] says, and those of another form with 400.
+async fn respond(
+    uri: axum::http::Uri,
+    axum::Json(body): axum::Json<Json>,
+) -> (axum::http::StatusCode, String) {
+    let number: usize = uri.path()[1..].parse().unwrap();
+    let (given, _) = RESPONSES.trim().lines().nth(number).unwrap().split_once(" => ").unwrap();
+    let [form, status, text] = given.splitn(3, ' ').collect::<Vec<_>>()[..] else {
+        panic!("{given}")
     };
-    let router = axum::Router::new().fallback(answer);
-    runtime.spawn(axum::serve(listener, router).into_future());
-    (runtime, address)
+    let mut expected = texts(form).iter();
+    if !expected.all(|(pointer, text)| body.pointer(pointer) == Some(&json!(text))) {
+        return (axum::http::StatusCode::BAD_REQUEST, body.to_string());
+    }
+    if text == "too late" {
+        tokio::time::sleep(std::time::Duration::from_secs(3)).await;
+    }
+    let text = match text {
+        "too long" => "1".repeat(2 << 20),
+        text => text.to_owned(),
+    };
+    (status.parse().unwrap(), text)
 }
 
 #[test]
 fn a_server_is_asked_in_its_form_and_answers_from_0_to_1() {
-    use RequestForm::{NemoGym, OpenRlhf, Slime, Verify};
-    const FULL: &str =
-        r#"{"results": [{"reward": 0.5, "verdict": "incorrect", "terms": {"style": -3}}]}"#;
-    // The form; the server's answer to a request; and the reward. Without a reward, a part of the reason instead, and whether another try may help.
-    type Case = (
-        RequestForm,
-        fn(Json) -> (u16, String),
-        Result<f64, (&'static str, bool)>,
-    );
-    let cases: [Case; 14] = [
-        (Verify, |_| (200, FULL.to_owned()), Ok(0.5)),
-        (
-            Verify,
-            |body| {
-                let item = &body["items"][0];
-                let same = item["task"]["answer"] == "A" && item["prompt"] == "Say hello.";
-                let reward = f64::from(u8::from(same && item["completion"] == "hello"));
-                (
-                    200,
-                    json!({ "results": [{ "reward": reward }] }).to_string(),
-                )
-            },
-            Ok(1.0),
-        ),
-        (
-            OpenRlhf,
-            |body| {
-                let same = body["query"][0] == "Say hello.hello" && body["labels"][0] == "A";
-                (
-                    200,
-                    json!({ "rewards": [f64::from(u8::from(same))] }).to_string(),
-                )
-            },
-            Ok(1.0),
-        ),
-        (
-            Slime,
-            |body| {
-                let same = body["response"] == "hello" && body["label"] == "A";
-                (200, f64::from(u8::from(same)).to_string())
-            },
-            Ok(1.0),
-        ),
-        (
-            NemoGym,
-            |body| {
-                let text = &body["response"]["output"][0]["content"][0]["text"];
-                let same = text == "hello" && body["expected_answer"] == "A";
-                (
-                    200,
-                    json!({ "reward": f64::from(u8::from(same)) }).to_string(),
-                )
-            },
-            Ok(1.0),
-        ),
-        (
-            Slime,
-            |_| (200, "1.5".to_owned()),
-            Err(("its reward is 1.5", false)),
-        ),
-        (
-            Slime,
-            |_| (200, "NaN".to_owned()),
-            Err(("answered no JSON", false)),
-        ),
-        (
-            OpenRlhf,
-            |_| (200, "{\"rewards\": []}".to_owned()),
-            Err(("answered no reward", false)),
-        ),
-        (
-            Verify,
-            |_| (200, "{\"results\": [{\"reward\": null}]}".to_owned()),
-            Err(("has no `reward`", false)),
-        ),
-        (
-            Verify,
-            |_| (422, "no such task".to_owned()),
-            Err(("422 Unprocessable Entity: no such task", false)),
-        ),
-        (Verify, |_| (429, String::new()), Err(("429", true))),
-        (Verify, |_| (500, String::new()), Err(("500", true))),
-        (
-            Slime,
-            |_| (200, "1".repeat(2 << 20)),
-            Err(("more than 1 MiB", false)),
-        ),
-        (
-            Slime,
-            |_| {
-                std::thread::sleep(std::time::Duration::from_secs(3));
-                (200, "1".to_owned())
-            },
-            Err(("did not answer in time", false)),
-        ),
-    ];
-    let (_runtime, address) = serve(cases.iter().map(|(_, answer, _)| *answer).collect());
-    let ask = |url: String, form: RequestForm| {
+    let runtime = tokio::runtime::Runtime::new().unwrap();
+    let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0"));
+    let listener = listener.unwrap();
+    let address = format!("http://{}", listener.local_addr().unwrap());
+    let router = axum::Router::new().fallback(respond);
+    runtime.spawn(axum::serve(listener, router).into_future());
+    let ask = |url: String, form: &str| {
         let settings = CustomSettings {
             url: Some(url),
-            form,
+            form: RequestForm::named(form).unwrap(),
             version: Some("1".to_owned()),
             seconds: 2.0,
             ..CustomSettings::default()
@@ -320,16 +249,21 @@ fn a_server_is_asked_in_its_form_and_answers_from_0_to_1() {
         let task = json!({ "kind": "brevity", "answer": "A" });
         grader(&settings).grade(task.as_object().unwrap(), "Say hello.", "hello")
     };
-    for (number, (form, _, expected)) in cases.into_iter().enumerate() {
+    for (number, line) in RESPONSES.trim().lines().enumerate() {
+        let (given, expected) = line.split_once(" => ").unwrap();
+        let (form, _) = given.split_once(' ').unwrap();
         let grading = ask(format!("{address}/{number}"), form);
-        match expected {
-            Ok(reward) => assert_eq!(grading.reward(), Some(reward), "{number}: {grading:?}"),
-            Err((says, retryable)) => {
-                assert!(reason(&grading).contains(says), "{number}: {grading:?}");
-                assert_eq!(grading.retryable, retryable, "{number}");
+        match expected.parse::<f64>() {
+            Ok(reward) if reward <= 1.0 => {
+                assert_eq!(grading.reward(), Some(reward), "{line}: {grading:?}");
+            }
+            _ => {
+                assert!(reason(&grading).contains(expected), "{line}: {grading:?}");
+                let may_pass = matches!(expected, "429" | "500");
+                assert_eq!(grading.retryable, may_pass, "{line}");
             }
         }
     }
-    let nobody = ask("http://127.0.0.1:9/".to_owned(), Verify);
+    let nobody = ask("http://127.0.0.1:9/".to_owned(), "verify");
     assert!(reason(&nobody).contains("cannot be reached") && nobody.retryable);
 }

@@ -97,11 +97,8 @@ impl Server {
             self.url,
             excerpt(String::from_utf8_lossy(&body).trim())
         );
-        Err(match status {
-            StatusCode::TOO_MANY_REQUESTS => Failure::passing(reason),
-            _ if status.is_server_error() => Failure::passing(reason),
-            _ => Failure::new(reason),
-        })
+        let retryable = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        Err(Failure { reason, retryable })
     }
 }
 
@@ -112,11 +109,7 @@ fn label(task: &Map<String, Json>) -> Json {
 }
 
 fn request(form: RequestForm, question: &Question<'_>) -> Json {
-    let Question {
-        task,
-        prompt,
-        completion,
-    } = question;
+    let (task, prompt, completion) = (question.task, question.prompt, question.completion);
     match form {
         RequestForm::Verify => json!({ "items": [
             { "id": "0", "task": task, "prompt": prompt, "completion": completion }

@@ -45,7 +45,6 @@ pub struct LeanGrader {
 
 impl LeanGrader {
     /// A grader for tests, which trusts `headers`. It finds no libraries, and the kernel runs in this process. [`LeanGrader::open`] gives it separate processes.
-    #[must_use]
     pub fn new(lean: Arc<dyn Lean>, headers: Vec<String>) -> Self {
         Self {
             lean,
@@ -64,7 +63,6 @@ impl LeanGrader {
     }
 
     /// Judges a completion. Blocks while Lean works.
-    #[must_use]
     pub fn grade(&self, task: &LeanTask, completion: &str) -> Grading {
         self.try_grade(task, completion)
             .unwrap_or_else(|grading| *grading)
@@ -105,7 +103,6 @@ impl LeanGrader {
     }
 
     /// Whether the operator lists a header, so that it is not checked.
-    #[must_use]
     pub fn trusts_header(&self, header: &str) -> bool {
         let header = header.trim_end();
         self.headers
@@ -152,10 +149,7 @@ impl LeanGrader {
             Ok(answer) => judge(answer),
             Err(error) => grading_without_answer(&error),
         };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        grading.deterministic_if(once)
     }
 
     /// The grading of a proof that Lean has processed.
@@ -185,10 +179,7 @@ impl LeanGrader {
             Ok(axioms) => self.accepted_grading(axioms, header, sources, compiled),
             Err(failure) => failure_grading(failure, compiled),
         };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        grading.deterministic_if(once)
     }
 
     /// The grading of a proof that the kernel accepts.
@@ -222,15 +213,11 @@ impl LeanGrader {
                 excerpt(&objection)
             );
             let detail = json!({ "reason": reason, "assurance": "replayed" });
-            Grading {
-                deterministic: false,
-                ..Grading::new(Verdict::Incorrect, detail)
-            }
+            Grading::new(Verdict::Incorrect, detail).deterministic_if(false)
         })
     }
 
     /// Whether a jail keeps the code of proofs from this machine.
-    #[must_use]
     pub fn is_jailed(&self) -> bool {
         self.jailed
     }
@@ -286,12 +273,8 @@ impl LeanGrader {
 
 /// The grading of a proof that the kernel does not accept, or does not finish checking.
 fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
-    let limit_exceeded = |verdict, why: String| Grading {
-        deterministic: false,
-        ..Grading::new(
-            verdict,
-            json!({ "reason": format!("to check it once more, {why}") }),
-        )
+    let limit_exceeded = |verdict, why: String| {
+        Grading::with_reason(verdict, &format!("to check it once more, {why}"))
     };
     match failure {
         CheckFailure::Task(reason) => *bad_task(&reason),
@@ -299,23 +282,21 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
         CheckFailure::Failed => *incorrect(KERNEL_FAILED),
         CheckFailure::Ended(KernelExit::Crashed(why)) => {
             tracing::warn!("{KERNEL_FAILED} ({why})");
-            Grading {
-                deterministic: false,
-                ..*incorrect(KERNEL_FAILED)
-            }
+            incorrect(KERNEL_FAILED).deterministic_if(false)
         }
         CheckFailure::Ended(KernelExit::Late(seconds)) => limit_exceeded(
             Verdict::Timeout,
             format!("the kernel took longer than {seconds} seconds"),
-        ),
+        )
+        .deterministic_if(false),
         CheckFailure::Ended(KernelExit::Memory(mib)) => limit_exceeded(
             Verdict::Memory,
             format!("the kernel needed more than {mib} MiB of memory"),
-        ),
-        CheckFailure::Proof(kernel::Error::Budget) => Grading::new(
-            Verdict::Timeout,
-            json!({ "reason": format!("to check it once more, {}", kernel::Error::Budget) }),
-        ),
+        )
+        .deterministic_if(false),
+        CheckFailure::Proof(error @ kernel::Error::Budget) => {
+            limit_exceeded(Verdict::Timeout, error.to_string())
+        }
         CheckFailure::Proof(error) => {
             let mut detail =
                 json!({ "reason": excerpt(&error.to_string()), "assurance": "rechecked" });

@@ -1,7 +1,6 @@
 //! The gradings of proofs that no kernel has checked.
 
 use sandboxes::lean::LeanError;
-use serde_json::json;
 use verifier_api::Verdict;
 
 use crate::grade::Grading;
@@ -10,17 +9,14 @@ use crate::grade::Grading;
 pub(super) const MAX_TEXT_BYTES: usize = 1 << 20;
 
 pub(super) fn incorrect(reason: &str) -> Box<Grading> {
-    let detail = json!({ "reason": reason });
-    Box::new(Grading::new(Verdict::Incorrect, detail))
+    Box::new(Grading::with_reason(Verdict::Incorrect, reason))
 }
 
 /// The grading of a proof without an answer of Lean or a checker, although it works on the statement.
 pub(super) fn grading_without_answer(error: &LeanError) -> Grading {
-    let stopped = |verdict| Grading {
-        // This depends on a clock, on the memory that the machine had, or on when the processes were counted.
-        deterministic: false,
-        ..Grading::new(verdict, json!({ "reason": error.to_string() }))
-    };
+    // This depends on a clock, on the memory that the machine had, or on when the processes were counted.
+    let stopped =
+        |verdict| Grading::with_reason(verdict, &error.to_string()).deterministic_if(false);
     match error {
         LeanError::Timeout(_) | LeanError::ProcessorTime(_) => stopped(Verdict::Timeout),
         LeanError::Memory(_) => stopped(Verdict::Memory),

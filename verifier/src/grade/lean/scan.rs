@@ -165,7 +165,6 @@ fn word_length(text: &str) -> usize {
 /// The parts of a word that Lean may read as keywords. They are every part of a dotted name (`Lean.Elab.Command.elabEvalCoreUnsafe`), and the text after a number's
 /// digits. Lean does not count some characters as letters, such as those of `⁻¹` and `ᵒᵖ`: the text between them is such a part. So is the text after the letters that
 /// end a sign, such as `≃o` and `[ZMOD`.
-/// sign, such as `≃o` and `[ZMOD`.
 fn keywords<'a>(word: &Word<'a>) -> impl Iterator<Item = &'a str> {
     let Word { text, before, .. } = *word;
     let parts = text.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
@@ -203,9 +202,9 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
     let words = words(text);
     // Whether the last parentheses contained a tactic's setting: more settings may follow.
     let mut configured = false;
-    for (place, word) in words.iter().enumerate() {
-        let before = place.checked_sub(1).map(|place| words[place]);
-        let next = words.get(place + 1);
+    for (index, word) in words.iter().enumerate() {
+        let before = index.checked_sub(1).map(|index| words[index]);
+        let next = words.get(index + 1);
         let mut option = false;
         for keyword in keywords(word) {
             if let Some(why) = REFUSED_WORDS.get(keyword) {
@@ -228,7 +227,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
         }
         match word.text {
             "(" => {
-                if let Some(name) = setting(&words, place) {
+                if let Some(name) = setting(&words, index) {
                     let before = before.map_or("", |word| word.text);
                     let tactic = before.trim_end_matches(['?', '!']);
                     let configures = name == "config"
@@ -237,7 +236,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
                     configured = configures;
                     if configures
                         && !is_in("tactic settings", name)
-                        && !configures_by_a_literal(&words, place)
+                        && !configures_by_a_literal(&words, index)
                     {
                         return refuse(
                             name,
@@ -260,7 +259,7 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
             }
             "@" if next.is_some_and(|next| next.text == "[") => {
                 let mut depth = 0_usize;
-                for attribute in &words[place + 1..] {
+                for attribute in &words[index + 1..] {
                     let name = attribute.text;
                     match name {
                         "[" => depth += 1,
@@ -291,16 +290,16 @@ fn is_command(word: &str) -> bool {
     beginnings.chain([word]).any(|name| is_in("commands", name))
 }
 
-/// Whether the tactic's setting that begins with the parenthesis at `place` is a literal. Lean evaluates any other expression there, and the kernel does not see that.
-fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
+/// Whether the tactic's setting that begins with the parenthesis at `index` is a literal. Lean evaluates any other expression there, and the kernel does not see that.
+fn configures_by_a_literal(words: &[Word<'_>], index: usize) -> bool {
     let text = |at: usize| words.get(at).map_or("", |word| word.text);
     let mut depth = 0_usize;
-    let mut at = place;
+    let mut at = index;
     loop {
         let word = text(at);
         match word {
             // A setting does not contain another.
-            "(" if at != place && setting(words, at).is_some() => return false,
+            "(" if at != index && setting(words, at).is_some() => return false,
             "(" | "{" | "[" => depth += 1,
             ")" | "}" | "]" => {
                 depth -= 1;
@@ -325,9 +324,9 @@ fn configures_by_a_literal(words: &[Word<'_>], place: usize) -> bool {
     }
 }
 
-/// The name of the setting that begins with the parenthesis at `place`.
-fn setting<'a>(words: &[Word<'a>], place: usize) -> Option<&'a str> {
-    let [_, name, colon, equals, ..] = words.get(place..)? else {
+/// The name of the setting that begins with the parenthesis at `index`.
+fn setting<'a>(words: &[Word<'a>], index: usize) -> Option<&'a str> {
+    let [_, name, colon, equals, ..] = words.get(index..)? else {
         return None;
     };
     (is_name(name.text) && colon.text == ":" && equals.text == "=").then_some(name.text)

@@ -104,7 +104,6 @@ choice! {
 
 impl LeanSettings {
     /// Whether proofs are judged with nothing that keeps their code from this machine.
-    #[must_use]
     pub fn runs_without_jail(&self) -> bool {
         self.judges_proofs() && self.jail == JailChoice::None
     }
@@ -216,15 +215,6 @@ pub(super) fn identity(
     libraries: &[PathBuf],
     inherited: &[(OsString, OsString)],
 ) -> Identity {
-    let LeanSettings {
-        axioms,
-        checker,
-        seconds,
-        start_seconds,
-        memory_mib,
-        revision,
-        ..
-    } = settings;
     let all = format!(
         "{:?}",
         (
@@ -234,12 +224,12 @@ pub(super) fn identity(
             libraries,
             inherited,
             pins,
-            axioms,
-            checker,
-            seconds,
-            start_seconds,
-            memory_mib,
-            revision
+            settings.axioms,
+            &settings.checker,
+            settings.seconds,
+            settings.start_seconds,
+            settings.memory_mib,
+            &settings.revision
         )
     );
     let toolchain = pins.lines().next().map(str::to_owned);

@@ -24,8 +24,7 @@ const SORRIES: [&str; 2] = ["declaration uses 'sorry'", "declaration uses `sorry
 
 impl LeanGrader {
     /// Runs a snippet for at most `seconds`, in addition to the time for starting Lean. Runs it once more if a busy machine may have made it fail. Blocks while Lean
-    /// works. The detail has Lean's `messages` and the places of its `sorries`, or the `reason` why there are none.
-    #[must_use]
+    /// works. The detail has Lean's `messages` and the positions of its `sorries`, or the `reason` why there are none.
     pub fn run_snippet(&self, code: &str, seconds: u64) -> Grading {
         if !self.is_jailed() {
             return Grading::unavailable(NO_JAIL, false);
@@ -38,14 +37,11 @@ impl LeanGrader {
         }
         let grading = match compiled {
             Ok(compiled) => grading(&compiled),
-            Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => Grading {
+            Err(LeanError::Timeout(seconds) | LeanError::ProcessorTime(seconds)) => {
+                let reason = format!("Lean timed out after {seconds} seconds");
                 // This depends on a clock.
-                deterministic: false,
-                ..stopped(
-                    Verdict::Timeout,
-                    &format!("Lean timed out after {seconds} seconds"),
-                )
-            },
+                Grading::with_reason(Verdict::Timeout, &reason).deterministic_if(false)
+            }
             Err(error) => {
                 let may_be_lean = matches!(error, LeanError::Header(_) | LeanError::Crashed(_));
                 // A failure is the snippet's fault if Lean works without the snippet.
@@ -55,15 +51,8 @@ impl LeanGrader {
                 }
             }
         };
-        Grading {
-            deterministic: grading.deterministic && once,
-            ..grading
-        }
+        grading.deterministic_if(once)
     }
-}
-
-fn stopped(verdict: Verdict, reason: &str) -> Grading {
-    Grading::new(verdict, json!({ "reason": reason }))
 }
 
 /// Whether Lean reports an error up to the end of the snippet's imports. The machine may have had no memory for them.
@@ -81,14 +70,14 @@ fn grading(compiled: &Compiled) -> Grading {
     let bytes: usize = messages.iter().map(|message| message.data.len()).sum();
     if bytes > MAX_MESSAGES_BYTES {
         let reason = format!("Lean's messages have {bytes} bytes, more than {MAX_MESSAGES_BYTES}");
-        return stopped(Verdict::Incorrect, &reason);
+        return Grading::with_reason(Verdict::Incorrect, &reason);
     }
     if messages.len() > MAX_MESSAGES {
         let reason = format!(
             "Lean has {} messages, more than {MAX_MESSAGES}",
             messages.len()
         );
-        return stopped(Verdict::Incorrect, &reason);
+        return Grading::with_reason(Verdict::Incorrect, &reason);
     }
     let has_error = messages
         .iter()
@@ -112,11 +101,9 @@ fn grading(compiled: &Compiled) -> Grading {
         false => Verdict::Correct,
     };
     let messages: Vec<Json> = messages.into_iter().map(shown).collect();
-    Grading {
-        // A busy machine may have kept the rest of its output.
-        deterministic: !ended_early,
-        ..Grading::new(verdict, json!({ "messages": messages, "sorries": sorries }))
-    }
+    // A busy machine may have kept the rest of its output.
+    Grading::new(verdict, json!({ "messages": messages, "sorries": sorries }))
+        .deterministic_if(!ended_early)
 }
 
 /// A message in the form of Lean's REPL.

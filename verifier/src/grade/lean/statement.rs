@@ -2,7 +2,7 @@
 //! failures that may pass, only an error in the header is cached, for a minute.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandboxes::lean::{Lean, LeanError, with_retry};
@@ -10,6 +10,7 @@ use sandboxes::lean::{Lean, LeanError, with_retry};
 use super::gradings::{bad_task, no_answer};
 use super::kernel_runner::CheckFailure;
 use crate::grade::Grading;
+use crate::mutex::lock;
 
 /// The compiled module of a statement.
 pub(super) type StatementModule = Arc<Vec<Vec<u8>>>;
@@ -67,10 +68,6 @@ const MAX_STATEMENTS: usize = 4_096;
 /// The machine may have been out of memory, so the header is tried again. But if the header is wrong, each try starts Lean twice, while all samples of the task wait.
 const HEADER_DELAY: Duration = Duration::from_secs(60);
 
-fn locked<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {
-    mutex.lock().unwrap_or_else(PoisonError::into_inner)
-}
-
 impl Statements {
     /// Compiles a statement after its header, or returns the cached module. `open` opens the library that the header imports.
     ///
@@ -86,13 +83,13 @@ impl Statements {
     ) -> Result<StatementModule, Box<Grading>> {
         let key = *blake3::hash(format!("{header}\0{statement}").as_bytes()).as_bytes();
         let entry = {
-            let mut modules = locked(&self.modules);
+            let mut modules = lock(&self.modules);
             if modules.len() >= MAX_STATEMENTS && !modules.contains_key(&key) {
                 modules.clear();
             }
             Arc::clone(modules.entry(key).or_default())
         };
-        let mut entry = locked(&entry);
+        let mut entry = lock(&entry);
         let CachedStatement {
             compiled,
             header_error,
@@ -173,7 +170,7 @@ mod tests {
             LeanError::Header("failed to read file".to_owned());
             errors
         ]);
-        FakeLean::new(move |_, _, _| match locked(&left).pop() {
+        FakeLean::new(move |_, _, _| match lock(&left).pop() {
             Some(error) => Err(error),
             None => Ok(Compiled {
                 files: vec![b"module".to_vec()],

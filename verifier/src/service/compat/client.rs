@@ -4,19 +4,19 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use axum::body::Body;
+use datasets::fields::{FieldError, Fields};
 use verifier_api::{Id, Judgement};
 
-use crate::grade::code::{Known, TestMode};
+use crate::grade::code::{SampleState, TestMode};
 use crate::item::JudgeItem;
-use crate::judging::{Batch, Judge, judge};
-use crate::metrics;
-use crate::pool::ClientId;
+use crate::judging::{Batch, judge};
 use crate::registry::RegisteredTask;
-use crate::service::hold::Hold;
-use crate::service::sender::Sender;
+use crate::service::backoff::Backoff;
+use crate::service::request::read_object;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service, body};
 
-/// Judging goes on this long after a client gave up, so that its repeated request finds the results.
+/// Judging goes on this long after a client's timeout, so that its repeated request finds the results.
 const RETRY_GRACE: Duration = Duration::from_secs(60);
 
 pub(super) struct Client {
@@ -46,8 +46,8 @@ pub(super) struct Withheld {
 
 impl Client {
     /// Holds a request for as long as this client waits, and the operator allows.
-    pub(super) fn hold(&self, service: &Service) -> Hold {
-        Hold::at_most(self.patience.min(service.settings.compat_hold))
+    pub(super) fn backoff(&self, service: &Service) -> Backoff {
+        Backoff::at_most(self.patience.min(service.settings.compat_hold))
     }
 
     /// Receives and parses a body. While there is no memory for it, the request is held.
@@ -56,62 +56,66 @@ impl Client {
     /// If the body cannot be used, and this client's refusal if there is no memory for it.
     pub(super) async fn read<T: Send + 'static>(
         &self,
-        sender: &Sender,
+        context: &RequestContext,
         body: Body,
-        hold: &mut Hold,
+        backoff: &mut Backoff,
         parse: impl FnOnce(&Service, &[u8]) -> Result<T, ProblemResponse> + Send + 'static,
     ) -> Result<T, ProblemResponse> {
         let refused = |problem: ProblemResponse| match problem.is_full() {
             true => (self.refusal)("too many bytes of requests are in flight"),
             false => problem,
         };
-        let parsed = body::read(sender, body, hold, parse).await;
+        let parsed = body::read(context, body, backoff, parse).await;
         parsed.map_err(refused)
     }
 
-    /// Receives a body and judges its items. `parse` returns the items, and whatever else the answer needs.
-    ///
-    /// # Errors
-    /// Those of [`Client::read`], and this client's refusal if there is no reward.
-    pub(super) async fn judge<T: Send + 'static>(
+    /// [`Client::read`] of an object, as `parse` reads its fields.
+    pub(super) async fn read_object<T: Send + 'static>(
         &self,
-        sender: &Sender,
+        context: &RequestContext,
         body: Body,
-        parse: impl FnOnce(&Service, &[u8]) -> Result<(Vec<JudgeItem>, T), ProblemResponse>
-        + Send
-        + 'static,
-    ) -> Result<(Vec<Rewarded>, T), ProblemResponse> {
-        let (rewards, rest) = self
-            .judge_or_withhold(sender, body, "withheld", parse)
-            .await?;
-        let refused = |withheld: Withheld| (self.refusal)(&withheld.reason);
-        Ok((rewards.map_err(refused)?, rest))
+        backoff: &mut Backoff,
+        parse: impl FnOnce(&Service, Fields<'_>) -> Result<T, FieldError> + Send + 'static,
+    ) -> Result<T, ProblemResponse> {
+        self.read(context, body, backoff, |service, body| {
+            read_object(body, |fields| parse(service, fields))
+        })
+        .await
     }
 
-    /// [`Client::judge`] for a client with its own answer for a missing reward. Such an answer is counted as `outcome`.
-    pub(super) async fn judge_or_withhold<T: Send + 'static>(
+    /// Receives an object and judges its items. `parse` returns the items, and whatever else the answer needs. If there are no rewards, the items are counted as `outcome`.
+    ///
+    /// # Errors
+    /// Those of [`Client::read`].
+    pub(super) async fn judge<T: Send + 'static>(
         &self,
-        sender: &Sender,
+        context: &RequestContext,
         body: Body,
         outcome: &'static str,
-        parse: impl FnOnce(&Service, &[u8]) -> Result<(Vec<JudgeItem>, T), ProblemResponse>
+        parse: impl FnOnce(&Service, Fields<'_>) -> Result<(Vec<JudgeItem>, T), FieldError>
         + Send
         + 'static,
     ) -> Result<(Rewards, T), ProblemResponse> {
-        let service = &sender.service;
-        let mut hold = self.hold(service);
-        let (items, rest) = self.read(sender, body, &mut hold, parse).await?;
+        let service = &context.service;
+        let mut backoff = self.backoff(service);
+        let parsed = self.read_object(context, body, &mut backoff, parse);
+        let (items, rest) = parsed.await?;
         let count = items.len();
-        let rewards = rewards(sender, items, &mut hold).await;
+        let rewards = rewards(context, items, &mut backoff).await;
         match &rewards {
             Err(_) => self.count(service, outcome, count),
             Ok(rewards) => {
                 for Rewarded { judgement, .. } in rewards {
-                    self.count(service, metrics::name(judgement.verdict), 1);
+                    self.count(service, judgement.verdict.name(), 1);
                 }
             }
         }
         Ok((rewards, rest))
+    }
+
+    /// The answer to a request without a reward.
+    pub(super) fn refused(&self, withheld: &Withheld) -> ProblemResponse {
+        (self.refusal)(&withheld.reason)
     }
 
     /// Counts items by the outcome that the client gets.
@@ -131,19 +135,19 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
         prompt,
         completion: completion.to_owned(),
         test_mode: TestMode::UntilFailure,
-        known: Known::default(),
+        state: SampleState::default(),
     }
 }
 
 /// Judges items until all have a reward.
-pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut Hold) -> Rewards {
+pub(super) async fn rewards(context: &RequestContext, items: Vec<JudgeItem>, backoff: &mut Backoff) -> Rewards {
     let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
     let items = Arc::new(items);
     loop {
         let open: Vec<usize> = (0..items.len())
             .filter(|at| rewards[*at].is_none())
             .collect();
-        let withheld = match attempt(sender, &items, open.clone(), hold).await {
+        let withheld = match attempt(context, &items, open.clone(), backoff).await {
             Err(withheld) => withheld,
             Ok(judgements) => {
                 let unjudged = judgements.iter().filter(|one| one.reward.is_none());
@@ -159,7 +163,7 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
                 }
             }
         };
-        if !withheld.retryable || !hold.wait(&sender.service).await {
+        if !withheld.retryable || !backoff.wait(&context.service).await {
             return Err(withheld);
         }
     }
@@ -167,18 +171,28 @@ pub(super) async fn rewards(sender: &Sender, items: Vec<JudgeItem>, hold: &mut H
 
 /// Judges the open items once. What takes longer than the client waits goes on for [`RETRY_GRACE`].
 async fn attempt(
-    sender: &Sender,
+    context: &RequestContext,
     items: &Arc<Vec<JudgeItem>>,
     open: Vec<usize>,
-    hold: &Hold,
+    backoff: &Backoff,
 ) -> Result<Vec<Judgement>, Withheld> {
-    let (judge, items) = (Arc::clone(&sender.service.judge), Arc::clone(items));
-    let open = move || open.into_iter().map(|at| items[at].clone()).collect();
-    let mut judging = Box::pin(judge_once(judge, sender.client, open));
-    if let Ok(judged) = tokio::time::timeout_at(hold.end(), &mut judging).await {
+    let (on, client) = (Arc::clone(&context.service.judge), context.client);
+    let items = Arc::clone(items);
+    let mut judging = Box::pin(async move {
+        let keyed = Arc::clone(&on);
+        // Computing the keys of large items would block a thread that serves other requests too.
+        let batch = tokio::task::spawn_blocking(move || {
+            let open = open.into_iter().map(|at| items[at].clone());
+            Batch::new(&keyed, open.collect())
+        });
+        let failed = |_| later("the service failed; its log says why");
+        let judged = judge(&on, client, batch.await.map_err(failed)?).await;
+        judged.map_err(|_| later("the queue is full"))
+    });
+    if let Ok(judged) = tokio::time::timeout_at(backoff.deadline(), &mut judging).await {
         return judged;
     }
-    let permit = sender.held.take();
+    let permit = context.body_permit.take();
     tokio::spawn(async move {
         let _ = tokio::time::timeout(RETRY_GRACE, judging).await;
         drop(permit);
@@ -186,20 +200,6 @@ async fn attempt(
     Err(later(
         "judging takes longer than this client waits. It goes on, so that a repetition within a minute finds it",
     ))
-}
-
-async fn judge_once(
-    on: Arc<Judge>,
-    client: ClientId,
-    items: impl FnOnce() -> Vec<JudgeItem> + Send + 'static,
-) -> Result<Vec<Judgement>, Withheld> {
-    let keyed = Arc::clone(&on);
-    // Computing the keys of large items would block a thread that serves other requests too.
-    let batch = tokio::task::spawn_blocking(move || Batch::new(&keyed, items()))
-        .await
-        .map_err(|_| later("the service failed; its log says why"))?;
-    let judged = judge(&on, client, batch).await;
-    judged.map_err(|_| later("the queue is full"))
 }
 
 /// A reward may come later.

@@ -19,8 +19,8 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client, Rewarded};
 use crate::item::JudgeItem;
 use crate::registry::RegisteredTask;
-use crate::service::request::{check_count, id_of, read_object};
-use crate::service::sender::Sender;
+use crate::service::request::{check_count, id_of};
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -64,12 +64,12 @@ const VERIFY_FORM: Form = Form {
     time_in_response: true,
 };
 
-pub(super) async fn check(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
-    answer(&sender, body, CHECK_FORM).await
+pub(super) async fn check(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+    answer(&context, body, CHECK_FORM).await
 }
 
-pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
-    answer(&sender, body, VERIFY_FORM).await
+pub(super) async fn verify(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+    answer(&context, body, VERIFY_FORM).await
 }
 
 /// Whether snippets are run here.
@@ -98,46 +98,47 @@ fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
         .map_err(ProblemResponse::no_jail)
 }
 
-async fn answer(sender: &Sender, body: Body, form: Form) -> Result<Json<Value>, ProblemResponse> {
-    check_jail(&sender.service)?;
-    let parse = move |service: &Service, body: &[u8]| items(service, body, form);
-    let (rewards, ids) = CLIENT.judge(sender, body, parse).await?;
+async fn answer(context: &RequestContext, body: Body, form: Form) -> Result<Json<Value>, ProblemResponse> {
+    check_jail(&context.service)?;
+    let judged = CLIENT.judge(context, body, "withheld", move |service, fields| {
+        items(service, fields, form)
+    });
+    let (rewards, ids) = judged.await?;
+    let rewards = rewards.map_err(|withheld| CLIENT.refused(&withheld))?;
     let results = ids.iter().zip(&rewards);
     let results: Vec<Value> = results.map(|(id, item)| result(id, item, form)).collect();
     Ok(Json(json!({ "results": results })))
 }
 
-/// Parses a body into items and the ids of their snippets.
+/// The items of a request, and the ids of their snippets.
 fn items(
     service: &Service,
-    body: &[u8],
+    mut fields: Fields<'_>,
     form: Form,
-) -> Result<(Vec<JudgeItem>, Vec<String>), ProblemResponse> {
-    read_object(body, |mut fields| {
-        let snippets = fields.required_list(form.list)?;
-        check_count(form.list, snippets.len(), &service.settings.limits)?;
-        if fields.optional(form.infotree).is_some() {
-            return Err(fields.fault(form.infotree, "info trees are not supported; leave it out"));
+) -> Result<(Vec<JudgeItem>, Vec<String>), FieldError> {
+    let snippets = fields.required_list(form.list)?;
+    check_count(form.list, snippets.len(), &service.settings.limits)?;
+    if fields.optional(form.infotree).is_some() {
+        return Err(fields.fault(form.infotree, "info trees are not supported; leave it out"));
+    }
+    let seconds = seconds(&mut fields, form)?;
+    // Equal limits give equal tasks, so that verdicts are shared.
+    let seconds = seconds.clamp(1, service.judge.graders.max_lean_seconds());
+    let task = Arc::new(RegisteredTask::snippet(seconds));
+    let mut ids = Vec::with_capacity(snippets.len());
+    let mut items = Vec::with_capacity(snippets.len());
+    let mut seen = HashSet::new();
+    for (index, snippet) in snippets.into_iter().enumerate() {
+        let (id, code) = snippet_of(&format!("{}[{index}].", form.list), snippet, form)?;
+        if !seen.insert(id.clone()) {
+            let id = excerpt(&id);
+            let reason = format!("two snippets have the {} `{id}`", form.id);
+            return Err(fields.fault(&format!("{}[{index}]", form.list), reason));
         }
-        let seconds = seconds(&mut fields, form)?;
-        // Equal limits give equal tasks, so that verdicts are shared.
-        let seconds = seconds.clamp(1, service.judge.graders.max_lean_seconds());
-        let task = Arc::new(RegisteredTask::snippet(seconds));
-        let mut ids = Vec::with_capacity(snippets.len());
-        let mut items = Vec::with_capacity(snippets.len());
-        let mut seen = HashSet::new();
-        for (index, snippet) in snippets.into_iter().enumerate() {
-            let (id, code) = snippet_of(&format!("{}[{index}].", form.list), snippet, form)?;
-            if !seen.insert(id.clone()) {
-                let id = excerpt(&id);
-                let reason = format!("two snippets have the {} `{id}`", form.id);
-                return Err(fields.fault(&format!("{}[{index}]", form.list), reason));
-            }
-            ids.push(id);
-            items.push(client::item(Arc::clone(&task), String::new(), &code));
-        }
-        Ok((items, ids))
-    })
+        ids.push(id);
+        items.push(client::item(Arc::clone(&task), String::new(), &code));
+    }
+    Ok((items, ids))
 }
 
 fn seconds(fields: &mut Fields<'_>, form: Form) -> Result<u64, FieldError> {

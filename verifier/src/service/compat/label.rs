@@ -17,7 +17,7 @@ const MIN_DATASET_NAME: usize = 3;
 /// How to write an answer that could also be something else.
 const WRITE_AN_ANSWER: &str = r#"give an answer as {"kind": "math", "answer": …}"#;
 
-/// The task that `label` means; `path` is the label's place in the body.
+/// The task that `label` means; `path` is the label's in the body.
 ///
 /// # Errors
 /// If it means none, or may mean two.
@@ -171,20 +171,6 @@ mod tests {
             };
             assert_eq!(answer, expected, "{label}");
         }
-    }
-
-    #[test]
-    fn a_whole_task_is_an_object_or_its_text() {
-        let code = json!({ "kind": "code", "entry_point": "f", "asserts": ["assert f() == 1"], "answer": null });
-        for label in [json!(code.to_string()), code] {
-            assert!(matches!(read(&label).unwrap().spec, TaskSpec::Code(_)));
-        }
-    }
-
-    #[test]
-    fn the_id_of_a_task_is_that_task() {
-        let task = read(&json!("sums/2")).unwrap();
-        assert!(!task.inline && task.question == "2 + 2?");
     }
 
     #[test]

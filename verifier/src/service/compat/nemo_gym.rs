@@ -3,7 +3,6 @@
 //! An agent sends the row of the data set, with its `responses_create_params`, and the model's `response` in the form of OpenAI's Responses API. It gets all of this
 //! back with a `reward`. The row's `expected_answer` says which task is judged. An error ends the agent's rollout; its collector repeats it or counts it, and gives no
 //! reward.
-//! gives no reward.
 
 mod aggregate;
 
@@ -19,8 +18,8 @@ use serde_json::{Map, Value, json};
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::item::JudgeItem;
-use crate::service::request::{check_count, read_object};
-use crate::service::sender::Sender;
+use crate::service::request::check_count;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -44,12 +43,13 @@ const ANSWER_FIELDS: [&str; 6] = [
 type Row = BTreeMap<String, Box<RawValue>>;
 
 /// Begins or ends a session. Judging needs no state, so this only repeats the session's id. NeMo Gym has sent it since 0.7.
-pub(super) async fn session(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn session(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
-    let id = |_: &Service, body: &[u8]| read_object(body, |mut fields| fields.optional_string(ID));
-    let mut hold = CLIENT.hold(&sender.service);
-    let id = CLIENT.read(&sender, body, &mut hold, id).await?;
-    Ok(Json(match id {
+    let mut backoff = CLIENT.backoff(&context.service);
+    let id = CLIENT.read_object(&context, body, &mut backoff, |_, mut fields| {
+        fields.optional_string(ID)
+    });
+    Ok(Json(match id.await? {
         Some(id) => json!({ ID: id }),
         None => json!({}),
     }))
@@ -60,19 +60,14 @@ pub(super) async fn reverify_mode() -> Json<&'static str> {
     Json("stateless")
 }
 
-pub(super) async fn verify(sender: Sender, body: Body) -> Result<Json<Row>, ProblemResponse> {
-    let parse = |service: &Service, body: &[u8]| {
-        let (item, row) = item_and_row(service, body)?;
-        Ok((vec![item], row))
-    };
-    let has_failsafe = sender.service.settings.nemo_gym_failsafe;
+pub(super) async fn verify(context: RequestContext, body: Body) -> Result<Json<Row>, ProblemResponse> {
+    let has_failsafe = context.service.settings.nemo_gym_failsafe;
     let outcome = if has_failsafe { "failsafe" } else { "withheld" };
-    let judged = CLIENT.judge_or_withhold(&sender, body, outcome, parse);
-    let (rewards, mut row) = judged.await?;
+    let (rewards, mut row) = CLIENT.judge(&context, body, outcome, item_and_row).await?;
     let fields = match rewards {
         Ok(rewards) => json!({ "reward": rewards.first().map(|item| item.reward) }),
         Err(withheld) if has_failsafe => failsafe(&withheld.reason),
-        Err(withheld) => return Err((CLIENT.refusal)(&withheld.reason)),
+        Err(withheld) => return Err(CLIENT.refused(&withheld)),
     };
     for (name, value) in fields.as_object().into_iter().flatten() {
         let value = to_raw_value(value).map_err(|_| ProblemResponse::internal())?;
@@ -92,24 +87,25 @@ fn failsafe(reason: &str) -> Value {
     })
 }
 
-fn item_and_row(service: &Service, body: &[u8]) -> Result<(JudgeItem, Row), ProblemResponse> {
-    read_object(body, |mut fields| {
-        let row = fields
-            .all()
-            .iter()
-            .filter(|(name, _)| !ANSWER_FIELDS.contains(&name.as_str()))
-            .map(|(name, value)| (name.clone(), (*value).to_owned()))
-            .collect();
-        let (path, label) = expected_answer(&mut fields)?;
-        let task = label::task(&path, label, &service.judge.registry)?;
-        let prompt = prompt(&mut fields)?;
-        let completion = completion(&mut fields)?;
-        let completion = completion::without_end_tokens(&completion);
-        Ok((client::item(task, prompt, completion), row))
-    })
+fn item_and_row(
+    service: &Service,
+    mut fields: Fields<'_>,
+) -> Result<(Vec<JudgeItem>, Row), FieldError> {
+    let row = fields
+        .all()
+        .iter()
+        .filter(|(name, _)| !ANSWER_FIELDS.contains(&name.as_str()))
+        .map(|(name, value)| (name.clone(), (*value).to_owned()))
+        .collect();
+    let (path, label) = expected_answer(&mut fields)?;
+    let task = label::task(&path, label, &service.judge.registry)?;
+    let prompt = prompt(&mut fields)?;
+    let completion = completion(&mut fields)?;
+    let completion = completion::without_end_tokens(&completion);
+    Ok((vec![client::item(task, prompt, completion)], row))
 }
 
-/// The label of a row and its place. Newer rows have it in `verifier_metadata`.
+/// The path of a row's label, and the label. Newer rows have it in `verifier_metadata`.
 fn expected_answer<'a>(fields: &mut Fields<'a>) -> Result<(String, &'a RawValue), FieldError> {
     const NAME: &str = "expected_answer";
     if !fields.has(NAME)
@@ -159,29 +155,28 @@ fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
 }
 
 pub(super) async fn aggregate_metrics(
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<Value>, ProblemResponse> {
-    let aggregated = |service: &Service, body: &[u8]| {
-        let responses = responses(service, body)?;
-        Ok(aggregate::metrics(&responses))
-    };
-    let mut hold = CLIENT.hold(&sender.service);
-    let metrics = CLIENT.read(&sender, body, &mut hold, aggregated).await?;
-    Ok(Json(metrics))
+    let mut backoff = CLIENT.backoff(&context.service);
+    let responses = CLIENT.read_object(&context, body, &mut backoff, |service, fields| {
+        Ok(aggregate::metrics(&responses(service, fields)?))
+    });
+    Ok(Json(responses.await?))
 }
 
-fn responses(service: &Service, body: &[u8]) -> Result<Vec<Map<String, Value>>, ProblemResponse> {
-    read_object(body, |mut fields| {
-        let name = "verify_responses";
-        let responses = fields.required_list(name)?;
-        check_count(name, responses.len(), &service.settings.limits)?;
-        let parse = |(index, response): (usize, &RawValue)| {
-            serde_json::from_str(response.get()).map_err(|_| {
-                let place = format!("{name}[{index}]");
-                (place, wrong_kind("an object", response))
-            })
-        };
-        responses.into_iter().enumerate().map(parse).collect()
-    })
+fn responses(
+    service: &Service,
+    mut fields: Fields<'_>,
+) -> Result<Vec<Map<String, Value>>, FieldError> {
+    let name = "verify_responses";
+    let responses = fields.required_list(name)?;
+    check_count(name, responses.len(), &service.settings.limits)?;
+    let parse = |(index, response): (usize, &RawValue)| {
+        serde_json::from_str(response.get()).map_err(|_| {
+            let path = format!("{name}[{index}]");
+            (path, wrong_kind("an object", response))
+        })
+    };
+    responses.into_iter().enumerate().map(parse).collect()
 }

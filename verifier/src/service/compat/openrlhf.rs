@@ -14,8 +14,8 @@ use serde_json::{Value, json};
 use super::client::{self, Client};
 use super::{completion, label};
 use crate::item::JudgeItem;
-use crate::service::request::{check_count, read_object};
-use crate::service::sender::Sender;
+use crate::service::request::check_count;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -24,9 +24,9 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-pub(super) async fn get_reward(sender: Sender, body: Body) -> Result<Json<Value>, ProblemResponse> {
-    let parse = |service: &Service, body: &[u8]| Ok((items(service, body)?, ()));
-    let (rewards, ()) = CLIENT.judge(&sender, body, parse).await?;
+pub(super) async fn get_reward(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+    let (rewards, ()) = CLIENT.judge(&context, body, "withheld", items).await?;
+    let rewards = rewards.map_err(|withheld| CLIENT.refused(&withheld))?;
     let rewards: Vec<f64> = rewards.iter().map(|item| item.reward).collect();
     // The client filters prompts by the scores, and logs them.
     Ok(Json(
@@ -34,31 +34,32 @@ pub(super) async fn get_reward(sender: Sender, body: Body) -> Result<Json<Value>
     ))
 }
 
-fn items(service: &Service, body: &[u8]) -> Result<Vec<JudgeItem>, ProblemResponse> {
-    read_object(body, |mut fields| {
-        let queries = fields.required_list("query")?;
-        check_count("query", queries.len(), &service.settings.limits)?;
-        let labels = list_like(&mut fields, "labels", queries.len())?;
-        let prompts = match fields.has("prompts") {
-            true => list_like(&mut fields, "prompts", queries.len())?,
-            false => Vec::new(),
+fn items(
+    service: &Service,
+    mut fields: Fields<'_>,
+) -> Result<(Vec<JudgeItem>, ()), FieldError> {
+    let queries = fields.required_list("query")?;
+    check_count("query", queries.len(), &service.settings.limits)?;
+    let labels = list_like(&mut fields, "labels", queries.len())?;
+    let prompts = match fields.has("prompts") {
+        true => list_like(&mut fields, "prompts", queries.len())?,
+        false => Vec::new(),
+    };
+    let mut items = Vec::with_capacity(queries.len());
+    for (index, (query, label)) in queries.into_iter().zip(labels).enumerate() {
+        let text = |name: &str, json| {
+            let wrong = || (format!("{name}[{index}]"), wrong_kind("a string", json));
+            of_kind::<String>(json).ok_or_else(wrong)
         };
-        let mut items = Vec::with_capacity(queries.len());
-        for (index, (query, label)) in queries.into_iter().zip(labels).enumerate() {
-            let text = |name: &str, json| {
-                let wrong = || (format!("{name}[{index}]"), wrong_kind("a string", json));
-                of_kind::<String>(json).ok_or_else(wrong)
-            };
-            let query = text("query", query)?;
-            let prompt = prompts
-                .get(index)
-                .map_or(Ok(String::new()), |prompt| text("prompts", *prompt))?;
-            let task = label::task(&format!("labels[{index}]"), label, &service.judge.registry)?;
-            let completion = completion::after_prompt(&query, &prompt);
-            items.push(client::item(task, prompt.clone(), completion));
-        }
-        Ok(items)
-    })
+        let query = text("query", query)?;
+        let prompt = prompts
+            .get(index)
+            .map_or(Ok(String::new()), |prompt| text("prompts", *prompt))?;
+        let task = label::task(&format!("labels[{index}]"), label, &service.judge.registry)?;
+        let completion = completion::after_prompt(&query, &prompt);
+        items.push(client::item(task, prompt.clone(), completion));
+    }
+    Ok((items, ()))
 }
 
 /// A list with as many elements as `query`.

@@ -7,14 +7,14 @@ use std::time::Duration;
 
 use axum::Json;
 use axum::body::Body;
+use datasets::fields::{FieldError, Fields};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::client::{self, Client};
 use super::{completion, label, messages};
 use crate::item::JudgeItem;
-use crate::service::request::read_object;
-use crate::service::sender::Sender;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 const CLIENT: Client = Client {
@@ -23,26 +23,27 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-pub(super) async fn rm(sender: Sender, body: Body) -> Result<Json<f64>, ProblemResponse> {
-    let parse = |service: &Service, body: &[u8]| Ok((vec![item(service, body)?], ()));
-    match &CLIENT.judge(&sender, body, parse).await?.0[..] {
+pub(super) async fn rm(context: RequestContext, body: Body) -> Result<Json<f64>, ProblemResponse> {
+    let (rewards, ()) = CLIENT.judge(&context, body, "withheld", items).await?;
+    match &rewards.map_err(|withheld| CLIENT.refused(&withheld))?[..] {
         [item] => Ok(Json(item.reward)),
         _ => Err(ProblemResponse::internal()),
     }
 }
 
-fn item(service: &Service, body: &[u8]) -> Result<JudgeItem, ProblemResponse> {
-    read_object(body, |mut fields| {
-        let prompt = fields.optional("prompt").map(RawValue::get);
-        let prompt = prompt
-            .map_or(Ok(Value::Null), serde_json::from_str)
-            .ok()
-            .and_then(|prompt| messages::prompt(&prompt))
-            .ok_or_else(|| fields.fault("prompt", "it must be a string or messages"))?;
-        let response = fields.string("response")?;
-        let label = fields.take("label")?;
-        let task = label::task("label", label, &service.judge.registry)?;
-        let completion = completion::without_end_tokens(&response);
-        Ok(client::item(task, prompt, completion))
-    })
+fn items(
+    service: &Service,
+    mut fields: Fields<'_>,
+) -> Result<(Vec<JudgeItem>, ()), FieldError> {
+    let prompt = fields.optional("prompt").map(RawValue::get);
+    let prompt = prompt
+        .map_or(Ok(Value::Null), serde_json::from_str)
+        .ok()
+        .and_then(|prompt| messages::prompt(&prompt))
+        .ok_or_else(|| fields.fault("prompt", "it must be a string or messages"))?;
+    let response = fields.string("response")?;
+    let label = fields.take("label")?;
+    let task = label::task("label", label, &service.judge.registry)?;
+    let completion = completion::without_end_tokens(&response);
+    Ok((vec![client::item(task, prompt, completion)], ()))
 }

@@ -3,6 +3,8 @@
 use axum::extract::FromRequestParts as _;
 use axum::response::IntoResponse as _;
 
+use super::backoff::Backoff;
+use super::request_context::RequestContext;
 use super::*;
 
 /// The answer to a body with this content coding.
@@ -144,36 +146,36 @@ async fn long_text_of_a_client_is_shortened_in_its_problem() {
     }
 }
 
-/// The sender of a request to a service.
-async fn sender_to(service: &Arc<Service>) -> sender::Sender {
+/// The context of a request to a service.
+async fn context_of(service: &Arc<Service>) -> RequestContext {
     let (mut parts, ()) = Request::new(()).into_parts();
-    let Ok(sender) = sender::Sender::from_request_parts(&mut parts, service).await;
-    sender
+    let Ok(context) = RequestContext::from_request_parts(&mut parts, service).await;
+    context
 }
 
 #[tokio::test]
 async fn the_values_of_a_body_count_until_its_response() {
     let service = service(settings());
     let zeros = format!("[0{}]", ",0".repeat(999));
-    let sender = sender_to(&service).await;
-    let mut hold = hold::Hold::at_most(Duration::ZERO);
-    let read = body::read(&sender, Body::from(zeros), &mut hold, |_, _| Ok(()));
+    let context = context_of(&service).await;
+    let mut backoff = Backoff::at_most(Duration::ZERO);
+    let read = body::read(&context, Body::from(zeros), &mut backoff, |_, _| Ok(()));
     read.await.unwrap();
     // Of 40,000 bytes, 2,000 are the text's and 50,000 the values'.
     assert!(service.body_memory.acquire(0).is_err());
-    drop(sender);
+    drop(context);
     assert!(service.body_memory.acquire(30_000).is_ok());
 }
 
 #[tokio::test]
-async fn a_body_that_does_not_arrive_is_given_up() {
+async fn a_body_that_does_not_arrive_times_out() {
     let service = service(settings());
     let pieces = futures::stream::pending::<Result<Vec<u8>, std::io::Error>>();
-    let sender = sender_to(&service).await;
-    let mut hold = hold::Hold::at_most(Duration::ZERO);
+    let context = context_of(&service).await;
+    let mut backoff = Backoff::at_most(Duration::ZERO);
     let lag = Duration::from_millis(10);
     let body = Body::from_stream(pieces);
-    let Err(problem) = body::receive(&sender, body, &mut hold, lag).await else {
+    let Err(problem) = body::receive(&context, body, &mut backoff, lag).await else {
         panic!("it arrived");
     };
     let status = problem.into_response().status();

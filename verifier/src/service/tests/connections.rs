@@ -1,7 +1,6 @@
 //! Slow clients, and what happens to them when the service stops.
 
 use std::net::SocketAddr;
-use std::sync::Mutex;
 use std::time::Duration;
 
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -9,7 +8,7 @@ use tokio::net::{TcpListener, TcpSocket, TcpStream};
 use tokio::sync::oneshot;
 use tokio::task::JoinHandle;
 
-use super::queue::{Gate, gated, slow};
+use super::queue::{Gate, gated, gated_with, slow};
 use super::*;
 use crate::service::connections::{ConnectionTimeouts, serve_with};
 
@@ -227,19 +226,7 @@ async fn a_client_with_many_requests_delays_no_other() {
         };
         roomy.limits.body_bytes = 100_000;
         roomy.graders.workers = 1;
-        let service = service(roomy);
-        let order: Arc<Mutex<Vec<String>>> = Arc::default();
-        let sandbox = {
-            let (gate, order) = (Arc::clone(&gate), Arc::clone(&order));
-            FakeSandbox::new(move |source, calls, _| {
-                if source.contains("slow") {
-                    order.lock().unwrap().push(source.to_owned());
-                    gate.wait();
-                }
-                Ok(doubled(source, calls))
-            })
-        };
-        service.judge.prepare(opens(&Arc::new(sandbox)));
+        let (service, sandbox) = gated_with(roomy, &gate);
         let served = Served::new(&service, TIMEOUTS).await;
         let verify = |n| judging(&slow(n, 1));
         let mut clients = Vec::new();
@@ -260,9 +247,10 @@ async fn a_client_with_many_requests_delays_no_other() {
         gate.open();
         let answer = rest_for(&mut other).await;
         assert!(answer.contains("\"correct\""), "{answer}");
-        let order = order.lock().unwrap().clone();
-        let turn = order.iter().position(|source| source.contains("slow 99"));
-        assert!(turn <= Some(2), "{order:?}");
+        let mut order = sandbox.sources();
+        order.retain(|source| source.contains("slow"));
+        let position = order.iter().position(|source| source.contains("slow 99"));
+        assert!(position <= Some(2), "{order:?}");
         for client in clients.iter_mut().filter(|_| connections == 1) {
             let answer = rest_for(client).await;
             assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");

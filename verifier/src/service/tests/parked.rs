@@ -28,8 +28,8 @@ pub(super) fn tasks_with_solutions(source: &str, count: usize) -> Json {
 async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
-    let parsed = sandbox.parses.load(Ordering::SeqCst);
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let parsed = sandbox.parses();
+    let before = sandbox.runs();
     let app = app(Arc::clone(&service));
     let first = verifying(&app, &samples(&task_with_solution("right slow"), 10));
     let loads = || (service.judge.short.load(), service.judge.long.load());
@@ -41,9 +41,9 @@ async fn a_canonical_solution_is_run_once_and_no_worker_waits_for_it() {
     gate.open();
     let (_, body) = first.await.unwrap();
     assert_eq!(results(&body, "verdict"), json!(vec![["correct"]; 10]));
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 3 + 1 + 10);
+    assert_eq!(sandbox.runs(), before + 3 + 1 + 10);
     // The waiting samples were not parsed again.
-    assert_eq!(sandbox.parses.load(Ordering::SeqCst), parsed + 3 + 10);
+    assert_eq!(sandbox.parses(), parsed + 3 + 10);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -66,7 +66,7 @@ async fn parked_samples_count_as_queued() {
 async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let app = app(Arc::clone(&service));
     // Five wait at the gate: three in the threads for full runs, and two in those for first passes.
     let first = verifying(&app, &tasks_with_solutions("right slow", 7));
@@ -77,6 +77,6 @@ async fn a_canonical_solution_that_nobody_waits_for_is_not_run() {
     until(|| short.load().0 == 0 && service.judge.parked() <= 5).await;
     gate.open();
     until(|| long.load() == (0, 0) && short.load() == (0, 0)).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 5);
+    assert_eq!(sandbox.runs(), before + 5);
     assert_eq!(service.judge.parked(), 0);
 }

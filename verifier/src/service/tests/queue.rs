@@ -1,6 +1,6 @@
 //! The queue while all workers are busy.
 
-use std::sync::{Condvar, Mutex};
+use std::sync::OnceLock;
 
 use sandboxes::lean::LeanError;
 
@@ -9,23 +9,20 @@ use super::*;
 use crate::fake_lean::FakeLean;
 
 /// A gate at which programs wait until it opens.
-pub(super) struct Gate(Mutex<bool>, Condvar);
+#[derive(Default)]
+pub(super) struct Gate(OnceLock<()>);
 
 impl Gate {
     pub(super) fn shut() -> Arc<Gate> {
-        Arc::new(Gate(Mutex::new(false), Condvar::new()))
+        Arc::default()
     }
 
     pub(super) fn open(&self) {
-        *self.0.lock().unwrap() = true;
-        self.1.notify_all();
+        let _ = self.0.set(());
     }
 
     pub(super) fn wait(&self) {
-        let mut open = self.0.lock().unwrap();
-        while !*open {
-            open = self.1.wait(open).unwrap();
-        }
+        self.0.wait();
     }
 }
 
@@ -83,7 +80,7 @@ async fn a_full_queue_answers_429_and_queues_nothing_of_the_batch() {
 async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     let gate = Gate::shut();
     let (service, sandbox) = gated(&gate);
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let app = app(Arc::clone(&service));
     let request = tokio::spawn(async move { verify(&app, &slow(0, 15)).await });
     until(|| service.judge.short.load() == (13, 2)).await;
@@ -92,7 +89,7 @@ async fn the_queued_items_of_a_disconnected_client_are_not_judged() {
     until(|| service.judge.short.load().0 == 0).await;
     gate.open();
     until(|| service.judge.short.load() == (0, 0)).await;
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before + 2);
+    assert_eq!(sandbox.runs(), before + 2);
 }
 
 /// Items that take long; whether they occupy their threads; and an item that does not wait for them.
@@ -117,7 +114,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         ),
         (
             tasks_with_solutions("right long", 5),
-            // Three solutions run, and two were given up in a first pass.
+            // Three solutions run, and two were deferred by a first pass.
             |service| service.judge.long.load() == (2, 3) && service.judge.short.load() == (0, 0),
             item("a", &task_with_solution("right soon"), "right"),
         ),
@@ -130,8 +127,7 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
     for (held, is_busy, asked) in cases {
         let (programs, proofs) = (Gate::shut(), Gate::shut());
         let (service, sandbox) = gated(&programs);
-        let parses = || sandbox.parses.load(Ordering::SeqCst);
-        let (before, gate) = (parses(), Arc::clone(&proofs));
+        let (before, gate) = (sandbox.parses(), Arc::clone(&proofs));
         let lean = FakeLean::new(move |_, _, seconds| {
             gate.wait();
             Err(LeanError::ProcessorTime(seconds))
@@ -152,6 +148,6 @@ async fn an_item_does_not_wait_for_items_that_take_long() {
         // Each program was parsed once, wherever it waited.
         let all = held.as_array().unwrap().iter().chain([&asked]);
         let programs = all.filter(|item| item["task"]["kind"] == "code");
-        assert_eq!(parses(), before + programs.count(), "{held}");
+        assert_eq!(sandbox.parses(), before + programs.count(), "{held}");
     }
 }

@@ -69,13 +69,13 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
         others.push(verifying(&app, &slow(from, count)));
         until(|| service.judge.short.load() == load).await;
     }
-    let before = sandbox.runs.load(Ordering::SeqCst);
+    let before = sandbox.runs();
     let (code, completion) = (of_verl(0.0), submission());
     tokio::join!(
         held_and_refused(&app, RUN_CODE, &code, "the queue is full"),
         held_and_refused(&app, SUBMIT, &completion, "the queue is full"),
     );
-    assert_eq!(sandbox.runs.load(Ordering::SeqCst), before);
+    assert_eq!(sandbox.runs(), before);
     let held = asking(&app, RUN_CODE, of_verl(10.0));
     tokio::time::sleep(Duration::from_millis(500)).await;
     assert!(!held.is_finished());
@@ -89,7 +89,7 @@ async fn under_overload_requests_are_held_until_there_is_room_or_refused() {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
     // A cached verdict waits for its program alone.
-    for (judged_before, places) in [(true, 1), (false, 2)] {
+    for (judged_before, waiting) in [(true, 1), (false, 2)] {
         let gate = Gate::shut();
         let (service, _) = gated(&gate);
         let app = app(Arc::clone(&service));
@@ -99,7 +99,7 @@ async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
         let others = verifying(&app, &slow(0, 2));
         until(|| service.judge.short.load() == (0, 2)).await;
         let submitted = asking(&app, SUBMIT, submission());
-        until(|| service.judge.short.load().0 == places || submitted.is_finished()).await;
+        until(|| service.judge.short.load().0 == waiting || submitted.is_finished()).await;
         assert!(!submitted.is_finished());
         gate.open();
         let (status, body) = submitted.await.unwrap();

@@ -141,13 +141,13 @@ fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
 
 /// The blocks of a text with fences, in order.
 fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a>> {
-    let part = |is_place: &dyn Fn(&PartPosition) -> bool| {
-        parts.iter().find(|parsed| is_place(&parsed.place))
+    let part = |is_at: &dyn Fn(&PartPosition) -> bool| {
+        parts.iter().find(|parsed| is_at(&parsed.position))
     };
     let mut blocks = Vec::new();
     let (mut index, mut is_outside) = (0, true);
     while index <= marks.len() {
-        let gap = part(&|place| is_outside && *place == PartPosition::Gap(index));
+        let gap = part(&|position| is_outside && *position == PartPosition::Gap(index));
         let code = gap.is_some_and(|parsed| {
             let before = blocks.len();
             blocks.extend(unfenced_blocks(parsed));
@@ -160,7 +160,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a
             continue;
         }
         let block =
-            part(&|place| matches!(place, PartPosition::Block { mark, .. } if *mark == index));
+            part(&|position| matches!(position, PartPosition::Block { mark, .. } if *mark == index));
         let Some(parsed) = block else {
             // The block is blank.
             let closes = marks.get(index + 1).is_some_and(Mark::is_bare);
@@ -180,7 +180,7 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a
             fenced: true,
             ..piece
         }));
-        let PartPosition::Block { next, outside, .. } = parsed.place else {
+        let PartPosition::Block { next, outside, .. } = parsed.position else {
             break;
         };
         (index, is_outside) = (next, outside);

@@ -52,7 +52,7 @@ impl Mark {
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Part<'a> {
     pub text: Cow<'a, str>,
-    pub place: PartPosition,
+    pub position: PartPosition,
     /// Whether it follows an opening fence.
     pub fenced: bool,
     /// Whether it ends with a fence.
@@ -68,7 +68,7 @@ impl<'a> Part<'a> {
     pub(super) fn whole(text: &'a str) -> Part<'a> {
         Part {
             text: Cow::Borrowed(text),
-            place: PartPosition::Gap(0),
+            position: PartPosition::Gap(0),
             fenced: false,
             closed: false,
             alone: Outline::default(),
@@ -247,7 +247,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
             let start = before.map_or(0, |mark| mark.after);
             let end = opener.map_or(text.len(), |mark| mark.start);
             add(Part {
-                place: PartPosition::Gap(number),
+                position: PartPosition::Gap(number),
                 ..Part::whole(&text[start..end.max(start)])
             });
         }
@@ -260,7 +260,7 @@ pub(super) fn parts<'a>(text: &'a str, marks: &[Mark]) -> Vec<Part<'a>> {
         let next = closer.map_or(marks.len() + 1, |closer| closer + usize::from(outside));
         add(Part {
             text: content(&text[opener.after..end.max(opener.after)], opener),
-            place: PartPosition::Block {
+            position: PartPosition::Block {
                 mark: number,
                 next,
                 outside,

@@ -1,6 +1,3 @@
-use std::sync::Mutex;
-use std::sync::atomic::Ordering;
-
 use datasets::{CodeTest, Compare, ProgramTask, ProgramTest, Value};
 use sandboxes::{Call, End, Run};
 use verifier_api::Verdict;
@@ -64,11 +61,6 @@ fn store(folder: &tempfile::TempDir) -> Option<Arc<ExpectedValueStore>> {
     Some(Arc::new(
         ExpectedValueStore::open(folder.path(), 1 << 20).unwrap(),
     ))
-}
-
-/// Number of runs of programs so far.
-fn runs(sandbox: &FakeSandbox) -> usize {
-    sandbox.runs.load(Ordering::SeqCst)
 }
 
 fn returned(values: &[&str]) -> Vec<Call> {
@@ -204,7 +196,7 @@ fn expected_values_come_from_one_run_of_the_canonical_solution() {
         let grading = grader.judge(&task, program, TestMode::All);
         assert_eq!(grading.verdict, verdict);
     }
-    assert_eq!(runs(&sandbox), 3);
+    assert_eq!(sandbox.runs(), 3);
 }
 
 #[test]
@@ -219,7 +211,7 @@ fn invalid_and_blank_texts_need_no_canonical_solution() {
             json!({ "reason": "SyntaxError: invalid syntax, line 1", "fuel": 0 })
         );
         let blank = grader.judge(&task(Some("right")), " \n", TestMode::UntilFailure);
-        assert_eq!((blank.verdict, runs(&sandbox)), (Malformed, 0));
+        assert_eq!((blank.verdict, sandbox.runs()), (Malformed, 0));
     }
 }
 
@@ -237,41 +229,29 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 }
 
 #[test]
-fn asserts_count_with_the_tests_and_run_even_if_these_fail() {
+fn asserts_count_with_the_tests_and_judging_may_end_with_a_failure() {
+    use TestMode::{All, UntilFailure};
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let task = CodeTask {
+    let asserts = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);
+    let both = CodeTask {
         tests: task(None).tests,
-        ..with_asserts(&["assert f(9) == 18"])
+        ..asserts.clone()
     };
-    let right = grader.judge(&task, "right", TestMode::All);
-    assert_eq!(outcome(&right), (Correct, 4, 4));
-    let before = runs(&sandbox);
-    let wrong = grader.judge(&task, "wrong", TestMode::All);
-    assert_eq!(outcome(&wrong), (Incorrect, 1, 4));
-    assert_eq!(runs(&sandbox), before + 2);
-}
-
-#[test]
-fn judging_until_failure_ends_with_the_first_failure() {
-    let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let grade = |task: &CodeTask, program: &str| {
-        let grading = grader.judge(task, program, TestMode::UntilFailure);
-        (outcome(&grading), grading.detail)
-    };
-    let asserts_alone = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);
-    let task = CodeTask {
-        tests: task(None).tests,
-        ..asserts_alone.clone()
-    };
-    let (wrong, detail) = grade(&task, "wrong");
-    assert_eq!(wrong, (Incorrect, 0, 5));
-    assert_eq!((&detail["test"], &detail["got"]), (&json!(0), &json!("1")));
-    // One run of the program, and one to parse the asserts.
-    assert_eq!(runs(&sandbox), 2);
-    assert_eq!(grade(&task, "right").0, (Correct, 5, 5));
-    let (wrong, detail) = grade(&asserts_alone, "wrong");
-    assert_eq!(wrong, (Incorrect, 0, 2));
-    assert_eq!(detail["assert"], json!("assert f(9) == 18"));
+    let first_assert = json!("assert f(9) == 18");
+    for (task, program, mode, expected, (field, shown), runs) in [
+        // One run of the program, and one to parse the asserts.
+        (&both, "wrong", UntilFailure, (Incorrect, 0, 5), ("got", json!("1")), 2),
+        (&both, "wrong", All, (Incorrect, 1, 5), ("got", json!("1")), 2),
+        (&both, "right", UntilFailure, (Correct, 5, 5), ("got", Json::Null), 2),
+        (&both, "right", All, (Correct, 5, 5), ("got", Json::Null), 2),
+        (&asserts, "wrong", UntilFailure, (Incorrect, 0, 2), ("assert", first_assert), 1),
+    ] {
+        let before = sandbox.runs();
+        let grading = grader.judge(task, program, mode);
+        assert_eq!(outcome(&grading), expected, "{program} {mode:?}");
+        assert_eq!(grading.detail[field], shown, "{program} {mode:?}");
+        assert_eq!(sandbox.runs(), before + runs, "{program} {mode:?}");
+    }
 }
 
 #[test]
@@ -297,10 +277,7 @@ fn calls_that_the_watch_did_not_see_are_checked_too() {
 
 /// Grades a program that stops in the calls `stops` and doubles its argument in the others. Returns the grading, and the fuel limit of each run.
 fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
-    let limits_seen = Arc::new(Mutex::new(Vec::new()));
-    let recorder = Arc::clone(&limits_seen);
-    let (grader, _) = grader(FakeSandbox::new(move |_, calls, limits| {
-        recorder.lock().unwrap().push(limits.fuel);
+    let (grader, sandbox) = grader(FakeSandbox::new(move |_, calls, _| {
         let mut answers = Vec::new();
         for call in calls {
             let n: i64 = call.trim_matches(['[', ']']).parse().unwrap();
@@ -312,21 +289,27 @@ fn stopping(stops: &'static [i64], end: End) -> (Grading, Vec<u64>) {
         Ok(completed(answers))
     }));
     let grading = grader.judge(&doubling_task(10, None), "program", TestMode::All);
-    let fuel_limits = limits_seen.lock().unwrap().clone();
-    (grading, fuel_limits)
+    (grading, sandbox.fuel_limits())
 }
 
 #[test]
-fn tests_after_one_in_which_the_program_stops_count_too() {
-    for (end, verdict) in [
-        (End::OutOfFuel, Timeout),
-        (End::OutOfMemory, Memory),
-        (End::Died("exit".to_owned()), Incorrect),
+fn a_program_that_stops_is_run_again_for_the_tests_after_it_three_times() {
+    let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
+    // Each run of the script uses 1,000 units.
+    let whole = Limits::default().fuel * 5 / 2;
+    let twice = [whole, whole - 1_000];
+    let waited = whole / 8;
+    for (stops, end, verdict, passed, fuel_limits) in [
+        (&[2, 10][..], End::OutOfFuel, Timeout, 8, &twice[..]),
+        (&[2, 10], End::OutOfMemory, Memory, 8, &twice),
+        (&[2, 10], End::Died("exit".to_owned()), Incorrect, 8, &twice),
+        (all, End::OutOfFuel, Timeout, 0, &[0, 1_000, 2_000, 3_000].map(|used| whole - used)),
+        (all, End::OutOfTime, Timeout, 0, &[whole, waited, waited, waited]),
     ] {
-        let (grading, fuel_limits) = stopping(&[2, 10], end);
-        assert_eq!(outcome(&grading), (verdict, 8, 10));
-        assert_eq!(grading.detail["test"], json!(1));
-        assert_eq!(fuel_limits.len(), 2);
+        let (grading, seen) = stopping(stops, end);
+        assert_eq!(outcome(&grading), (verdict, passed, 10));
+        assert_eq!(grading.detail["test"], json!(stops[0] - 1));
+        assert_eq!(seen, fuel_limits);
     }
 }
 
@@ -340,17 +323,6 @@ fn a_failing_further_run_does_not_turn_a_stop_into_an_error() {
     }));
     let grading = grader.judge(&task(None), "program", TestMode::All);
     assert_eq!(outcome(&grading), (Timeout, 1, 3));
-}
-
-#[test]
-fn a_program_that_stops_in_every_test_gets_four_runs() {
-    let all: &[i64] = &[1, 2, 3, 4, 5, 6, 7, 8, 9, 10];
-    let (grading, fuel_limits) = stopping(all, End::OutOfFuel);
-    assert_eq!(outcome(&grading), (Timeout, 0, 10));
-    // Each run of the script uses 1,000 units.
-    let whole = Limits::default().fuel * 5 / 2;
-    let expected = [0, 1_000, 2_000, 3_000].map(|used| whole - used);
-    assert_eq!(fuel_limits, expected);
 }
 
 #[test]
@@ -375,5 +347,5 @@ fn each_test_that_test_code_defines_counts_as_one() {
         assert_eq!(outcome(&grading), (Incorrect, 2, 3));
         assert_eq!(grading.detail["assert"], json!("g(f)"));
     }
-    assert_eq!(runs(&sandbox), 3, "the tests are read once");
+    assert_eq!(sandbox.runs(), 3, "the tests are read once");
 }

@@ -7,7 +7,7 @@ use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unav
 
 use super::*;
 use crate::fake_lean::{FakeLean, message};
-use crate::grade::lean::{AxiomsChoice, Backend, JailChoice, LeanSettings, settings};
+use crate::grade::lean::{AxiomsChoice, JailChoice, LeanSettings, settings};
 
 /// The output of a real Lean for one of the kernel's test modules.
 fn module(name: &str) -> Compiled {
@@ -132,15 +132,14 @@ fn lean_messages_do_not_decide_the_verdict() {
 #[test]
 fn an_error_of_lean_is_shown_with_its_line() {
     let (grader, _) = grader_for_proofs(|body| {
-        let place = body.lines().position(|line| line.contains("omega"));
+        let index = body.lines().position(|line| line.contains("omega"));
         Ok(refused(
-            place.unwrap() + 1,
+            index.unwrap() + 1,
             "omega could not prove the goal",
         ))
     });
-    let Grading {
-        verdict, detail, ..
-    } = grader.grade(&task(HEADER), "intro x\nomega");
+    let grading = grader.grade(&task(HEADER), "intro x\nomega");
+    let (verdict, detail) = (grading.verdict, grading.detail);
     assert_eq!(verdict, Incorrect);
     assert_eq!(detail["line"], 3, "the theorem's own line is the first");
     let shown = &detail["messages"][0]["text"];
@@ -148,33 +147,27 @@ fn an_error_of_lean_is_shown_with_its_line() {
 }
 
 #[test]
-fn refused_and_malformed_proofs_never_reach_lean() {
+fn refused_texts_never_reach_lean() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
-    for (completion, verdict) in [
-        ("sorry", Incorrect),
-        ("#eval 1", Incorrect),
-        ("", Malformed),
-        ("<think>\nrfl", Malformed),
-        ("theorem other : True := trivial", Malformed),
+    let long = "(".repeat(MAX_TEXT_BYTES + 1);
+    let too_long = "more than 1048576 bytes";
+    for (header, completion, verdict, says) in [
+        (HEADER, "sorry", Incorrect, "sorry"),
+        (HEADER, "#eval 1", Incorrect, "#"),
+        (HEADER, "", Malformed, "no proof"),
+        (HEADER, "<think>\nrfl", Malformed, "within its thought"),
+        (HEADER, "theorem other : True := trivial", Malformed, "not `swap`"),
+        (HEADER, &long, Malformed, too_long),
+        // A header that is not listed is checked like a proof.
+        ("axiom cheat : False", "rfl", Unavailable, "header"),
+        ("import Mathlib\nlocal notation \"ℕ\" => Unit", "rfl", Unavailable, "header"),
+        ("#eval 1", "rfl", Unavailable, "header"),
+        (&long, "rfl", Unavailable, too_long),
     ] {
-        let grading = grader.grade(&task(HEADER), completion);
-        assert_eq!(grading.verdict, verdict, "{completion}");
-    }
-    assert_eq!(lean.runs(), 0);
-}
-
-#[test]
-fn an_unlisted_header_is_checked_like_a_proof() {
-    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
-    for header in [
-        "axiom cheat : False",
-        "import Mathlib\nlocal notation \"ℕ\" => Unit",
-        "#eval 1",
-    ] {
-        let grading = grader.grade(&task(header), "rfl");
-        assert_eq!(retry(&grading), (Unavailable, false), "{header}");
+        let grading = grader.grade(&task(header), completion);
+        assert_eq!(retry(&grading), (verdict, false), "{}", grading.detail);
         let reason = grading.detail["reason"].as_str().unwrap();
-        assert!(reason.contains("header"), "{header}");
+        assert!(reason.contains(says), "{reason}");
     }
     assert_eq!(lean.runs(), 0);
     let grading = grader.grade(&task(&format!("{HEADER}\n")), "rfl");
@@ -183,31 +176,33 @@ fn an_unlisted_header_is_checked_like_a_proof() {
 
 #[test]
 fn a_proof_that_a_limit_ends_is_never_unavailable() {
-    for (error, verdict, tries) in [
-        (LeanError::Timeout(60), Timeout, 2),
-        (LeanError::Memory(100), Memory, 2),
-        (LeanError::Hidden, Incorrect, 2),
+    let nothing = Ok(Compiled::default());
+    for (failed, verdict, tries) in [
+        (Err(LeanError::Timeout(60)), Timeout, 2),
+        (Err(LeanError::Memory(100)), Memory, 2),
+        (Err(LeanError::Hidden), Incorrect, 2),
         // The machine may have had no memory for two tries within a second, or the proof forged these.
-        (LeanError::Crashed("overflow".into()), Incorrect, 3),
-        (LeanError::Header("no file".into()), Incorrect, 3),
+        (Err(LeanError::Crashed("overflow".into())), Incorrect, 3),
+        (Err(LeanError::Header("no file".into())), Incorrect, 3),
+        (nothing, Incorrect, 3),
         // A looping proof would hold a worker twice as long, and other work of the machine is not the cause.
-        (LeanError::ProcessorTime(60), Timeout, 1),
-        (LeanError::TooMany(64, "processes"), Incorrect, 1),
-        (LeanError::Output(64), Incorrect, 1),
+        (Err(LeanError::ProcessorTime(60)), Timeout, 1),
+        (Err(LeanError::TooMany(64, "processes")), Incorrect, 1),
+        (Err(LeanError::Output(64)), Incorrect, 1),
     ] {
         for (errors, decision) in [
             (usize::MAX, (verdict, false)),
             // The last try counts.
             (tries - 1, (Correct, tries == 1)),
         ] {
-            let (error, left) = (error.clone(), Mutex::new(errors));
+            let (failed, left) = (failed.clone(), Mutex::new(errors));
             let (grader, lean) = grader_for_proofs(move |_| {
                 let mut left = left.lock().unwrap();
                 if *left == 0 {
                     return Ok(module("proved"));
                 }
                 *left -= 1;
-                Err(error.clone())
+                failed.clone()
             });
             let grading = grader.grade(&task(HEADER), "rfl");
             assert_eq!(decided(&grading), decision);
@@ -216,33 +211,6 @@ fn a_proof_that_a_limit_ends_is_never_unavailable() {
             assert_eq!(proofs.count(), tries);
         }
     }
-}
-
-#[test]
-fn a_proof_of_which_nothing_arrives_is_compiled_again() {
-    let left = Mutex::new(vec![Compiled::default()]);
-    let (grader, lean) = grader_for_proofs(move |_| {
-        let nothing = left.lock().unwrap().pop();
-        Ok(nothing.unwrap_or_else(|| module("proved")))
-    });
-    let grading = grader.grade(&task(HEADER), "rfl");
-    assert_eq!(decided(&grading), (Correct, false));
-    assert_eq!(lean.runs(), 3);
-}
-
-#[test]
-fn texts_that_no_model_writes_are_not_read() {
-    let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
-    let long = "(".repeat(MAX_TEXT_BYTES + 1);
-    for (grading, verdict) in [
-        (grader.grade(&task(HEADER), &long), Malformed),
-        (grader.grade(&task(&long), "rfl"), Unavailable),
-    ] {
-        let reason = grading.detail["reason"].as_str().unwrap_or_default();
-        assert_eq!(grading.verdict, verdict, "{reason}");
-        assert!(reason.contains("more than 1048576 bytes"), "{reason}");
-    }
-    assert_eq!(lean.runs(), 0);
 }
 
 #[test]
@@ -297,20 +265,6 @@ fn a_checker_that_fails_is_started_again_and_its_failure_is_not_stored() {
     }
 }
 
-/// All samples of its task would otherwise start Lean twice each, one after the other.
-#[test]
-fn a_header_that_lean_does_not_accept_is_not_loaded_again_for_each_sample() {
-    let (grader, lean) =
-        grader_with_lean(|_, _| Err(LeanError::Header("failed to read file".into())));
-    for _ in 0..2 {
-        let failed = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(failed.verdict, Unavailable);
-        let reason = failed.detail["reason"].as_str().unwrap();
-        assert!(reason.contains("header: failed to read file"), "{reason}");
-    }
-    assert_eq!(lean.runs(), 2);
-}
-
 /// The machine may have been out of memory when Lean loaded a snippet's imports.
 #[test]
 fn a_snippet_with_failing_imports_is_run_again_and_not_stored() {
@@ -355,21 +309,6 @@ fn a_proof_is_unavailable_if_lean_fails_on_the_statement_too() {
         });
         let grading = grader.grade(&task(HEADER), "rfl");
         assert_eq!(retry(&grading), (Unavailable, true));
-    }
-}
-
-#[test]
-fn without_lean_the_error_has_a_remedy() {
-    for (backend, remedy) in [
-        (LeanSettings::default().backend, "lean.project"),
-        (Backend::None, "lean.backend"),
-    ] {
-        let settings = LeanSettings {
-            backend,
-            ..LeanSettings::default()
-        };
-        let error = LeanGrader::open(&settings, 1).err().unwrap();
-        assert!(error.contains(remedy), "{error}");
     }
 }
 

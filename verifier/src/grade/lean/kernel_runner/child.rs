@@ -29,8 +29,7 @@ pub fn serve(
     wire::write_response(&mut to, 0, ResponseKind::Hello(HELLO.to_owned()))?;
     let libraries = Libraries::new(folders);
     let mut statement = None;
-    while let Some(request) = wire::read_request(&mut from)? {
-        let files = request.files;
+    while let Some((request, files)) = wire::read_request(&mut from)? {
         let response = match request.ask {
             RequestKind::Statement {
                 followed,
@@ -45,22 +44,11 @@ pub fn serve(
                 let budget = Budget { steps, terms };
                 let opened =
                     run_on_kernel_thread(|| Statement::open(&libraries, files, axioms, budget))?;
-                match opened {
-                    Some(Ok(opened)) => {
-                        statement = Some(opened);
-                        ResponseKind::Ready
-                    }
-                    Some(Err(reason)) => ResponseKind::Task(reason),
-                    None => ResponseKind::Task(FAILED.to_owned()),
-                }
+                task_response(opened.map(|opened| opened.map(|opened| statement = Some(opened))))
             }
             RequestKind::Alone => {
                 let question = current_check(statement.as_ref())?;
-                match run_on_kernel_thread(|| question.check_statement())? {
-                    Some(Ok(())) => ResponseKind::Ready,
-                    Some(Err(reason)) => ResponseKind::Task(reason),
-                    None => ResponseKind::Task(FAILED.to_owned()),
-                }
+                task_response(run_on_kernel_thread(|| question.check_statement())?)
             }
             RequestKind::Proof => {
                 let question = current_check(statement.as_ref())?;
@@ -116,6 +104,14 @@ fn current_check(statement: Option<&Statement>) -> io::Result<kernel::TheoremChe
         axioms: statement.axioms,
         budget: statement.budget,
     })
+}
+
+fn task_response(result: Option<Result<(), String>>) -> ResponseKind {
+    match result {
+        Some(Ok(())) => ResponseKind::Ready,
+        Some(Err(reason)) => ResponseKind::Task(reason),
+        None => ResponseKind::Task(FAILED.to_owned()),
+    }
 }
 
 fn proof_response(result: Result<Option<Vec<String>>, Fault>) -> ResponseKind {

@@ -1,7 +1,7 @@
 //! The pool of processes that check proofs. Each checks one proof at a time, is reused for the next, and is replaced if it misbehaves.
 
 use std::path::PathBuf;
-use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::sync::Mutex;
 use std::time::Duration;
 
 use futures::executor::block_on;
@@ -12,8 +12,9 @@ use tokio::sync::Semaphore;
 use super::check::{CheckFailure, CheckResult, KernelExit, Statement};
 use super::child::EXIT_NO_MEMORY;
 use super::wire::{self, HELLO, MAX_FILE, RequestKind, ResponseKind};
+use crate::mutex::lock;
 
-/// Limit for a proof, in seconds of processor time. The kernel counts its steps and gives up after some 5 seconds; this is the backstop for uncounted work.
+/// Limit for a proof, in seconds of processor time. The kernel counts its steps and stops after some 5 seconds; this is the backstop for uncounted work.
 const PROOF_SECONDS: u64 = 120;
 /// SIGKILL. The system ends a process with it if memory is short.
 const SIGKILL: i32 = 9;
@@ -34,7 +35,6 @@ pub struct Kernels {
 impl Kernels {
     /// `program` is this project's `rapid-verifier`. It is started as `rapid-verifier kernel` with the folders of compiled modules. Each process may use `memory_mib`
     /// besides its stack, and `start_seconds` to start or to open a library.
-    #[must_use]
     pub fn new(
         program: &std::path::Path,
         folders: Vec<PathBuf>,
@@ -72,7 +72,7 @@ impl Kernels {
     pub(super) fn open(&self, statement: Statement<'_>) -> Result<(), CheckFailure> {
         let _permit = block_on(self.permits.acquire());
         let kernel = self.kernel_for(statement, true)?;
-        self.put_back(kernel);
+        lock(&self.idle).push(kernel);
         Ok(())
     }
 
@@ -91,7 +91,7 @@ impl Kernels {
             };
             match kernel.judge(&files, statement.axioms) {
                 Some(result) => {
-                    self.put_back(kernel);
+                    lock(&self.idle).push(kernel);
                     return (result, attempt == 0);
                 }
                 None => ended = self.classify_exit(kernel, PROOF_SECONDS),
@@ -102,7 +102,7 @@ impl Kernels {
         let alone = self.kernel_for(statement, false).and_then(|mut kernel| {
             match kernel.request(RequestKind::Alone, &[], PROOF_SECONDS) {
                 Some(ResponseKind::Ready) => {
-                    self.put_back(kernel);
+                    lock(&self.idle).push(kernel);
                     Ok(())
                 }
                 Some(ResponseKind::Task(reason)) => Err(CheckFailure::Task(reason)),
@@ -133,7 +133,7 @@ impl Kernels {
         // An idle process may have ended meanwhile. At most two new ones are started.
         let mut started = 0;
         while started < 2 {
-            let idle = reuse.then(|| self.locked().pop()).flatten();
+            let idle = reuse.then(|| lock(&self.idle).pop()).flatten();
             let mut kernel = match idle {
                 Some(kernel) if kernel.process.is_alive() => kernel,
                 Some(_) => continue,
@@ -151,7 +151,7 @@ impl Kernels {
             match kernel.request(ask, &files, self.start_seconds) {
                 Some(ResponseKind::Ready) => return Ok(kernel),
                 Some(ResponseKind::Task(reason)) => {
-                    self.put_back(kernel);
+                    lock(&self.idle).push(kernel);
                     return Err(CheckFailure::Task(reason));
                 }
                 _ => ended = self.classify_exit(kernel, self.start_seconds),
@@ -212,14 +212,6 @@ impl Kernels {
             }
             EndCause::Dismissed => KernelExit::Crashed("it answered without a request".to_owned()),
         }
-    }
-
-    fn put_back(&self, kernel: Kernel) {
-        self.locked().push(kernel);
-    }
-
-    fn locked(&self) -> MutexGuard<'_, Vec<Kernel>> {
-        self.idle.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

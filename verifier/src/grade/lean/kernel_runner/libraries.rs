@@ -2,9 +2,11 @@
 
 use std::collections::HashMap;
 use std::path::PathBuf;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use kernel::Library;
+
+use crate::mutex::lock;
 
 /// Maximum number of open libraries. Mathlib's takes some 20 MB, in addition to the files that it maps.
 const MAX_LIBRARIES: usize = 4;
@@ -28,7 +30,7 @@ impl Libraries {
     pub(super) fn library_of(&self, module: &[Vec<u8>]) -> Result<Arc<Library>, String> {
         let wrong = |error: kernel::Error| format!("what Lean compiled of the statement: {error}");
         let imports = kernel::imports(module.to_vec()).map_err(wrong)?;
-        let mut open = self.open.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut open = lock(&self.open);
         if let Some(library) = open.get(&imports) {
             return Ok(Arc::clone(library));
         }

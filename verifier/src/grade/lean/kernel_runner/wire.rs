@@ -38,19 +38,11 @@ pub(super) enum RequestKind {
 
 /// The head of a request, before its files.
 #[derive(Debug, Serialize, Deserialize)]
-struct RequestHead {
-    number: u64,
-    ask: RequestKind,
-    /// Size of each file, in bytes.
-    files: Vec<usize>,
-}
-
-/// A request, as it was read.
-#[derive(Debug)]
-pub(super) struct KernelRequest {
+pub(super) struct RequestHead {
     pub(super) number: u64,
     pub(super) ask: RequestKind,
-    pub(super) files: Vec<Vec<u8>>,
+    /// Size of each file, in bytes.
+    files: Vec<usize>,
 }
 
 /// A response to the request with the same number; the number is 0 for the first message.
@@ -152,8 +144,10 @@ pub(super) fn write_request(
     to.flush()
 }
 
-/// Reads a request; `None` at the end of the stream.
-pub(super) fn read_request(from: &mut impl Read) -> io::Result<Option<KernelRequest>> {
+/// Reads a request, with its files; `None` at the end of the stream.
+pub(super) fn read_request(
+    from: &mut impl Read,
+) -> io::Result<Option<(RequestHead, Vec<Vec<u8>>)>> {
     let Some(head) = read_text::<RequestHead>(from)? else {
         return Ok(None);
     };
@@ -161,16 +155,12 @@ pub(super) fn read_request(from: &mut impl Read) -> io::Result<Option<KernelRequ
         return Err(invalid("a request has too many files, or too large ones"));
     }
     let mut files = Vec::new();
-    for size in head.files {
-        let mut file = vec![0; size];
+    for size in &head.files {
+        let mut file = vec![0; *size];
         from.read_exact(&mut file)?;
         files.push(file);
     }
-    Ok(Some(KernelRequest {
-        number: head.number,
-        ask: head.ask,
-        files,
-    }))
+    Ok(Some((head, files)))
 }
 
 /// Writes a response.
@@ -209,13 +199,11 @@ mod tests {
         write_request(&mut bytes, 7, kind, &[b"swap", b"", b"olean"]).unwrap();
         write_request(&mut bytes, 8, RequestKind::Proof, &[]).unwrap();
         let mut from = &bytes[..];
-        let read = read_request(&mut from).unwrap().unwrap();
-        assert_eq!((read.number, read.ask), (7, kind));
-        assert_eq!(read.files, [&b"swap"[..], b"", b"olean"]);
-        assert_eq!(
-            read_request(&mut from).unwrap().unwrap().ask,
-            RequestKind::Proof
-        );
+        let (head, files) = read_request(&mut from).unwrap().unwrap();
+        assert_eq!((head.number, head.ask), (7, kind));
+        assert_eq!(files, [&b"swap"[..], b"", b"olean"]);
+        let (head, _) = read_request(&mut from).unwrap().unwrap();
+        assert_eq!(head.ask, RequestKind::Proof);
         assert!(read_request(&mut from).unwrap().is_none());
         for said in [
             ResponseKind::Proved(Some(vec!["propext".to_owned()])),

@@ -8,12 +8,12 @@ use axum::body::Body;
 use sandboxes::{End, MAX_STREAM_BYTES, Run};
 use tokio::time::Instant;
 
-use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
+use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
 use super::wire::{RunCodeRequest, RunCodeResponse};
 use crate::grade::code::ProgramRun;
-use crate::judging::{Judge, queued};
+use crate::judging::{Judge, run_queued};
 use crate::pool::ClientId;
-use crate::service::sender::Sender;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 /// Fuel per second of a request's timeout. The default limits of a program are 20 G of fuel here, and 10 s in SandboxFusion.
@@ -27,7 +27,7 @@ const KILLED: i32 = 137;
 const ABORTED: i32 = 134;
 
 pub(in crate::service::compat) async fn run_code(
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<RunCodeResponse>, ProblemResponse> {
     let arrival = Instant::now();
@@ -37,9 +37,9 @@ pub(in crate::service::compat) async fn run_code(
         let until = deadline(arrival, compile, run);
         Ok((Arc::new(program(service, request, run)?), until))
     };
-    let (program, until) = read(&sender, body, make).await?;
-    let service = &sender.service;
-    let attempt = || attempt(&service.judge, sender.client, &program);
+    let (program, until) = read(&context, body, make).await?;
+    let service = &context.service;
+    let attempt = || attempt(&service.judge, context.client, &program);
     let ran = answer(service, until, attempt).await;
     let (run, time) = ran.map_err(|missing| refusal(service, &missing))?;
     CLIENT.count(service, "run", 1);
@@ -52,44 +52,35 @@ fn program(
     request: RunCodeRequest,
     seconds: f64,
 ) -> Result<ProgramRun, ProblemResponse> {
-    let RunCodeRequest {
-        code,
-        stdin,
-        language,
-        memory_limit_mb,
-        files,
-        fetch_files,
-        args,
-        ..
-    } = request;
-    check_language("language", &language)?;
+    check_language("language", &request.language)?;
     let without_files = "programs have no files here; let them read standard input and write standard output, and leave it out";
     for (field, is_empty) in [
-        ("files", files.is_empty()),
-        ("fetch_files", fetch_files.is_empty()),
+        ("files", request.files.is_empty()),
+        ("fetch_files", request.fetch_files.is_empty()),
     ] {
         if !is_empty {
             return Err(ProblemResponse::bad_field(field, without_files));
         }
     }
-    if !args.is_empty() {
+    if !request.args.is_empty() {
         return Err(ProblemResponse::bad_field(
             "args",
             "programs have no arguments here; leave it out",
         ));
     }
-    let stdin = stdin.unwrap_or_default();
+    let stdin = request.stdin.unwrap_or_default();
     if stdin.len() > MAX_STREAM_BYTES {
         let reason = format!("it may have {MAX_STREAM_BYTES} bytes at most");
         return Err(ProblemResponse::bad_field("stdin", &reason));
     }
     let limits = service.judge.graders.limits();
-    let memory = memory_limit_mb
+    let memory = request
+        .memory_limit_mb
         .and_then(|mib| u64::try_from(mib).ok())
         .filter(|mib| *mib > 0)
         .map_or(limits.memory, |mib| mib.saturating_mul(1 << 20));
     Ok(ProgramRun {
-        source: code,
+        source: request.code,
         stdin,
         fuel: ((seconds * FUEL_PER_SECOND) as u64).clamp(1, limits.fuel.saturating_mul(MAX_FUEL)),
         memory: memory.max(MIN_MEMORY).min(limits.memory),
@@ -107,7 +98,7 @@ async fn attempt(
         reason.unwrap_or("code cannot be judged now").to_owned()
     })?;
     let program = Arc::clone(program);
-    queued(judge, client, move |first_pass, abandoned| {
+    run_queued(judge, client, move |first_pass, abandoned| {
         let started = std::time::Instant::now();
         let attempt = grader.attempt(first_pass, Some(abandoned));
         let run = attempt.run_program(&program)?;

@@ -15,15 +15,14 @@ use tokio::time::Instant;
 use verifier_api::{Id, Judgement, Verdict};
 
 use super::super::client::{self, rewards};
-use super::held::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
-use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest, TestConfig};
+use super::deadline::{CLIENT, answer, check_language, deadline, read, refusal, timeout};
+use super::wire::{EvalResult, EvalTestCase, RunCodeResponse, SubmitRequest};
 use crate::item::JudgeItem;
-use crate::judging::{Judge, queued};
-use crate::metrics;
+use crate::judging::{Judge, run_queued};
 use crate::pool::ClientId;
 use crate::registry::{RegisteredTask, Registry};
-use crate::service::hold::Hold;
-use crate::service::sender::Sender;
+use crate::service::backoff::Backoff;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service, request};
 
 /// The forms of a task that a request may bring.
@@ -31,7 +30,7 @@ const FORMS: &str = "it must be a whole task with `kind`, a record of HumanEval'
                      {\"input\": {\"stdin\": …}, \"output\": {\"stdout\": …}} or a text with it in JSON";
 
 pub(in crate::service::compat) async fn submit(
-    sender: Sender,
+    context: RequestContext,
     body: Body,
 ) -> Result<Json<EvalResult>, ProblemResponse> {
     let arrival = Instant::now();
@@ -39,11 +38,11 @@ pub(in crate::service::compat) async fn submit(
         let compile = timeout("config.compile_timeout", request.config.compile_timeout)?;
         let run = timeout("config.run_timeout", request.config.run_timeout)?;
         let until = deadline(arrival, compile, run);
-        Ok((item(request, &service.judge.registry)?, until))
+        Ok((item(&request, &service.judge.registry)?, until))
     };
-    let (item, until) = read(&sender, body, make).await?;
-    let service = &sender.service;
-    let find = || program(&service.judge, sender.client, &item);
+    let (item, until) = read(&context, body, make).await?;
+    let service = &context.service;
+    let find = || program(&service.judge, context.client, &item);
     let program = async {
         Ok(match item.task.spec {
             TaskSpec::Code(_) | TaskSpec::Program(_) => Some(answer(service, until, find).await),
@@ -51,7 +50,7 @@ pub(in crate::service::compat) async fn submit(
         })
     };
     // Both at the same time, so that the request waits in the queue only once.
-    let (judgement, program) = tokio::try_join!(judgement(&sender, &item, until), program)?;
+    let (judgement, program) = tokio::try_join!(judgement(&context, &item, until), program)?;
     let extracted = match program {
         Some(found) => found.map_err(|missing| refusal(service, &missing))?,
         None => {
@@ -59,19 +58,19 @@ pub(in crate::service::compat) async fn submit(
             extracted.unwrap_or_default().to_owned()
         }
     };
-    CLIENT.count(service, metrics::name(judgement.verdict), 1);
+    CLIENT.count(service, judgement.verdict.name(), 1);
     Ok(Json(result(item.id, extracted, judgement)))
 }
 
 /// The completion's judgement, with a reward. Without one it refuses the client: at once if the task can never be judged. Otherwise, also while its grader cannot work,
-/// it refuses when the client is about to give up.
+/// it refuses at the deadline.
 async fn judgement(
-    sender: &Sender,
+    context: &RequestContext,
     item: &JudgeItem,
     until: Instant,
 ) -> Result<Judgement, ProblemResponse> {
-    let (service, mut hold) = (&sender.service, Hold::until(until));
-    let withheld = match rewards(sender, vec![item.clone()], &mut hold).await {
+    let (service, mut backoff) = (&context.service, Backoff::until(until));
+    let withheld = match rewards(context, vec![item.clone()], &mut backoff).await {
         Ok(mut judged) => {
             let judged = judged.pop().ok_or_else(ProblemResponse::internal)?;
             return Ok(judged.judgement);
@@ -83,43 +82,34 @@ async fn judgement(
         let reason = format!("the task cannot be judged: {}", withheld.reason);
         return Err(ProblemResponse::bad_field("id", &reason));
     }
-    while hold.wait(service).await {}
+    while backoff.wait(service).await {}
     Err(refusal(service, &withheld.reason))
 }
 
 /// The completion with its task.
-fn item(request: SubmitRequest, registry: &Registry) -> Result<JudgeItem, ProblemResponse> {
-    let SubmitRequest {
-        dataset,
-        id,
-        completion,
-        config,
-    } = request;
-    let TestConfig {
-        language,
-        custom_extract_logic,
-        provided_data,
-        ..
-    } = config;
-    if let Some(language) = language {
-        check_language("config.language", &language)?;
+fn item(submitted: &SubmitRequest, registry: &Registry) -> Result<JudgeItem, ProblemResponse> {
+    let config = &submitted.config;
+    if let Some(language) = &config.language {
+        check_language("config.language", language)?;
     }
-    if custom_extract_logic.is_some() {
+    if config.custom_extract_logic.is_some() {
         return Err(ProblemResponse::bad_field(
             "config.custom_extract_logic",
             "code of the client's does not run here; leave it out, and the program is found by the service's own rule",
         ));
     }
-    let id = request::id(&id).map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
-    let task = match provided_data.filter(|data| data.get() != "null") {
+    let id = request::id(&submitted.id);
+    let id = id.map_err(|reason| ProblemResponse::bad_field("id", &reason))?;
+    let provided = config.provided_data.as_deref();
+    let task = match provided.filter(|data| data.get() != "null") {
         Some(data) => registry
-            .inline("config.provided_data.kind", provided_task(&data)?)
+            .inline("config.provided_data.kind", provided_task(data)?)
             .map_err(|(field, reason)| ProblemResponse::bad_field(&field, &reason))?,
-        None => registered_task(&dataset, &id.to_string(), registry)?,
+        None => registered_task(&submitted.dataset, &id.to_string(), registry)?,
     };
     Ok(JudgeItem {
         id,
-        ..client::item(task, String::new(), &completion)
+        ..client::item(task, String::new(), &submitted.completion)
     })
 }
 
@@ -226,7 +216,7 @@ fn provided_task(data: &RawValue) -> Result<TaskSpec, ProblemResponse> {
 /// The program in the completion; empty if there is none. Verdicts are cached without the program, so the sandbox parses the completion again.
 async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Result<String, String> {
     let (judging, item) = (Arc::clone(judge), item.clone());
-    let program = queued(judge, client, move |first_pass, _| {
+    let program = run_queued(judge, client, move |first_pass, _| {
         let graders = &judging.graders;
         match graders.program(&item.task, &item.completion, first_pass) {
             Ok(program) => Ok(program.unwrap_or_default()),
@@ -238,17 +228,10 @@ async fn program(judge: &Arc<Judge>, client: ClientId, item: &JudgeItem) -> Resu
 }
 
 fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
-    let Judgement {
-        verdict,
-        detail,
-        passed,
-        total,
-        key,
-        ..
-    } = judgement;
+    let (verdict, detail) = (judgement.verdict, judgement.detail);
     let accepted = verdict == Verdict::Correct;
     // Answers and proofs count as one test.
-    let passing = passed.unwrap_or(u32::from(accepted));
+    let passing = judgement.passed.unwrap_or(u32::from(accepted));
     let mut tests: Vec<EvalTestCase> = (0..passing)
         .map(|_| EvalTestCase {
             passed: true,
@@ -268,7 +251,7 @@ fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
         accepted,
         extracted_code,
         tests,
-        extra: json!({ "verdict": verdict, "detail": detail, "passed": passed, "total": total, "key": key }),
+        extra: json!({ "verdict": verdict, "detail": detail, "passed": judgement.passed, "total": judgement.total, "key": judgement.key }),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Runs of canonical solutions that are separate from the judging.
 
-use std::sync::mpsc;
+use std::sync::{Mutex, mpsc};
 
 use super::*;
 use crate::cache::KeyWriter;
@@ -12,17 +12,17 @@ fn a_first_pass_returns_the_key_of_a_missing_canonical_result() {
     let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
     let needs = |grader: &CodeGrader| {
-        grader.grade(&task, "right too", TestMode::All, &mut Known::default())
+        grader.grade(&task, "right too", TestMode::All, &mut SampleState::default())
     };
-    let Err(NoVerdictYet::CanonicalResult(key)) = needs(&first_pass) else {
+    let Err(Pending::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");
     };
-    assert_eq!(needs(&grader), Err(NoVerdictYet::CanonicalResult(key)));
-    assert_eq!(runs(&sandbox), 0);
+    assert_eq!(needs(&grader), Err(Pending::CanonicalResult(key)));
+    assert_eq!(sandbox.runs(), 0);
     let canonical_result = first_pass.try_canonical_result(&task).unwrap();
     assert!(canonical_result.failure().is_none());
     assert_eq!(needs(&first_pass).unwrap().verdict, Correct);
-    assert_eq!(runs(&sandbox), 2);
+    assert_eq!(sandbox.runs(), 2);
 }
 
 /// Expected values are cached under these keys. Whoever changes one has all canonical solutions run again.
@@ -80,7 +80,7 @@ fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
             );
         }
         // The test code is read, and the solution runs once on each kind of test.
-        assert_eq!(runs(&sandbox), 2 + usize::from(!tests.is_empty()));
+        assert_eq!(sandbox.runs(), 2 + usize::from(!tests.is_empty()));
         for (canonical, program, verdict) in [
             ("right", "right", Correct),
             ("right", "wrong", Incorrect),
@@ -96,30 +96,30 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
     // The memory cache holds nothing.
     let (grader, sandbox) = grader_with(FakeSandbox::doubling(), 0, None);
     let (grader, task) = (grader.attempt(true, None), task(Some("right")));
-    let mut known = Known {
+    let mut state = SampleState {
         canonical_result: grader.try_canonical_result(&task).ok(),
-        ..Known::default()
+        ..SampleState::default()
     };
     for _ in 0..3 {
-        let graded = grader.grade(&task, "right too", TestMode::All, &mut known);
+        let graded = grader.grade(&task, "right too", TestMode::All, &mut state);
         assert_eq!(graded.unwrap().verdict, Correct);
     }
-    assert_eq!(runs(&sandbox), 4);
+    assert_eq!(sandbox.runs(), 4);
 }
 
 #[test]
-fn a_long_canonical_solution_is_given_up_only_in_a_first_pass() {
+fn a_long_canonical_solution_is_deferred_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
     let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
     assert_eq!(
         first_pass.try_canonical_result(&task).err(),
-        Some(NoCanonicalResult::NotInFirstPass)
+        Some(NoCanonicalResult::Deferred)
     );
     assert!(!grader.has_canonical_result(&task));
     assert!(grader.try_canonical_result(&task).is_ok());
     assert!(grader.has_canonical_result(&task));
     assert!(first_pass.try_canonical_result(&task).is_ok());
-    assert_eq!(runs(&sandbox), 2);
+    assert_eq!(sandbox.runs(), 2);
 }
 
 #[test]
@@ -143,7 +143,7 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         for grader in [&other, &one] {
             assert_eq!(
                 grader.try_canonical_result(&task).err(),
-                Some(NoCanonicalResult::Elsewhere)
+                Some(NoCanonicalResult::InProgress)
             );
         }
         // An inline task does not use the folder.
@@ -157,5 +157,5 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         assert!(computed.join().unwrap());
     });
     assert!(other.try_canonical_result(&task).is_ok());
-    assert_eq!(runs(&other_runs), 1);
+    assert_eq!(other_runs.runs(), 1);
 }

@@ -4,7 +4,7 @@ use super::*;
 
 #[test]
 fn a_long_program_gets_no_verdict_in_the_first_pass() {
-    let long = Err(NoVerdictYet::NotInFirstPass);
+    let long = Err(Pending::Deferred);
     for (fuel, first, whole) in [
         (1_000_000_000, Ok(Correct), Correct),
         (5_000_000_000, long, Correct),
@@ -13,10 +13,10 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
     ] {
         let (grader, _) = grader(needing("heavy", fuel));
         let (task, heavy, mode) = (task(None), "def f(n): heavy", TestMode::All);
-        let mut known = Known::default();
+        let mut state = SampleState::default();
         let graded = grader
             .attempt(true, None)
-            .grade(&task, heavy, mode, &mut known);
+            .grade(&task, heavy, mode, &mut state);
         assert_eq!(graded.map(|grading| grading.verdict), first);
         assert_eq!(grader.judge(&task, heavy, mode).verdict, whole);
     }
@@ -32,11 +32,11 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
     }));
     let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
     assert_eq!(grader.judge(&task, "program", mode).verdict, Correct);
-    let before = runs(&sandbox);
+    let before = sandbox.runs();
     let first_pass = grader.attempt(true, None);
     assert_eq!(
-        first_pass.grade(&task, "another", mode, &mut Known::default()),
-        Err(NoVerdictYet::NotInFirstPass)
+        first_pass.grade(&task, "another", mode, &mut SampleState::default()),
+        Err(Pending::Deferred)
     );
-    assert_eq!(runs(&sandbox), before);
+    assert_eq!(sandbox.runs(), before);
 }

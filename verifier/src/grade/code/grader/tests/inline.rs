@@ -33,7 +33,7 @@ fn a_canonical_solution_that_does_not_end_is_run_once_for_all_samples() {
         }
     }
     // Once as an inline task, and once as a data set's.
-    assert_eq!(runs(&sandbox), 2);
+    assert_eq!(sandbox.runs(), 2);
 }
 
 #[test]
@@ -44,7 +44,7 @@ fn a_deferred_canonical_solution_is_run_again_for_the_next_sample() {
     for expected_runs in 1..3 {
         let grading = grader.judge(&task(Some("solution")), "program", TestMode::All);
         assert!(grading.retryable);
-        assert_eq!(runs(&sandbox), expected_runs);
+        assert_eq!(sandbox.runs(), expected_runs);
     }
 }
 
@@ -66,6 +66,6 @@ fn the_expected_values_of_an_inline_task_are_not_stored_on_disk() {
         let grading = grader.judge(&task, "program", TestMode::All);
         assert_eq!(grading.verdict, Correct);
         all += more;
-        assert_eq!(runs(&sandbox), all);
+        assert_eq!(sandbox.runs(), all);
     }
 }

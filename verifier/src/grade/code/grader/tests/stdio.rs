@@ -31,27 +31,24 @@ fn judged(grader: &CodeGrader, task: &ProgramTask, mode: TestMode) -> Grading {
 }
 
 #[test]
-fn every_test_is_a_run_whose_output_is_compared() {
-    let (grader, sandbox) = running(|_, run| run);
-    let grading = judged(&grader, &doubling(), TestMode::UntilFailure);
-    assert_eq!(outcome(&grading), (Correct, 3, 3));
-    assert_eq!(runs(&sandbox), 3);
-    assert!(grading.deterministic);
-}
-
-#[test]
-fn a_failed_test_ends_judging_unless_all_tests_are_asked_for() {
-    for (mode, passed, expected_runs) in [(TestMode::UntilFailure, 1, 2), (TestMode::All, 2, 3)] {
-        let (grader, sandbox) = running(|n, run| match n {
-            2 => exited(0, "5\n"),
-            _ => run,
+fn every_test_is_a_run_and_judging_may_end_with_the_first_failed_one() {
+    for (wrong, mode, verdict, passed, expected_runs) in [
+        (None, TestMode::UntilFailure, Correct, 3, 3),
+        (Some(2), TestMode::UntilFailure, Incorrect, 1, 2),
+        (Some(2), TestMode::All, Incorrect, 2, 3),
+    ] {
+        let (grader, sandbox) = running(move |n, run| match Some(n) == wrong {
+            true => exited(0, "5\n"),
+            false => run,
         });
         let grading = judged(&grader, &doubling(), mode);
-        assert_eq!(outcome(&grading), (Incorrect, passed, 3));
-        assert_eq!(runs(&sandbox), expected_runs);
-        let detail = json!({ "test": 1, "line": 1, "expected": "4", "got": "5", "stdin": "2\n" });
-        for (field, value) in detail.as_object().unwrap() {
-            assert_eq!(grading.detail[field], *value, "{field}");
+        assert_eq!(outcome(&grading), (verdict, passed, 3));
+        assert_eq!((sandbox.runs(), grading.deterministic), (expected_runs, true));
+        if wrong.is_some() {
+            // Each run uses 1,000 units of fuel.
+            let fuel = 1_000 * expected_runs;
+            let detail = json!({ "test": 1, "line": 1, "expected": "4", "got": "5", "stdin": "2\n", "fuel": fuel });
+            assert_eq!(grading.detail, detail);
         }
     }
 }
@@ -87,10 +84,7 @@ fn right_output_does_not_count_unless_the_program_exits_with_0() {
 #[test]
 fn all_tests_together_have_ten_times_the_fuel_of_one() {
     let limit = Limits::default().fuel * 5 / 2;
-    let fuel_of_runs = Arc::new(Mutex::new(Vec::new()));
-    let seen = Arc::clone(&fuel_of_runs);
-    let (grader, _) = grader(FakeSandbox::new(move |_, _, limits| {
-        seen.lock().unwrap().push(limits.fuel);
+    let (grader, sandbox) = grader(FakeSandbox::new(move |_, _, limits| {
         Ok(Run {
             fuel: limits.fuel.min(limit / 10 * 9),
             ..exited(0, "2")
@@ -102,7 +96,7 @@ fn all_tests_together_have_ten_times_the_fuel_of_one() {
     };
     let grading = judged(&grader, &task, TestMode::All);
     assert_eq!(outcome(&grading), (Timeout, 12, 20));
-    let fuel_of_runs = fuel_of_runs.lock().unwrap();
+    let fuel_of_runs = sandbox.fuel_limits();
     assert_eq!(fuel_of_runs.len(), 12);
     assert_eq!((fuel_of_runs[0], fuel_of_runs[11]), (limit, limit / 10));
 }
@@ -117,8 +111,8 @@ fn tests_that_take_long_together_get_no_verdict_in_the_first_pass() {
     let first_pass =
         grader
             .attempt(true, None)
-            .grade(&task, "print()", mode, &mut Known::default());
-    assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
+            .grade(&task, "print()", mode, &mut SampleState::default());
+    assert_eq!(first_pass, Err(Pending::Deferred));
     assert_eq!(judged(&grader, &task, mode).verdict, Correct);
 }
 
@@ -131,7 +125,7 @@ fn a_completion_without_a_program_that_parses_is_not_run() {
         let grading = grader.judge(&doubling(), completion, TestMode::All);
         assert_eq!((grading.verdict, grading.total), (verdict, total));
     }
-    assert_eq!(runs(&sandbox), 0);
+    assert_eq!(sandbox.runs(), 0);
 }
 
 #[test]
@@ -143,7 +137,7 @@ fn impossible_tasks_and_failing_sandboxes_are_unavailable() {
     for (task, says) in [(without, "no tests"), (too_long, "`stdout` of test 1")] {
         assert_bad_task(&judged(&grader, &task, TestMode::All), says);
     }
-    assert_eq!(runs(&sandbox), 0);
+    assert_eq!(sandbox.runs(), 0);
     let (grader, _) = super::grader(FakeSandbox::new(|_, _, _| {
         Err(Deferred::Failed("the engine is gone".to_owned()).into())
     }));
@@ -153,6 +147,6 @@ fn impossible_tasks_and_failing_sandboxes_are_unavailable() {
     let first_pass =
         grader
             .attempt(true, None)
-            .grade(&task, "print()", mode, &mut Known::default());
-    assert_eq!(first_pass, Err(NoVerdictYet::NotInFirstPass));
+            .grade(&task, "print()", mode, &mut SampleState::default());
+    assert_eq!(first_pass, Err(Pending::Deferred));
 }

@@ -2,17 +2,14 @@
 
 use sandboxes::SandboxError;
 use sandboxes::outline::Stopped;
-use serde_json::json;
 use verifier_api::Verdict;
 
 use crate::grade::Grading;
 
 /// The grading of a completion without a program.
 pub(super) fn without_code() -> Box<Grading> {
-    Box::new(Grading::new(
-        Verdict::Malformed,
-        json!({ "reason": "the completion holds no code" }),
-    ))
+    let reason = "the completion holds no code";
+    Box::new(Grading::with_reason(Verdict::Malformed, reason))
 }
 
 /// The grading of a completion that was not read to its end. The clock or the machine's memory may allow it another time.
@@ -25,10 +22,7 @@ pub(super) fn unread(stopped: Stopped) -> Box<Grading> {
         ),
         Stopped::Failed(error) => return error.into(),
     };
-    Box::new(Grading {
-        deterministic: false,
-        ..Grading::new(verdict, json!({ "reason": reason }))
-    })
+    Box::new(Grading::with_reason(verdict, reason).deterministic_if(false))
 }
 
 /// A failure of the sandbox says nothing about the program.

@@ -1,4 +1,4 @@
-//! What both routes share: how long a request is held, and how it is refused then.
+//! The deadline of a request to either route, and how it is refused then.
 
 use std::time::Duration;
 
@@ -7,8 +7,8 @@ use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
 use crate::service::compat::client::Client;
-use crate::service::hold::Hold;
-use crate::service::sender::Sender;
+use crate::service::backoff::Backoff;
+use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 
 pub(super) const CLIENT: Client = Client {
@@ -21,8 +21,8 @@ pub(super) const CLIENT: Client = Client {
 /// The default of SandboxFusion for a timeout that is missing in the request, in seconds.
 const DEFAULT_TIMEOUT: f64 = 10.0;
 /// Seconds that verl waits beyond both timeouts.
-pub(super) const CLIENT_SLACK: f64 = 10.0;
-/// A request is refused this many seconds before its client gives up.
+const CLIENT_SLACK: f64 = 10.0;
+/// A request is refused this many seconds before its client's timeout.
 const MARGIN: f64 = 2.0;
 /// The longest timeout, in seconds.
 const MAX_TIMEOUT: f64 = 3600.0;
@@ -64,7 +64,7 @@ pub(super) fn check_language(field: &str, language: &str) -> Result<(), ProblemR
 
 /// Reads a request's body, and calls `make` with it on the thread that parses.
 pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
-    sender: &Sender,
+    context: &RequestContext,
     body: Body,
     make: impl FnOnce(&Service, T) -> Result<U, ProblemResponse> + Send + 'static,
 ) -> Result<U, ProblemResponse> {
@@ -73,11 +73,11 @@ pub(super) async fn read<T: DeserializeOwned, U: Send + 'static>(
             .map_err(|error| ProblemResponse::bad_body(body, &error))?;
         make(service, request)
     };
-    let mut hold = Hold::at_most(CLIENT.patience);
-    CLIENT.read(sender, body, &mut hold, parse).await
+    let mut backoff = Backoff::at_most(CLIENT.patience);
+    CLIENT.read(context, body, &mut backoff, parse).await
 }
 
-/// Attempts to answer until that succeeds, or the client is about to give up.
+/// Attempts to answer until that succeeds, or until the deadline `until`.
 ///
 /// # Errors
 /// The reason of the last attempt that ended.
@@ -89,7 +89,7 @@ pub(super) async fn answer<T, F>(
 where
     F: Future<Output = Result<T, String>>,
 {
-    let mut hold = Hold::until(until);
+    let mut backoff = Backoff::until(until);
     let mut missing = "the service is busy".to_owned();
     loop {
         match timeout_at(until, attempt()).await {
@@ -97,7 +97,7 @@ where
             Ok(Err(reason)) => missing = reason,
             Err(_) => {}
         }
-        if !hold.wait(service).await {
+        if !backoff.wait(service).await {
             return Err(missing);
         }
     }

@@ -1,9 +1,9 @@
-//! Who sent a request, and the memory that its body takes until its answer is sent.
+//! What a handler gets of a request besides its body: the service, the headers, the client, and where to leave the permit for the body's memory.
 
 use std::convert::Infallible;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::net::IpAddr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex};
 
 use axum::extract::FromRequestParts;
 use axum::http::HeaderMap;
@@ -11,6 +11,7 @@ use axum::http::request::Parts;
 
 use super::Service;
 use super::body_memory::BodyPermit;
+use crate::mutex::lock;
 use crate::pool::ClientId;
 
 /// The address that a request came from. An IPv6 network of 64 bits counts as one address, since whoever has one of its addresses has all.
@@ -29,45 +30,44 @@ impl Peer {
     }
 }
 
-/// The permit for a request's body, until the connection takes it for the answer.
+/// Where a handler leaves the permit for its request's body, and the connection takes it for the answer.
 #[derive(Clone, Default)]
-pub(super) struct Held(Arc<Mutex<Option<BodyPermit>>>);
+pub(super) struct HeldPermit(Arc<Mutex<Option<BodyPermit>>>);
 
-impl Held {
+impl HeldPermit {
     pub(super) fn put(&self, permit: BodyPermit) {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
+        *lock(&self.0) = Some(permit);
     }
 
     pub(super) fn take(&self) -> Option<BodyPermit> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).take()
+        lock(&self.0).take()
     }
 }
 
-/// The sender of a request, and the service that it was sent to.
-pub(super) struct Sender {
+/// The context of a request, which handlers take as an extractor.
+pub(super) struct RequestContext {
     pub(super) service: Arc<Service>,
     /// The request's headers.
     pub(super) headers: HeaderMap,
-    /// The client that takes turns in the queue: the address. Credentials do not count, since anyone may vary their spelling.
+    /// The client that the queue is fair to: the address. Credentials do not count, since anyone may vary their spelling.
     pub(super) client: ClientId,
-    /// Where its body's memory is held.
-    pub(super) held: Held,
+    pub(super) body_permit: HeldPermit,
 }
 
-impl FromRequestParts<Arc<Service>> for Sender {
+impl FromRequestParts<Arc<Service>> for RequestContext {
     type Rejection = Infallible;
 
     async fn from_request_parts(
         parts: &mut Parts,
         service: &Arc<Service>,
-    ) -> Result<Sender, Infallible> {
+    ) -> Result<RequestContext, Infallible> {
         let mut client = DefaultHasher::new();
         parts.extensions.get::<Peer>().hash(&mut client);
-        Ok(Sender {
+        Ok(RequestContext {
             service: Arc::clone(service),
             headers: parts.headers.clone(),
             client: ClientId(client.finish()),
-            held: parts.extensions.get().cloned().unwrap_or_default(),
+            body_permit: parts.extensions.get().cloned().unwrap_or_default(),
         })
     }
 }
