@@ -74,7 +74,7 @@ pub enum Work<'a> {
         /// At most [`MAX_STREAM_BYTES`].
         stdin: &'a str,
     },
-    /// Has the harness's own `outline` read each of `texts`. They are JSON arrays in the form of [`crate::outline::read`]. No program runs in the instance, so its
+    /// Has the harness's own `outline` read each of `texts`. They are JSON arrays in the form of [`crate::defined_names::read`]. No program runs in the instance, so its
     /// answers can be trusted.
     Outline {
         /// The texts.

@@ -134,7 +134,7 @@ fn fault(packed: Option<&str>, line: usize, error: io::Error) -> LineError {
     }
 }
 
-/// The rest of a CSV file. An empty cell is `null`; every other cell is a text. A column without a name, such as the index of pandas, is left out.
+/// The rest of a CSV file. An empty cell is `null`; every other cell is a text, with `\n` for `\r\n`. A column without a name, such as the index of pandas, is left out.
 pub(super) struct Table {
     rows: csv::Reader<Bounded>,
     columns: Vec<String>,
@@ -142,11 +142,13 @@ pub(super) struct Table {
     left: Rc<Cell<usize>>,
 }
 
-/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is. It gives no carriage returns, after which the parser would
-/// count a line too few.
+/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is. It gives no carriage returns between quoted cells, since
+/// the parser would count a line too few after them.
 struct Bounded {
     text: Box<dyn BufRead>,
     left: Rc<Cell<usize>>,
+    /// Whether the last byte was in a quoted cell: an odd number of quotation marks came before.
+    is_quoted: bool,
 }
 
 impl Read for Bounded {
@@ -161,8 +163,10 @@ impl Read for Bounded {
             let length = self.text.read(&mut buffer[..most])?;
             let mut kept = 0;
             for at in 0..length {
-                buffer[kept] = buffer[at];
-                kept += usize::from(buffer[at] != b'\r');
+                let byte = buffer[at];
+                self.is_quoted ^= byte == b'"';
+                buffer[kept] = byte;
+                kept += usize::from(self.is_quoted || byte != b'\r');
             }
             if kept > 0 || length == 0 {
                 self.left.set(self.left.get() - kept);
@@ -179,6 +183,7 @@ impl Table {
         let bounded = Bounded {
             text,
             left: Rc::clone(&left),
+            is_quoted: false,
         };
         let mut rows = csv::Reader::from_reader(bounded);
         let header = rows
@@ -210,7 +215,7 @@ impl Table {
         }
         let cells = self.columns.iter().zip(&row);
         let cells = cells.filter(|(column, _)| !column.is_empty());
-        let cell = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let cell = |text: &str| (!text.is_empty()).then(|| text.replace("\r\n", "\n"));
         let record: BTreeMap<_, _> = cells.map(|(column, text)| (column, cell(text))).collect();
         Ok(Some((line, serde_json::json!(record).to_string())))
     }

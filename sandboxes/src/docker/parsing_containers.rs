@@ -9,18 +9,18 @@ use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
 use crate::protocol::Candidate;
-use crate::readers::Readers;
+use crate::idle_parsers::IdleParsers;
 use crate::{End, Limits, Run, SandboxError};
 
 /// A parsing container is removed after this time of reading, so that nothing accumulates in it.
 const MAX_READING: Duration = Duration::from_secs(5);
 /// Only one container in this many may be an idle parsing container. The others are for programs.
-const CONTAINERS_PER_READER: usize = 4;
+const CONTAINERS_PER_PARSER: usize = 4;
 
 /// Parsing containers that wait for texts.
 pub(super) struct ParsingContainers {
     pool: Arc<Pool>,
-    idle: Readers<ParsingContainer>,
+    idle: IdleParsers<ParsingContainer>,
 }
 
 /// A guest that reads one text after another.
@@ -38,7 +38,7 @@ impl ParsingContainers {
     pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> ParsingContainers {
         ParsingContainers {
             pool: Arc::clone(pool),
-            idle: Readers::new(containers / CONTAINERS_PER_READER),
+            idle: IdleParsers::new(containers / CONTAINERS_PER_PARSER),
         }
     }
 

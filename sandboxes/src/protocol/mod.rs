@@ -26,7 +26,7 @@ pub(crate) const HARNESS: &str = concat!(
     "\n",
     include_str!("../../guest/judge.py"),
     "\n",
-    include_str!("../../guest/outline.py"),
+    include_str!("../../guest/defined_names.py"),
     "\n",
     include_str!("../../guest/event_loop.py"),
     "\n",

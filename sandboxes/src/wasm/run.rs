@@ -5,7 +5,7 @@ use std::io::Cursor;
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
-use super::reader::Reader;
+use super::parsing_instance::ParsingInstance;
 use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::Output;
@@ -52,14 +52,14 @@ impl WasmSandbox {
     fn read(&self, texts: &[String], request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
             let limits = &request.limits;
-            if let Some(mut reader) = self.readers.take(limits)
-                && let Ok(conversation) = reader.guest.conversation()
+            if let Some(mut parser) = self.idle_parsers.take(limits)
+                && let Ok(conversation) = parser.guest.conversation()
             {
                 conversation.set_calls(texts);
-                let refilled = reader.guest.refill(request.abandoned);
+                let refilled = parser.guest.refill(request.abandoned);
                 if refilled.is_ok()
-                    && let Ok(run) = answer(&mut reader.guest).await
-                    && reader.put_back(&self.readers, limits, &run)
+                    && let Ok(run) = answer(&mut parser.guest).await
+                    && parser.put_back(&self.idle_parsers, limits, &run)
                 {
                     return Ok(run);
                 }
@@ -69,7 +69,8 @@ impl WasmSandbox {
             let data = self.data(HostCall::candidate(candidate), request);
             let mut guest = self.start(data, request).await?;
             let run = answer(&mut guest).await?;
-            Reader { guest, used: 0 }.put_back(&self.readers, limits, &run);
+            let parser = ParsingInstance { guest, used: 0 };
+            parser.put_back(&self.idle_parsers, limits, &run);
             Ok(run)
         })
     }

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandboxes::docker::{DockerSandbox, Settings};
-use sandboxes::outline::{self, Text};
+use sandboxes::defined_names::{self, Text};
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
 use super::support::{docker, open, settings};
@@ -102,7 +102,7 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
             text,
             loose: true,
         };
-        outline::read(&sandbox, &[text], &limits).unwrap()
+        defined_names::read(&sandbox, &[text], &limits).unwrap()
     };
     // All containers once the maximum is reached: each of them is warm or waits for texts.
     let all = || {

@@ -41,8 +41,8 @@ fn the_end_of_a_name_tells_the_format() {
 
 #[test]
 fn records_of_texts_are_read_with_their_numbers() {
-    let csv = "\u{feff}q,,a\r\n\"1\n2\",9,\r\n3,8,\"\"\"x\"\", y\"\r\n";
-    let rows = "2 {\"a\":null,\"q\":\"1\\n2\"}\n4 {\"a\":\"\\\"x\\\", y\",\"q\":\"3\"}\n";
+    let csv = "\u{feff}q,,a\r\n\"1\r\n2\r\",9,\r\n3,8,\"\"\"x\"\", y\"\r\n";
+    let rows = "2 {\"a\":null,\"q\":\"1\\n2\\r\"}\n4 {\"a\":\"\\\"x\\\", y\",\"q\":\"3\"}\n";
     let packed = zstd::encode_all(csv.as_bytes(), 1).unwrap();
     let json = "\u{feff} [{\"a\": \"],[\\\"\"},\n {\"b\": [NaN]}]\n";
     let elements = "1 {\"a\": \"],[\\\"\"}\n2 {\"b\": [{\"$float\":\"nan\"}]}\n";
