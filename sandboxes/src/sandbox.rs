@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Runs a candidate's Python program where it can harm nothing, and returns the values of its function.
+/// Runs an untrusted Python program where it can harm nothing, and returns the values of its function.
 ///
 /// The host itself observed everything in a [`Run`]. It believes nothing merely because the guest says so.
 pub trait Sandbox: Send + Sync {
@@ -55,13 +55,13 @@ pub enum Work<'a> {
         /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
         calls: &'a [String],
     },
-    /// Judges by test code, in two instances. The test instance runs `tests` one after another. In it, the program's entry point is a stub that calls the candidate's
+    /// Judges by test code, in two instances. The tests' instance runs `tests` one after another. In it, the program's entry point is a stub that calls the program's
     /// instance. That instance runs the program's source, and answers the calls with encoded values. [`Run::calls`] records how each test ended: a test without an
     /// exception is a [`Call::Returned`] with the value `null`.
     Tests {
         /// The program.
         program: Program<'a>,
-        /// Code that the test instance runs before the first test.
+        /// Code that the tests' instance runs before the first test.
         prelude: &'a str,
         /// The source of each test.
         tests: &'a [String],
@@ -93,7 +93,7 @@ pub struct Identity {
     pub digest: String,
 }
 
-/// A candidate's program.
+/// An untrusted program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     /// Python source.

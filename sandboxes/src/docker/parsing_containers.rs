@@ -8,7 +8,7 @@ use super::conversation::{converse, prepare, report};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
-use crate::protocol::Candidate;
+use crate::protocol::ProgramConversation;
 use crate::idle_parsers::IdleParsers;
 use crate::{End, Limits, Run, SandboxError};
 
@@ -26,7 +26,7 @@ pub(super) struct ParsingContainers {
 /// A guest that reads one text after another.
 struct ParsingContainer {
     guest: Guest,
-    candidate: Candidate,
+    conversation: ProgramConversation,
     /// Its last request, which is still unanswered.
     request: &'static [u8],
     /// How long it has read in all.
@@ -64,7 +64,7 @@ impl ParsingContainers {
         prepare(&mut guest, &limits).await?;
         let mut container = ParsingContainer {
             guest,
-            candidate: Candidate::outlining(&limits),
+            conversation: ProgramConversation::outlining(&limits),
             request: b"J",
             reading: Duration::ZERO,
         };
@@ -85,16 +85,16 @@ impl ParsingContainers {
 
 impl ParsingContainer {
     async fn read(&mut self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
-        self.candidate.set_calls(texts);
+        self.conversation.set_calls(texts);
         let started = Instant::now();
         // The time of all its texts counts. If that is too much, a fresh parsing container reads these texts again.
         let meters = [self.guest.meter()];
         let outcome = tokio::select! {
-            outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
+            outcome = converse(&mut self.guest, &mut self.conversation, self.request) => outcome,
             stop = overrun(&meters, limits) => Err(stop),
         };
-        let end = self.candidate.end(outcome.err().map(Termination::end))?;
-        let calls = self.candidate.take_results();
+        let end = self.conversation.end(outcome.err().map(Termination::end))?;
+        let calls = self.conversation.take_results();
         self.request = b"N";
         self.reading += started.elapsed();
         Ok(report(&meters, calls, end, started, String::new()).await)
