@@ -25,7 +25,7 @@ const MAX_GROUP: u64 = 2 << 30;
 const MAX_GZIP_PAGE: u64 = 2 << 20;
 
 /// The rows of a file that are not read yet.
-pub(super) struct Groups {
+pub(super) struct ParquetRows {
     file: File,
     metadata: SerializedFileReader<File>,
     /// The row group that is read next.
@@ -35,10 +35,10 @@ pub(super) struct Groups {
     number: usize,
 }
 
-impl Groups {
-    pub(super) fn open(file: File) -> std::result::Result<Groups, LineError> {
+impl ParquetRows {
+    pub(super) fn open(file: File) -> std::result::Result<ParquetRows, LineError> {
         let metadata = caught(1, || SerializedFileReader::new(file.try_clone()?))?;
-        Ok(Groups {
+        Ok(ParquetRows {
             file,
             metadata,
             next: 0,

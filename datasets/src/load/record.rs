@@ -29,12 +29,12 @@ pub(super) fn parse<T>(
     read: impl FnMut(usize, &mut Fields<'_>) -> Result<T, FieldError>,
 ) -> Result<Vec<T>, DatasetError> {
     let lines = Lines::new(text.as_bytes()).map_err(LineError::Io);
-    records(Path::new(name), lines.map(Rows::Lines), read)
+    records(Path::new(name), lines.map(Rows::JsonLines), read)
 }
 
 fn format(path: &Path) -> Format {
     let name = path.file_name().unwrap_or_default().to_string_lossy();
-    Format::of(&name).map_or(Format::Lines, |(format, _)| format)
+    Format::of(&name).map_or(Format::JsonLines, |(format, _)| format)
 }
 
 fn io(path: &Path, source: io::Error) -> DatasetError {
@@ -164,7 +164,7 @@ mod tests {
                 ", line 3: byte 3 of the line is not UTF-8; save the file as UTF-8",
             ),
         ] {
-            let rows = Lines::new(file).map(Rows::Lines).map_err(LineError::Io);
+            let rows = Lines::new(file).map(Rows::JsonLines).map_err(LineError::Io);
             let error = records(Path::new("data.jsonl"), rows, |_, _| Ok(())).unwrap_err();
             assert_eq!(error.to_string(), format!("data.jsonl{message}"));
         }

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::clock::{self, allowed};
+use super::watchdog::{self, allowed};
 use super::guest::{Guest, Meter};
 use super::termination::Termination;
 use crate::protocol::{ProgramConversation, is_answered};
@@ -91,7 +91,7 @@ pub(super) async fn report(
     Run {
         calls,
         end,
-        fuel: clock::fuel(time),
+        fuel: watchdog::fuel(time),
         stdout,
     }
 }

@@ -1,10 +1,9 @@
 //! Native CPython in Docker containers. A container has no network, nowhere to write and no rights, and runs one program.
 //!
 //! Warm containers wait in a `pool`. Each is used for one program and removed (`container`: its rights; `guest`: its conversation and its end). Containers that only
-//! read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The harness,
+//! read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `watchdog` ends a run that does not end by itself. The harness,
 //! `guest/*.py`, is the other end of the conversation; `docker/*.py` set up its environment. A failure of the engine is a failure of the sandbox, never of the program.
 
-mod clock;
 mod container;
 mod conversation;
 mod engine;
@@ -14,6 +13,7 @@ mod parsing_containers;
 mod pool;
 mod run;
 mod termination;
+mod watchdog;
 
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-pub use self::clock::FUEL_PER_SECOND;
+pub use self::watchdog::FUEL_PER_SECOND;
 use self::engine::Engine;
 use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
@@ -31,9 +31,9 @@ use crate::{Abandoned, Deferred, Identity, Limits, SandboxError};
 
 /// The environment of the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
 const ENVIRONMENT: &str = concat!(
-    include_str!("../../docker/world.py"),
+    include_str!("../../docker/clock_and_randomness.py"),
     "\n",
-    include_str!("../../docker/door.py"),
+    include_str!("../../docker/host_connection.py"),
     "\n",
     include_str!("../../docker/confine.py"),
 );

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::clock::overrun;
+use super::watchdog::overrun;
 use super::conversation::{converse, prepare, report};
 use super::guest::Guest;
 use super::pool::Pool;

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::DockerSandbox;
-use super::clock::overrun;
+use super::watchdog::overrun;
 use super::conversation::{converse, prepare, read, report};
 use super::guest::{Guest, Meter};
 use super::pool::Pool;
