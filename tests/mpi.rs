@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tests::artifacts::{self, long};
 use tests::disk::Disk;
 use tests::programs::{
-    Outcome, Running, Verifier, descendants, program, rapid, run, signal, start, wait_for,
+    Outcome, Running, Verifier, assert_has, descendants, program, rapid, run, signal, start,
+    wait_for,
 };
 use tests::repository::root;
 use tests::training::{Job, repeating, set};
@@ -17,8 +18,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// A launcher, if it is installed: Open MPI's or MPICH's. Prints that the test is skipped otherwise.
 fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
-    let found = Command::new(name).arg("--version").output().is_ok();
-    if !found {
+    if Command::new(name).arg("--version").output().is_err() {
         let required = std::env::var("RAPID_TEST_MPI").is_ok_and(|value| value == "required");
         assert!(!required, "{name} is not installed");
         artifacts::skipped(&format!(
@@ -31,15 +31,8 @@ fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
 }
 
 fn open_mpi() -> Option<Vec<String>> {
-    launcher(
-        "mpirun.openmpi",
-        &[
-            "--allow-run-as-root",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-        ],
-    )
+    let options = "--allow-run-as-root --oversubscribe --bind-to none";
+    launcher("mpirun.openmpi", &Vec::from_iter(options.split(' ')))
 }
 
 fn mpich() -> Option<Vec<String>> {
@@ -128,12 +121,8 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let _ = finish(&mut rapid(train("alone", &auto)));
     let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &auto)));
     // The others are silent.
-    assert_eq!(
-        outcome.stderr.matches("finished after").count(),
-        1,
-        "{}",
-        outcome.stderr
-    );
+    let finished = outcome.stderr.matches("finished after").count();
+    assert_eq!(finished, 1, "{}", outcome.stderr);
     assert_same(&home.path().join("two"), &alone);
 
     // Another number of ranks, of another MPI, goes on where one process stopped.
@@ -150,11 +139,7 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let mut again = train("four", &lora);
     again.push("--or-resume".to_owned());
     let outcome = finish(&mut launched(&mpich, 4, &again));
-    assert!(
-        outcome.stderr.contains("continuing the run"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["continuing the run"]);
     assert_same(&four, &adapters);
 }
 
@@ -169,14 +154,10 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     let arguments = training(&out, &verifier, home.path(), &["run.slices=1"]);
     let outcome = start(&mut launched(&open_mpi, 2, &arguments)).finish_within(LIMIT);
     assert!(outcome.code != Some(0));
-    assert!(outcome.stderr.contains("run.slices"), "{}", outcome.stderr);
+    assert_has(&outcome.stderr, &["run.slices"]);
     assert!(!out.exists());
     let doctor = start(&mut launched(&open_mpi, 2, &["doctor".to_owned()])).finish_within(LIMIT);
-    assert!(
-        doctor.stderr.contains("start this command without it"),
-        "{}",
-        doctor.stderr
-    );
+    assert_has(&doctor.stderr, &["start this command without it"]);
 }
 
 /// How long a rank waits for the others in the tests of failures, in seconds.
@@ -323,11 +304,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
         assert!(signal("TERM", &[rank(&running, number)]));
     }
     let outcome = running.finish_within(LIMIT);
-    assert!(
-        outcome.stderr.contains("continue with"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["continue with"]);
     undisturbed.resume(&open_mpi, 4, &stopped);
 
     let running = undisturbed.start(&open_mpi, &outage, 2);
@@ -350,11 +327,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     disk.remount("size=24m");
     let outcome = running.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("the disk is full"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["the disk is full"]);
     disk.remount("size=4g");
     undisturbed.resume(&open_mpi, 2, &out);
 }
@@ -399,7 +372,7 @@ fn ranks_of_slurm_train_as_one_process_does() {
     let outcome = start(&mut srun("--mpi=none", 2, undisturbed.arguments(&out)));
     let outcome = outcome.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("--mpi=pmix"), "{}", outcome.stderr);
+    assert_has(&outcome.stderr, &["--mpi=pmix"]);
     assert!(!out.exists());
 
     // The batch script of this repository, interrupted and sent again.
@@ -438,9 +411,6 @@ fn ranks_of_slurm_train_as_one_process_does() {
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
     let _ = finish(&mut sbatch());
     let log = std::fs::read_to_string(log).unwrap();
-    assert!(
-        log.contains("continue with") && log.contains("continuing the run"),
-        "{log}"
-    );
+    assert_has(&log, &["continue with", "continuing the run"]);
     assert_same(&out, &undisturbed.expected());
 }

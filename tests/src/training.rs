@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::programs::{Running, Verifier, rapid, start, wait_for};
+use crate::repository::files_with;
 
 /// Time limit for one update of the small runs here.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -83,10 +84,8 @@ impl Job {
 
     /// Every completion that training sampled, from the files in `samples/`.
     pub fn samples(&self) -> Vec<Value> {
-        let entries = std::fs::read_dir(self.folder.join("samples")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
         // Beside each file is a page for people, which is skipped.
-        let files = paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        let files = files_with(&self.folder.join("samples"), "jsonl").into_iter();
         let texts: Vec<String> = files
             .map(|file| std::fs::read_to_string(file).unwrap())
             .collect();

@@ -39,6 +39,7 @@ const ENVIRONMENT: &str = concat!(
 );
 /// The script that puts the parts together.
 const WARM: &str = include_str!("../../docker/warm.py");
+const _: () = assert!(ENVIRONMENT.is_ascii() && WARM.is_ascii());
 /// [`Identity::backend`] of this sandbox.
 pub const BACKEND: &str = "docker";
 /// The version of everything that verdicts depend on, except image, harness and limits.
@@ -259,11 +260,6 @@ impl Drop for DockerSandbox {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn the_source_that_warms_an_interpreter_is_ascii() {
-        assert!(source().is_ascii());
-    }
 
     #[test]
     fn the_digest_depends_on_image_and_runtime() {
