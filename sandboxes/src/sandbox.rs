@@ -256,6 +256,16 @@ pub enum SandboxError {
     Deferred(#[from] Deferred),
 }
 
+impl Limits {
+    /// The error for a memory limit below what the interpreter takes.
+    pub(crate) fn too_little_memory(&self) -> SandboxError {
+        SandboxError::Unusable(format!(
+            "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
+            self.memory >> 20
+        ))
+    }
+}
+
 /// Why a run is deferred.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum Deferred {

@@ -201,7 +201,7 @@ async fn open(
     let first = factory.make(slot).await?;
     let identity = Identity {
         backend: BACKEND.to_owned(),
-        interpreter: format!("{}, {}", first.interpreter(), settings.image),
+        interpreter: format!("{}, {}", first.interpreter, settings.image),
         digest: digest(&settings, &image),
     };
     let pool = Pool::new(&factory, &slots);

@@ -33,7 +33,9 @@ impl Sandbox for DockerSandbox {
         if let Work::Calls { calls, .. } = request.work {
             arguments::check_calls(calls)?;
         }
-        check(&limits)?;
+        if limits.memory < MIN_MEMORY {
+            return Err(limits.too_little_memory());
+        }
         limits.memory = self.fixed_memory.unwrap_or(limits.memory);
         let pool = Arc::clone(&self.pool);
         match request.work {
@@ -84,16 +86,6 @@ impl Sandbox for DockerSandbox {
             }
         }
     }
-}
-
-fn check(limits: &Limits) -> Result<(), SandboxError> {
-    if limits.memory < MIN_MEMORY {
-        return Err(SandboxError::Unusable(format!(
-            "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
-            limits.memory >> 20
-        )));
-    }
-    Ok(())
 }
 
 /// Guests with their limits set. A guest that is lost before then is replaced, since it has run no program.

@@ -165,10 +165,7 @@ impl WasmSandbox {
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {
-                Termination::Memory => SandboxError::Unusable(format!(
-                    "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
-                    limits.memory >> 20
-                )),
+                Termination::Memory => limits.too_little_memory(),
                 other => broken(&other),
             })
     }

@@ -28,11 +28,9 @@ macro_rules! cases {
                 source_that_does_not_load_is_unloadable
                 any_exception_ends_only_its_call
                 a_program_that_exits_the_process_keeps_its_answers
-                patching_what_the_harness_might_use_changes_nothing
-                tiny_interpreter_limits_affect_only_the_program
+                what_a_program_does_to_its_interpreter_changes_nothing_for_the_harness
                 forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_run
                 bytes_that_are_not_a_request_end_the_run
-                printing_decides_nothing
                 arguments_that_cannot_be_sent_are_not_the_programs_fault
             }
             judging {
@@ -67,7 +65,6 @@ macro_rules! cases {
             whole_programs {
                 a_whole_program_reads_and_writes_and_exits
                 an_uncaught_exception_is_on_standard_error
-                a_thread_runs_where_it_is_started
                 whole_programs_have_limits
                 output_is_limited_and_never_cut_short_unnoticed
                 long_input_and_output_come_through

@@ -51,6 +51,9 @@ pub(crate) fn a_whole_program_reads_and_writes_and_exits(sandbox: &dyn Sandbox) 
         let outcome = outcome(sandbox, source, stdin);
         assert_eq!(outcome, wrote(stdout, status), "{source}");
     }
+    // A thread runs where it is started.
+    let thread = "import sys, threading\nsys.setrecursionlimit(10**6)\nthreading.stack_size(2**27)\ndef deep(n): return n and 1 + deep(n - 1)\nthread = threading.Thread(target=lambda: print(deep(5000)))\nthread.start()\nthread.join()\nprint(thread.is_alive())";
+    assert_eq!(outcome(sandbox, thread, ""), wrote("5000\nFalse\n", 0));
 }
 
 pub(crate) fn an_uncaught_exception_is_on_standard_error(sandbox: &dyn Sandbox) {
@@ -67,19 +70,6 @@ pub(crate) fn an_uncaught_exception_is_on_standard_error(sandbox: &dyn Sandbox) 
         "{stderr}"
     );
     assert!(!stderr.contains("in run"), "{stderr}");
-}
-
-pub(crate) fn a_thread_runs_where_it_is_started(sandbox: &dyn Sandbox) {
-    let source = "import sys, threading
-sys.setrecursionlimit(10**6)
-threading.stack_size(2**27)
-def deep(n): return n and 1 + deep(n - 1)
-def main(): print(deep(5000))
-thread = threading.Thread(target=main)
-thread.start()
-thread.join()
-print(thread.is_alive())";
-    assert_eq!(outcome(sandbox, source, ""), wrote("5000\nFalse\n", 0));
 }
 
 pub(crate) fn whole_programs_have_limits(sandbox: &dyn Sandbox) {
