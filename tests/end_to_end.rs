@@ -38,7 +38,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         ("killed", &every_third),
         ("waiting", &at_the_end),
     ]
-    .map(|(name, sets)| Job::new(&folder.path().join(name), "quickstart", &verifier, sets));
+    .map(|(name, sets)| Job::new(&folder.path().join(name), "quickstart", Some(&verifier), sets));
 
     let outcome = undisturbed.start().finish().success();
     assert_eq!(outcome.stdout.trim(), undisturbed.folder.to_str().unwrap());
@@ -140,24 +140,8 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
         "lora.rank=4",
         "optimiser.lr=1e-3",
     ]));
-    let [undisturbed, killed] = ["undisturbed", "killed"].map(|name| {
-        let out = home.join(name);
-        let start = [
-            "train",
-            "--recipe",
-            "quickstart",
-            "--device",
-            "cpu",
-            "--out",
-        ];
-        let mut arguments = start.map(str::to_owned).to_vec();
-        arguments.push(out.display().to_string());
-        arguments.extend(sets.iter().cloned());
-        Job {
-            arguments,
-            folder: out,
-        }
-    });
+    let [undisturbed, killed] = ["undisturbed", "killed"]
+        .map(|name| Job::new(&home.join(name), "quickstart", None, &sets));
     let _ = undisturbed.start().finish().success();
     let mut first = killed.start();
     killed.reach(&mut first, 3);
@@ -225,7 +209,7 @@ fn a_killed_evaluation_of_a_checkpoint_resumes_with_its_settings() {
         // The weights do not change.
         "optimiser.lr=0",
     ]));
-    let job = Job::new(&home.join("run"), "quickstart", &verifier, &sets);
+    let job = Job::new(&home.join("run"), "quickstart", Some(&verifier), &sets);
     let _ = job.start().finish().success();
     let model = job.folder.join("checkpoints/last");
     assert_generates_the_same(&gguf, &model, home);
@@ -339,7 +323,7 @@ fn mbpp_plus_trains_with_real_rewards() {
         "sampling.max_tokens=48",
     ]));
     let root = folder.path().join("run");
-    let job = Job::new(&root, "smollm2-mbppplus", &verifier, &arguments);
+    let job = Job::new(&root, "smollm2-mbppplus", Some(&verifier), &arguments);
     let _ = job.start().finish().success();
     let lines = job.lines();
     assert_eq!(lines.len(), 3);
@@ -394,7 +378,8 @@ fn a_teacher_without_correct_completions_leaves_no_run_folder() {
         "run.updates=1",
         &format!("data.teacher={}", teacher.display()),
     ]));
-    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
+    let out = folder.path().join("run");
+    let job = Job::new(&out, "quickstart", Some(&verifier), &sets);
     let line = |answer: u32| {
         let completion = format!(" \\boxed{{{answer}}}");
         serde_json::json!({"task": "repeat/10", "completion": completion}).to_string()

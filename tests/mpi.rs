@@ -62,7 +62,7 @@ fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Ve
         "engine.threads=1",
     ]));
     sets.extend(set(more));
-    Job::new(out, "quickstart", verifier, &sets).arguments
+    Job::new(out, "quickstart", Some(verifier), &sets).arguments
 }
 
 /// What a run leaves that does not depend on time: its metrics, and its last checkpoint with the optimiser's state.
@@ -194,7 +194,7 @@ impl Undisturbed {
         let mut command = launched(launcher, 2, &self.arguments(out));
         command.env("RAPID_RANK_TIMEOUT_S", DEADLINE_S.to_string());
         let mut running = start(&mut command);
-        Job::new(out, "quickstart", &self.verifier, &[]).reach(&mut running, updates);
+        Job::new(out, "quickstart", None, &[]).reach(&mut running, updates);
         running
     }
 
@@ -404,7 +404,7 @@ fn ranks_of_slurm_train_as_one_process_does() {
         command
     };
     let mut running = start(&mut sbatch());
-    Job::new(&out, "quickstart", &undisturbed.verifier, &[]).reach(&mut running, 3);
+    Job::new(&out, "quickstart", None, &[]).reach(&mut running, 3);
     let cancel = ["scancel", "--signal=TERM", "--name=rapid-train"].map(str::to_owned);
     let _ = run(&mut slurm(&cancel)).success();
     let outcome = running.finish_within(LIMIT);

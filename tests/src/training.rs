@@ -20,22 +20,17 @@ pub struct Job {
 }
 
 impl Job {
-    /// A run of a recipe with additional options.
-    pub fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
-        let first = [
-            "train",
-            "--recipe",
-            recipe,
-            "--verifier",
-            &verifier.url(),
-            "--device",
-            "cpu",
-            "--out",
-            folder.to_str().unwrap(),
-        ]
-        .map(str::to_owned);
+    /// A run of a recipe with additional options. Without a verifier it has one of its own.
+    pub fn new(folder: &Path, recipe: &str, verifier: Option<&Verifier>, more: &[String]) -> Self {
+        let out = folder.to_str().unwrap();
+        let first = ["train", "--recipe", recipe, "--device", "cpu", "--out", out];
+        let mut arguments = first.map(str::to_owned).to_vec();
+        if let Some(verifier) = verifier {
+            arguments.extend(["--verifier".to_owned(), verifier.url()]);
+        }
+        arguments.extend_from_slice(more);
         Self {
-            arguments: first.into_iter().chain(more.iter().cloned()).collect(),
+            arguments,
             folder: folder.to_owned(),
         }
     }
