@@ -50,18 +50,11 @@ fn launched(launcher: &[String], ranks: usize, arguments: &[String]) -> Command 
 }
 
 /// The command line of a small run.
-fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Vec<String> {
+fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &str) -> Vec<String> {
     let mut sets = repeating(inputs);
-    sets.extend(set(&[
-        "run.slices=4",
-        "run.updates=4",
-        "run.checkpoint_every=2",
-        "run.keep_state=true",
-        "algorithm.n_step=8",
-        "algorithm.group_size=4",
-        "engine.threads=1",
-    ]));
-    sets.extend(set(more));
+    let run = "run.slices=4 run.updates=4 run.checkpoint_every=2 run.keep_state=true";
+    let others = "algorithm.n_step=8 algorithm.group_size=4 engine.threads=1";
+    sets.extend([run, others, more].into_iter().flat_map(set));
     Job::new(out, "quickstart", Some(verifier), &sets).arguments
 }
 
@@ -107,15 +100,11 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
     let train =
-        |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
+        |name: &str, more: &str| training(&home.path().join(name), &verifier, home.path(), more);
     // The size of a phase follows from the effective sample size, which all ranks' log-probabilities give.
-    let mut auto = vec![
-        "algorithm.preset=rapid-auto",
-        "algorithm.h=4",
-        "run.checkpoint_every=0",
-    ];
+    let mut auto = "algorithm.preset=rapid-auto algorithm.h=4 run.checkpoint_every=0".to_owned();
     if !long("runs of all weights, in place of adapters") {
-        auto.push("lora.rank=4");
+        auto += " lora.rank=4";
     }
     let alone = home.path().join("alone");
     let _ = finish(&mut rapid(train("alone", &auto)));
@@ -126,17 +115,13 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
     assert_same(&home.path().join("two"), &alone);
 
     // Another number of ranks, of another MPI, goes on where one process stopped.
-    let lora = [
-        "lora.rank=4",
-        "algorithm.kl=0.01",
-        "algorithm.dynamic_sampling=2",
-    ];
+    let lora = "lora.rank=4 algorithm.kl=0.01 algorithm.dynamic_sampling=2";
     let adapters = home.path().join("adapters");
-    let _ = finish(&mut rapid(train("adapters", &lora)));
-    let half = [&lora[..], &["run.updates=2"]].concat();
+    let _ = finish(&mut rapid(train("adapters", lora)));
+    let half = format!("{lora} run.updates=2");
     let _ = finish(&mut rapid(train("four", &half)));
     let four = home.path().join("four");
-    let mut again = train("four", &lora);
+    let mut again = train("four", lora);
     again.push("--or-resume".to_owned());
     let outcome = finish(&mut launched(&mpich, 4, &again));
     assert_has(&outcome.stderr, &["continuing the run"]);
@@ -151,7 +136,7 @@ fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("refused");
-    let arguments = training(&out, &verifier, home.path(), &["run.slices=1"]);
+    let arguments = training(&out, &verifier, home.path(), "run.slices=1");
     let outcome = start(&mut launched(&open_mpi, 2, &arguments)).finish_within(LIMIT);
     assert!(outcome.code != Some(0));
     assert_has(&outcome.stderr, &["run.slices"]);
@@ -185,8 +170,8 @@ impl Undisturbed {
     }
 
     fn arguments(&self, out: &Path) -> Vec<String> {
-        let settings = ["lora.rank=4", "run.updates=6"];
-        training(out, &self.verifier, self.home.path(), &settings)
+        let settings = "lora.rank=4 run.updates=6";
+        training(out, &self.verifier, self.home.path(), settings)
     }
 
     /// Starts the run on two ranks, and waits for an update.

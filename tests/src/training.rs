@@ -105,20 +105,14 @@ pub fn repeating(folder: &Path) -> Vec<String> {
         "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =",
     )
     .unwrap();
-    let dataset = format!("data.dataset={}", file.display());
-    let template = format!("data.template={}", template.display());
-    let rest = [
-        "data.stop=[\"\\n\"]",
-        "sampling.temperature=1.3",
-        "sampling.max_tokens=10",
-        "eval.samples=0",
-    ];
-    set(&[&[dataset.as_str(), template.as_str()][..], &rest].concat())
+    let (file, template) = (file.display(), template.display());
+    set(&format!(
+        "data.dataset={file} data.template={template} data.stop=[\"\\n\"] sampling.temperature=1.3 sampling.max_tokens=10 eval.samples=0"
+    ))
 }
 
-/// The keys, each after `--set`.
-pub fn set(keys: &[&str]) -> Vec<String> {
-    keys.iter()
-        .flat_map(|key| ["--set".to_owned(), (*key).to_owned()])
-        .collect()
+/// The keys of a text, each after `--set`. None has a blank in it.
+pub fn set(keys: &str) -> Vec<String> {
+    let words = |key: &str| ["--set".to_owned(), key.to_owned()];
+    keys.split_whitespace().flat_map(words).collect()
 }
