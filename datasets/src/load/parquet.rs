@@ -182,25 +182,16 @@ mod tests {
     #[test]
     fn a_page_takes_its_unpacked_size_from_what_is_left() {
         let max_packed = 100;
+        let page = [0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1];
+        let packed = [0x15, 0, 0x15, 0, 0x15, 0xd8, 4];
+        let endless = [0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         for (header, left, rest) in [
-            (&[0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1][..], 300, Ok(0)),
-            (
-                &[0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1],
-                299,
-                Err("a row group"),
-            ),
+            (&page[..], 300, Ok(0)),
+            (&page, 299, Err("a row group")),
             (&[0x15, 0, 0x15, 1, 0x15, 0], 299, Err("a row group")),
-            (
-                &[0x15, 0, 0x15, 0, 0x15, 0xd8, 4],
-                300,
-                Err("a page that gzip"),
-            ),
+            (&packed, 300, Err("a page that gzip")),
             (&[0x15, 0, 0x15, 0], 300, Err("a page has")),
-            (
-                &[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-                300,
-                Err("a page has"),
-            ),
+            (&endless, 300, Err("a page has")),
             (&[0x05, 2, 0, 0x15, 0], 300, Err("a page has")),
         ] {
             match (super::rest(header, max_packed, left), rest) {

@@ -46,6 +46,8 @@ fn records_keep_their_ids_and_are_in_both_splits_if_none_names_one() {
     let divided = load(&(record("") + &named + &record(r#""id":"p","#))).unwrap();
     assert_eq!(ids(&divided.train), ["mine/1", "mine/p"]);
     assert_eq!(ids(&divided.eval), ["mine/f", "mine/7"]);
+    let human_eval = r#"{"task_id":"HumanEval/3","prompt":"def f(","entry_point":"f","canonical_solution":"","test":""}"#;
+    assert_eq!(ids(&load(human_eval).unwrap().eval), ["mine/3"]);
 }
 
 /// Records that are refused, each with the start of the message after the file and the line.
@@ -123,6 +125,12 @@ const FORMS: &str = r##"
 {"question":"Neg.","input_output":"{\"fn_name\":\"neg\",\"inputs\":[[1],[2]],\"outputs\":[[-1],[-2]]}","starter_code":"class Solution:\n    def neg(self, x):"} | Neg.\n\nclass Solution:\n    def neg(self, x): | {"kind":"code","entry_point":"Solution().neg","tests":[{"args":[1],"expected":-1},{"args":[2],"expected":-2}]}
 {"question":"Pair.","input_output":{"fn_name":"f","inputs":[[1]],"outputs":[[1,2]]}} | Pair. | {"kind":"code","entry_point":"f","tests":[{"args":[1],"expected":[1,2]}]}
 {"name":"n","description":"Echo.","public_tests":{"input":["1\n"],"output":["1"]},"private_tests":{"input":[],"output":[]},"generated_tests":{"input":["2"],"output":["2"]},"time_limit":{"seconds":1,"nanos":500000000}} | Echo. | {"kind":"program","tests":[{"stdin":"1\n","stdout":"1"},{"stdin":"2","stdout":"2"}],"time_limit":1.5}
+{"task_id":"HumanEval/3","prompt":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\" say it \"\"\"\n","entry_point":"f","canonical_solution":"    return x\n","test":"def check(candidate):\n    assert candidate(1) == 1\n"} | import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    "" say it """\n | {"kind":"code","entry_point":"f","asserts":["def check(candidate):\n    assert candidate(1) == 1\n"],"prefix":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\" say it \"\"\"\n","canonical":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\" say it \"\"\"\n    return x\n","imports":["import math\n\ndef g(x):\n    return x"]}
+{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"} | def find_zero(xs):\n | {"kind":"code","entry_point":"find_zero","tests":[{"args":[[1,2]]},{"args":[[3,4]]}],"prefix":"def find_zero(xs):\n","canonical":"def find_zero(xs):\n    return 0\n","atol":0.0001,"compare":"root"}
+{"task_id":"HumanEval/7","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"} | def find_zero(xs):\n | {"kind":"code","entry_point":"find_zero","tests":[{"args":[[1,2]]},{"args":[[3,4]]}],"prefix":"def find_zero(xs):\n","canonical":"def find_zero(xs):\n    return 0\n","atol":0.0001}
+{"prompt":"def f(x):","entry_point":"f","asserts":["assert f(1)"]} | def f(x): | {"kind":"code","entry_point":"f","asserts":["assert f(1)"]}
+{"task_id":"Mbpp/2","prompt":"Write f.\nassert f(1)","entry_point":"f","canonical_solution":"x","base_input":[]} | , field `tests`: a code task needs at least one element
+{"prompt":"def g(x):\n  def f(","entry_point":"f","canonical_solution":"x","test":""} | : the field `test` is not known; did you mean `tests`?
 {"question":"q","input_output":""} | , field `input_output`: it is not JSON
 {"question":"q","input_output":"{\"inputs\":[],\"outputs\":[]}"} | , field `input_output`: it has no test
 {"description":"d","public_tests":{"input":["1"],"output":[]}} | , field `public_tests.output`: there are 0 for 1 input
