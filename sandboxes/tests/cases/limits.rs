@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandboxes::{Abandoned, Call, Deferred, End, Program, Request, Sandbox, SandboxError, Work};
+use sandboxes::{Abandoned, Call, Deferred, End, Request, Sandbox, SandboxError, Work};
 
-use super::{changed, result, returned, run, run_within, timed_out, try_run};
+use super::{changed, program, result, returned, run, run_within, timed_out, try_run};
 
 pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.fuel = 1_000_000_000);
@@ -21,10 +21,7 @@ pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
 pub(crate) fn an_abandoned_run_is_broken_off(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.fuel = u64::MAX / 2);
     let source = "def f():\n    while True: pass";
-    let program = Program {
-        source,
-        entry_point: "f",
-    };
+    let program = program(source);
     let forever = format!("{source}\nf()");
     let calls = ["[]".to_owned()];
     for work in [

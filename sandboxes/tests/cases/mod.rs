@@ -99,6 +99,14 @@ pub(crate) fn changed(change: impl FnOnce(&mut Limits)) -> Limits {
     limits
 }
 
+/// The program with this source. Its function is `f`.
+pub(crate) fn program(source: &str) -> Program<'_> {
+    Program {
+        source,
+        entry_point: "f",
+    }
+}
+
 /// Runs `f` of `source` once for each of `calls`.
 pub(crate) fn run_within(
     sandbox: &dyn Sandbox,
@@ -122,12 +130,8 @@ pub(crate) fn try_run(
     limits: &Limits,
 ) -> Result<Run, SandboxError> {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
-    let program = Program {
-        source,
-        entry_point: "f",
-    };
     let work = Work::Calls {
-        program,
+        program: program(source),
         calls: &calls,
     };
     sandbox.run(&Request::new(work, limits))
