@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use super::watchdog::{self, allowed};
+use super::watchdog::{self, allowed, overrun};
 use super::guest::{Guest, Meter};
 use super::termination::Termination;
 use crate::protocol::{ProgramConversation, is_answered};
@@ -67,6 +67,20 @@ pub(super) async fn converse(
             guest.send(&answer).await?;
         }
         request = guest.receive(conversation.longest()).await?;
+    }
+}
+
+/// Answers the program's guest as [`converse`] does, until its time is up.
+pub(super) async fn talk(
+    guest: &mut Guest,
+    conversation: &mut ProgramConversation,
+    request: &[u8],
+    meters: &[Meter],
+    limits: Limits,
+) -> Result<(), Termination> {
+    tokio::select! {
+        outcome = converse(guest, conversation, request) => outcome.map(|_| ()),
+        stop = overrun(meters, limits) => Err(stop),
     }
 }
 

@@ -3,8 +3,7 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::watchdog::overrun;
-use super::conversation::{converse, prepare, report};
+use super::conversation::{prepare, report, talk};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
@@ -89,10 +88,8 @@ impl ParsingContainer {
         let started = Instant::now();
         // The time of all its texts counts. If that is too much, a fresh parsing container reads these texts again.
         let meters = [self.guest.meter()];
-        let outcome = tokio::select! {
-            outcome = converse(&mut self.guest, &mut self.conversation, self.request) => outcome,
-            stop = overrun(&meters, limits) => Err(stop),
-        };
+        let (guest, conversation) = (&mut self.guest, &mut self.conversation);
+        let outcome = talk(guest, conversation, self.request, &meters, limits).await;
         let end = self.conversation.end(outcome.err().map(Termination::end))?;
         let calls = self.conversation.take_results();
         self.request = b"N";

@@ -5,8 +5,8 @@ use std::time::Instant;
 
 use super::DockerSandbox;
 use super::watchdog::overrun;
-use super::conversation::{converse, prepare, read, report};
-use super::guest::{Guest, Meter};
+use super::conversation::{converse, prepare, read, report, talk};
+use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
 use crate::protocol::test_conversation::{NO_QUESTION, call_answer};
@@ -122,25 +122,12 @@ async fn run_program(
     let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
-    let outcome = talk(&mut guest, &mut conversation, &meters, limits).await;
+    let outcome = talk(&mut guest, &mut conversation, b"J", &meters, limits).await;
     let (calls, end) = results(&mut conversation, outcome)?;
     Ok(report(&meters, calls, end, started, guest.printed()).await)
 }
 
 type Results = (Vec<Call>, End);
-
-/// Answers the program's guest until it has no further request, or its time is up.
-async fn talk(
-    guest: &mut Guest,
-    conversation: &mut ProgramConversation,
-    meters: &[Meter],
-    limits: Limits,
-) -> Result<(), Termination> {
-    tokio::select! {
-        outcome = converse(guest, conversation, b"J") => outcome.map(|_| ()),
-        stop = overrun(meters, limits) => Err(stop),
-    }
-}
 
 /// Runs the tests of a task in one container, and the program in another.
 async fn run_tests(

@@ -151,6 +151,17 @@ pub(crate) fn result(sandbox: &dyn Sandbox, source: &str) -> String {
     }
 }
 
+/// Fails unless the sandbox cannot do this, for a reason with all these parts.
+#[track_caller]
+pub(crate) fn assert_unusable<T>(outcome: Result<T, SandboxError>, says: &[&str]) {
+    match outcome.err() {
+        Some(SandboxError::Unusable(why)) => {
+            assert!(says.iter().all(|part| why.contains(part)), "{why}");
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
 /// Whether a limit on fuel or on time ended the run.
 pub(crate) fn timed_out(end: &End) -> bool {
     matches!(end, End::OutOfFuel | End::OutOfTime)
