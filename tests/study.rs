@@ -44,11 +44,9 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
     command.args(["--dataset", &dataset, "--template", &template]);
     command.args(sizes.split(' ')).arg("--out").arg(&out);
     let outcome = run(&mut command).success();
-    assert_eq!(
-        outcome.stdout.trim(),
-        out.join("index.html").to_str().unwrap()
-    );
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let page = out.join("index.html");
+    assert_eq!(outcome.stdout.trim(), page.to_str().unwrap());
+    let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("On a model") && !page.contains("NaN"));
     let study = std::fs::read_to_string(out.join("estimator.json")).unwrap();
     let study: Value = serde_json::from_str(&study).unwrap();

@@ -224,10 +224,6 @@ mod tests {
         Task::new("t/1", "What is {x}?", spec)
     }
 
-    fn math() -> Task {
-        task(TaskSpec::math("1"))
-    }
-
     fn code() -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
@@ -273,16 +269,12 @@ mod tests {
     fn braces_that_are_not_a_placeholder_are_literal() {
         let template =
             Template::parse(r"Answer {question} in \boxed{} or \frac{a}{b} {} {").unwrap();
-        let rendered = template.render(&math());
-        assert_eq!(
-            rendered,
-            r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {"
-        );
+        let math = task(TaskSpec::math("1"));
+        let expected = r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {";
+        assert_eq!(template.render(&math), expected);
         // A user's file is prompted with its question.
-        assert_eq!(
-            Template::for_dataset("mine").render(&math()),
-            "What is {x}?"
-        );
+        let template = Template::for_dataset("mine");
+        assert_eq!(template.render(&math), "What is {x}?");
     }
 
     #[test]

@@ -263,17 +263,6 @@ fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
 mod tests {
     use super::*;
 
-    /// The names of the modules in the folder, in order.
-    fn modules(compiled: &Compiled) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(compiled.folder())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| name.ends_with(".cwasm"))
-            .collect();
-        names.sort();
-        names
-    }
-
     #[test]
     fn a_module_is_stored_whether_old_ones_have_no_tag_or_cannot_be_removed() {
         for (removable, left) in [(true, MAX_MODULES), (false, 4)] {
@@ -291,7 +280,11 @@ mod tests {
             // `reserve` would write all of `MODULE_BYTES`.
             let file = unfinished_file(compiled.folder()).unwrap();
             compiled.store(&lock, file, "new", b"module").unwrap();
-            let modules = modules(&compiled);
+            let names = fs::read_dir(compiled.folder()).unwrap();
+            let modules: Vec<String> = names
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .filter(|name| name.ends_with(".cwasm"))
+                .collect();
             assert_eq!(modules.len(), left, "{modules:?}");
             assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
             assert!(compiled.folder().join("new.tag").is_file());

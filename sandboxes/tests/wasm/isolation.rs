@@ -71,11 +71,9 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
     assert!(!progressed.get(), "a copy with its key is loaded");
 
     // Recompiling takes a minute, so the test only checks that it begins.
+    let load = || WasmSandbox::load(&artifact(), own.path());
     let recompiles = || {
-        assert!(matches!(
-            WasmSandbox::load(&artifact(), own.path()),
-            Ok(None)
-        ));
+        assert!(matches!(load(), Ok(None)));
         let began = std::panic::catch_unwind(|| {
             WasmSandbox::open(&artifact(), own.path(), &|line| panic!("{line}"))
         });
@@ -96,11 +94,7 @@ fn a_compiled_module_that_was_changed_is_not_loaded() {
     modules.iter().for_each(|path| change(path));
     assert!(recompiles(), "a module with a changed byte");
     modules.iter().for_each(|path| change(path));
-    assert!(
-        WasmSandbox::load(&artifact(), own.path())
-            .unwrap()
-            .is_some()
-    );
+    assert!(load().unwrap().is_some());
 
     // With a different key, as if the file had come from another machine.
     std::fs::write(compiled.join("key"), [7; 32]).unwrap();
