@@ -120,10 +120,10 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     let configuration = format!("verifier.config={}", configuration.display());
     sets.extend(set(&configuration));
     let rewards = "reward.terms.short.grader=brief reward.terms.short.weight=0.5";
-    let weights = "data.sets.number.weight=3 data.sets.plain.weight=1";
+    let shares = "data.sets.number.weight=3 data.sets.plain.weight=1";
     let sizes = "algorithm.group_size=4 algorithm.n_step=8 algorithm.h=2 run.updates=4";
     let others = "run.checkpoint_every=2 lora.rank=4 optimiser.lr=1e-3";
-    sets.extend([rewards, weights, sizes, others].into_iter().flat_map(set));
+    sets.extend([rewards, shares, sizes, others].into_iter().flat_map(set));
     let [undisturbed, killed] = ["undisturbed", "killed"]
         .map(|name| Job::new(&home.join(name), "quickstart", None, &sets));
     let _ = undisturbed.start().finish().success();
