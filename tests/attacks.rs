@@ -12,43 +12,17 @@ use tests::artifacts;
 use tests::attacks::{Case, all, folder};
 use tests::programs::Verifier;
 
-/// A sandbox of the verifier, and its settings. The limits are small, so that exhausting programs end soon.
-struct Backend {
-    name: &'static str,
-    settings: &'static [&'static str],
-    /// Only every n-th case runs unless `RAPID_TEST_LONG=1`: with Docker, each program takes a container.
-    every: usize,
-}
-
-const WASM: Backend = Backend {
-    name: "wasm",
-    settings: &[
-        "code.sandbox=wasm",
-        "code.fuel=1000000000",
-        "code.memory_bytes=536870912",
-    ],
-    every: 1,
-};
-const DOCKER: Backend = Backend {
-    name: "docker",
-    settings: &[
-        "code.sandbox=docker",
-        "docker.seconds=3",
-        "code.memory_bytes=536870912",
-    ],
-    every: 6,
-};
-
 #[test]
 fn nothing_gets_out_of_wasm_and_nothing_is_forged() {
     if artifacts::sandbox().is_some() {
-        attack(&WASM);
+        attack("wasm", "code.fuel=1000000000", 1);
     }
 }
 
 #[test]
 fn nothing_gets_out_of_docker_and_nothing_is_forged() {
-    attack(&DOCKER);
+    // Each program takes a container.
+    attack("docker", "docker.seconds=3", 6);
 }
 
 /// The results of these programs in a task with the test code `text`.
@@ -217,11 +191,15 @@ struct Siege {
     faults: Mutex<Vec<String>>,
 }
 
-fn attack(backend: &Backend) {
+/// Attacks a verifier with this sandbox. The limits on time and memory are small, so that exhausting programs end soon. Only one case in `every` runs unless
+/// `RAPID_TEST_LONG=1`.
+fn attack(backend: &str, time: &str, every: usize) {
     let bait = Bait::new();
     let tasks = tests::attacks::tasks();
-    let mut arguments = vec!["--set", &tasks, "--set", "workers=2"];
-    arguments.extend(backend.settings.iter().flat_map(|set| ["--set", *set]));
+    let sandbox = format!("code.sandbox={backend}");
+    let memory = "code.memory_bytes=536870912";
+    let settings: [&str; 5] = [&tasks, "workers=2", &sandbox, time, memory];
+    let arguments: Vec<&str> = settings.into_iter().flat_map(|set| ["--set", set]).collect();
     let verifier = Verifier::start_with(&arguments, &[("RAPID_TEST_SECRET", &bait.secret)]);
     let info = verifier.request("GET", "/v1/info", b"").json();
     let grader = info["graders"]
@@ -232,39 +210,27 @@ fn attack(backend: &Backend) {
         .unwrap();
     if grader["state"] != "ready" {
         let required = std::env::var("RAPID_TEST_DOCKER").is_ok_and(|value| value == "required");
-        assert!(backend.name != "wasm" && !required, "{grader}");
-        artifacts::skipped(&format!(
-            "{} cannot judge here: {}",
-            backend.name, grader["reason"]
-        ));
+        assert!(backend != "wasm" && !required, "{grader}");
+        let reason = &grader["reason"];
+        artifacts::skipped(&format!("{backend} cannot judge here: {reason}"));
         return;
     }
-    assert_eq!(grader["backend"], backend.name);
+    assert_eq!(grader["backend"], backend);
 
     let port = bait.visitors.local_addr().unwrap().port().to_string();
-    let cases = all(&[
+    let mut cases = all(&[
         ("@FOLDER@", bait.folder.path().to_str().unwrap()),
         ("@PORT@", &port),
         ("@VERIFIER@", &verifier.url()),
     ]);
+    let count = cases.len();
     let left_out = format!(
-        "all but one in {} of {} attacks on {}, and each on one task only",
-        backend.every,
-        cases.len(),
-        backend.name
+        "all but one in {every} of {count} attacks on {backend}, and each on one task only"
     );
-    let cases: Vec<Case> = if backend.every == 1 || artifacts::long(&left_out) {
-        cases
-    } else {
-        cases
-            .into_iter()
-            .step_by(backend.every)
-            .map(|mut case| {
-                case.tasks.truncate(1);
-                case
-            })
-            .collect()
-    };
+    if every > 1 && !artifacts::long(&left_out) {
+        cases = cases.into_iter().step_by(every).collect();
+        cases.iter_mut().for_each(|case| case.tasks.truncate(1));
+    }
     let siege = Siege {
         verifier,
         bait,
@@ -340,13 +306,13 @@ impl Siege {
     }
 
     /// Writes the outcomes beside the build, and fails if there are faults.
-    fn report(self, backend: &Backend) {
+    fn report(self, backend: &str) {
         let mut text = String::new();
         for (name, outcome) in self.outcomes.into_inner().unwrap() {
             writeln!(text, "{}", json!({ "case": name, "outcome": outcome })).unwrap();
         }
-        let file = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"))
-            .join(format!("attacks-{}.jsonl", backend.name));
+        let folder = std::path::Path::new(env!("CARGO_TARGET_TMPDIR"));
+        let file = folder.join(format!("attacks-{backend}.jsonl"));
         std::fs::write(&file, text).unwrap();
         eprintln!("outcomes: {}", file.display());
 

@@ -17,20 +17,16 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut sets = repeating(folder.path());
-    sets.extend(set(&[
-        "algorithm.group_size=4",
-        "algorithm.n_step=8",
-        "algorithm.h=2",
-        "run.updates=6",
-    ]));
+    let sizes = "algorithm.group_size=4 algorithm.n_step=8 algorithm.h=2 run.updates=6";
+    sets.extend(set(sizes));
     // The states of all weights take gigabytes, and those of adapters are written in a moment.
     if !artifacts::long("training of all weights, in place of adapters") {
-        sets.extend(set(&["lora.rank=4", "optimiser.lr=1e-3"]));
+        sets.extend(set("lora.rank=4 optimiser.lr=1e-3"));
     }
     // Only the run that is killed has checkpoints before its end.
     let [at_the_end, every_third] = [0, 3].map(|every| {
-        let every = format!("run.checkpoint_every={every}");
-        [&sets[..], &set(&[&every])].concat()
+        let every = set(&format!("run.checkpoint_every={every}"));
+        [&sets[..], &every].concat()
     });
     let mut verifier = Verifier::start(&MATH);
     let [undisturbed, killed, waiting] = [
@@ -38,7 +34,7 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         ("killed", &every_third),
         ("waiting", &at_the_end),
     ]
-    .map(|(name, sets)| Job::new(&folder.path().join(name), "quickstart", &verifier, sets));
+    .map(|(name, sets)| Job::new(&folder.path().join(name), "quickstart", Some(&verifier), sets));
 
     let outcome = undisturbed.start().finish().success();
     assert_eq!(outcome.stdout.trim(), undisturbed.folder.to_str().unwrap());
@@ -77,10 +73,9 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
     assert!(waiting.lines().iter().all(|line| line["masked"] == 0));
 
     let expected = weights(&undisturbed, 6);
-    assert!(
-        weights(&killed, 6) == expected && weights(&waiting, 6) == expected,
-        "the last weights differ"
-    );
+    for job in [killed, waiting] {
+        assert!(weights(&job, 6) == expected, "the last weights differ");
+    }
 }
 
 /// Two graders: one gives half a reward for another number than the right one, the other a reward for brevity.
@@ -117,47 +112,20 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
         let records: String = (10..90).step_by(5).map(|n| record(n, kind)).collect();
         let file = home.join(format!("{name}.jsonl"));
         std::fs::write(&file, records).unwrap();
-        sets.extend(set(&[
-            &format!("data.sets.{name}.dataset={}", file.display()),
-            &format!(
-                "data.sets.{name}.template={}",
-                home.join("repeat.txt").display()
-            ),
-        ]));
+        let (file, folder) = (file.display(), home.display());
+        sets.extend(set(&format!(
+            "data.sets.{name}.dataset={file} data.sets.{name}.template={folder}/repeat.txt"
+        )));
     }
     let configuration = format!("verifier.config={}", configuration.display());
-    sets.extend(set(&[
-        &configuration,
-        "reward.terms.short.grader=brief",
-        "reward.terms.short.weight=0.5",
-        "data.sets.number.weight=3",
-        "data.sets.plain.weight=1",
-        "algorithm.group_size=4",
-        "algorithm.n_step=8",
-        "algorithm.h=2",
-        "run.updates=4",
-        "run.checkpoint_every=2",
-        "lora.rank=4",
-        "optimiser.lr=1e-3",
-    ]));
-    let [undisturbed, killed] = ["undisturbed", "killed"].map(|name| {
-        let out = home.join(name);
-        let start = [
-            "train",
-            "--recipe",
-            "quickstart",
-            "--device",
-            "cpu",
-            "--out",
-        ];
-        let mut arguments = start.map(str::to_owned).to_vec();
-        arguments.push(out.display().to_string());
-        arguments.extend(sets.iter().cloned());
-        Job {
-            arguments,
-            folder: out,
-        }
-    });
+    sets.extend(set(&configuration));
+    let rewards = "reward.terms.short.grader=brief reward.terms.short.weight=0.5";
+    let shares = "data.sets.number.weight=3 data.sets.plain.weight=1";
+    let sizes = "algorithm.group_size=4 algorithm.n_step=8 algorithm.h=2 run.updates=4";
+    let others = "run.checkpoint_every=2 lora.rank=4 optimiser.lr=1e-3";
+    sets.extend([rewards, shares, sizes, others].into_iter().flat_map(set));
+    let [undisturbed, killed] = ["undisturbed", "killed"]
+        .map(|name| Job::new(&home.join(name), "quickstart", None, &sets));
     let _ = undisturbed.start().finish().success();
     let mut first = killed.start();
     killed.reach(&mut first, 3);
@@ -216,16 +184,11 @@ fn a_killed_evaluation_of_a_checkpoint_resumes_with_its_settings() {
     let home = folder.path();
     let verifier = Verifier::start(&MATH);
     let mut sets = repeating(home);
-    sets.extend(set(&[
-        "algorithm.group_size=2",
-        "algorithm.n_step=4",
-        "algorithm.h=1",
-        "run.updates=1",
-        "eval.temperature=0.7",
-        // The weights do not change.
-        "optimiser.lr=0",
-    ]));
-    let job = Job::new(&home.join("run"), "quickstart", &verifier, &sets);
+    let sizes = "algorithm.group_size=2 algorithm.n_step=4 algorithm.h=1 run.updates=1";
+    // The weights do not change.
+    let others = "eval.temperature=0.7 optimiser.lr=0";
+    sets.extend([sizes, others].into_iter().flat_map(set));
+    let job = Job::new(&home.join("run"), "quickstart", Some(&verifier), &sets);
     let _ = job.start().finish().success();
     let model = job.folder.join("checkpoints/last");
     assert_generates_the_same(&gguf, &model, home);
@@ -329,17 +292,11 @@ fn mbpp_plus_trains_with_real_rewards() {
     let verifier = Verifier::start(&["--data-dir", data, "--require", "code"]);
     let folder = tempfile::tempdir().unwrap();
     let mut arguments = ["--data-dir", data].map(str::to_owned).to_vec();
-    arguments.extend(set(&[
-        "algorithm.group_size=2",
-        "algorithm.n_step=4",
-        "algorithm.h=1",
-        "run.updates=3",
-        "run.checkpoint_every=0",
-        "eval.samples=0",
-        "sampling.max_tokens=48",
-    ]));
+    let sizes = "algorithm.group_size=2 algorithm.n_step=4 algorithm.h=1 run.updates=3";
+    let others = "run.checkpoint_every=0 eval.samples=0 sampling.max_tokens=48";
+    arguments.extend([sizes, others].into_iter().flat_map(set));
     let root = folder.path().join("run");
-    let job = Job::new(&root, "smollm2-mbppplus", &verifier, &arguments);
+    let job = Job::new(&root, "smollm2-mbppplus", Some(&verifier), &arguments);
     let _ = job.start().finish().success();
     let lines = job.lines();
     assert_eq!(lines.len(), 3);
@@ -386,15 +343,11 @@ fn a_teacher_without_correct_completions_leaves_no_run_folder() {
     let folder = tempfile::tempdir().unwrap();
     let teacher = folder.path().join("teacher.jsonl");
     let mut sets = repeating(folder.path());
-    sets.extend(set(&[
-        "algorithm.preset=sft",
-        "algorithm.group_size=1",
-        "algorithm.h=1",
-        "algorithm.n_step=8",
-        "run.updates=1",
-        &format!("data.teacher={}", teacher.display()),
-    ]));
-    let job = Job::new(&folder.path().join("run"), "quickstart", &verifier, &sets);
+    let teaching = format!("algorithm.preset=sft data.teacher={}", teacher.display());
+    let sizes = "algorithm.group_size=1 algorithm.n_step=8 algorithm.h=1 run.updates=1";
+    sets.extend([&*teaching, sizes].into_iter().flat_map(set));
+    let out = folder.path().join("run");
+    let job = Job::new(&out, "quickstart", Some(&verifier), &sets);
     let line = |answer: u32| {
         let completion = format!(" \\boxed{{{answer}}}");
         serde_json::json!({"task": "repeat/10", "completion": completion}).to_string()

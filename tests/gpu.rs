@@ -18,6 +18,14 @@ fn without_gpu() -> bool {
     gpu.is_err()
 }
 
+/// A script of the repository that runs `program`.
+fn script(name: &str, program: &Path, out: &Path) -> Command {
+    let mut command = Command::new("bash");
+    command.arg(root().join("scripts").join(name));
+    command.arg("--rapid").arg(program).arg("--out").arg(out);
+    command
+}
+
 fn line<'a>(doctor: &'a str, what: &str) -> &'a str {
     let mut lines = doctor.lines();
     let found = lines.find(|line| line.split_whitespace().nth(1) == Some(what));
@@ -38,10 +46,7 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
         let _ = outcome.failure(1);
 
         let folder = tempfile::tempdir().unwrap();
-        let mut command = Command::new("bash");
-        command.arg(root().join("scripts/gpu.sh"));
-        command.arg("--rapid").arg(program("rapid"));
-        let outcome = run(command.arg("--out").arg(folder.path()));
+        let outcome = run(&mut script("gpu.sh", &program("rapid"), folder.path()));
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
         let why = "cuda:0 does not work";
         assert!(outcome.stderr.contains(why), "{outcome:?}");
@@ -51,14 +56,9 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
 }
 
 /// `scripts/gpu.sh` on the emulated device, at small sizes and without Python.
-fn first_hour(program: &Path, out: &Path, until: Option<&str>) -> Outcome {
-    let mut command = Command::new("bash");
-    command.arg(root().join("scripts/gpu.sh")).arg("--quick");
-    command.args(["--device", "cuda:emulated", "--rapid"]);
-    command.arg(program).arg("--out").arg(out);
-    if let Some(until) = until {
-        command.args(["--until", until]);
-    }
+fn first_hour(program: &Path, out: &Path, more: &[&str]) -> Outcome {
+    let mut command = script("gpu.sh", program, out);
+    command.args(["--quick", "--device", "cuda:emulated"]).args(more);
     run(command.env("PYTHON", "no-python"))
 }
 
@@ -91,17 +91,17 @@ const LEFT_OUT: [&str; 7] = [
 #[test]
 fn a_gpus_steps_pass_on_an_emulated_one() {
     let (first, second) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-    let outcome = first_hour(&program("rapid"), first.path(), Some("machine")).success();
+    let outcome = first_hour(&program("rapid"), first.path(), &["--until", "machine"]).success();
     assert!(outcome.stdout.contains("0 of them failed"), "{outcome:?}");
     let (out, recorded) = (second.path(), steps(first.path()));
     std::fs::copy(first.path().join("gpu.tgz"), out.join("gpu.tgz")).unwrap();
-    let _ = first_hour(&program("rapid"), out, Some("parity-bf16")).success();
+    let _ = first_hour(&program("rapid"), out, &["--until", "parity-bf16"]).success();
     // A step that is recorded is not made again.
     let long = artifacts::long("7 checks of the first hour with a GPU, on the emulated one");
     if !long {
         take_as_made(out, &LEFT_OUT);
     }
-    let outcome = first_hour(&program("rapid"), out, None).success();
+    let outcome = first_hour(&program("rapid"), out, &[]).success();
     let all = steps(out);
     assert_eq!(all[..2], recorded[..2]);
     for step in &all {
@@ -162,7 +162,7 @@ fn a_failed_step_is_recorded_and_the_next_ones_are_made() {
         let chmod = Command::new("chmod").arg("+x").arg(&wrapper).status();
         assert!(chmod.unwrap().success());
         take_as_made(&out, made);
-        let outcome = first_hour(&wrapper, &out, Some(until));
+        let outcome = first_hour(&wrapper, &out, &["--until", until]);
         assert_eq!(outcome.code, Some(1), "{outcome:?}");
         let mut all = steps(&out);
         assert_eq!(all.last().unwrap()["step"], until);
@@ -176,11 +176,8 @@ fn a_failed_step_is_recorded_and_the_next_ones_are_made() {
 
 /// `scripts/gpu-study.sh` on the CPU, at small sizes.
 fn study(out: &Path, more: &[&str]) -> Outcome {
-    let mut command = Command::new("bash");
-    command.arg(root().join("scripts/gpu-study.sh"));
-    command.arg("--rapid").arg(program("rapid"));
-    command.args(["--quick", "--device", "cpu", "--out"]);
-    command.arg(out).args(more);
+    let mut command = script("gpu-study.sh", &program("rapid"), out);
+    command.args(["--quick", "--device", "cpu"]).args(more);
     run(command.env_remove("RAPID_VERIFIER"))
 }
 

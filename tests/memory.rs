@@ -66,14 +66,8 @@ fn a_changed_module_is_compiled_again_and_the_compilers_memory_is_freed() {
     std::fs::write(&module, &bytes).unwrap();
 
     let cache = folder.path().to_str().unwrap();
-    let verifier = Verifier::start(&[
-        "--require",
-        "code",
-        "--cache-dir",
-        cache,
-        "--set",
-        &attacks::tasks(),
-    ]);
+    let set = attacks::tasks();
+    let verifier = Verifier::start(&["--require", "code", "--cache-dir", cache, "--set", &set]);
     let parts = [module.to_str().unwrap(), "made again", "3 of 3"];
     assert_has(&verifier.stderr(), &parts);
     let memory = verifier.memory();

@@ -7,7 +7,8 @@ use std::time::{Duration, Instant};
 use tests::artifacts::{self, long};
 use tests::disk::Disk;
 use tests::programs::{
-    Outcome, Running, Verifier, descendants, program, rapid, run, signal, start, wait_for,
+    Outcome, Running, Verifier, assert_has, descendants, program, rapid, run, signal, start,
+    wait_for,
 };
 use tests::repository::root;
 use tests::training::{Job, repeating, set};
@@ -17,8 +18,7 @@ const LIMIT: Duration = Duration::from_secs(900);
 
 /// A launcher, if it is installed: Open MPI's or MPICH's. Prints that the test is skipped otherwise.
 fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
-    let found = Command::new(name).arg("--version").output().is_ok();
-    if !found {
+    if Command::new(name).arg("--version").output().is_err() {
         let required = std::env::var("RAPID_TEST_MPI").is_ok_and(|value| value == "required");
         assert!(!required, "{name} is not installed");
         artifacts::skipped(&format!(
@@ -30,16 +30,11 @@ fn launcher(name: &str, more: &[&str]) -> Option<Vec<String>> {
     Some(words.into_iter().map(str::to_owned).collect())
 }
 
+/// Open MPI, if the model is there too.
 fn open_mpi() -> Option<Vec<String>> {
-    launcher(
-        "mpirun.openmpi",
-        &[
-            "--allow-run-as-root",
-            "--oversubscribe",
-            "--bind-to",
-            "none",
-        ],
-    )
+    artifacts::model()?;
+    let options = "--allow-run-as-root --oversubscribe --bind-to none";
+    launcher("mpirun.openmpi", &Vec::from_iter(options.split(' ')))
 }
 
 fn mpich() -> Option<Vec<String>> {
@@ -57,19 +52,12 @@ fn launched(launcher: &[String], ranks: usize, arguments: &[String]) -> Command 
 }
 
 /// The command line of a small run.
-fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &[&str]) -> Vec<String> {
+fn training(out: &Path, verifier: &Verifier, inputs: &Path, more: &str) -> Vec<String> {
     let mut sets = repeating(inputs);
-    sets.extend(set(&[
-        "run.slices=4",
-        "run.updates=4",
-        "run.checkpoint_every=2",
-        "run.keep_state=true",
-        "algorithm.n_step=8",
-        "algorithm.group_size=4",
-        "engine.threads=1",
-    ]));
-    sets.extend(set(more));
-    Job::new(out, "quickstart", verifier, &sets).arguments
+    let run = "run.slices=4 run.updates=4 run.checkpoint_every=2 run.keep_state=true";
+    let others = "algorithm.n_step=8 algorithm.group_size=4 engine.threads=1";
+    sets.extend([run, others, more].into_iter().flat_map(set));
+    Job::new(out, "quickstart", Some(verifier), &sets).arguments
 }
 
 /// What a run leaves that does not depend on time: its metrics, and its last checkpoint with the optimiser's state.
@@ -108,75 +96,53 @@ fn finish(command: &mut Command) -> Outcome {
 
 #[test]
 fn ranks_of_open_mpi_and_of_mpich_train_as_one_process_does() {
-    let (Some(_), Some(open_mpi), Some(mpich)) = (artifacts::model(), open_mpi(), mpich()) else {
+    let (Some(open_mpi), Some(mpich)) = (open_mpi(), mpich()) else {
         return;
     };
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
     let train =
-        |name: &str, more: &[&str]| training(&home.path().join(name), &verifier, home.path(), more);
+        |name: &str, more: &str| training(&home.path().join(name), &verifier, home.path(), more);
     // The size of a phase follows from the effective sample size, which all ranks' log-probabilities give.
-    let mut auto = vec![
-        "algorithm.preset=rapid-auto",
-        "algorithm.h=4",
-        "run.checkpoint_every=0",
-    ];
+    let mut auto = "algorithm.preset=rapid-auto algorithm.h=4 run.checkpoint_every=0".to_owned();
     if !long("runs of all weights, in place of adapters") {
-        auto.push("lora.rank=4");
+        auto += " lora.rank=4";
     }
     let alone = home.path().join("alone");
     let _ = finish(&mut rapid(train("alone", &auto)));
     let outcome = finish(&mut launched(&open_mpi, 2, &train("two", &auto)));
     // The others are silent.
-    assert_eq!(
-        outcome.stderr.matches("finished after").count(),
-        1,
-        "{}",
-        outcome.stderr
-    );
+    let finished = outcome.stderr.matches("finished after").count();
+    assert_eq!(finished, 1, "{}", outcome.stderr);
     assert_same(&home.path().join("two"), &alone);
 
     // Another number of ranks, of another MPI, goes on where one process stopped.
-    let lora = [
-        "lora.rank=4",
-        "algorithm.kl=0.01",
-        "algorithm.dynamic_sampling=2",
-    ];
+    let lora = "lora.rank=4 algorithm.kl=0.01 algorithm.dynamic_sampling=2";
     let adapters = home.path().join("adapters");
-    let _ = finish(&mut rapid(train("adapters", &lora)));
-    let half = [&lora[..], &["run.updates=2"]].concat();
+    let _ = finish(&mut rapid(train("adapters", lora)));
+    let half = format!("{lora} run.updates=2");
     let _ = finish(&mut rapid(train("four", &half)));
     let four = home.path().join("four");
-    let mut again = train("four", &lora);
+    let mut again = train("four", lora);
     again.push("--or-resume".to_owned());
     let outcome = finish(&mut launched(&mpich, 4, &again));
-    assert!(
-        outcome.stderr.contains("continuing the run"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["continuing the run"]);
     assert_same(&four, &adapters);
 }
 
 #[test]
 fn ranks_that_cannot_divide_a_mini_batch_are_refused() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     let verifier = Verifier::start(&[]);
     let home = tempfile::tempdir().unwrap();
     let out = home.path().join("refused");
-    let arguments = training(&out, &verifier, home.path(), &["run.slices=1"]);
+    let arguments = training(&out, &verifier, home.path(), "run.slices=1");
     let outcome = start(&mut launched(&open_mpi, 2, &arguments)).finish_within(LIMIT);
     assert!(outcome.code != Some(0));
-    assert!(outcome.stderr.contains("run.slices"), "{}", outcome.stderr);
+    assert_has(&outcome.stderr, &["run.slices"]);
     assert!(!out.exists());
     let doctor = start(&mut launched(&open_mpi, 2, &["doctor".to_owned()])).finish_within(LIMIT);
-    assert!(
-        doctor.stderr.contains("start this command without it"),
-        "{}",
-        doctor.stderr
-    );
+    assert_has(&doctor.stderr, &["start this command without it"]);
 }
 
 /// How long a rank waits for the others in the tests of failures, in seconds.
@@ -204,8 +170,8 @@ impl Undisturbed {
     }
 
     fn arguments(&self, out: &Path) -> Vec<String> {
-        let settings = ["lora.rank=4", "run.updates=6"];
-        training(out, &self.verifier, self.home.path(), &settings)
+        let settings = "lora.rank=4 run.updates=6";
+        training(out, &self.verifier, self.home.path(), settings)
     }
 
     /// Starts the run on two ranks, and waits for an update.
@@ -213,7 +179,7 @@ impl Undisturbed {
         let mut command = launched(launcher, 2, &self.arguments(out));
         command.env("RAPID_RANK_TIMEOUT_S", DEADLINE_S.to_string());
         let mut running = start(&mut command);
-        Job::new(out, "quickstart", &self.verifier, &[]).reach(&mut running, updates);
+        Job::new(out, "quickstart", None, &[]).reach(&mut running, updates);
         running
     }
 
@@ -250,15 +216,9 @@ fn libraries_of_python_packages_carry_the_same_bytes() {
         ("openmpi", &["--allow-run-as-root", "--oversubscribe"], None),
     ] {
         let venv = undisturbed.home.path().join(package);
-        let python = Command::new("python3")
-            .args(["-m", "venv"])
-            .arg(&venv)
-            .status();
-        assert!(python.unwrap().success());
-        let pip = Command::new(venv.join("bin/pip"))
-            .args(["install", "--quiet", package])
-            .status();
-        assert!(pip.unwrap().success());
+        let _ = run(Command::new("python3").args(["-m", "venv"]).arg(&venv)).success();
+        let pip = venv.join("bin/pip");
+        let _ = run(Command::new(pip).args(["install", "--quiet", package])).success();
         let launcher = [&["mpiexec"], more].concat();
         let launcher: Vec<String> = launcher.into_iter().map(str::to_owned).collect();
         let out = undisturbed.home.path().join("out");
@@ -276,9 +236,7 @@ fn libraries_of_python_packages_carry_the_same_bytes() {
 
 #[test]
 fn a_killed_rank_ends_all_and_the_run_goes_on_without_loss() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     let undisturbed = Undisturbed::new();
     // Updates take about a second here, and every second one ends with a checkpoint.
     let (moments, victims) =
@@ -307,9 +265,7 @@ fn a_killed_rank_ends_all_and_the_run_goes_on_without_loss() {
 
 #[test]
 fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
-    let (Some(_), Some(open_mpi)) = (artifacts::model(), open_mpi()) else {
-        return;
-    };
+    let Some(open_mpi) = open_mpi() else { return };
     if !long("a stop, a full disk and an outage of the verifier with several ranks") {
         return;
     }
@@ -323,11 +279,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
         assert!(signal("TERM", &[rank(&running, number)]));
     }
     let outcome = running.finish_within(LIMIT);
-    assert!(
-        outcome.stderr.contains("continue with"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["continue with"]);
     undisturbed.resume(&open_mpi, 4, &stopped);
 
     let running = undisturbed.start(&open_mpi, &outage, 2);
@@ -350,11 +302,7 @@ fn a_stop_a_full_disk_and_an_outage_of_the_verifier_lose_nothing() {
     disk.remount("size=24m");
     let outcome = running.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    assert!(
-        outcome.stderr.contains("the disk is full"),
-        "{}",
-        outcome.stderr
-    );
+    assert_has(&outcome.stderr, &["the disk is full"]);
     disk.remount("size=4g");
     undisturbed.resume(&open_mpi, 2, &out);
 }
@@ -364,13 +312,8 @@ fn ranks_of_slurm_train_as_one_process_does() {
     if artifacts::model().is_none() || !long("runs under a Slurm of one node") {
         return;
     }
-    let slurm = Command::new("bash")
-        .arg(root().join("scripts/slurm.sh"))
-        .output();
-    let slurm = slurm.expect("bash");
-    let printed = String::from_utf8_lossy(&slurm.stdout).into_owned();
-    assert!(slurm.status.success(), "{printed}");
-    let conf = printed.lines().last().unwrap().to_owned();
+    let slurm = run(Command::new("bash").arg(root().join("scripts/slurm.sh"))).success();
+    let conf = slurm.stdout.lines().last().unwrap().to_owned();
     let slurm = |arguments: &[String]| {
         let mut command = Command::new(&arguments[0]);
         command.args(&arguments[1..]).env("SLURM_CONF", &conf);
@@ -399,7 +342,7 @@ fn ranks_of_slurm_train_as_one_process_does() {
     let outcome = start(&mut srun("--mpi=none", 2, undisturbed.arguments(&out)));
     let outcome = outcome.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
-    assert!(outcome.stderr.contains("--mpi=pmix"), "{}", outcome.stderr);
+    assert_has(&outcome.stderr, &["--mpi=pmix"]);
     assert!(!out.exists());
 
     // The batch script of this repository, interrupted and sent again.
@@ -431,16 +374,13 @@ fn ranks_of_slurm_train_as_one_process_does() {
         command
     };
     let mut running = start(&mut sbatch());
-    Job::new(&out, "quickstart", &undisturbed.verifier, &[]).reach(&mut running, 3);
+    Job::new(&out, "quickstart", None, &[]).reach(&mut running, 3);
     let cancel = ["scancel", "--signal=TERM", "--name=rapid-train"].map(str::to_owned);
     let _ = run(&mut slurm(&cancel)).success();
     let outcome = running.finish_within(LIMIT);
     assert!(outcome.code != Some(0), "{}", outcome.stderr);
     let _ = finish(&mut sbatch());
     let log = std::fs::read_to_string(log).unwrap();
-    assert!(
-        log.contains("continue with") && log.contains("continuing the run"),
-        "{log}"
-    );
+    assert_has(&log, &["continue with", "continuing the run"]);
     assert_same(&out, &undisturbed.expected());
 }

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use serde_json::{Value, json};
-use tests::repository;
+use tests::{programs, repository};
 use trainer::report::{self, RunData};
 use trainer::sweep_report;
 
@@ -65,9 +65,7 @@ fn sweep(home: &Path) -> PathBuf {
         runs.display()
     );
     let mut sh = Command::new("sh");
-    let output = sh.args(["-c", &script]).current_dir(&root).output();
-    let output = output.unwrap();
-    assert!(output.status.success(), "{output:?}");
+    let _ = programs::run(sh.args(["-c", &script]).current_dir(&root)).success();
     root
 }
 

@@ -38,27 +38,15 @@ fn a_model_that_is_its_own_behaviour_policy_has_no_bias_beyond_its_noise() {
     let verifier = Verifier::start(&["--set", "code.sandbox=none", "--require", "math"]);
     let out = folder.path().join("study");
     let url = verifier.url();
-    let arguments = [
-        &["study", "estimator", "--out", out.to_str().unwrap()][..],
-        &["--model", model, "--behaviour", model, "--verifier", &url],
-        &[
-            "--dataset",
-            &dataset,
-            "--template",
-            &template,
-            "--stop",
-            "\n",
-        ],
-        &["--groups", "4", "--group-size", "2"],
-        &["--max-tokens", "8", "--temperature", "1.3"],
-    ]
-    .concat();
-    let outcome = run(&mut rapid(&arguments)).success();
-    assert_eq!(
-        outcome.stdout.trim(),
-        out.join("index.html").to_str().unwrap()
-    );
-    let page = std::fs::read_to_string(out.join("index.html")).unwrap();
+    let sizes = "--groups 4 --group-size 2 --max-tokens 8 --temperature 1.3";
+    let mut command = rapid(["study", "estimator", "--stop", "\n"]);
+    command.args(["--model", model, "--behaviour", model, "--verifier", &url]);
+    command.args(["--dataset", &dataset, "--template", &template]);
+    command.args(sizes.split(' ')).arg("--out").arg(&out);
+    let outcome = run(&mut command).success();
+    let page = out.join("index.html");
+    assert_eq!(outcome.stdout.trim(), page.to_str().unwrap());
+    let page = std::fs::read_to_string(page).unwrap();
     assert!(page.contains("On a model") && !page.contains("NaN"));
     let study = std::fs::read_to_string(out.join("estimator.json")).unwrap();
     let study: Value = serde_json::from_str(&study).unwrap();

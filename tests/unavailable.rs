@@ -43,23 +43,15 @@ fn assert_named(arguments: &[&str], environment: &[(&str, &str)], expected: &[&s
 fn the_error_names_a_missing_engine_or_interpreter() {
     let engine = "docker.host=unix:///nowhere/docker.sock";
     let socket = "/nowhere/docker.sock";
-    assert_named(
-        &["--set", "code.sandbox=docker", "--set", engine],
-        &[],
-        &[
-            socket,
-            "apt-get install docker.io",
-            "code.sandbox = \"wasm\"",
-        ],
-    );
+    let docker = ["--set", "code.sandbox=docker", "--set", engine];
+    let install = "apt-get install docker.io";
+    let expected = [socket, install, "code.sandbox = \"wasm\""];
+    assert_named(&docker, &[], &expected);
     let home = tempfile::tempdir().unwrap();
-    let fetch = [
-        "Python interpreter",
-        "`rapid-verifier fetch`",
-        "--sandbox-dir",
-    ];
+    let fetch = "`rapid-verifier fetch`";
+    let expected = ["Python interpreter", fetch, "--sandbox-dir"];
     let home = home.path().to_str().unwrap();
-    assert_named(&[], &[("RAPID_HOME", home)], &fetch);
+    assert_named(&[], &[("RAPID_HOME", home)], &expected);
 }
 
 #[test]
@@ -77,11 +69,8 @@ fn the_error_names_a_damaged_interpreter() {
         .open(folder.path().join("python-snapshot.wasm"))
         .unwrap();
     file.set_len(1_000_000).unwrap();
-    assert_named(
-        &["--sandbox-dir", path, "--cache-dir", path],
-        &[],
-        &[path, "fetch sandbox:python-wasi"],
-    );
+    let folders = ["--sandbox-dir", path, "--cache-dir", path];
+    assert_named(&folders, &[], &[path, "fetch sandbox:python-wasi"]);
 }
 
 #[test]
@@ -101,11 +90,8 @@ fn the_error_names_a_cache_folder_that_cannot_be_written() {
             return;
         };
         let path = disk.path().to_str().unwrap();
-        assert_named(
-            &["--cache-dir", path],
-            &[],
-            &[path, expected, "--cache-dir"],
-        );
+        let expected = [path, expected, "--cache-dir"];
+        assert_named(&["--cache-dir", path], &[], &expected);
     }
 }
 

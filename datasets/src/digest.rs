@@ -260,20 +260,13 @@ mod tests {
             .fields(["2"].iter())
             .finish();
         assert_eq!(TaskSpec::Code(code()).digest(), by_hand);
-        for (name, digest) in [
-            (
-                "starter-math",
-                "d18b4acaa4db9279f72bc17ce090e23e1b2c8d5ea54e549d5eb513c40c8e966c",
-            ),
-            (
-                "starter-code",
-                "0f0e6c78f62712aa3d69a45c17875a0e045a8fd68e3496d6f289f3f1cd1fcad2",
-            ),
-            (
-                "starter-lean",
-                "cb02b165233838ba35757c4e42e09101657ef7abcc1b5b54178bfb425592662d",
-            ),
-        ] {
+        let names = ["starter-math", "starter-code", "starter-lean"];
+        let digests = [
+            "d18b4acaa4db9279f72bc17ce090e23e1b2c8d5ea54e549d5eb513c40c8e966c",
+            "0f0e6c78f62712aa3d69a45c17875a0e045a8fd68e3496d6f289f3f1cd1fcad2",
+            "cb02b165233838ba35757c4e42e09101657ef7abcc1b5b54178bfb425592662d",
+        ];
+        for (name, digest) in names.into_iter().zip(digests) {
             let found = crate::open(name, None).unwrap().digest();
             assert_eq!(found.to_string(), digest);
             assert_eq!(digest.parse::<Digest>().unwrap(), found);

@@ -145,11 +145,6 @@ pub fn find(kind: ArtifactKind, name: &str) -> Option<Manifest> {
         .find(|m| m.kind == kind && m.name == name)
 }
 
-/// Name of a data set's template.
-pub(crate) fn dataset_template(name: &str) -> Option<String> {
-    find(ArtifactKind::Dataset, name)?.template
-}
-
 #[cfg(test)]
 mod tests {
     use std::collections::HashSet;

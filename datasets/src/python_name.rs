@@ -139,10 +139,8 @@ mod tests {
             ("a b", "not the name"),
             ("", "not the name"),
         ] {
-            assert!(
-                invalid_name_reason(text).is_some_and(|reason| reason.contains(why)),
-                "{text}"
-            );
+            let reason = invalid_name_reason(text).unwrap();
+            assert!(reason.contains(why), "{text}: {reason}");
         }
     }
 }

@@ -9,6 +9,7 @@ use std::borrow::Cow;
 use serde::Deserialize;
 
 use crate::did_you_mean::{hint, nearest};
+use crate::manifest::{self, ArtifactKind};
 use crate::{CodeTask, Task, TaskSpec};
 
 /// A prompt template with its stop strings.
@@ -67,8 +68,8 @@ impl Template {
     /// The template of a data set's manifest. For a user's file, and any name without a manifest, it is `{question}` alone.
     #[must_use]
     pub fn for_dataset(name: &str) -> Template {
-        crate::manifest::dataset_template(name)
-            .and_then(|template| Template::named(&template).ok())
+        manifest::find(ArtifactKind::Dataset, name)
+            .and_then(|manifest| Template::named(&manifest.template?).ok())
             .unwrap_or_else(|| Template {
                 text: "{question}".to_owned(),
                 kind: None,
@@ -223,10 +224,6 @@ mod tests {
         Task::new("t/1", "What is {x}?", spec)
     }
 
-    fn math() -> Task {
-        task(TaskSpec::math("1"))
-    }
-
     fn code() -> CodeTask {
         CodeTask {
             entry_point: "f".to_owned(),
@@ -235,7 +232,7 @@ mod tests {
     }
 
     #[test]
-    fn a_wrong_template_file_is_refused_with_the_reason() {
+    fn a_wrong_template_is_refused_with_the_reason_and_the_right_name() {
         let template = Template::from_toml("text = 'Q: {question}'\nstop = [\"Q:\"]").unwrap();
         assert_eq!(template.stop, ["Q:"]);
         for (wrong, names) in [
@@ -243,6 +240,11 @@ mod tests {
             ("stop = []", "missing field `text`"),
             ("text = '{question}'\nstops = []", "unknown field `stops`"),
             ("text = 'Q:'", "neither {question} nor {statement}"),
+            ("text = '{example}'", "neither {question} nor {statement}"),
+            (
+                "text = '{questoin}'",
+                "`{questoin}`; did you mean `{question}`?",
+            ),
             (
                 "text = '{question}'\nkind = 'maths'",
                 "no task is of the kind `maths`; the kinds are math, code, lean",
@@ -251,6 +253,8 @@ mod tests {
             let error = Template::from_toml(wrong).unwrap_err().to_string();
             assert!(error.contains(names), "{wrong}: {error}");
         }
+        let error = Template::named("few-shot-box").unwrap_err().to_string();
+        assert!(error.contains("did you mean `few-shot-boxed`?"), "{error}");
     }
 
     #[test]
@@ -265,27 +269,12 @@ mod tests {
     fn braces_that_are_not_a_placeholder_are_literal() {
         let template =
             Template::parse(r"Answer {question} in \boxed{} or \frac{a}{b} {} {").unwrap();
-        let rendered = template.render(&math());
-        assert_eq!(
-            rendered,
-            r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {"
-        );
+        let math = task(TaskSpec::math("1"));
+        let expected = r"Answer What is {x}? in \boxed{} or \frac{a}{b} {} {";
+        assert_eq!(template.render(&math), expected);
         // A user's file is prompted with its question.
-        assert_eq!(
-            Template::for_dataset("mine").render(&math()),
-            "What is {x}?"
-        );
-    }
-
-    #[test]
-    fn a_misspelt_placeholder_is_refused_with_the_right_one() {
-        let error = Template::parse("{questoin}").unwrap_err().to_string();
-        let hint = "`{questoin}`; did you mean `{question}`?";
-        assert!(error.contains(hint), "{error}");
-        let error = Template::parse("Hello {example}").unwrap_err();
-        assert!(error.to_string().contains("neither {question}"), "{error}");
-        let error = Template::named("few-shot-box").unwrap_err().to_string();
-        assert!(error.contains("did you mean `few-shot-boxed`?"), "{error}");
+        let template = Template::for_dataset("mine");
+        assert_eq!(template.render(&math), "What is {x}?");
     }
 
     #[test]

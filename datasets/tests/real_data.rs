@@ -7,11 +7,16 @@ use std::path::PathBuf;
 
 use datasets::{CodeTask, Compare, Dataset, Task, TaskSpec, overlap};
 
-/// A data set with an excerpt in the repository, and whether it is whole.
-fn open(name: &str) -> (Dataset, bool) {
+/// A data set with an excerpt in the repository, and whether it is whole. Its splits have the first sizes then, and otherwise the second. All its ids differ.
+fn open(name: &str, whole: (usize, usize), excerpt: (usize, usize)) -> (Dataset, bool) {
     let records = data::holding(name).expect("there is an excerpt");
     let dataset = datasets::open(name, Some(&records.folder));
-    (dataset.unwrap_or_else(|e| panic!("{e}")), records.whole)
+    let dataset = dataset.unwrap_or_else(|e| panic!("{e}"));
+    let expected = if records.whole { whole } else { excerpt };
+    assert_eq!(sizes(&dataset), expected);
+    let ids: HashSet<_> = all(&dataset).map(|task| &task.id).collect();
+    assert_eq!(ids.len(), all(&dataset).count());
+    (dataset, records.whole)
 }
 
 fn sizes(dataset: &Dataset) -> (usize, usize) {
@@ -36,17 +41,11 @@ fn all(dataset: &Dataset) -> impl Iterator<Item = &Task> {
     dataset.train.iter().chain(&dataset.eval)
 }
 
-fn assert_ids_are_distinct(dataset: &Dataset) {
-    let ids: HashSet<_> = all(dataset).map(|task| &task.id).collect();
-    assert_eq!(ids.len(), dataset.train.len() + dataset.eval.len());
-}
-
 #[test]
 fn mbppplus_has_the_papers_split_comparisons_and_tolerances() {
-    let (dataset, whole) = open("mbppplus");
+    let (dataset, whole) = open("mbppplus", (264, 114), (8, 4));
     let (train, eval) = (&dataset.train, &dataset.eval);
     assert_eq!(train[0].id, "mbppplus/2");
-    assert_ids_are_distinct(&dataset);
     let ids = |matches: &dyn Fn(&CodeTask) -> bool| -> String {
         let found = all(&dataset).filter(|task| matches(code(task)));
         let numbers = found.map(|task| task.id.replace("mbppplus/", ""));
@@ -58,14 +57,12 @@ fn mbppplus_has_the_papers_split_comparisons_and_tolerances() {
     let tolerant = all(&dataset).filter(|task| code(task).atol != 0.0).count();
     let found = (sets.as_str(), not_none.as_str(), tolerant);
     if whole {
-        assert_eq!(sizes(&dataset), (264, 114));
         let ends = [&train[263], &eval[0], &eval[113]].map(|task| task.id.as_str());
         assert_eq!(ends, ["mbppplus/593", "mbppplus/594", "mbppplus/809"]);
         assert_eq!(found, ("2 7 111 140 232 579 769", "737 787 794", 13));
         // EvalPlus's own record form has no results at all.
         assert!(computed == "88 255 630" || computed.split(' ').count() == 378);
     } else {
-        assert_eq!(sizes(&dataset), (8, 4));
         assert_eq!(found, ("2", "737", 1));
         assert_eq!(computed, "88 630");
     }
@@ -132,40 +129,27 @@ fn both_record_forms_of_mbppplus_give_equal_tasks() {
 
 #[test]
 fn math_leaves_out_the_four_records_without_an_answer() {
-    let (dataset, whole) = open("math");
     // The excerpt has two such records, one with an empty answer and one with `None`.
-    let expected = if whole {
-        (12_000 - 4, 500)
-    } else {
-        (12 - 2, 12)
-    };
-    assert_eq!(sizes(&dataset), expected);
+    let (dataset, _) = open("math", (12_000 - 4, 500), (12 - 2, 12));
     assert!(all(&dataset).all(|task| !answer(task).is_empty() && answer(task) != "None"));
     assert_eq!(dataset.train[0].id, "math/test/algebra/1.json");
     assert_eq!(answer(&dataset.eval[0]), r"\left( 3, \frac{\pi}{2} \right)");
-    assert_ids_are_distinct(&dataset);
     assert_eq!(overlap(&[&dataset]), []);
 }
 
 #[test]
 fn gsm8k_answers_are_whole_numbers() {
-    let (dataset, whole) = open("gsm8k");
-    let expected = if whole { (7_473, 1_319) } else { (8, 4) };
-    assert_eq!(sizes(&dataset), expected);
+    let (dataset, _) = open("gsm8k", (7_473, 1_319), (8, 4));
     for task in all(&dataset) {
         assert!(answer(task).parse::<i64>().is_ok(), "{task:?}");
     }
     let first = &dataset.eval[0];
     assert_eq!((first.id.as_str(), answer(first)), ("gsm8k/eval/1", "18"));
-    assert_ids_are_distinct(&dataset);
 }
 
 #[test]
 fn minif2f_trains_on_its_valid_split_and_evaluates_on_its_test_split() {
-    let (dataset, whole) = open("minif2f");
-    let expected = if whole { (244, 244) } else { (6, 6) };
-    assert_eq!(sizes(&dataset), expected);
-    assert_ids_are_distinct(&dataset);
+    let (dataset, _) = open("minif2f", (244, 244), (6, 6));
     for task in all(&dataset) {
         let TaskSpec::Lean(lean) = &task.spec else {
             panic!("{}", task.id)

@@ -1,4 +1,4 @@
-"""Warms the interpreter in its container, then waits for its one job. Follows `guest/imports.py`; `PARTS` are the sources of `world.py`, `door.py` and
+"""Warms the interpreter in its container, then waits for its one job. Follows `guest/imports.py`; `PARTS` are the sources of `clock_and_randomness.py`, `host_connection.py` and
 `confine.py` together, and of the harness."""
 
 import platform

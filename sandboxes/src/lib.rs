@@ -1,10 +1,10 @@
 //! Runs untrusted programs. It knows neither tasks nor rewards: programs and encoded values go in, encoded values come out.
 
+pub mod defined_names;
 pub mod docker;
+mod idle_parsers;
 pub mod lean;
-pub mod outline;
 pub mod protocol;
-pub mod readers;
 mod sandbox;
 mod value_digest;
 pub mod wasm;

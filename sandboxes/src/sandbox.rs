@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 
-/// Runs a candidate's Python program where it can harm nothing, and returns the values of its function.
+/// Runs an untrusted Python program where it can harm nothing, and returns the values of its function.
 ///
 /// The host itself observed everything in a [`Run`]. It believes nothing merely because the guest says so.
 pub trait Sandbox: Send + Sync {
@@ -55,13 +55,13 @@ pub enum Work<'a> {
         /// The arguments of each call: a JSON array in the tagged encoding of `datasets::Value`.
         calls: &'a [String],
     },
-    /// Judges by test code, in two instances. The test instance runs `tests` one after another. In it, the program's entry point is a stub that calls the candidate's
+    /// Judges by test code, in two instances. The tests' instance runs `tests` one after another. In it, the program's entry point is a stub that calls the program's
     /// instance. That instance runs the program's source, and answers the calls with encoded values. [`Run::calls`] records how each test ended: a test without an
     /// exception is a [`Call::Returned`] with the value `null`.
     Tests {
         /// The program.
         program: Program<'a>,
-        /// Code that the test instance runs before the first test.
+        /// Code that the tests' instance runs before the first test.
         prelude: &'a str,
         /// The source of each test.
         tests: &'a [String],
@@ -74,7 +74,7 @@ pub enum Work<'a> {
         /// At most [`MAX_STREAM_BYTES`].
         stdin: &'a str,
     },
-    /// Has the harness's own `outline` read each of `texts`. They are JSON arrays in the form of [`crate::outline::read`]. No program runs in the instance, so its
+    /// Has the harness's own `outline` read each of `texts`. They are JSON arrays in the form of [`crate::defined_names::read`]. No program runs in the instance, so its
     /// answers can be trusted.
     Outline {
         /// The texts.
@@ -93,7 +93,7 @@ pub struct Identity {
     pub digest: String,
 }
 
-/// A candidate's program.
+/// An untrusted program.
 #[derive(Debug, Clone, Copy)]
 pub struct Program<'a> {
     /// Python source.
@@ -254,6 +254,16 @@ pub enum SandboxError {
     /// The same request may have a run later.
     #[error(transparent)]
     Deferred(#[from] Deferred),
+}
+
+impl Limits {
+    /// The error for a memory limit below what the interpreter takes.
+    pub(crate) fn too_little_memory(&self) -> SandboxError {
+        SandboxError::Unusable(format!(
+            "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
+            self.memory >> 20
+        ))
+    }
 }
 
 /// Why a run is deferred.

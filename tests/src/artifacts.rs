@@ -5,15 +5,12 @@ use std::path::{Path, PathBuf};
 use datasets::fetch::{ArtifactKind, locate};
 
 use crate::programs::{rapid_verifier, run};
+use crate::repository::files_with;
 
 /// SmolLM2-135M-Instruct as a GGUF file. `None` if it was not fetched; prints that the test is skipped.
 pub fn model() -> Option<PathBuf> {
     let folder = artifact(ArtifactKind::Model, "smollm2-135m-instruct")?;
-    let file = std::fs::read_dir(&folder)
-        .ok()?
-        .flatten()
-        .map(|entry| entry.path())
-        .find(|path| path.extension().is_some_and(|e| e == "gguf"));
+    let file = files_with(&folder, "gguf").pop();
     Some(file.unwrap_or_else(|| panic!("{} has no GGUF file", folder.display())))
 }
 
@@ -27,10 +24,8 @@ pub fn compiled(folder: &Path) -> PathBuf {
     // Loading a module makes it the newest.
     let _ = run(&mut rapid_verifier(["doctor"])).success();
     let from = datasets::fetch::home().join("verifier/wasm/compiled");
-    let entries = std::fs::read_dir(&from).unwrap().flatten();
-    let module = entries
-        .map(|entry| entry.path())
-        .filter(|path| path.extension().is_some_and(|e| e == "cwasm"))
+    let modules = files_with(&from, "cwasm").into_iter();
+    let module = modules
         .max_by_key(|path| path.metadata().and_then(|data| data.modified()).ok())
         .unwrap_or_else(|| panic!("no compiled module in {}", from.display()));
     std::fs::create_dir_all(folder).unwrap();

@@ -128,9 +128,17 @@ fn built() -> Vec<Case> {
         .filter(|c| !b"\n\r".contains(c))
         .map(char::from)
         .collect();
-    let comments = "# nothing of interest here\n".repeat(MEGABYTE / 27);
-    let prose = "So. ".repeat(MEGABYTE / 4);
+    let controls = format!("# {controls}\u{7f}\u{85}\n{CORRECT}");
+    let planes = format!("{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n");
+    let nul_inside = CORRECT.replace("xs)", "xs) \0");
+    let nul_in_prose = format!("\0\0\n{}\0", block(CORRECT));
+    let [crlf, cr, separators] = ["\r\n", "\r", "\u{2028}"].map(|end| CORRECT.replace('\n', end));
+    let crlf_block = block(CORRECT).replace('\n', "\r\n");
+    let comments = "# nothing of interest here\n".repeat(MEGABYTE / 27) + CORRECT;
+    let prose = format!("{}\n{}", "So. ".repeat(MEGABYTE / 4), block(CORRECT));
     let long = "x".repeat(MEGABYTE);
+    let text = format!("TEXT = '{long}'\n{CORRECT}");
+    let endless = "x = ".repeat(MEGABYTE / 4);
     let fences = "```python\n".repeat(1000);
     let nested = (0..200).map(|depth| format!("{}if 1:\n", " ".repeat(depth)));
     vec![
@@ -142,47 +150,15 @@ fn built() -> Vec<Case> {
         built_case("blank_megabyte", "malformed", &" \n".repeat(MEGABYTE / 2)),
         // Lines with such a byte are not Python. Without its first line, the function's body continues the task's prefix.
         built_case("nul_first", "incorrect correct", &format!("\0{CORRECT}")),
-        built_case(
-            "nul_inside",
-            "incorrect correct",
-            &CORRECT.replace("xs)", "xs) \0"),
-        ),
+        built_case("nul_inside", "incorrect correct", &nul_inside),
         built_case("nul_last", "correct", &format!("{CORRECT}\0")),
-        built_case(
-            "nul_in_prose",
-            "correct",
-            &format!("\0\0\n{}\0", block(CORRECT)),
-        ),
-        built_case(
-            "carriage_returns",
-            "correct",
-            &CORRECT.replace('\n', "\r\n"),
-        ),
-        built_case(
-            "carriage_returns_in_a_block",
-            "correct",
-            &block(CORRECT).replace('\n', "\r\n"),
-        ),
-        built_case(
-            "carriage_returns_alone",
-            "correct",
-            &CORRECT.replace('\n', "\r"),
-        ),
-        built_case(
-            "line_separators",
-            "incorrect",
-            &CORRECT.replace('\n', "\u{2028}"),
-        ),
-        built_case(
-            "control_characters",
-            "correct",
-            &format!("# {controls}\u{7f}\u{85}\n{CORRECT}"),
-        ),
-        built_case(
-            "planes",
-            "correct",
-            &format!("{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n"),
-        ),
+        built_case("nul_in_prose", "correct", &nul_in_prose),
+        built_case("carriage_returns", "correct", &crlf),
+        built_case("carriage_returns_in_a_block", "correct", &crlf_block),
+        built_case("carriage_returns_alone", "correct", &cr),
+        built_case("line_separators", "incorrect", &separators),
+        built_case("control_characters", "correct", &controls),
+        built_case("planes", "correct", &planes),
         Case {
             completion: format!("\"{}# \\ud83d\"", CORRECT.replace('\n', "\\n")),
             ..built_case("half_a_character_in_a_comment", "correct", "")
@@ -195,27 +171,11 @@ fn built() -> Vec<Case> {
             completion: "\"\\ude00\\ud83d\"".to_owned(),
             ..built_case("halves_the_wrong_way_round", "incorrect", "")
         },
-        built_case(
-            "comments_by_the_megabyte",
-            "correct",
-            &format!("{comments}{CORRECT}"),
-        ),
-        built_case(
-            "prose_by_the_megabyte",
-            "correct",
-            &format!("{prose}\n{}", block(CORRECT)),
-        ),
-        built_case(
-            "text_by_the_megabyte",
-            "correct",
-            &format!("TEXT = '{long}'\n{CORRECT}"),
-        ),
+        built_case("comments_by_the_megabyte", "correct", &comments),
+        built_case("prose_by_the_megabyte", "correct", &prose),
+        built_case("text_by_the_megabyte", "correct", &text),
         built_case("name_by_the_megabyte", "incorrect", &long),
-        built_case(
-            "line_without_an_end",
-            "incorrect timeout",
-            &"x = ".repeat(MEGABYTE / 4),
-        ),
+        built_case("line_without_an_end", "incorrect timeout", &endless),
         built_case("noise_by_the_megabyte", "incorrect", &noise(MEGABYTE)),
         built_case("open_fences", "correct", &format!("{fences}{CORRECT}")),
         built_case("indentation", "incorrect", &nested.collect::<String>()),

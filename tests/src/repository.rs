@@ -34,6 +34,14 @@ pub fn files(folder: &str, endings: &[&str]) -> Vec<PathBuf> {
     files
 }
 
+/// The files of any folder with this extension; none if there is no such folder.
+pub fn files_with(folder: &Path, extension: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let files = paths.filter(|path| path.extension().is_some_and(|end| end == extension));
+    files.collect()
+}
+
 /// A path relative to the repository's root, for messages and comparisons.
 pub fn relative(path: &Path) -> String {
     let inside = path.strip_prefix(root()).unwrap();

@@ -142,23 +142,3 @@ fn command(text: &str) -> Option<Shown> {
         output: None,
     })
 }
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    const PAGE: &str = "Say this is `a.jsonl`:\n\n```json\n{}\n```\n\nThen:\n\n```sh\none --x 1   # said\ntwo & # runs on\nthree 'a\n b' \\\n  --y\n```\n\n```json\n{\"z\": 1}\n```\n\nIt ends with\n\n```text\nno output of a command\n```\n";
-
-    #[test]
-    fn a_page_is_split_into_commands_outputs_and_files() {
-        let commands = commands(PAGE);
-        let texts: Vec<&str> = commands.iter().map(|shown| shown.text.as_str()).collect();
-        assert_eq!(texts, ["one --x 1", "two", "three 'a\n b'   --y"]);
-        let background: Vec<bool> = commands.iter().map(|shown| shown.background).collect();
-        assert_eq!(background, [false, true, false]);
-        let output = ("json".to_owned(), "{\"z\": 1}\n".to_owned());
-        assert_eq!(commands[2].output, Some(output));
-        assert_eq!((&commands[0].output, &commands[1].output), (&None, &None));
-        assert_eq!(files(PAGE), [("a.jsonl".to_owned(), "{}\n".to_owned())]);
-    }
-}

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::programs::{Running, Verifier, rapid, start, wait_for};
+use crate::repository::files_with;
 
 /// Time limit for one update of the small runs here.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(300);
@@ -19,22 +20,17 @@ pub struct Job {
 }
 
 impl Job {
-    /// A run of a recipe with additional options.
-    pub fn new(folder: &Path, recipe: &str, verifier: &Verifier, more: &[String]) -> Self {
-        let first = [
-            "train",
-            "--recipe",
-            recipe,
-            "--verifier",
-            &verifier.url(),
-            "--device",
-            "cpu",
-            "--out",
-            folder.to_str().unwrap(),
-        ]
-        .map(str::to_owned);
+    /// A run of a recipe with additional options. Without a verifier it has one of its own.
+    pub fn new(folder: &Path, recipe: &str, verifier: Option<&Verifier>, more: &[String]) -> Self {
+        let out = folder.to_str().unwrap();
+        let first = ["train", "--recipe", recipe, "--device", "cpu", "--out", out];
+        let mut arguments = first.map(str::to_owned).to_vec();
+        if let Some(verifier) = verifier {
+            arguments.extend(["--verifier".to_owned(), verifier.url()]);
+        }
+        arguments.extend_from_slice(more);
         Self {
-            arguments: first.into_iter().chain(more.iter().cloned()).collect(),
+            arguments,
             folder: folder.to_owned(),
         }
     }
@@ -83,10 +79,8 @@ impl Job {
 
     /// Every completion that training sampled, from the files in `samples/`.
     pub fn samples(&self) -> Vec<Value> {
-        let entries = std::fs::read_dir(self.folder.join("samples")).unwrap();
-        let paths = entries.map(|entry| entry.unwrap().path());
         // Beside each file is a page for people, which is skipped.
-        let files = paths.filter(|path| path.extension().is_some_and(|end| end == "jsonl"));
+        let files = files_with(&self.folder.join("samples"), "jsonl").into_iter();
         let texts: Vec<String> = files
             .map(|file| std::fs::read_to_string(file).unwrap())
             .collect();
@@ -111,20 +105,14 @@ pub fn repeating(folder: &Path) -> Vec<String> {
         "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =",
     )
     .unwrap();
-    let dataset = format!("data.dataset={}", file.display());
-    let template = format!("data.template={}", template.display());
-    let rest = [
-        "data.stop=[\"\\n\"]",
-        "sampling.temperature=1.3",
-        "sampling.max_tokens=10",
-        "eval.samples=0",
-    ];
-    set(&[&[dataset.as_str(), template.as_str()][..], &rest].concat())
+    let (file, template) = (file.display(), template.display());
+    set(&format!(
+        "data.dataset={file} data.template={template} data.stop=[\"\\n\"] sampling.temperature=1.3 sampling.max_tokens=10 eval.samples=0"
+    ))
 }
 
-/// The keys, each after `--set`.
-pub fn set(keys: &[&str]) -> Vec<String> {
-    keys.iter()
-        .flat_map(|key| ["--set".to_owned(), (*key).to_owned()])
-        .collect()
+/// The keys of a text, each after `--set`. None has a blank in it.
+pub fn set(keys: &str) -> Vec<String> {
+    let words = |key: &str| ["--set".to_owned(), key.to_owned()];
+    keys.split_whitespace().flat_map(words).collect()
 }

@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
 use datasets::{CodeTask, CodeTest, TaskSpec, Value};
-use sandboxes::outline::Stopped;
+use sandboxes::defined_names::Stopped;
 use sandboxes::wasm::WasmSandbox;
 use sandboxes::{Abandoned, Deferred, Identity, Limits, Sandbox, SandboxError};
 use verifier_api::{GraderInfo, GraderState, Verdict};

@@ -6,7 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::LazyLock;
 use std::time::Duration;
 
-use super::check::{Downloaded, Expected};
+use super::checksum::{Downloaded, Expected};
 use super::download::{Remote, client, download};
 use super::error::{Failure, local};
 use super::folder::{self, folder_name};

@@ -16,7 +16,7 @@ use std::path::{Path, PathBuf};
 
 use serde::Deserialize;
 
-use super::check::{Downloaded, Expected};
+use super::checksum::{Downloaded, Expected};
 use super::error::{Failure, local};
 use super::folder::{files_under, is_inside};
 use super::hub::{Lfs, Listed, Listing, MAX_LISTING, Repository, is_commit, is_digest, select};

@@ -5,7 +5,7 @@ use std::path::Path;
 use std::time::Duration;
 
 use super::FetchError;
-use super::check::Downloaded;
+use super::checksum::Downloaded;
 use super::error::local;
 use super::folder::{RECEIPT, Receipt, folder_name};
 use super::progress::Progress;

@@ -7,7 +7,7 @@
 //! that are in the cache of Hugging Face's own programs are hard-linked or copied from there, and checked in the same way. The
 //! files of a fetched folder are therefore replaced and never written into.
 
-mod check;
+mod checksum;
 mod download;
 mod error;
 mod fetcher;

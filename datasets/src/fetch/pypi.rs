@@ -9,7 +9,7 @@ use std::process::Stdio;
 
 use tokio::process::Command;
 
-use super::check::Expected;
+use super::checksum::Expected;
 use super::error::{Failure, local};
 use super::progress::Progress;
 use crate::manifest::Manifest;

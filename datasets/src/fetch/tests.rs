@@ -311,31 +311,25 @@ async fn a_download_without_progress_is_given_up_and_continues_next_time() {
 }
 
 #[tokio::test]
-async fn a_wrong_checksum_is_an_error_that_leaves_nothing_behind() {
+async fn a_wrong_checksum_is_an_error_or_of_a_resumed_file_a_new_download() {
     let home = tempfile::tempdir().unwrap();
     let mut other = body();
     other[77] ^= 1;
     let server = serve(other, vec![Answer::Whole]).await;
-    let manifest = manifest(&body(), vec![url(&server.address)]);
+    let mut manifest = manifest(&body(), vec![url(&server.address)]);
     let says = format!("has the SHA-256 … {}", sha256(&body()));
-    assert_fails(&fetcher(home.path(), NO_HUB), &manifest, &says).await;
+    let fetcher = fetcher(home.path(), NO_HUB);
+    assert_fails(&fetcher, &manifest, &says).await;
     assert!(entries(home.path()).is_empty());
-}
 
-#[tokio::test]
-async fn a_resumed_file_with_a_wrong_checksum_is_downloaded_from_scratch() {
-    let home = tempfile::tempdir().unwrap();
     let server = serve(body(), vec![Answer::Whole]).await;
-    let manifest = manifest(&body(), vec![url(&server.address)]);
+    manifest.sources = vec![url(&server.address)];
     let address = format!("{}/weights.bin", server.address);
     let staging = home.path().join("models/.thing.partial");
     std::fs::create_dir_all(&staging).unwrap();
     let part = format!("{}.part", &blake3::hash(address.as_bytes()).to_hex()[..16]);
     std::fs::write(staging.join(part), [9; 1000]).unwrap();
-
-    let folder = fetched(&fetcher(home.path(), NO_HUB), &manifest).await;
-
-    assert_holds(&folder, &body());
+    assert_holds(&fetched(&fetcher, &manifest).await, &body());
     assert_eq!(server.requests(|_| ()).len(), 2);
 }
 

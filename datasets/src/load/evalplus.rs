@@ -38,30 +38,24 @@ pub(super) fn other_reading(number: u64) -> Option<Compare> {
 }
 
 pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
-    let (mut train, mut eval) = (Vec::new(), Vec::new());
-    record::read(path, |_, fields| {
+    let mut tasks = record::read(path, |_, fields| {
         let id = fields.string("task_id")?;
         let number: Option<u32> = id.rsplit('/').next().and_then(|number| number.parse().ok());
         let number =
             number.ok_or_else(|| fields.fault("task_id", "`Mbpp/` and a number are expected"))?;
-        let split = if number <= LAST_OF_TRAIN {
-            &mut train
-        } else {
-            &mut eval
-        };
-        if !DROPPED.contains(&number) {
-            split.push((number, task(fields, number)?));
-        }
-        Ok(())
+        Ok(match DROPPED.contains(&number) {
+            true => None,
+            false => Some((number, task(fields, number)?)),
+        })
     })?;
-    let sorted = |mut tasks: Vec<(u32, Task)>| {
-        tasks.sort_by_key(|(number, _)| *number);
-        tasks.into_iter().map(|(_, task)| task).collect()
-    };
+    tasks.sort_by_key(|task| task.as_ref().map(|(number, _)| *number));
+    let tasks = tasks.into_iter().flatten();
+    let (train, eval): (Vec<_>, Vec<_>) = tasks.partition(|(number, _)| *number <= LAST_OF_TRAIN);
+    let [train, eval] = [train, eval].map(|split| split.into_iter().map(|(_, task)| task).collect());
     Ok(Dataset {
         name: "mbppplus".to_owned(),
-        train: sorted(train),
-        eval: sorted(eval),
+        train,
+        eval,
     })
 }
 

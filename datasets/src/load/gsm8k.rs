@@ -2,14 +2,10 @@
 
 use std::path::Path;
 
-use super::{Folder, record};
-use crate::{Dataset, DatasetError, Task, TaskSpec};
+use super::record;
+use crate::{DatasetError, Task, TaskSpec};
 
-pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    folder.splits(tasks)
-}
-
-fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let split = path.file_stem().unwrap_or_default().display();
     record::read(path, |line, fields| {
         let solution = fields.string("answer")?;

@@ -2,16 +2,12 @@
 
 use std::path::Path;
 
-use super::{Folder, record};
-use crate::{Dataset, DatasetError, Task, TaskSpec};
-
-pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
-    folder.splits(tasks)
-}
+use super::record;
+use crate::{DatasetError, Task, TaskSpec};
 
 /// The tasks of one file. Records with an empty answer or the answer `None`, a known flaw of the training file, are left out with a warning, since no completion
 /// could be right.
-fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
+pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     let mut left_out = Vec::new();
     let tasks = record::read(path, |line, fields| {
         let id = match fields.optional_string("unique_id")? {

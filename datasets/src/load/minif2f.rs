@@ -23,7 +23,11 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
             header: fields.string("header")?.trim_end().to_owned(),
             statement: statement.to_owned(),
         });
-        let task = Task::new(id, without_comment_marks(&informal), spec);
+        // `/-- text -/` as `text`.
+        let question = informal.trim();
+        let question = question.strip_prefix("/--").unwrap_or(question);
+        let question = question.strip_suffix("-/").unwrap_or(question).trim();
+        let task = Task::new(id, question, spec);
         match &*fields.string("split")? {
             "valid" => train.push(task),
             "test" => eval.push(task),
@@ -39,11 +43,4 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
         train,
         eval,
     })
-}
-
-/// `/-- text -/` as `text`.
-fn without_comment_marks(text: &str) -> String {
-    let text = text.trim();
-    let text = text.strip_prefix("/--").unwrap_or(text);
-    text.strip_suffix("-/").unwrap_or(text).trim().to_owned()
 }

@@ -70,8 +70,8 @@ pub fn open(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError
 fn named(name: &str, data_dir: Option<&Path>) -> Result<Dataset, DatasetError> {
     let load: fn(&Folder<'_>) -> Result<Dataset, DatasetError> = match name {
         "mbppplus" => mbppplus::open,
-        "math" => math::open,
-        "gsm8k" => gsm8k::open,
+        "math" => |folder| folder.splits(math::tasks),
+        "gsm8k" => |folder| folder.splits(gsm8k::tasks),
         "minif2f" => minif2f::open,
         "humaneval" => humaneval::open,
         "starter-math" | "starter-math-400" | "starter-code" | "starter-lean" => {

@@ -25,7 +25,7 @@ const MAX_GROUP: u64 = 2 << 30;
 const MAX_GZIP_PAGE: u64 = 2 << 20;
 
 /// The rows of a file that are not read yet.
-pub(super) struct Groups {
+pub(super) struct ParquetRows {
     file: File,
     metadata: SerializedFileReader<File>,
     /// The row group that is read next.
@@ -35,10 +35,10 @@ pub(super) struct Groups {
     number: usize,
 }
 
-impl Groups {
-    pub(super) fn open(file: File) -> std::result::Result<Groups, LineError> {
+impl ParquetRows {
+    pub(super) fn open(file: File) -> std::result::Result<ParquetRows, LineError> {
         let metadata = caught(1, || SerializedFileReader::new(file.try_clone()?))?;
-        Ok(Groups {
+        Ok(ParquetRows {
             file,
             metadata,
             next: 0,
@@ -182,25 +182,16 @@ mod tests {
     #[test]
     fn a_page_takes_its_unpacked_size_from_what_is_left() {
         let max_packed = 100;
+        let page = [0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1];
+        let packed = [0x15, 0, 0x15, 0, 0x15, 0xd8, 4];
+        let endless = [0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff];
         for (header, left, rest) in [
-            (&[0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1][..], 300, Ok(0)),
-            (
-                &[0x15, 0, 0x15, 0xd8, 4, 0x15, 0x90, 1],
-                299,
-                Err("a row group"),
-            ),
+            (&page[..], 300, Ok(0)),
+            (&page, 299, Err("a row group")),
             (&[0x15, 0, 0x15, 1, 0x15, 0], 299, Err("a row group")),
-            (
-                &[0x15, 0, 0x15, 0, 0x15, 0xd8, 4],
-                300,
-                Err("a page that gzip"),
-            ),
+            (&packed, 300, Err("a page that gzip")),
             (&[0x15, 0, 0x15, 0], 300, Err("a page has")),
-            (
-                &[0x15, 0xff, 0xff, 0xff, 0xff, 0xff, 0xff],
-                300,
-                Err("a page has"),
-            ),
+            (&endless, 300, Err("a page has")),
             (&[0x05, 2, 0, 0x15, 0], 300, Err("a page has")),
         ] {
             match (super::rest(header, max_packed, left), rest) {

@@ -10,7 +10,7 @@ use std::vec::IntoIter;
 
 use serde_json::value::RawValue;
 
-use super::parquet::Groups;
+use super::parquet::ParquetRows;
 use crate::jsonl::{Line, LineError, Lines, MAX_LINE, stream_fault, text, unpacked};
 use crate::loose_json;
 
@@ -19,21 +19,19 @@ const MAX_ARRAY: usize = 512 << 20;
 
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Format {
-    /// JSON Lines.
-    Lines,
-    /// One JSON array.
-    Array,
-    /// CSV with a header.
-    Table,
+    JsonLines,
+    JsonArray,
+    /// With a header.
+    Csv,
     Parquet,
 }
 
 /// What a file's name ends with, in the order in which a data set of the hub with files of several formats is read.
 pub(super) const ENDINGS: [(&str, Format); 4] = [
     (".parquet", Format::Parquet),
-    (".jsonl", Format::Lines),
-    (".json", Format::Array),
-    (".csv", Format::Table),
+    (".jsonl", Format::JsonLines),
+    (".json", Format::JsonArray),
+    (".csv", Format::Csv),
 ];
 
 impl Format {
@@ -54,8 +52,8 @@ impl Format {
     /// What its records are counted by.
     pub(super) fn unit(self) -> &'static str {
         match self {
-            Format::Lines | Format::Table => "line",
-            Format::Array => "element",
+            Format::JsonLines | Format::Csv => "line",
+            Format::JsonArray => "element",
             Format::Parquet => "row",
         }
     }
@@ -63,32 +61,32 @@ impl Format {
 
 /// The records of a file that are not read yet.
 pub(super) enum Rows<'a> {
-    Lines(Lines<'a>),
-    Array(Enumerate<IntoIter<Box<RawValue>>>),
-    Table(Box<Table>),
-    Parquet(Box<Groups>),
+    JsonLines(Lines<'a>),
+    JsonArray(Enumerate<IntoIter<Box<RawValue>>>),
+    Csv(Box<CsvRows>),
+    Parquet(Box<ParquetRows>),
 }
 
 impl Rows<'_> {
     pub(super) fn open(format: Format, file: File) -> Result<Rows<'static>, LineError> {
         match format {
-            Format::Lines => Lines::new(file).map(Rows::Lines).map_err(LineError::Io),
-            Format::Parquet => Ok(Rows::Parquet(Box::new(Groups::open(file)?))),
-            Format::Table => Ok(Rows::Table(Box::new(Table::open(file)?))),
-            Format::Array => array(file),
+            Format::JsonLines => Lines::new(file).map(Rows::JsonLines).map_err(LineError::Io),
+            Format::Parquet => Ok(Rows::Parquet(Box::new(ParquetRows::open(file)?))),
+            Format::Csv => Ok(Rows::Csv(Box::new(CsvRows::open(file)?))),
+            Format::JsonArray => array(file),
         }
     }
 
     /// The next record as JSON, and its number: the line's in texts, and otherwise the record's, from 1. `None` at the end.
     pub(super) fn next_row(&mut self) -> Result<Option<(usize, String)>, LineError> {
         let row = match self {
-            Rows::Lines(lines) => {
+            Rows::JsonLines(lines) => {
                 let line = lines.next_line()?;
                 return Ok(line.map(|Line { number, text }| (number, text.to_owned())));
             }
-            Rows::Array(rest) => rest.next().map(|(at, row)| (at + 1, row.get().to_owned())),
-            Rows::Table(table) => table.next()?,
-            Rows::Parquet(groups) => groups.next()?,
+            Rows::JsonArray(rest) => rest.next().map(|(at, row)| (at + 1, row.get().to_owned())),
+            Rows::Csv(rows) => rows.next()?,
+            Rows::Parquet(rows) => rows.next()?,
         };
         match row {
             Some((line, text)) if text.len() > MAX_LINE => Err(LineError::Line {
@@ -105,7 +103,7 @@ fn array(file: File) -> Result<Rows<'static>, LineError> {
     let text = text(file, MAX_ARRAY).map_err(|error| fault(None, 1, error))?;
     if !text.trim_start().starts_with('[') {
         return Lines::new(Cursor::new(text))
-            .map(Rows::Lines)
+            .map(Rows::JsonLines)
             .map_err(LineError::Io);
     }
     let parse = |text: &str| serde_json::from_str::<Vec<Box<RawValue>>>(text);
@@ -115,7 +113,7 @@ fn array(file: File) -> Result<Rows<'static>, LineError> {
         line: 1,
         reason: format!("the file is not a JSON array: {error}"),
     })?;
-    Ok(Rows::Array(elements.into_iter().enumerate()))
+    Ok(Rows::JsonArray(elements.into_iter().enumerate()))
 }
 
 /// An error of reading a text, at the record with this number.
@@ -134,19 +132,21 @@ fn fault(packed: Option<&str>, line: usize, error: io::Error) -> LineError {
     }
 }
 
-/// The rest of a CSV file. An empty cell is `null`; every other cell is a text. A column without a name, such as the index of pandas, is left out.
-pub(super) struct Table {
+/// The rest of a CSV file. An empty cell is `null`; every other cell is a text, with `\n` for `\r\n`. A column without a name, such as the index of pandas, is left out.
+pub(super) struct CsvRows {
     rows: csv::Reader<Bounded>,
     columns: Vec<String>,
     packed: Option<&'static str>,
     left: Rc<Cell<usize>>,
 }
 
-/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is. It gives no carriage returns, after which the parser would
-/// count a line too few.
+/// A reader that gives only as many bytes as are left: the parser reads a record as a whole, however long it is. It gives no carriage returns between quoted cells, since
+/// the parser would count a line too few after them.
 struct Bounded {
     text: Box<dyn BufRead>,
     left: Rc<Cell<usize>>,
+    /// Whether the last byte was in a quoted cell: an odd number of quotation marks came before.
+    is_quoted: bool,
 }
 
 impl Read for Bounded {
@@ -161,8 +161,10 @@ impl Read for Bounded {
             let length = self.text.read(&mut buffer[..most])?;
             let mut kept = 0;
             for at in 0..length {
-                buffer[kept] = buffer[at];
-                kept += usize::from(buffer[at] != b'\r');
+                let byte = buffer[at];
+                self.is_quoted ^= byte == b'"';
+                buffer[kept] = byte;
+                kept += usize::from(self.is_quoted || byte != b'\r');
             }
             if kept > 0 || length == 0 {
                 self.left.set(self.left.get() - kept);
@@ -172,13 +174,14 @@ impl Read for Bounded {
     }
 }
 
-impl Table {
-    fn open(file: File) -> Result<Table, LineError> {
+impl CsvRows {
+    fn open(file: File) -> Result<CsvRows, LineError> {
         let (text, packed) = unpacked(file).map_err(LineError::Io)?;
         let left = Rc::new(Cell::new(MAX_LINE));
         let bounded = Bounded {
             text,
             left: Rc::clone(&left),
+            is_quoted: false,
         };
         let mut rows = csv::Reader::from_reader(bounded);
         let header = rows
@@ -191,7 +194,7 @@ impl Table {
                 line: 1,
                 reason: format!("two columns are called `{twice}`; rename one"),
             }),
-            None => Ok(Table {
+            None => Ok(CsvRows {
                 rows,
                 columns,
                 packed,
@@ -210,7 +213,7 @@ impl Table {
         }
         let cells = self.columns.iter().zip(&row);
         let cells = cells.filter(|(column, _)| !column.is_empty());
-        let cell = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        let cell = |text: &str| (!text.is_empty()).then(|| text.replace("\r\n", "\n"));
         let record: BTreeMap<_, _> = cells.map(|(column, text)| (column, cell(text))).collect();
         Ok(Some((line, serde_json::json!(record).to_string())))
     }

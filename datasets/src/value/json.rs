@@ -13,14 +13,10 @@ impl Value {
     pub fn to_json_text(&self) -> String {
         serde_json::to_string(self).expect("every key is a text, and numbers are finite")
     }
-
-    /// Interprets the `$` keys of a value from [`Value::parse_plain_json`]. The error says what is wrong with one of them.
-    pub(crate) fn untag(self) -> Result<Value, String> {
-        untag_at(self, 0)
-    }
 }
 
-fn untag_at(value: Value, depth: usize) -> Result<Value, String> {
+/// Interprets the `$` keys of a value from [`Value::parse_plain_json`]. The error says what is wrong with one of them.
+pub(super) fn untag(value: Value, depth: usize) -> Result<Value, String> {
     if depth > MAX_DEPTH {
         return Err(format!("the value nests deeper than {MAX_DEPTH} levels"));
     }
@@ -35,7 +31,7 @@ fn untag_at(value: Value, depth: usize) -> Result<Value, String> {
                 None => Ok(Value::Dict(
                     entries
                         .into_iter()
-                        .map(|(k, v)| Ok((k, untag_at(v, depth + 1)?)))
+                        .map(|(k, v)| Ok((k, untag(v, depth + 1)?)))
                         .collect::<Result<_, String>>()?,
                 )),
                 Some(tag) => match (entries.pop(), entries.is_empty()) {
@@ -53,7 +49,7 @@ fn untag_at(value: Value, depth: usize) -> Result<Value, String> {
 fn untag_all(items: Vec<Value>, depth: usize) -> Result<Vec<Value>, String> {
     items
         .into_iter()
-        .map(|item| untag_at(item, depth + 1))
+        .map(|item| untag(item, depth + 1))
         .collect()
 }
 
@@ -107,7 +103,7 @@ fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, Stri
                 return Ok(None);
             };
             let untagged = |[key, value]: [Value; 2]| {
-                Ok((untag_at(key, depth + 1)?, untag_at(value, depth + 1)?))
+                Ok((untag(key, depth + 1)?, untag(value, depth + 1)?))
             };
             let entries = pairs.into_iter().map(untagged);
             Some(Value::Dict(entries.collect::<Result<_, String>>()?))

@@ -5,8 +5,7 @@ use std::collections::HashSet;
 
 use dashu_int::IBig;
 
-use super::literal;
-use super::{MAX_DEPTH, MAX_DIGITS, Value};
+use super::{MAX_DEPTH, MAX_DIGITS, Value, json, literal};
 
 /// The position and the reason of a parse error.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -49,9 +48,7 @@ impl Value {
     /// [`ParseError`] with the position in `text`.
     pub fn parse_json(text: &str) -> Result<Value, ParseError> {
         let plain = Value::parse_plain_json(text)?;
-        plain
-            .untag()
-            .map_err(|reason| ParseError::new(text, 0, reason))
+        json::untag(plain, 0).map_err(|reason| ParseError::new(text, 0, reason))
     }
 
     /// Reads JSON text as [`Value::parse_json`] does, but leaves objects with `$` keys as dicts.

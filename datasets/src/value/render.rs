@@ -6,46 +6,45 @@ impl Value {
     /// The value as a Python literal. [`Value::parse_python`] returns an equal value, except for an [`Value::Opaque`].
     #[must_use]
     pub fn to_python(&self) -> String {
-        to_python(self)
-    }
-}
-
-fn to_python(value: &Value) -> String {
-    let list = |items: &[Value]| items.iter().map(to_python).collect::<Vec<_>>().join(", ");
-    match value {
-        Value::None => "None".to_owned(),
-        Value::Bool(true) => "True".to_owned(),
-        Value::Bool(false) => "False".to_owned(),
-        Value::Int(n) => n.to_string(),
-        Value::Float(x) => float(*x),
-        Value::Complex(re, im) => format!("complex({}, {})", float(*re), float(*im)),
-        Value::Str(s) => string(s),
-        Value::Bytes(bytes) => {
-            let body: String = bytes
-                .iter()
-                .map(|b| match b {
-                    b'\'' | b'\\' => format!("\\{}", char::from(*b)),
-                    0x20..=0x7e => char::from(*b).to_string(),
-                    _ => format!("\\x{b:02x}"),
-                })
-                .collect();
-            format!("b'{body}'")
+        let list = |items: &[Value]| {
+            let items: Vec<String> = items.iter().map(Value::to_python).collect();
+            items.join(", ")
+        };
+        match self {
+            Value::None => "None".to_owned(),
+            Value::Bool(true) => "True".to_owned(),
+            Value::Bool(false) => "False".to_owned(),
+            Value::Int(n) => n.to_string(),
+            Value::Float(x) => float(*x),
+            Value::Complex(re, im) => format!("complex({}, {})", float(*re), float(*im)),
+            Value::Str(s) => string(s),
+            Value::Bytes(bytes) => {
+                let body: String = bytes
+                    .iter()
+                    .map(|b| match b {
+                        b'\'' | b'\\' => format!("\\{}", char::from(*b)),
+                        0x20..=0x7e => char::from(*b).to_string(),
+                        _ => format!("\\x{b:02x}"),
+                    })
+                    .collect();
+                format!("b'{body}'")
+            }
+            Value::List(items) => format!("[{}]", list(items)),
+            Value::Tuple(items) if items.len() == 1 => format!("({},)", list(items)),
+            Value::Tuple(items) => format!("({})", list(items)),
+            Value::Set(items) if items.is_empty() => "set()".to_owned(),
+            Value::Set(items) => format!("{{{}}}", list(items)),
+            Value::FrozenSet(items) if items.is_empty() => "frozenset()".to_owned(),
+            Value::FrozenSet(items) => format!("frozenset([{}])", list(items)),
+            Value::Dict(entries) => {
+                let body: Vec<String> = entries
+                    .iter()
+                    .map(|(k, v)| format!("{}: {}", k.to_python(), v.to_python()))
+                    .collect();
+                format!("{{{}}}", body.join(", "))
+            }
+            Value::Opaque(name) => format!("<{name} object>"),
         }
-        Value::List(items) => format!("[{}]", list(items)),
-        Value::Tuple(items) if items.len() == 1 => format!("({},)", list(items)),
-        Value::Tuple(items) => format!("({})", list(items)),
-        Value::Set(items) if items.is_empty() => "set()".to_owned(),
-        Value::Set(items) => format!("{{{}}}", list(items)),
-        Value::FrozenSet(items) if items.is_empty() => "frozenset()".to_owned(),
-        Value::FrozenSet(items) => format!("frozenset([{}])", list(items)),
-        Value::Dict(entries) => {
-            let body: Vec<String> = entries
-                .iter()
-                .map(|(k, v)| format!("{}: {}", to_python(k), to_python(v)))
-                .collect();
-            format!("{{{}}}", body.join(", "))
-        }
-        Value::Opaque(name) => format!("<{name} object>"),
     }
 }
 

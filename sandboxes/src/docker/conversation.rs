@@ -2,10 +2,10 @@
 
 use std::time::{Duration, Instant};
 
-use super::clock::{self, allowed};
+use super::watchdog::{self, allowed, overrun};
 use super::guest::{Guest, Meter};
 use super::termination::Termination;
-use crate::protocol::{Candidate, is_answered};
+use crate::protocol::{ProgramConversation, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 
 /// Address space that a program may add, in multiples of its memory limit. The kernel stops a program that uses more memory than its limit. This limit makes an
@@ -47,26 +47,40 @@ pub(super) fn read<T>(request: &[u8], answer: impl FnOnce(&[u8]) -> T) -> T {
     }
 }
 
-/// Answers a candidate's guest from its last `request` on, until it has no further request or asks the tests' guest. Returns its question. The last request stays
+/// Answers the program's guest from its last `request` on, until it has no further request or asks the tests' guest. Returns its question. The last request stays
 /// unanswered: a guest waits for the answer until it gets another call.
 pub(super) async fn converse(
     guest: &mut Guest,
-    candidate: &mut Candidate,
+    conversation: &mut ProgramConversation,
     request: &[u8],
 ) -> Result<Option<String>, Termination> {
     let mut request = bytes::Bytes::copy_from_slice(request);
     loop {
-        if let Some(question) = read(&request, |request| candidate.question(request))? {
+        if let Some(question) = read(&request, |request| conversation.question(request))? {
             return Ok(Some(question));
         }
-        let answer = read(&request, |request| candidate.answer(request))?;
-        if candidate.ended() {
+        let answer = read(&request, |request| conversation.answer(request))?;
+        if conversation.ended() {
             return Ok(None);
         }
         if is_answered(&request) {
             guest.send(&answer).await?;
         }
-        request = guest.receive(candidate.longest()).await?;
+        request = guest.receive(conversation.longest()).await?;
+    }
+}
+
+/// Answers the program's guest as [`converse`] does, until its time is up.
+pub(super) async fn talk(
+    guest: &mut Guest,
+    conversation: &mut ProgramConversation,
+    request: &[u8],
+    meters: &[Meter],
+    limits: Limits,
+) -> Result<(), Termination> {
+    tokio::select! {
+        outcome = converse(guest, conversation, request) => outcome.map(|_| ()),
+        stop = overrun(meters, limits) => Err(stop),
     }
 }
 
@@ -91,7 +105,7 @@ pub(super) async fn report(
     Run {
         calls,
         end,
-        fuel: clock::fuel(time),
+        fuel: watchdog::fuel(time),
         stdout,
     }
 }

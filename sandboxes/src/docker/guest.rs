@@ -42,7 +42,6 @@ const MAX_REMOVALS: usize = 5;
 
 /// A container with an interpreter that waits for its job, or runs it.
 pub(super) struct Guest {
-    engine: Arc<Engine>,
     container: ContainerGuard,
     input: Input,
     output: Output,
@@ -59,7 +58,7 @@ pub(super) struct Guest {
     /// Processor time that warming took.
     warming: Duration,
     /// Versions of the interpreter: `CPython 3.13.5, numpy 2.2.4, x86_64`.
-    interpreter: String,
+    pub(super) interpreter: String,
 }
 
 /// Removes the container when it is dropped, and then releases its slot in the pool.
@@ -162,17 +161,17 @@ impl Guest {
         slot: OwnedSemaphorePermit,
     ) -> Result<Guest, SandboxError> {
         let container = ContainerGuard {
-            id: id.clone(),
-            engine: Arc::clone(&engine),
+            interruptions: engine.interruptions(),
+            id,
+            engine,
             runtime: Handle::current(),
             slot: Some(slot),
-            interruptions: engine.interruptions(),
         };
+        let ContainerGuard { engine, id, .. } = &container;
         let failed = |error: Error| engine_failed("a container was started", &error);
-        let (input, output) = engine.attach(&id).await.map_err(failed)?;
-        engine.start(&id).await.map_err(failed)?;
+        let (input, output) = engine.attach(id).await.map_err(failed)?;
+        engine.start(id).await.map_err(failed)?;
         let mut guest = Guest {
-            engine,
             container,
             input,
             output,
@@ -212,15 +211,10 @@ impl Guest {
         }
     }
 
-    /// The versions of the interpreter, for people to read.
-    pub(super) fn interpreter(&self) -> &str {
-        &self.interpreter
-    }
-
     /// Whether it is still alive, as far as can be seen without waiting.
     pub(super) fn is_alive(&mut self) -> bool {
         match self.output.next().now_or_never() {
-            None => self.container.interruptions == self.engine.interruptions(),
+            None => self.container.interruptions == self.container.engine.interruptions(),
             // A warm guest sends nothing.
             Some(_) => false,
         }
@@ -232,13 +226,10 @@ impl Guest {
     /// [`SandboxError::Deferred`] if the engine fails.
     pub(super) async fn set_memory(&mut self, memory: u64) -> Result<(), SandboxError> {
         if memory != self.memory {
-            self.engine
-                .set_memory(
-                    &self.container.id,
-                    i64::try_from(memory).unwrap_or(i64::MAX),
-                )
-                .await
-                .map_err(|error| engine_failed("a container's memory limit was set", &error))?;
+            let bytes = i64::try_from(memory).unwrap_or(i64::MAX);
+            let ContainerGuard { engine, id, .. } = &self.container;
+            let set = engine.set_memory(id, bytes).await;
+            set.map_err(|error| engine_failed("a container's memory limit was set", &error))?;
             self.memory = memory;
         }
         Ok(())
@@ -259,7 +250,7 @@ impl Guest {
     /// A meter of its processor time since it was warm.
     pub(super) fn meter(&self) -> Meter {
         Meter {
-            engine: Arc::clone(&self.engine),
+            engine: Arc::clone(&self.container.engine),
             id: self.container.id.clone(),
             warming: self.warming,
         }

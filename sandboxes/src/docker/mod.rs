@@ -1,10 +1,9 @@
 //! Native CPython in Docker containers. A container has no network, nowhere to write and no rights, and runs one program.
 //!
 //! Warm containers wait in a `pool`. Each is used for one program and removed (`container`: its rights; `guest`: its conversation and its end). Containers that only
-//! read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `clock` ends a run that does not end by itself. The harness,
+//! read texts stay for further texts (`parsing_containers`). `conversation` answers a guest's requests. `watchdog` ends a run that does not end by itself. The harness,
 //! `guest/*.py`, is the other end of the conversation; `docker/*.py` set up its environment. A failure of the engine is a failure of the sandbox, never of the program.
 
-mod clock;
 mod container;
 mod conversation;
 mod engine;
@@ -14,6 +13,7 @@ mod parsing_containers;
 mod pool;
 mod run;
 mod termination;
+mod watchdog;
 
 use std::future::Future;
 use std::sync::{Arc, mpsc};
@@ -22,7 +22,7 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-pub use self::clock::FUEL_PER_SECOND;
+pub use self::watchdog::FUEL_PER_SECOND;
 use self::engine::Engine;
 use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
@@ -31,14 +31,15 @@ use crate::{Abandoned, Deferred, Identity, Limits, SandboxError};
 
 /// The environment of the harness: a clock and randomness that repeat, the calls to the host, and the last restrictions.
 const ENVIRONMENT: &str = concat!(
-    include_str!("../../docker/world.py"),
+    include_str!("../../docker/clock_and_randomness.py"),
     "\n",
-    include_str!("../../docker/door.py"),
+    include_str!("../../docker/host_connection.py"),
     "\n",
     include_str!("../../docker/confine.py"),
 );
 /// The script that puts the parts together.
 const WARM: &str = include_str!("../../docker/warm.py");
+const _: () = assert!(ENVIRONMENT.is_ascii() && WARM.is_ascii());
 /// [`Identity::backend`] of this sandbox.
 pub const BACKEND: &str = "docker";
 /// The version of everything that verdicts depend on, except image, harness and limits.
@@ -200,7 +201,7 @@ async fn open(
     let first = factory.make(slot).await?;
     let identity = Identity {
         backend: BACKEND.to_owned(),
-        interpreter: format!("{}, {}", first.interpreter(), settings.image),
+        interpreter: format!("{}, {}", first.interpreter, settings.image),
         digest: digest(&settings, &image),
     };
     let pool = Pool::new(&factory, &slots);
@@ -261,11 +262,6 @@ mod tests {
     use super::*;
 
     #[test]
-    fn the_source_that_warms_an_interpreter_is_ascii() {
-        assert!(source().is_ascii());
-    }
-
-    #[test]
     fn the_digest_depends_on_image_and_runtime() {
         let settings = Settings::default();
         let other = Settings {
@@ -279,21 +275,5 @@ mod tests {
         ];
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
         assert_eq!(digests[0], digest(&settings, "a"));
-    }
-
-    #[test]
-    fn the_error_names_the_remedy_if_no_engine_answers() {
-        let folder = tempfile::tempdir().unwrap();
-        let settings = Settings {
-            host: Some(format!("unix://{}/none.sock", folder.path().display())),
-            ..Settings::default()
-        };
-        let Err(SandboxError::Unusable(why)) = DockerSandbox::open(&settings) else {
-            panic!("opened");
-        };
-        assert!(
-            why.contains("none.sock") && why.contains("docker.io"),
-            "{why}"
-        );
     }
 }

@@ -91,14 +91,6 @@ pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxEr
 mod tests {
     use super::*;
 
-    fn container(owner: &str, running: bool) -> VerifierContainer {
-        VerifierContainer {
-            id: "x".to_owned(),
-            owner: owner.to_owned(),
-            running,
-        }
-    }
-
     #[test]
     fn this_process_is_its_own_owner_and_container_names_are_unique() {
         assert_eq!(owner(std::process::id()), Some(label()));
@@ -123,11 +115,13 @@ mod tests {
             ("nonsense", true, false),
             ("nonsense", false, true),
         ] {
-            assert_eq!(
-                abandoned(&container(owner, running), here, alive),
-                expected,
-                "{owner} {running}"
-            );
+            let container = VerifierContainer {
+                id: "x".to_owned(),
+                owner: owner.to_owned(),
+                running,
+            };
+            let found = abandoned(&container, here, alive);
+            assert_eq!(found, expected, "{container:?}");
         }
     }
 }

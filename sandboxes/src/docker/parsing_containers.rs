@@ -3,30 +3,29 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use super::clock::overrun;
-use super::conversation::{converse, prepare, report};
+use super::conversation::{prepare, report, talk};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
-use crate::protocol::Candidate;
-use crate::readers::Readers;
+use crate::protocol::ProgramConversation;
+use crate::idle_parsers::IdleParsers;
 use crate::{End, Limits, Run, SandboxError};
 
 /// A parsing container is removed after this time of reading, so that nothing accumulates in it.
 const MAX_READING: Duration = Duration::from_secs(5);
 /// Only one container in this many may be an idle parsing container. The others are for programs.
-const CONTAINERS_PER_READER: usize = 4;
+const CONTAINERS_PER_PARSER: usize = 4;
 
 /// Parsing containers that wait for texts.
 pub(super) struct ParsingContainers {
     pool: Arc<Pool>,
-    idle: Readers<ParsingContainer>,
+    idle: IdleParsers<ParsingContainer>,
 }
 
 /// A guest that reads one text after another.
 struct ParsingContainer {
     guest: Guest,
-    candidate: Candidate,
+    conversation: ProgramConversation,
     /// Its last request, which is still unanswered.
     request: &'static [u8],
     /// How long it has read in all.
@@ -38,7 +37,7 @@ impl ParsingContainers {
     pub(super) fn new(pool: &Arc<Pool>, containers: usize) -> ParsingContainers {
         ParsingContainers {
             pool: Arc::clone(pool),
-            idle: Readers::new(containers / CONTAINERS_PER_READER),
+            idle: IdleParsers::new(containers / CONTAINERS_PER_PARSER),
         }
     }
 
@@ -64,7 +63,7 @@ impl ParsingContainers {
         prepare(&mut guest, &limits).await?;
         let mut container = ParsingContainer {
             guest,
-            candidate: Candidate::outlining(&limits),
+            conversation: ProgramConversation::outlining(&limits),
             request: b"J",
             reading: Duration::ZERO,
         };
@@ -85,16 +84,14 @@ impl ParsingContainers {
 
 impl ParsingContainer {
     async fn read(&mut self, texts: &[String], limits: Limits) -> Result<Run, SandboxError> {
-        self.candidate.set_calls(texts);
+        self.conversation.set_calls(texts);
         let started = Instant::now();
         // The time of all its texts counts. If that is too much, a fresh parsing container reads these texts again.
         let meters = [self.guest.meter()];
-        let outcome = tokio::select! {
-            outcome = converse(&mut self.guest, &mut self.candidate, self.request) => outcome,
-            stop = overrun(&meters, limits) => Err(stop),
-        };
-        let end = self.candidate.end(outcome.err().map(Termination::end))?;
-        let calls = self.candidate.take_results();
+        let (guest, conversation) = (&mut self.guest, &mut self.conversation);
+        let outcome = talk(guest, conversation, self.request, &meters, limits).await;
+        let end = self.conversation.end(outcome.err().map(Termination::end))?;
+        let calls = self.conversation.take_results();
         self.request = b"N";
         self.reading += started.elapsed();
         Ok(report(&meters, calls, end, started, String::new()).await)

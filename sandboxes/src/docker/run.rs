@@ -4,14 +4,15 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::DockerSandbox;
-use super::clock::overrun;
-use super::conversation::{converse, prepare, read, report};
-use super::guest::{Guest, Meter};
+use super::watchdog::overrun;
+use super::conversation::{converse, prepare, read, report, talk};
+use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
-use crate::protocol::test_instance::{NO_QUESTION, call_answer};
+use crate::protocol::test_conversation::{NO_QUESTION, call_answer};
 use crate::protocol::{
-    Broken, Candidate, Reply, TestInstance, arguments, broken_off, is_answered, whole_program,
+    Broken, ProgramConversation, Reply, TestConversation, arguments, broken_off, is_answered,
+    whole_program,
 };
 use crate::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Work};
 
@@ -32,17 +33,19 @@ impl Sandbox for DockerSandbox {
         if let Work::Calls { calls, .. } = request.work {
             arguments::check_calls(calls)?;
         }
-        check(&limits)?;
+        if limits.memory < MIN_MEMORY {
+            return Err(limits.too_little_memory());
+        }
         limits.memory = self.fixed_memory.unwrap_or(limits.memory);
         let pool = Arc::clone(&self.pool);
         match request.work {
             Work::Calls { program, calls } => {
-                let candidate = Candidate::calling(program, calls, request.watch, &limits);
-                let results = |candidate: &mut Candidate, outcome: Result<(), Termination>| {
-                    let end = candidate.end(outcome.err().map(Termination::end))?;
-                    Ok((candidate.take_results(), end))
+                let conversation = ProgramConversation::calling(program, calls, request.watch, &limits);
+                let results = |conversation: &mut ProgramConversation, outcome: Result<(), Termination>| {
+                    let end = conversation.end(outcome.err().map(Termination::end))?;
+                    Ok((conversation.take_results(), end))
                 };
-                let run = run_program(pool, candidate, limits, results);
+                let run = run_program(pool, conversation, limits, results);
                 self.wait_for(request.abandoned, run)
             }
             Work::Tests {
@@ -50,20 +53,20 @@ impl Sandbox for DockerSandbox {
                 prelude,
                 tests,
             } => {
-                let candidate = Candidate::serving(program, &limits);
-                let test_instance =
-                    TestInstance::new(program, prelude, tests, request.watch, &limits);
+                let conversation = ProgramConversation::serving(program, &limits);
+                let tests =
+                    TestConversation::new(program, prelude, tests, request.watch, &limits);
                 self.wait_for(
                     request.abandoned,
-                    run_tests(pool, candidate, test_instance, limits),
+                    run_tests(pool, conversation, tests, limits),
                 )
             }
             Work::WholeProgram { source, stdin } => {
                 whole_program::check(stdin)?;
-                let candidate = whole_program::candidate(source, Some(stdin), &limits);
+                let conversation = whole_program::conversation(source, Some(stdin), &limits);
                 let output = whole_program::max_output(&limits);
-                let results = move |candidate: &mut Candidate, outcome: Result<(), Termination>| {
-                    let exited = whole_program::end(&candidate.take_results(), output);
+                let results = move |conversation: &mut ProgramConversation, outcome: Result<(), Termination>| {
+                    let exited = whole_program::end(&conversation.take_results(), output);
                     let end = match (exited, outcome) {
                         (Some(exited), Ok(())) => exited,
                         (None, Ok(())) => broken_off(),
@@ -71,7 +74,7 @@ impl Sandbox for DockerSandbox {
                     };
                     Ok((Vec::new(), end))
                 };
-                let run = run_program(pool, candidate, limits, results);
+                let run = run_program(pool, conversation, limits, results);
                 self.wait_for(request.abandoned, run)
             }
             Work::Outline { texts } => {
@@ -83,16 +86,6 @@ impl Sandbox for DockerSandbox {
             }
         }
     }
-}
-
-fn check(limits: &Limits) -> Result<(), SandboxError> {
-    if limits.memory < MIN_MEMORY {
-        return Err(SandboxError::Unusable(format!(
-            "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
-            limits.memory >> 20
-        )));
-    }
-    Ok(())
 }
 
 /// Guests with their limits set. A guest that is lost before then is replaced, since it has run no program.
@@ -122,52 +115,39 @@ async fn prepared_guests<const N: usize>(
 /// Runs a program in one container. `results` turns the conversation and its end into the results and the end of the run.
 async fn run_program(
     pool: Arc<Pool>,
-    mut candidate: Candidate,
+    mut conversation: ProgramConversation,
     limits: Limits,
-    results: impl FnOnce(&mut Candidate, Result<(), Termination>) -> Result<Results, SandboxError>,
+    results: impl FnOnce(&mut ProgramConversation, Result<(), Termination>) -> Result<Results, SandboxError>,
 ) -> Result<Run, SandboxError> {
     let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
     let meters = [guest.meter()];
-    let outcome = talk(&mut guest, &mut candidate, &meters, limits).await;
-    let (calls, end) = results(&mut candidate, outcome)?;
+    let outcome = talk(&mut guest, &mut conversation, b"J", &meters, limits).await;
+    let (calls, end) = results(&mut conversation, outcome)?;
     Ok(report(&meters, calls, end, started, guest.printed()).await)
 }
 
 type Results = (Vec<Call>, End);
 
-/// Answers a candidate's guest until it has no further request, or its time is up.
-async fn talk(
-    guest: &mut Guest,
-    candidate: &mut Candidate,
-    meters: &[Meter],
-    limits: Limits,
-) -> Result<(), Termination> {
-    tokio::select! {
-        outcome = converse(guest, candidate, b"J") => outcome.map(|_| ()),
-        stop = overrun(meters, limits) => Err(stop),
-    }
-}
-
 /// Runs the tests of a task in one container, and the program in another.
 async fn run_tests(
     pool: Arc<Pool>,
-    mut candidate: Candidate,
-    mut test_instance: TestInstance,
+    mut conversation: ProgramConversation,
+    mut tests: TestConversation,
     limits: Limits,
 ) -> Result<Run, SandboxError> {
-    let [mut program, mut tests] = prepared_guests(&pool, &limits).await?;
+    let [mut program, mut test_guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();
-    let meters = [program.meter(), tests.meter()];
+    let meters = [program.meter(), test_guest.meter()];
     let mut loaded = None;
     let talk = async {
-        let outcome = converse(&mut program, &mut candidate, b"J").await;
-        let end = candidate.end(outcome.err().map(Termination::end))?;
+        let outcome = converse(&mut program, &mut conversation, b"J").await;
+        let end = conversation.end(outcome.err().map(Termination::end))?;
         if end != End::Completed {
             loaded = Some(end);
             return Ok(());
         }
-        converse_with_tests(&mut tests, &mut test_instance, &mut program, &mut candidate).await
+        converse_with_tests(&mut test_guest, &mut tests, &mut program, &mut conversation).await
     };
     let outcome = tokio::select! {
         outcome = talk => outcome,
@@ -175,45 +155,45 @@ async fn run_tests(
     };
     let end = match loaded {
         Some(end) => end,
-        None => test_instance.end(outcome.err().map(Termination::end))?,
+        None => tests.end(outcome.err().map(Termination::end))?,
     };
-    let calls = test_instance.take_results();
+    let calls = tests.take_results();
     Ok(report(&meters, calls, end, started, program.printed()).await)
 }
 
 /// Answers the tests' guest until it has no more tests, and passes its calls to the program's guest.
 async fn converse_with_tests(
-    tests: &mut Guest,
-    test_instance: &mut TestInstance,
+    test_guest: &mut Guest,
+    tests: &mut TestConversation,
     program: &mut Guest,
-    candidate: &mut Candidate,
+    conversation: &mut ProgramConversation,
 ) -> Result<(), Termination> {
     let mut request = bytes::Bytes::from_static(b"J");
     let mut asking = false;
     loop {
-        let answer = match read(&request, |request| test_instance.answer(request))? {
+        let answer = match read(&request, |request| tests.answer(request))? {
             Reply::Answer(answer) => answer,
             Reply::Call(arguments) => {
-                candidate.expect(arguments)?;
-                let asked = converse(program, candidate, b"N").await?;
+                conversation.expect(arguments)?;
+                let asked = converse(program, conversation, b"N").await?;
                 asking = asked.is_some();
-                call_answer(asked, candidate)?
+                call_answer(asked, conversation)?
             }
             Reply::Resume(answer) if asking => {
                 program.send(&answer).await?;
-                let request = program.receive(candidate.longest()).await?;
-                let asked = converse(program, candidate, &request).await?;
+                let request = program.receive(conversation.longest()).await?;
+                let asked = converse(program, conversation, &request).await?;
                 asking = asked.is_some();
-                call_answer(asked, candidate)?
+                call_answer(asked, conversation)?
             }
             Reply::Resume(_) => return Err(Broken::Protocol(NO_QUESTION).into()),
         };
-        if test_instance.ended() {
+        if tests.ended() {
             return Ok(());
         }
         if is_answered(&request) {
-            tests.send(&answer).await?;
+            test_guest.send(&answer).await?;
         }
-        request = tests.receive(test_instance.longest()).await?;
+        request = test_guest.receive(tests.longest()).await?;
     }
 }

@@ -14,8 +14,6 @@ use super::jail::View;
 use super::process::{self, TimeLimit};
 use super::process_tree::{self, process_tree};
 
-/// Bytes from the end of the error stream that are stored. They state why a process ended.
-const MAX_STDERR: usize = 4 << 10;
 /// How often the time of an answer is checked.
 const TICK: Duration = Duration::from_millis(200);
 /// Wall-clock time for an answer, in multiples of the processor time, for a machine that does other things too.
@@ -55,8 +53,7 @@ impl End {
     /// The last line of its error stream.
     #[must_use]
     pub fn last_line(&self) -> &str {
-        let last = self.stderr.trim().lines().next_back();
-        last.unwrap_or("it printed no reason").trim()
+        process::last_line(&self.stderr)
     }
 }
 
@@ -222,11 +219,7 @@ fn supervise(
             return DISMISSED;
         }
     };
-    // Bubblewrap dies with this process.
-    let guard = match jail {
-        Jail::None => process::guard(child.id()),
-        Jail::Bubblewrap => None,
-    };
+    let guard = process::guard(child.id(), jail);
     let stderr = std::thread::spawn(move || read_end(stderr, log.as_deref()));
     let _ = started.send(Ok((stdin, stdout)));
     let late = wait_until_overdue(&child, dues);
@@ -328,9 +321,7 @@ fn read_end(mut stream: ChildStderr, log: Option<&str>) -> String {
                 tracing::info!("{name}: {line}");
             }
         }
-        end.extend_from_slice(piece);
-        let surplus = end.len().saturating_sub(MAX_STDERR);
-        end.drain(..surplus);
+        process::append_to_end(&mut end, piece);
     }
     String::from_utf8_lossy(&end).into_owned()
 }

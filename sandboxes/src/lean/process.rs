@@ -77,11 +77,7 @@ impl Process {
         let mut child = command
             .spawn()
             .map_err(|error| LeanError::Missing(format!("{name}: {error}")))?;
-        let guard = match jail {
-            Jail::None => guard(child.id()),
-            // Bubblewrap dies with this process.
-            Jail::Bubblewrap => None,
-        };
+        let guard = guard(child.id(), jail);
         let (folder, scratch) = match (jail, writable) {
             (Jail::None, folder) => (folder.map(Path::to_owned), Vec::new()),
             (Jail::Bubblewrap, Some(folder)) => (None, jail::scratch(folder)),
@@ -123,7 +119,8 @@ impl Process {
         loop {
             if let Ok(Some(status)) = self.child.try_wait() {
                 self.check_use(&process_tree(self.child.id()))?;
-                return Ok((status, out, self.last_error_line()));
+                let stderr = String::from_utf8_lossy(&self.stderr);
+                return Ok((status, out, last_line(&stderr).to_owned()));
             }
             if last_check.elapsed() > TICK {
                 last_check = Instant::now();
@@ -148,7 +145,7 @@ impl Process {
                         return Err(LeanError::Output(self.output_mib));
                     }
                 }
-                Ok(Piece::Err(piece)) => self.append_stderr(&piece),
+                Ok(Piece::Err(piece)) => append_to_end(&mut self.stderr, &piece),
                 Err(RecvTimeoutError::Disconnected) => return Ok(all),
                 Err(RecvTimeoutError::Timeout) => {}
             }
@@ -165,13 +162,6 @@ impl Process {
                 self.check_limits(time)?;
             }
         }
-    }
-
-    /// The last line that it wrote to its error stream.
-    fn last_error_line(&self) -> String {
-        let text = String::from_utf8_lossy(&self.stderr);
-        let last = text.lines().rev().find(|line| !line.trim().is_empty());
-        last.unwrap_or("it printed no reason").trim().to_owned()
     }
 
     /// Returns an error if it exceeds a limit.
@@ -218,12 +208,19 @@ impl Process {
         }
         Ok(())
     }
+}
 
-    fn append_stderr(&mut self, piece: &[u8]) {
-        self.stderr.extend_from_slice(piece);
-        let surplus = self.stderr.len().saturating_sub(MAX_STDERR);
-        self.stderr.drain(..surplus);
-    }
+/// Adds a piece to the stored end of an error stream.
+pub(super) fn append_to_end(stderr: &mut Vec<u8>, piece: &[u8]) {
+    stderr.extend_from_slice(piece);
+    let surplus = stderr.len().saturating_sub(MAX_STDERR);
+    stderr.drain(..surplus);
+}
+
+/// The last line of an error stream.
+pub(super) fn last_line(stderr: &str) -> &str {
+    let last = stderr.trim().lines().next_back();
+    last.unwrap_or("it printed no reason").trim()
 }
 
 impl Drop for Process {
@@ -236,13 +233,14 @@ impl Drop for Process {
     }
 }
 
-/// Starts a shell in the group of the process `leader`. The shell kills the group when its input ends, which happens when this process ends in any way. Without a
-/// shell, the process tree of `leader` continues after this process is killed, until it ends by itself.
-pub(super) fn guard(leader: u32) -> Option<Child> {
+/// Starts a shell in the group of the process `leader`, unless that is in bubblewrap, which dies with this process. The shell kills the group when its input ends, which
+/// happens when this process ends in any way. Without a shell, the process tree of `leader` continues after this process is killed, until it ends by itself.
+pub(super) fn guard(leader: u32, jail: Jail) -> Option<Child> {
+    let group = pid(leader).filter(|_| jail == Jail::None)?;
     Command::new("sh")
         .args(["-c", "read -r line; kill -s KILL 0"])
         .env_clear()
-        .process_group(pid(leader)?.as_raw_nonzero().get())
+        .process_group(group.as_raw_nonzero().get())
         .stdin(Stdio::piped())
         .stdout(Stdio::null())
         .stderr(Stdio::null())

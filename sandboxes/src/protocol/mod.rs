@@ -1,20 +1,20 @@
-//! The conversation between a host and the interpreter that runs a program. All sandboxes share it.
+//! The conversation between the host and a guest: an interpreter with the untrusted program in it, and with the harness, which is this project's. All sandboxes share it.
 //!
-//! The guest sends requests and the host answers them. Each sandbox has its own way to transport requests and answers. `candidate` and `test_instance` are the host's
-//! side, `guest/*.py` is the interpreter's side. `arguments` checks the arguments that the host is about to send.
+//! The guest sends requests and the host answers them. Each sandbox has its own way to transport requests and answers. `program_conversation` and
+//! `test_conversation` are the host's side, `guest/*.py` is the harness. `arguments` checks the arguments that the host is about to send.
 
 pub(crate) mod arguments;
-pub(crate) mod candidate;
 pub mod marshal;
-pub(crate) mod test_instance;
+pub(crate) mod program_conversation;
+pub(crate) mod test_conversation;
 pub(crate) mod whole_program;
 
 use crate::{End, SandboxError};
 
-pub(crate) use candidate::Candidate;
-pub(crate) use test_instance::{Reply, TestInstance};
+pub(crate) use program_conversation::ProgramConversation;
+pub(crate) use test_conversation::{Reply, TestConversation};
 
-/// The interpreter's side: files that are executed as one file.
+/// The harness: files that are executed as one file. The host trusts nothing that it sends, since the program runs beside it.
 pub(crate) const HARNESS: &str = concat!(
     include_str!("../../guest/values.py"),
     "\n",
@@ -26,7 +26,7 @@ pub(crate) const HARNESS: &str = concat!(
     "\n",
     include_str!("../../guest/judge.py"),
     "\n",
-    include_str!("../../guest/outline.py"),
+    include_str!("../../guest/defined_names.py"),
     "\n",
     include_str!("../../guest/event_loop.py"),
     "\n",
@@ -56,7 +56,7 @@ pub(crate) enum Broken {
     /// The guest sent a request that the harness never sends.
     #[error("the program broke the protocol: {0}")]
     Protocol(&'static str),
-    /// The task's own test code cannot be run here. This says nothing about the candidate.
+    /// The task's own test code cannot be run here. This says nothing about the program.
     #[error("{0}")]
     Task(String),
     /// The text that the host had to write for the program's results has cost all fuel.

@@ -1,7 +1,7 @@
 //! The conversation about a whole program: one call of the harness's own `whole_program`. Its result is the exit status. The program's standard output is kept outside
 //! the conversation.
 
-use super::Candidate;
+use super::ProgramConversation;
 use crate::{Call, End, Limits, MAX_STREAM_BYTES, SandboxError};
 
 /// Bytes of the result, with the start of standard error.
@@ -27,13 +27,17 @@ pub(crate) fn max_output(limits: &Limits) -> usize {
 }
 
 /// A conversation about the program `source`. `stdin` is its standard input, unless that is not part of the conversation.
-pub(crate) fn candidate(source: &str, stdin: Option<&str>, limits: &Limits) -> Candidate {
+pub(crate) fn conversation(
+    source: &str,
+    stdin: Option<&str>,
+    limits: &Limits,
+) -> ProgramConversation {
     let call = serde_json::json!([source, stdin, max_output(limits)]).to_string();
     let limits = Limits {
         value: MAX_RESULT,
         ..*limits
     };
-    Candidate::whole_program(call, &limits)
+    ProgramConversation::whole_program(call, &limits)
 }
 
 /// How a program ended that has sent a result; `None` if it has sent none. `output` is the maximum of standard output, in bytes.

@@ -49,7 +49,8 @@ impl Compiled {
         if !status.is_dir() {
             return Err(io::Error::other("it is not a folder"));
         }
-        if status.uid() != process_owner(&folder)? {
+        // The user that this process runs as owns a file that it creates.
+        if status.uid() != tempfile::tempfile_in(&folder)?.metadata()?.uid() {
             return Err(io::Error::other("it belongs to another user"));
         }
         if status.mode() & 0o077 != 0 {
@@ -112,7 +113,7 @@ impl Compiled {
     /// # Errors
     /// [`SandboxError::Unusable`] if there is not enough space.
     pub(super) fn reserve(&self, _lock: &Lock) -> Result<NamedTempFile, SandboxError> {
-        self.unfinished_file()
+        unfinished_file(&self.folder)
             .and_then(|mut file| {
                 io::copy(&mut io::repeat(0).take(MODULE_BYTES), &mut file)?;
                 file.rewind()?;
@@ -142,7 +143,7 @@ impl Compiled {
         reserved.as_file().sync_all()?;
         reserved.persist(self.folder.join(name).with_extension("cwasm"))?;
         let tag = self.tag(name, &mut &module[..])?;
-        let mut tag_file = self.unfinished_file()?;
+        let mut tag_file = unfinished_file(&self.folder)?;
         tag_file.write_all(tag.as_bytes())?;
         tag_file.persist(self.folder.join(name).with_extension("tag"))?;
         // The new module can be used whether or not old ones can be removed.
@@ -154,12 +155,6 @@ impl Compiled {
             );
         }
         Ok(())
-    }
-
-    fn unfinished_file(&self) -> io::Result<NamedTempFile> {
-        tempfile::Builder::new()
-            .prefix(UNFINISHED)
-            .tempfile_in(&self.folder)
     }
 
     pub(super) fn folder(&self) -> &Path {
@@ -210,6 +205,12 @@ fn unusable(folder: &Path, error: &io::Error) -> SandboxError {
     ))
 }
 
+fn unfinished_file(folder: &Path) -> io::Result<NamedTempFile> {
+    tempfile::Builder::new()
+        .prefix(UNFINISHED)
+        .tempfile_in(folder)
+}
+
 fn remove_if_present(path: &Path) -> io::Result<()> {
     match fs::remove_file(path) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
@@ -226,11 +227,6 @@ fn remove_leftovers(folder: &Path) -> io::Result<()> {
         }
     }
     Ok(())
-}
-
-/// The user that this process runs as: the owner of a file that it creates.
-fn process_owner(folder: &Path) -> io::Result<u32> {
-    Ok(tempfile::tempfile_in(folder)?.metadata()?.uid())
 }
 
 fn lock(folder: &Path) -> io::Result<Lock> {
@@ -257,9 +253,7 @@ fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
     }
     let mut key = [0_u8; 32];
     File::open("/dev/urandom")?.read_exact(&mut key)?;
-    let mut file = tempfile::Builder::new()
-        .prefix(UNFINISHED)
-        .tempfile_in(folder)?;
+    let mut file = unfinished_file(folder)?;
     file.write_all(&key)?;
     file.persist(folder.join("key"))?;
     Ok(key)
@@ -268,25 +262,6 @@ fn make_key(folder: &Path) -> io::Result<[u8; 32]> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    /// Stores the module `new`.
-    fn store(compiled: &Compiled) -> Result<(), SandboxError> {
-        let lock = compiled.lock()?;
-        // `reserve` would write all of `MODULE_BYTES`.
-        let file = compiled.unfinished_file().unwrap();
-        compiled.store(&lock, file, "new", b"module")
-    }
-
-    /// The names of the modules in the folder, in order.
-    fn modules(compiled: &Compiled) -> Vec<String> {
-        let mut names: Vec<String> = fs::read_dir(compiled.folder())
-            .unwrap()
-            .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-            .filter(|name| name.ends_with(".cwasm"))
-            .collect();
-        names.sort();
-        names
-    }
 
     #[test]
     fn a_module_is_stored_whether_old_ones_have_no_tag_or_cannot_be_removed() {
@@ -301,8 +276,15 @@ mod tests {
                     false => fs::create_dir(old).unwrap(),
                 }
             }
-            store(&compiled).unwrap();
-            let modules = modules(&compiled);
+            let lock = compiled.lock().unwrap();
+            // `reserve` would write all of `MODULE_BYTES`.
+            let file = unfinished_file(compiled.folder()).unwrap();
+            compiled.store(&lock, file, "new", b"module").unwrap();
+            let names = fs::read_dir(compiled.folder()).unwrap();
+            let modules: Vec<String> = names
+                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
+                .filter(|name| name.ends_with(".cwasm"))
+                .collect();
             assert_eq!(modules.len(), left, "{modules:?}");
             assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
             assert!(compiled.folder().join("new.tag").is_file());

@@ -7,7 +7,7 @@ use super::fuel::Tank;
 use super::host_call::HostCall;
 use super::store_data::StoreData;
 use super::termination::Termination;
-use crate::protocol::{Broken, Candidate};
+use crate::protocol::{Broken, ProgramConversation};
 use crate::{Abandoned, Limits};
 
 /// An instance, its store, and its functions that the host calls. Dropping it frees everything.
@@ -88,10 +88,10 @@ impl Guest {
         self.store.data_mut()
     }
 
-    /// The conversation with a guest that runs a candidate's program.
-    pub(super) fn conversation(&mut self) -> Result<&mut Candidate, Termination> {
+    /// The conversation with a guest that runs the program.
+    pub(super) fn conversation(&mut self) -> Result<&mut ProgramConversation, Termination> {
         match &mut self.data().host_call {
-            HostCall::Candidate(candidate, _) => Ok(candidate),
+            HostCall::Program(conversation, _) => Ok(conversation),
             HostCall::Unanswered | HostCall::Tests(_) => {
                 Err(Broken::Protocol("no candidate's instance").into())
             }
@@ -126,7 +126,7 @@ impl Guest {
 
 /// Runs `work` with guests to its end on this thread, and returns its result.
 ///
-/// wasmtime's asynchronous calls give every guest a native stack of its own. Of the futures in them, only a candidate's question is ever pending (`instance_pair`). Its
+/// wasmtime's asynchronous calls give every guest a native stack of its own. Of the futures in them, only the program's question is ever pending (`instance_pair`). Its
 /// turn is polled again once there is an answer.
 pub(super) fn run_now<T>(work: impl Future<Output = T>) -> T {
     work.now_or_never()

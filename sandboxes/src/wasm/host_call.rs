@@ -6,7 +6,7 @@ use super::fuel::charge;
 use super::instance_pair::{InstancePair, Question};
 use super::store_data::StoreData;
 use super::termination::Termination;
-use crate::protocol::{Broken, Candidate};
+use crate::protocol::{Broken, ProgramConversation};
 
 /// Fuel for a request, in addition to that for its bytes. It takes the host about a microsecond, and a guest a few hundred units. Without a price, a program that only
 /// makes requests would run many times as long as any other, until the backstop.
@@ -18,24 +18,24 @@ const REQUEST_BYTE_PRICE: u64 = 10;
 pub(super) enum HostCall {
     /// Nobody, while the interpreter is warmed and while an answer is being computed.
     Unanswered,
-    /// The guest runs a candidate's program, and may ask the tests' guest.
-    Candidate(Box<Candidate>, Question),
+    /// The guest runs the program, and may ask the tests' guest.
+    Program(Box<ProgramConversation>, Question),
     /// The guest runs tests.
     Tests(Box<InstancePair>),
 }
 
 impl HostCall {
-    /// The guest runs a candidate's program.
-    pub(super) fn candidate(candidate: Candidate) -> HostCall {
-        HostCall::Candidate(Box::new(candidate), Question::default())
+    /// The guest runs the program.
+    pub(super) fn program(conversation: ProgramConversation) -> HostCall {
+        HostCall::Program(Box::new(conversation), Question::default())
     }
 
     async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
         match self {
             HostCall::Unanswered => Err(Broken::Protocol("a request where nobody answers").into()),
-            HostCall::Candidate(candidate, question) => match candidate.question(request)? {
+            HostCall::Program(conversation, question) => match conversation.question(request)? {
                 Some(text) => Ok(question.ask(text).await),
-                None => Ok(candidate.answer(request)?),
+                None => Ok(conversation.answer(request)?),
             },
             HostCall::Tests(instance_pair) => instance_pair.answer(request).await,
         }
@@ -44,7 +44,7 @@ impl HostCall {
     /// The fuel for the text that the host wrote for the last request, in addition to the answer.
     fn take_price(&mut self) -> u64 {
         match self {
-            HostCall::Candidate(candidate, _) => candidate.take_price(),
+            HostCall::Program(conversation, _) => conversation.take_price(),
             HostCall::Unanswered | HostCall::Tests(_) => 0,
         }
     }
@@ -53,8 +53,8 @@ impl HostCall {
     fn longest(&self) -> usize {
         match self {
             HostCall::Unanswered => 0,
-            HostCall::Candidate(candidate, _) => candidate.longest(),
-            HostCall::Tests(instance_pair) => instance_pair.test_instance.longest(),
+            HostCall::Program(conversation, _) => conversation.longest(),
+            HostCall::Tests(instance_pair) => instance_pair.tests.longest(),
         }
     }
 }

@@ -1,4 +1,4 @@
-//! Answers a test instance, with the help of the candidate's instance.
+//! Answers the tests' instance, with the help of the program's instance.
 
 use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -9,42 +9,42 @@ use futures::FutureExt;
 use super::TURN;
 use super::guest::Guest;
 use super::termination::Termination;
-use crate::protocol::test_instance::{NO_QUESTION, call_answer};
-use crate::protocol::{Broken, Reply, TestInstance};
+use crate::protocol::test_conversation::{NO_QUESTION, call_answer};
+use crate::protocol::{Broken, Reply, TestConversation};
 
-/// A turn of the candidate's instance. It returns the instance at its end.
+/// A turn of the program's instance. It returns the instance at its end.
 type Turn = Pin<Box<dyn Future<Output = (Guest, Result<i32, Termination>)> + Send>>;
 
-/// A conversation with the tests' instance, and a candidate's instance that has loaded its program.
+/// A conversation with the tests' instance, and an instance that has loaded the program.
 pub(super) struct InstancePair {
-    pub(super) test_instance: TestInstance,
+    pub(super) tests: TestConversation,
     /// `None` during a turn.
-    pub(super) candidate: Option<Guest>,
+    pub(super) program: Option<Guest>,
     /// The turn that waits for the answer to `question`.
     turn: Option<Turn>,
     question: Question,
 }
 
 impl InstancePair {
-    pub(super) fn new(test_instance: TestInstance, candidate: Guest, question: Question) -> Self {
+    pub(super) fn new(tests: TestConversation, program: Guest, question: Question) -> Self {
         InstancePair {
-            test_instance,
-            candidate: Some(candidate),
+            tests,
+            program: Some(program),
             turn: None,
             question,
         }
     }
 
     /// # Errors
-    /// The test instance must stop: the candidate stopped, or the task's own code does not work here.
+    /// The tests' instance must stop: the program stopped, or the task's own code does not work here.
     pub(super) async fn answer(&mut self, request: &[u8]) -> Result<Vec<u8>, Termination> {
-        match self.test_instance.answer(request)? {
+        match self.tests.answer(request)? {
             Reply::Answer(answer) => Ok(answer),
             Reply::Call(arguments) => {
-                let candidate = self.candidate.as_mut();
-                let candidate = candidate.ok_or(Broken::Protocol("a call during a call"))?;
-                candidate.conversation()?.expect(arguments)?;
-                self.turn = self.candidate.take().map(|mut guest| -> Turn {
+                let program = self.program.as_mut();
+                let program = program.ok_or(Broken::Protocol("a call during a call"))?;
+                program.conversation()?.expect(arguments)?;
+                self.turn = self.program.take().map(|mut guest| -> Turn {
                     Box::pin(async move {
                         let outcome = guest.turn(TURN).await;
                         (guest, outcome)
@@ -59,7 +59,7 @@ impl InstancePair {
         }
     }
 
-    /// Continues the candidate's turn to its end, or to its next question.
+    /// Continues the program's turn to its end, or to its next question.
     fn resume(&mut self) -> Result<Vec<u8>, Termination> {
         let turn = self.turn.as_mut();
         let turn = turn.ok_or(Broken::Protocol(NO_QUESTION))?;
@@ -67,11 +67,11 @@ impl InstancePair {
         let asked = self.question.lock().asked.take();
         if let Some((guest, outcome)) = ended {
             self.turn = None;
-            self.candidate = Some(guest);
+            self.program = Some(guest);
             outcome?;
         }
-        match &mut self.candidate {
-            Some(candidate) => Ok(call_answer(None, candidate.conversation()?)?),
+        match &mut self.program {
+            Some(program) => Ok(call_answer(None, program.conversation()?)?),
             None => asked
                 .map(|question| [b"A", question.as_bytes()].concat())
                 .ok_or(Broken::Protocol("a turn without an answer").into()),
@@ -79,7 +79,7 @@ impl InstancePair {
     }
 }
 
-/// The question of a candidate's instance to the tests' instance, and the answer.
+/// The question of the program's instance to the tests' instance, and the answer.
 #[derive(Clone, Default)]
 pub(super) struct Question(Arc<Mutex<Exchange>>);
 

@@ -1,7 +1,7 @@
 //! CPython in WebAssembly: metered, with a virtual clock, seeded randomness, no files except its library, and no network.
 //!
 //! The interpreter is warmed once (`warm`) and compiled once (`compiled`). Each run is then a fresh copy-on-write instance (`guest`) with a store of its own
-//! (`store_data`, `wasi`). Only an instance that reads texts, and runs no part of them, stays for further texts (`reader`). An instance talks to the host through one import
+//! (`store_data`, `wasi`). Only an instance that parses texts, and runs no part of them, stays for further texts (`parsing_instance`). An instance talks to the host through one import
 //! (`host_call`) in a conversation that the host controls (`crate::protocol`, `instance_pair`). The other end of that conversation is the harness, `guest/*.py`.
 //!
 //! The files `store_data`, `host_call`, `instance_pair`, `guest`, `fuel` and `wasi` import each other in a cycle, unlike all other files of this crate. The reason is
@@ -16,7 +16,7 @@ mod guest;
 mod host_call;
 mod instance_pair;
 mod meter;
-mod reader;
+mod parsing_instance;
 mod recursion;
 mod run;
 mod store_data;
@@ -32,10 +32,10 @@ use wasmtime::{Engine, InstancePre, Linker, Module};
 
 use self::artifact::Artifact;
 use self::compiled::Compiled;
-use self::reader::Reader;
+use self::parsing_instance::ParsingInstance;
 use self::store_data::StoreData;
 use crate::protocol::{HARNESS, IMPORTS};
-use crate::readers::Readers;
+use crate::idle_parsers::IdleParsers;
 use crate::{Identity, SandboxError};
 
 /// The source that a turn of a warmed guest runs.
@@ -49,7 +49,7 @@ pub struct WasmSandbox {
     identity: Identity,
     program: InstancePre<StoreData>,
     library: Arc<[u8]>,
-    readers: Readers<Reader>,
+    idle_parsers: IdleParsers<ParsingInstance>,
 }
 
 impl WasmSandbox {
@@ -161,7 +161,7 @@ impl Parts {
             },
             program,
             library: self.artifact.library,
-            readers: Readers::new(reader::MAX_IDLE),
+            idle_parsers: IdleParsers::new(parsing_instance::MAX_IDLE),
         })
     }
 }

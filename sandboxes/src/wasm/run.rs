@@ -5,12 +5,14 @@ use std::io::Cursor;
 use super::guest::{Guest, run_now};
 use super::host_call::HostCall;
 use super::instance_pair::{InstancePair, Question};
-use super::reader::Reader;
+use super::parsing_instance::ParsingInstance;
 use super::store_data::StoreData;
 use super::termination::Termination;
 use super::wasi::Output;
 use super::{TURN, WasmSandbox};
-use crate::protocol::{Broken, Candidate, TestInstance, arguments, broken_off, whole_program};
+use crate::protocol::{
+    Broken, ProgramConversation, TestConversation, arguments, broken_off, whole_program,
+};
 use crate::{Call, Deferred, End, Identity, Request, Run, Sandbox, SandboxError, Work};
 
 impl Sandbox for WasmSandbox {
@@ -23,9 +25,10 @@ impl Sandbox for WasmSandbox {
         match request.work {
             Work::Calls { program, calls } => {
                 arguments::check_calls(calls)?;
-                let candidate = Candidate::calling(program, calls, request.watch, limits);
+                let conversation =
+                    ProgramConversation::calling(program, calls, request.watch, limits);
                 run_now(async {
-                    let data = self.data(HostCall::candidate(candidate), request);
+                    let data = self.data(HostCall::program(conversation), request);
                     answer(&mut self.start(data, request).await?).await
                 })
             }
@@ -34,8 +37,8 @@ impl Sandbox for WasmSandbox {
                 prelude,
                 tests,
             } => self.run_tests(
-                Candidate::serving(program, limits),
-                TestInstance::new(program, prelude, tests, request.watch, limits),
+                ProgramConversation::serving(program, limits),
+                TestConversation::new(program, prelude, tests, request.watch, limits),
                 request,
             ),
             Work::WholeProgram { source, stdin } => {
@@ -52,24 +55,25 @@ impl WasmSandbox {
     fn read(&self, texts: &[String], request: &Request<'_>) -> Result<Run, SandboxError> {
         run_now(async {
             let limits = &request.limits;
-            if let Some(mut reader) = self.readers.take(limits)
-                && let Ok(conversation) = reader.guest.conversation()
+            if let Some(mut parser) = self.idle_parsers.take(limits)
+                && let Ok(conversation) = parser.guest.conversation()
             {
                 conversation.set_calls(texts);
-                let refilled = reader.guest.refill(request.abandoned);
+                let refilled = parser.guest.refill(request.abandoned);
                 if refilled.is_ok()
-                    && let Ok(run) = answer(&mut reader.guest).await
-                    && reader.put_back(&self.readers, limits, &run)
+                    && let Ok(run) = answer(&mut parser.guest).await
+                    && parser.put_back(&self.idle_parsers, limits, &run)
                 {
                     return Ok(run);
                 }
             }
-            let mut candidate = Candidate::outlining(limits);
-            candidate.set_calls(texts);
-            let data = self.data(HostCall::candidate(candidate), request);
+            let mut conversation = ProgramConversation::outlining(limits);
+            conversation.set_calls(texts);
+            let data = self.data(HostCall::program(conversation), request);
             let mut guest = self.start(data, request).await?;
             let run = answer(&mut guest).await?;
-            Reader { guest, used: 0 }.put_back(&self.readers, limits, &run);
+            let parser = ParsingInstance { guest, used: 0 };
+            parser.put_back(&self.idle_parsers, limits, &run);
             Ok(run)
         })
     }
@@ -77,22 +81,22 @@ impl WasmSandbox {
     /// Runs the tests of a conversation in one instance, and the program in another.
     fn run_tests(
         &self,
-        candidate: Candidate,
-        test_instance: TestInstance,
+        conversation: ProgramConversation,
+        tests: TestConversation,
         request: &Request<'_>,
     ) -> Result<Run, SandboxError> {
         run_now(async {
             let question = Question::default();
-            let host_call = HostCall::Candidate(Box::new(candidate), question.clone());
+            let host_call = HostCall::Program(Box::new(conversation), question.clone());
             let data = self.data(host_call, request);
-            let mut candidate = self.start(data, request).await?;
-            let outcome = candidate.turn(TURN).await;
-            let conversation = candidate.conversation().map_err(|stop| broken(&stop))?;
+            let mut program = self.start(data, request).await?;
+            let outcome = program.turn(TURN).await;
+            let conversation = program.conversation().map_err(|stop| broken(&stop))?;
             let loaded = conversation.end(outcome.err().map(Termination::end))?;
             if loaded != End::Completed {
-                return Ok(report(&mut candidate, Vec::new(), loaded));
+                return Ok(report(&mut program, Vec::new(), loaded));
             }
-            let instance_pair = InstancePair::new(test_instance, candidate, question);
+            let instance_pair = InstancePair::new(tests, program, question);
             let data = self.data(HostCall::Tests(Box::new(instance_pair)), request);
             let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
@@ -101,10 +105,10 @@ impl WasmSandbox {
                 let stop = Broken::Protocol("no instance for the tests").into();
                 return Err(broken(&stop));
             };
-            let test_instance = &mut instance_pair.test_instance;
-            let end = test_instance.end(outcome.err().map(Termination::end))?;
-            let calls = test_instance.take_results();
-            let Some(candidate) = &mut instance_pair.candidate else {
+            let tests = &mut instance_pair.tests;
+            let end = tests.end(outcome.err().map(Termination::end))?;
+            let calls = tests.take_results();
+            let Some(program) = &mut instance_pair.program else {
                 // The tests stopped while the program waited for an answer.
                 return Ok(Run {
                     calls,
@@ -113,7 +117,7 @@ impl WasmSandbox {
                     stdout: String::new(),
                 });
             };
-            let mut run = report(candidate, calls, end);
+            let mut run = report(program, calls, end);
             run.fuel = run.fuel.saturating_add(fuel);
             Ok(run)
         })
@@ -127,17 +131,17 @@ impl WasmSandbox {
         request: &Request<'_>,
     ) -> Result<Run, SandboxError> {
         let limits = &request.limits;
-        let candidate = whole_program::candidate(source, None, limits);
+        let conversation = whole_program::conversation(source, None, limits);
         let data = StoreData {
             stdin: Cursor::new(stdin.as_bytes().to_owned()),
             stdout: Output::refusing(whole_program::max_output(limits)),
-            ..self.data(HostCall::candidate(candidate), request)
+            ..self.data(HostCall::program(conversation), request)
         };
         run_now(async {
             let mut guest = self.start(data, request).await?;
             let outcome = guest.turn(TURN).await;
-            let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-            let exited = whole_program::end(&candidate.take_results(), usize::MAX);
+            let conversation = guest.conversation().map_err(|stop| broken(&stop))?;
+            let exited = whole_program::end(&conversation.take_results(), usize::MAX);
             let end = match (exited, outcome) {
                 _ if guest.data().stdout.exceeded() => End::TooMuchOutput,
                 (Some(end), Ok(_) | Err(Termination::Exit(_))) => end,
@@ -161,10 +165,7 @@ impl WasmSandbox {
         Guest::start(&self.program, data, limits)
             .await
             .map_err(|stop| match stop {
-                Termination::Memory => SandboxError::Unusable(format!(
-                    "a memory limit of {} MiB is less than the interpreter itself takes; raise it",
-                    limits.memory >> 20
-                )),
+                Termination::Memory => limits.too_little_memory(),
                 other => broken(&other),
             })
     }
@@ -173,9 +174,9 @@ impl WasmSandbox {
 /// Runs the calls of a conversation.
 async fn answer(guest: &mut Guest) -> Result<Run, SandboxError> {
     let outcome = guest.turn(TURN).await;
-    let candidate = guest.conversation().map_err(|stop| broken(&stop))?;
-    let end = candidate.end(outcome.err().map(Termination::end))?;
-    let calls = candidate.take_results();
+    let conversation = guest.conversation().map_err(|stop| broken(&stop))?;
+    let end = conversation.end(outcome.err().map(Termination::end))?;
+    let calls = conversation.take_results();
     Ok(report(guest, calls, end))
 }
 

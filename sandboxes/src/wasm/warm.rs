@@ -14,6 +14,7 @@ use crate::protocol::{HARNESS, IMPORTS};
 
 /// The source that runs once, before the snapshot.
 pub(super) const WARM: &str = include_str!("../../wasm/warm.py");
+const _: () = assert!(WARM.is_ascii());
 
 /// Runs `artifact` until it is warm, and returns the WebAssembly module that starts in that state.
 pub(super) fn snapshot(
@@ -71,14 +72,4 @@ fn source() -> String {
     // A JSON string of ASCII is a Python literal too.
     let harness = serde_json::to_string(HARNESS).expect("strings always have a JSON form");
     format!("HARNESS = {harness}\n{IMPORTS}\n{WARM}")
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn the_source_that_runs_before_the_snapshot_is_ascii() {
-        assert!(source().is_ascii());
-    }
 }

@@ -2,9 +2,9 @@
 
 use std::sync::{Arc, Mutex};
 
-use sandboxes::{Call, End, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work};
+use sandboxes::{Call, End, Limits, Request, Run, Sandbox, SandboxError, Watch, Work};
 
-use super::{changed, returned, timed_out};
+use super::{assert_unusable, changed, program, returned, timed_out};
 
 fn try_judge(
     sandbox: &dyn Sandbox,
@@ -13,12 +13,8 @@ fn try_judge(
     tests: &[&str],
 ) -> Result<Run, SandboxError> {
     let tests: Vec<String> = tests.iter().map(|&test| test.to_owned()).collect();
-    let program = Program {
-        source,
-        entry_point: "f",
-    };
     let work = Work::Tests {
-        program,
+        program: program(source),
         prelude,
         tests: &tests,
     };
@@ -59,10 +55,7 @@ pub(crate) fn a_watch_may_end_a_run(sandbox: &dyn Sandbox) {
         matches!(call, Call::Returned(value) if value != "2")
     });
     let calls = ["[0]", "[1]", "[2]", "[3]"].map(str::to_owned);
-    let program = Program {
-        source: "def f(x): return x",
-        entry_point: "f",
-    };
+    let program = program("def f(x): return x");
     let run_watched = |work| {
         let request = Request {
             watch: Some(&watch),
@@ -289,10 +282,7 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
         ("", nested, "nested too deeply"),
     ] {
         let broken = try_judge(sandbox, "def f(x): return x", prelude, &[test]);
-        assert!(
-            matches!(&broken, Err(SandboxError::Unusable(why)) if why.contains(says)),
-            "{broken:?}"
-        );
+        assert_unusable(broken, &[says]);
     }
     let called = judge(sandbox, "def f(x): raise ValueError", "f(1)", &["f(1)"]);
     assert!(

@@ -2,9 +2,9 @@
 
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use sandboxes::{Abandoned, Call, Deferred, End, Program, Request, Sandbox, SandboxError, Work};
+use sandboxes::{Abandoned, Call, Deferred, End, Request, Sandbox, Work};
 
-use super::{changed, result, returned, run, run_within, timed_out, try_run};
+use super::{assert_unusable, changed, program, result, returned, run, run_within, timed_out, try_run};
 
 pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.fuel = 1_000_000_000);
@@ -21,10 +21,7 @@ pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
 pub(crate) fn an_abandoned_run_is_broken_off(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.fuel = u64::MAX / 2);
     let source = "def f():\n    while True: pass";
-    let program = Program {
-        source,
-        entry_point: "f",
-    };
+    let program = program(source);
     let forever = format!("{source}\nf()");
     let calls = ["[]".to_owned()];
     for work in [
@@ -66,9 +63,7 @@ pub(crate) fn a_program_that_takes_all_memory_is_out_of_memory(sandbox: &dyn San
 
 pub(crate) fn a_memory_limit_below_the_interpreters_size_is_refused(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.memory = 1 << 20);
-    assert!(
-        matches!(try_run(sandbox, "", &[], &limits), Err(SandboxError::Unusable(why)) if why.contains("memory limit"))
-    );
+    assert_unusable(try_run(sandbox, "", &[], &limits), &["memory limit"]);
 }
 
 pub(crate) fn endless_recursion_raises_and_the_next_call_works(sandbox: &dyn Sandbox) {

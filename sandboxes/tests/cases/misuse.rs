@@ -1,8 +1,8 @@
 //! A program can lie only about its own results.
 
-use sandboxes::{Call, End, Limits, Run, Sandbox, SandboxError};
+use sandboxes::{Call, End, Limits, Run, Sandbox};
 
-use super::{result, returned, run, try_run};
+use super::{assert_unusable, result, returned, run, try_run};
 
 fn kind(end: &End) -> &str {
     match end {
@@ -68,7 +68,7 @@ pub(crate) fn a_program_that_exits_the_process_keeps_its_answers(sandbox: &dyn S
     assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
 }
 
-pub(crate) fn patching_what_the_harness_might_use_changes_nothing(sandbox: &dyn Sandbox) {
+pub(crate) fn what_a_program_does_to_its_interpreter_changes_nothing_for_the_harness(sandbox: &dyn Sandbox) {
     let source = "import builtins, sys, json, types, gc, binascii, numpy, _json
 def broken(*a, **k): raise RuntimeError('patched')
 for name in ['len', 'type', 'isinstance', 'str', 'int', 'float', 'list', 'dict', 'tuple', 'set', 'map', 'repr', 'exec', 'compile', 'max', 'min', 'id', 'range', 'BaseException', 'Exception', 'print', 'getattr', '__import__', 'bytes']:
@@ -80,11 +80,10 @@ def f(x): return [x, (1.5, {'a': b'x'}), 2**70]";
     let run = run(sandbox, source, &[r#"[{"$set":[1]}]"#]);
     assert_eq!(run.calls, [returned(expected)]);
     assert_eq!(run.end, End::Completed);
-}
-
-pub(crate) fn tiny_interpreter_limits_affect_only_the_program(sandbox: &dyn Sandbox) {
-    let source = "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]";
-    assert_eq!(result(sandbox, source), "[[[[[[[true]]]]]],40]");
+    let limits = "import sys\nsys.setrecursionlimit(40)\nsys.set_int_max_str_digits(640)\ndef f(): return [[[[[[[10**700 > 1]]]]]], sys.getrecursionlimit()]";
+    assert_eq!(result(sandbox, limits), "[[[[[[[true]]]]]],40]");
+    let prints = "import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2";
+    assert_eq!(result(sandbox, prints), "2");
 }
 
 /// Runs two calls of a program that makes requests of its own.
@@ -133,10 +132,8 @@ pub(crate) fn bytes_that_are_not_a_request_end_the_run(sandbox: &dyn Sandbox) {
         "ask(b'M?')",
         "ask(b'M[' + bytes([255] * 4))",
         "ask(b'V' + bytes(100 << 20))",
-        // Pieces of text, then a binary form. It must not make the pieces pass unchecked.
-        "ask(b'P\\xff'); ask(b'MN'); ask(b'N')",
+        // A piece of text, then a binary form. It must not make the piece pass unchecked.
         "ask(b'P[[[nonsense'); ask(b'MN'); ask(b'N')",
-        "ask(b'P['); ask(b'B[' + bytes([1, 0, 0, 0]) + b'N')",
         "ask(b'C[]')",
     ] {
         let run = forge(sandbox, body);
@@ -145,16 +142,8 @@ pub(crate) fn bytes_that_are_not_a_request_end_the_run(sandbox: &dyn Sandbox) {
     }
 }
 
-pub(crate) fn printing_decides_nothing(sandbox: &dyn Sandbox) {
-    let source = "import sys\ndef f():\n    print('V1'); print('ok 1 passed', file=sys.stderr); sys.stdout.close()\n    return 2";
-    assert_eq!(result(sandbox, source), "2");
-}
-
 pub(crate) fn arguments_that_cannot_be_sent_are_not_the_programs_fault(sandbox: &dyn Sandbox) {
     let calls = ["[]", r#"[{"$set":[[]]}]"#];
     let outcome = try_run(sandbox, "def f(*a): pass", &calls, &Limits::default());
-    assert!(
-        matches!(&outcome, Err(SandboxError::Unusable(why)) if why.contains("call 1") && why.contains("unhashable")),
-        "{outcome:?}"
-    );
+    assert_unusable(outcome, &["call 1", "unhashable"]);
 }

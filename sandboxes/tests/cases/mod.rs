@@ -28,11 +28,9 @@ macro_rules! cases {
                 source_that_does_not_load_is_unloadable
                 any_exception_ends_only_its_call
                 a_program_that_exits_the_process_keeps_its_answers
-                patching_what_the_harness_might_use_changes_nothing
-                tiny_interpreter_limits_affect_only_the_program
+                what_a_program_does_to_its_interpreter_changes_nothing_for_the_harness
                 forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_run
                 bytes_that_are_not_a_request_end_the_run
-                printing_decides_nothing
                 arguments_that_cannot_be_sent_are_not_the_programs_fault
             }
             judging {
@@ -67,7 +65,6 @@ macro_rules! cases {
             whole_programs {
                 a_whole_program_reads_and_writes_and_exits
                 an_uncaught_exception_is_on_standard_error
-                a_thread_runs_where_it_is_started
                 whole_programs_have_limits
                 output_is_limited_and_never_cut_short_unnoticed
                 long_input_and_output_come_through
@@ -102,6 +99,14 @@ pub(crate) fn changed(change: impl FnOnce(&mut Limits)) -> Limits {
     limits
 }
 
+/// The program with this source. Its function is `f`.
+pub(crate) fn program(source: &str) -> Program<'_> {
+    Program {
+        source,
+        entry_point: "f",
+    }
+}
+
 /// Runs `f` of `source` once for each of `calls`.
 pub(crate) fn run_within(
     sandbox: &dyn Sandbox,
@@ -125,12 +130,8 @@ pub(crate) fn try_run(
     limits: &Limits,
 ) -> Result<Run, SandboxError> {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
-    let program = Program {
-        source,
-        entry_point: "f",
-    };
     let work = Work::Calls {
-        program,
+        program: program(source),
         calls: &calls,
     };
     sandbox.run(&Request::new(work, limits))
@@ -147,6 +148,17 @@ pub(crate) fn result(sandbox: &dyn Sandbox, source: &str) -> String {
         ([Call::Returned(value)], End::Completed) => value.clone(),
         ([Call::Raised { kind, message }], End::Completed) => format!("{kind}: {message}"),
         other => format!("{other:?}"),
+    }
+}
+
+/// Fails unless the sandbox cannot do this, for a reason with all these parts.
+#[track_caller]
+pub(crate) fn assert_unusable<T>(outcome: Result<T, SandboxError>, says: &[&str]) {
+    match outcome.err() {
+        Some(SandboxError::Unusable(why)) => {
+            assert!(says.iter().all(|part| why.contains(part)), "{why}");
+        }
+        other => panic!("{other:?}"),
     }
 }
 

@@ -1,6 +1,6 @@
 //! Texts are read and not run, and no text affects the outline of another.
 
-use sandboxes::outline::{Outline, Text, read};
+use sandboxes::defined_names::{Outline, Text, read};
 use sandboxes::{Limits, Sandbox};
 
 use super::changed;

@@ -11,13 +11,23 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use sandboxes::docker::{DockerSandbox, Settings};
-use sandboxes::outline::{self, Text};
+use sandboxes::defined_names::{self, Text};
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
 use super::support::{docker, open, settings};
-use crate::cases::{changed, run, run_within, try_run};
+use crate::cases::{assert_unusable, changed, run, run_within, try_run};
 
 const LABEL: &str = "rapid-verifier.owner";
+
+#[test]
+fn the_error_names_the_remedy_if_no_engine_answers() {
+    let folder = tempfile::tempdir().unwrap();
+    let settings = Settings {
+        host: Some(format!("unix://{}/none.sock", folder.path().display())),
+        ..settings()
+    };
+    assert_unusable(DockerSandbox::open(&settings), &["none.sock", "docker.io"]);
+}
 
 #[test]
 fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
@@ -28,16 +38,14 @@ fn the_error_names_a_missing_image_or_runtime_and_the_remedy() {
         image: "rapid-no-such-image:1".to_owned(),
         ..settings()
     };
-    assert!(
-        matches!(DockerSandbox::open(&absent), Err(SandboxError::Unusable(why)) if why.contains("rapid-no-such-image:1") && why.contains("import-image.sh"))
-    );
+    let says = ["rapid-no-such-image:1", "import-image.sh"];
+    assert_unusable(DockerSandbox::open(&absent), &says);
     let runtime = Settings {
         runtime: Some("no-such-runtime".to_owned()),
         ..settings()
     };
-    assert!(
-        matches!(DockerSandbox::open(&runtime), Err(SandboxError::Unusable(why)) if why.contains("no-such-runtime") && why.contains("runc"))
-    );
+    let says = ["no-such-runtime", "runc"];
+    assert_unusable(DockerSandbox::open(&runtime), &says);
 }
 
 #[test]
@@ -102,7 +110,7 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
             text,
             loose: true,
         };
-        outline::read(&sandbox, &[text], &limits).unwrap()
+        defined_names::read(&sandbox, &[text], &limits).unwrap()
     };
     // All containers once the maximum is reached: each of them is warm or waits for texts.
     let all = || {

@@ -1,4 +1,4 @@
-//! Numbers in a 32-bit interpreter behave as AGREEMENT.md says.
+//! Numbers in a 32-bit interpreter behave as VERDICT-DIFFERENCES.md says.
 
 use super::support::sandbox;
 use crate::cases::result;

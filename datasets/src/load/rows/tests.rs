@@ -35,14 +35,14 @@ fn the_end_of_a_name_tells_the_format() {
         "a.parquet.gz",
         "csv",
     ];
-    let formats = ["Lines a", "Array A.b", "Table a", "Parquet a/b", "", ""];
+    let formats = ["JsonLines a", "JsonArray A.b", "Csv a", "Parquet a/b", "", ""];
     assert_eq!(names.map(|name| of(name).unwrap_or_default()), formats);
 }
 
 #[test]
 fn records_of_texts_are_read_with_their_numbers() {
-    let csv = "\u{feff}q,,a\r\n\"1\n2\",9,\r\n3,8,\"\"\"x\"\", y\"\r\n";
-    let rows = "2 {\"a\":null,\"q\":\"1\\n2\"}\n4 {\"a\":\"\\\"x\\\", y\",\"q\":\"3\"}\n";
+    let csv = "\u{feff}q,,a\r\n\"1\r\n2\r\",9,\r\n3,8,\"\"\"x\"\", y\"\r\n";
+    let rows = "2 {\"a\":null,\"q\":\"1\\n2\\r\"}\n4 {\"a\":\"\\\"x\\\", y\",\"q\":\"3\"}\n";
     let packed = zstd::encode_all(csv.as_bytes(), 1).unwrap();
     let json = "\u{feff} [{\"a\": \"],[\\\"\"},\n {\"b\": [NaN]}]\n";
     let elements = "1 {\"a\": \"],[\\\"\"}\n2 {\"b\": [{\"$float\":\"nan\"}]}\n";
@@ -77,44 +77,21 @@ fn a_damaged_file_is_refused_with_its_line_and_reason() {
         let text = start.chain(io::repeat(b'x').take(100 << 20));
         zstd::encode_all(text, 1).unwrap()
     };
+    let cells = b"q,a\n\"x\ny\",2,3\n".to_vec();
+    let latin_1 = b"q,a\n1,\xff\n".to_vec();
+    let gzip = b"\x1f\x8b\x08".to_vec();
+    let zstd = b"\x28\xb5\x2f\xfd\x00".to_vec();
+    let parquet = PARQUET[..PARQUET.len() - 9].to_vec();
     for (name, content, reason) in [
-        (
-            "a.csv",
-            b"q,a\n\"x\ny\",2,3\n".to_vec(),
-            "line 2: the row has 3 cells, and the header 2",
-        ),
-        (
-            "a.csv",
-            b"q,a\n1,\xff\n".to_vec(),
-            "line 2: the row is not UTF-8",
-        ),
-        (
-            "a.csv",
-            b"q,q\n".to_vec(),
-            "line 1: two columns are called `q`",
-        ),
+        ("a.csv", cells, "line 2: the row has 3 cells"),
+        ("a.csv", latin_1, "line 2: the row is not UTF-8"),
+        ("a.csv", b"q,q\n".to_vec(), "line 1: two columns are"),
         ("a.csv", long(b"q\n\""), "line 2: the record is longer than"),
-        (
-            "a.csv",
-            b"\x1f\x8b\x08".to_vec(),
-            "line 1: the gzip stream is cut off",
-        ),
-        (
-            "a.csv",
-            b"\x28\xb5\x2f\xfd\x00".to_vec(),
-            "line 1: the zstd stream is cut off",
-        ),
-        (
-            "a.json",
-            b"[{},".to_vec(),
-            "line 1: the file is not a JSON array",
-        ),
+        ("a.csv", gzip, "line 1: the gzip stream is cut off"),
+        ("a.csv", zstd, "line 1: the zstd stream is cut off"),
+        ("a.json", b"[{},".to_vec(), "line 1: the file is not a"),
         ("a.jsonl", long(b"\""), "line 1: the line is longer than"),
-        (
-            "a.parquet",
-            PARQUET[..PARQUET.len() - 9].to_vec(),
-            "line 1: the Parquet file",
-        ),
+        ("a.parquet", parquet, "line 1: the Parquet file"),
     ] {
         let error = read(name, &content);
         assert!(error.starts_with(reason), "{name}: {error}");

@@ -36,67 +36,18 @@ fn a_file_may_be_packed_and_splits_have_other_names() {
 }
 
 #[test]
-fn the_fields_decide_the_kind_of_a_record() {
-    let dataset = load(concat!(
-        r#"{"prompt":"1+1?","answer":2,"split":"train","source":"me"}"#,
-        "\n",
-        r#"{"id":"f","question":"q","entry_point":"f","class_name":"Solution","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set","split":"eval"}"#,
-        "\n",
-        r#"{"id":7,"statement":"theorem t : True := by\n","header":"import Std\n","split":"eval"}"#,
-        "\n",
-        r#"{"id":"p","question":"q","prompt":[{"role":"user"}],"tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}"#,
-    ))
-    .unwrap();
-    assert_eq!(ids(&dataset.train), ["mine/1", "mine/p"]);
-    assert_eq!(ids(&dataset.eval), ["mine/f", "mine/7"]);
-    assert_eq!(dataset.train[0].question, "1+1?");
-    let tasks = dataset.train.iter().chain(&dataset.eval);
-    let specs: Vec<_> = tasks.map(|task| json!(task.spec)).collect();
-    assert_eq!(
-        specs,
-        [
-            json!({"kind": "math", "answer": "2"}),
-            json!({"kind": "program", "tests": [{"stdin": "1\n", "stdout": "2"}], "time_limit": 2.5}),
-            json!({"kind": "code", "entry_point": "Solution().f", "tests": [{"args": [{"$tuple": [1]}], "expected": {"$set": []}}], "atol": 1.0, "compare": "set"}),
-            json!({"kind": "lean", "header": "import Std", "statement": "theorem t : True := by"}),
-        ]
-    );
-}
-
-#[test]
-fn an_answer_that_is_a_number_is_written_without_an_exponent() {
-    for (number, written) in [
-        ("2", "2"),
-        ("0.50", "0.5"),
-        ("2.0", "2.0"),
-        ("1e-7", "0.0000001"),
-        ("-2.5E20", "-250000000000000000000"),
-        (
-            "123456789012345678901234567890",
-            "123456789012345678901234567890",
-        ),
-    ] {
-        let dataset = load(&format!(r#"{{"question":"q","answer":{number}}}"#)).unwrap();
-        let TaskSpec::Math(math) = &dataset.train[0].spec else {
-            panic!("{number}")
-        };
-        assert_eq!(math.answer, written);
-    }
-    assert!(load(r#"{"question":"q","answer":1e999}"#).is_err());
-}
-
-#[test]
-fn records_of_a_file_without_splits_are_for_training_and_evaluation() {
-    let undivided =
-        load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\"}")
-            .unwrap();
-    assert_eq!(ids(&undivided.train), ids(&undivided.eval));
-    let divided =
-        load("{\"question\":\"a\",\"answer\":\"1\"}\n{\"question\":\"b\",\"answer\":\"2\",\"split\":\"eval\"}").unwrap();
-    assert_eq!(
-        (ids(&divided.train), ids(&divided.eval)),
-        (vec!["mine/1"], vec!["mine/2"])
-    );
+fn records_keep_their_ids_and_are_in_both_splits_if_none_names_one() {
+    let record = |more: &str| format!("{{{more}\"question\":\"q\",\"answer\":\"1\"}}\n");
+    let undivided = load(&record("").repeat(2)).unwrap();
+    assert_eq!(ids(&undivided.train), ["mine/1", "mine/2"]);
+    assert_eq!(ids(&undivided.eval), ids(&undivided.train));
+    let named = [r#""id":"f","split":"eval","#, r#""id":7,"split":"eval","#];
+    let named = named.map(record).concat();
+    let divided = load(&(record("") + &named + &record(r#""id":"p","#))).unwrap();
+    assert_eq!(ids(&divided.train), ["mine/1", "mine/p"]);
+    assert_eq!(ids(&divided.eval), ["mine/f", "mine/7"]);
+    let human_eval = r#"{"task_id":"HumanEval/3","prompt":"def f(","entry_point":"f","canonical_solution":"","test":""}"#;
+    assert_eq!(ids(&load(human_eval).unwrap().eval), ["mine/3"]);
 }
 
 /// Records that are refused, each with the start of the message after the file and the line.
@@ -109,6 +60,7 @@ const REFUSED: &str = r##"
 {"question":null,"answer":"1"} | , field `question`: the field is missing (`prompt` and `problem` work too); the record has answer, question (null)
 {"question":"a","answer":NaN} | , field `answer`: it is no finite number; give a text or a number
 {"question":"a","answer":-Infinity} | , field `answer`: it is no finite number; give a text or a number
+{"question":"a","answer":1e999} | , field `answer`: it is no finite number; give a text or a number
 {"question":NaN,"answer":"1"} | , field `question`: it must be a string, not a number
 {"id":NaN,"question":"a","answer":"1"} | , field `id`: it must be a string or a whole number, not a number
 {"question":"q","entry_point":"f","asserts":["f"],"atol":NaN} | , field `atol`: it must be a number, 0 or more
@@ -149,8 +101,17 @@ fn a_wrong_record_is_refused_with_file_line_field_and_remedy() {
     assert!(error.starts_with(message), "{error}");
 }
 
-/// Records in published and other common forms, each with its question and the rest of its task, or the error.
+/// Records of each kind, in the program's own, published and other common forms, each with its question and the rest of its task, or the error.
 const FORMS: &str = r##"
+{"prompt":"1+1?","answer":2,"source":"me"} | 1+1? | {"kind":"math","answer":"2"}
+{"question":"q","answer":0.50} | q | {"kind":"math","answer":"0.5"}
+{"question":"q","answer":2.0} | q | {"kind":"math","answer":"2.0"}
+{"question":"q","answer":1e-7} | q | {"kind":"math","answer":"0.0000001"}
+{"question":"q","answer":-2.5E20} | q | {"kind":"math","answer":"-250000000000000000000"}
+{"question":"q","answer":123456789012345678901234567890} | q | {"kind":"math","answer":"123456789012345678901234567890"}
+{"question":"q","entry_point":"f","class_name":"Solution","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1,"compare":"set"} | q | {"kind":"code","entry_point":"Solution().f","tests":[{"args":[{"$tuple":[1]}],"expected":{"$set":[]}}],"atol":1.0,"compare":"set"}
+{"statement":"theorem t : True := by\n","header":"import Std\n"} |  | {"kind":"lean","header":"import Std","statement":"theorem t : True := by"}
+{"question":"q","prompt":[{"role":"user"}],"tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5} | q | {"kind":"program","tests":[{"stdin":"1\n","stdout":"2"}],"time_limit":2.5}
 {"question":"1+1?","answer":"1+1=2\n#### 2"} | 1+1? | {"kind":"math","answer":"2"}
 {"problem":"p","level":"Level 1","type":"Algebra","solution":"So $\\boxed{3}$."} | p | {"kind":"math","answer":"3"}
 {"problem":"p","answer":"4","solution":"So \\boxed{3}."} | p | {"kind":"math","answer":"4"}
@@ -164,6 +125,12 @@ const FORMS: &str = r##"
 {"question":"Neg.","input_output":"{\"fn_name\":\"neg\",\"inputs\":[[1],[2]],\"outputs\":[[-1],[-2]]}","starter_code":"class Solution:\n    def neg(self, x):"} | Neg.\n\nclass Solution:\n    def neg(self, x): | {"kind":"code","entry_point":"Solution().neg","tests":[{"args":[1],"expected":-1},{"args":[2],"expected":-2}]}
 {"question":"Pair.","input_output":{"fn_name":"f","inputs":[[1]],"outputs":[[1,2]]}} | Pair. | {"kind":"code","entry_point":"f","tests":[{"args":[1],"expected":[1,2]}]}
 {"name":"n","description":"Echo.","public_tests":{"input":["1\n"],"output":["1"]},"private_tests":{"input":[],"output":[]},"generated_tests":{"input":["2"],"output":["2"]},"time_limit":{"seconds":1,"nanos":500000000}} | Echo. | {"kind":"program","tests":[{"stdin":"1\n","stdout":"1"},{"stdin":"2","stdout":"2"}],"time_limit":1.5}
+{"task_id":"HumanEval/3","prompt":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n","entry_point":"f","canonical_solution":"    return x\n","test":"def check(candidate):\n    assert candidate(1) == 1\n"} | import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    """ say it """\n | {"kind":"code","entry_point":"f","asserts":["def check(candidate):\n    assert candidate(1) == 1\n"],"prefix":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n","canonical":"import math\n\ndef g(x):\n    return x\n\ndef f(x):\n    \"\"\" say it \"\"\"\n    return x\n","imports":["import math\n\ndef g(x):\n    return x"]}
+{"task_id":"HumanEval/32","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"} | def find_zero(xs):\n | {"kind":"code","entry_point":"find_zero","tests":[{"args":[[1,2]]},{"args":[[3,4]]}],"prefix":"def find_zero(xs):\n","canonical":"def find_zero(xs):\n    return 0\n","atol":0.0001,"compare":"root"}
+{"task_id":"HumanEval/7","prompt":"def find_zero(xs):\n","entry_point":"find_zero","canonical_solution":"    return 0\n","base_input":[[[1,2]]],"plus_input":[[[3,4]]],"atol":0.0001,"test":"x"} | def find_zero(xs):\n | {"kind":"code","entry_point":"find_zero","tests":[{"args":[[1,2]]},{"args":[[3,4]]}],"prefix":"def find_zero(xs):\n","canonical":"def find_zero(xs):\n    return 0\n","atol":0.0001}
+{"prompt":"def f(x):","entry_point":"f","asserts":["assert f(1)"]} | def f(x): | {"kind":"code","entry_point":"f","asserts":["assert f(1)"]}
+{"task_id":"Mbpp/2","prompt":"Write f.\nassert f(1)","entry_point":"f","canonical_solution":"x","base_input":[]} | , field `tests`: a code task needs at least one element
+{"prompt":"def g(x):\n  def f(","entry_point":"f","canonical_solution":"x","test":""} | : the field `test` is not known; did you mean `tests`?
 {"question":"q","input_output":""} | , field `input_output`: it is not JSON
 {"question":"q","input_output":"{\"inputs\":[],\"outputs\":[]}"} | , field `input_output`: it has no test
 {"description":"d","public_tests":{"input":["1"],"output":[]}} | , field `public_tests.output`: there are 0 for 1 input
@@ -176,7 +143,7 @@ const FORMS: &str = r##"
 "##;
 
 #[test]
-fn records_in_published_forms_are_read_unchanged() {
+fn records_in_known_forms_are_read_unchanged() {
     for line in FORMS.trim().lines() {
         let parts: Vec<&str> = line.splitn(3, " | ").collect();
         let read = load(parts[0]);

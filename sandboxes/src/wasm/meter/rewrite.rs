@@ -106,7 +106,8 @@ impl Writer {
     fn write(&mut self, body: &FunctionBody<'_>, charged: bool) -> wasmtime::Result<()> {
         let prices = Prices::of(body)?;
         if charged {
-            self.charge_entry(prices.entry);
+            self.subtract(&[Instruction::I64Const(prices.entry as i64)]);
+            self.call_refuel_below_mark();
         }
         for (at, operator) in body.get_operators_reader()?.into_iter().enumerate() {
             let operator = operator?;
@@ -120,11 +121,6 @@ impl Writer {
             }
         }
         Ok(())
-    }
-
-    fn charge_entry(&mut self, price: u64) {
-        self.subtract(&[Instruction::I64Const(price as i64)]);
-        self.call_refuel_below_mark();
     }
 
     fn charge_iteration(&mut self, price: u64) {

@@ -14,7 +14,7 @@ mod last_block;
 
 use clap::ValueEnum;
 use datasets::settings::choice;
-use sandboxes::outline::{self, Stopped, Text};
+use sandboxes::defined_names::{self, Stopped, Text};
 use sandboxes::{Limits, Sandbox};
 
 pub use self::choose::ExtractedProgram;
@@ -109,7 +109,7 @@ fn with_load_error(
         text: &source,
         loose: false,
     };
-    let outline = outline::read(sandbox, &[text], limits)?.pop();
+    let outline = defined_names::read(sandbox, &[text], limits)?.pop();
     let fault = outline.and_then(|outline| outline.fault);
     Ok(Some(ExtractedProgram { source, fault }))
 }
@@ -140,7 +140,7 @@ fn parse(
             texts.push(text(if part.fenced { &inside } else { &outside }));
         }
     }
-    let mut outlines = outline::read(sandbox, &texts, limits)?.into_iter();
+    let mut outlines = defined_names::read(sandbox, &texts, limits)?.into_iter();
     for part in parts.iter_mut().filter(|part| is_short(part)) {
         part.alone = outlines.next().unwrap_or_default();
         part.after_prefix = prefix.and_then(|_| outlines.next());

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use datasets::excerpt::excerpt;
 use datasets::python_name::{class_of_method, invalid_entry_point_reason};
 use datasets::{CodeTask, ProgramTask};
-use sandboxes::outline::Stopped;
+use sandboxes::defined_names::Stopped;
 use sandboxes::{
     Abandoned, Deferred, Limits, Program, Request, Run, Sandbox, SandboxError, Watch, Work,
 };

@@ -1,7 +1,7 @@
 //! The gradings of samples without a run of their program.
 
 use sandboxes::SandboxError;
-use sandboxes::outline::Stopped;
+use sandboxes::defined_names::Stopped;
 use verifier_api::Verdict;
 
 use crate::grade::Grading;

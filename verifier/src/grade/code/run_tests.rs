@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
 use datasets::excerpt::excerpt;
-use sandboxes::outline::Fault;
+use sandboxes::defined_names::Fault;
 use sandboxes::{Call, End, Limits, Run, SandboxError, Watch};
 use serde_json::{Value as Json, json};
 use verifier_api::Verdict;

@@ -3,7 +3,7 @@
 use std::collections::HashSet;
 use std::ops::Range;
 
-use sandboxes::outline::{Fault, Outline, Piece};
+use sandboxes::defined_names::{Fault, Outline, Piece};
 
 use super::fences::{Label, Mark, Part, PartPosition};
 use crate::grade::code::program::{self, Wanted};

@@ -4,7 +4,7 @@
 use std::borrow::Cow;
 use std::ops::Range;
 
-use sandboxes::outline::{Fault, Outline, Piece};
+use sandboxes::defined_names::{Fault, Outline, Piece};
 
 /// Maximum number of fences. Text after the last of them counts as outside.
 const MAX_MARKS: usize = 200;

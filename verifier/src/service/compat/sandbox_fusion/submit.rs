@@ -7,7 +7,7 @@ use axum::Json;
 use axum::body::Body;
 use datasets::fields::of_kind;
 use datasets::{ProgramTask, ProgramTest, TaskSpec, loose_json};
-use sandboxes::outline::Stopped;
+use sandboxes::defined_names::Stopped;
 use serde::Deserialize;
 use serde_json::json;
 use serde_json::value::RawValue;

@@ -1,6 +1,6 @@
 //! The names that texts define and use, as the sandbox's own interpreter reads the texts. No part of a text is run.
 //!
-//! `guest/outline.py` reads one text after another. If a text interrupts the reading, it stays unread, and a fresh instance reads the next one. So no text affects
+//! `guest/defined_names.py` reads one text after another. If a text interrupts the reading, it stays unread, and a fresh instance reads the next one. So no text affects
 //! another. If the fuel is used up, all further texts stay unread. If a clock ends the reading, the outcome is an error for all texts, since another reading might get
 //! further.
 
@@ -24,7 +24,7 @@ pub struct Text<'a> {
     pub loose: bool,
 }
 
-/// What the interpreter read in a text, in the form of `guest/outline.py`. The default is the outline of an unread text.
+/// What the interpreter read in a text, in the form of `guest/defined_names.py`. The default is the outline of an unread text.
 #[derive(Debug, Clone, Default, PartialEq, Eq, Deserialize)]
 pub struct Outline {
     /// The parts of it that are Python: one piece for the whole text, no piece, or some pieces if it is read loosely.

@@ -1,30 +1,30 @@
-//! An instance that reads texts, and how long it stays for further ones.
+//! An instance that only parses texts, and how long it stays for further ones.
 
 use super::guest::Guest;
-use crate::readers::Readers;
+use crate::idle_parsers::IdleParsers;
 use crate::{End, Limits, Run};
 
-/// Fuel after which a reader is dropped, so that nothing accumulates in it.
+/// Fuel after which an instance is dropped, so that nothing accumulates in it.
 const MAX_FUEL: u64 = 10_000_000_000;
 /// An answer counts if it took at most the limits of fuel and of memory, divided by this.
 const MARGIN: u64 = 2;
-/// Maximum memory of a reader that stays, since instances do not give any back.
+/// Maximum memory of an instance that stays, since instances do not give any back.
 const MAX_MEMORY: u64 = 128 << 20;
-/// Readers that may wait at a time.
+/// Instances that may wait at a time.
 pub(super) const MAX_IDLE: usize = 64;
 
 /// An instance that reads texts under the same limits each time.
-pub(super) struct Reader {
+pub(super) struct ParsingInstance {
     pub(super) guest: Guest,
     /// Fuel that it has used in all.
     pub(super) used: u64,
 }
 
-impl Reader {
-    /// Puts a reader back after `run`, unless it is used up. Returns whether the answer counts.
+impl ParsingInstance {
+    /// Puts an instance back after `run`, unless it is used up. Returns whether the answer counts.
     pub(super) fn put_back(
         mut self,
-        readers: &Readers<Reader>,
+        idle: &IdleParsers<ParsingInstance>,
         limits: &Limits,
         run: &Run,
     ) -> bool {
@@ -34,20 +34,20 @@ impl Reader {
         if counts && stays(self.used, memory) {
             // The closure may own what the run's waiters wait for.
             self.guest.data().abandoned = None;
-            readers.put_back(*limits, self);
+            idle.put_back(*limits, self);
         }
         counts
     }
 }
 
-/// Whether an answer is far from every limit. `memory` is the reader's, in bytes.
+/// Whether an answer is far from every limit. `memory` is the instance's, in bytes.
 fn counts(run: &Run, limits: &Limits, memory: u64) -> bool {
     run.end == End::Completed
         && run.fuel <= limits.fuel / MARGIN
         && memory <= limits.memory / MARGIN
 }
 
-/// Whether a reader stays that has used `used` fuel and has `memory` bytes of memory.
+/// Whether an instance stays that has used `used` fuel and has `memory` bytes of memory.
 fn stays(used: u64, memory: u64) -> bool {
     used <= MAX_FUEL && memory <= MAX_MEMORY
 }
@@ -57,7 +57,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_reader_stays_while_it_is_small_and_new() {
+    fn a_parsing_instance_stays_while_it_is_small_and_new() {
         let limits = Limits {
             fuel: 20_000_000_000,
             memory: 512 << 20,

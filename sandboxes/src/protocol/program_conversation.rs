@@ -1,4 +1,4 @@
-//! The host's side of the conversation with a candidate's instance.
+//! The host's side of the conversation with the program's instance.
 //!
 //! Requests begin with one letter:
 //!
@@ -11,12 +11,12 @@
 //! | `V`, `E`, `T` | the end of an open call: the value or its last piece, an exception, or a value that is nested too deeply or too large |
 //! | `B` | some elements of a long list in the interpreter's own binary form ([`marshal`]), any number of times while a call is open |
 //! | `M` | the end of an open call: the value in that form, or the last elements of the list |
-//! | `A` | while a call of a serving conversation is open: asks for what test code has put in place of a function or a stream ([`Candidate::question`]) |
+//! | `A` | while a call of a serving conversation is open: asks for what test code has put in place of a function or a stream ([`ProgramConversation::question`]) |
 //!
 //! The host may refuse the binary form. It then answers the next `N` with `?`, which opens the call again, and the guest sends the same value as JSON. Pieces may replace a
-//! binary form that was begun, but not the other way round. A serving conversation ([`Candidate::serving`]) has no binary form.
+//! binary form that was begun, but not the other way round. A serving conversation ([`ProgramConversation::serving`]) has no binary form.
 //!
-//! The candidate's code can make requests of its own. It can only lie about its own results by them: the host counts and orders the results, and stops the guest at the
+//! The program can make requests of its own. It can only lie about its own results by them: the host counts and orders the results, and stops the guest at the
 //! first request that is out of turn.
 
 use std::collections::VecDeque;
@@ -64,7 +64,7 @@ pub(super) enum State {
 }
 
 /// One conversation.
-pub(crate) struct Candidate {
+pub(crate) struct ProgramConversation {
     job: Vec<u8>,
     /// Whether results are passed on to an interpreter. It takes JSON alone.
     serving: bool,
@@ -91,31 +91,31 @@ pub(crate) struct Candidate {
     watch: Option<Watch>,
 }
 
-impl Candidate {
+impl ProgramConversation {
     /// A conversation about `calls` of `program`.
     pub(crate) fn calling(
         program: Program<'_>,
         calls: &[String],
         watch: Option<&Watch>,
         limits: &Limits,
-    ) -> Candidate {
-        Candidate {
+    ) -> ProgramConversation {
+        ProgramConversation {
             calls: calls.iter().cloned().collect(),
             watch: watch.cloned(),
-            ..Candidate::new("call", program, limits)
+            ..ProgramConversation::new("call", program, limits)
         }
     }
 
-    /// A conversation with the harness itself: its `outline` answers the calls of [`Candidate::set_calls`]. No program is loaded.
-    pub(crate) fn outlining(limits: &Limits) -> Candidate {
-        Candidate::new("outline", NO_PROGRAM, limits)
+    /// A conversation with the harness itself: its `outline` answers the calls of [`ProgramConversation::set_calls`]. No program is loaded.
+    pub(crate) fn outlining(limits: &Limits) -> ProgramConversation {
+        ProgramConversation::new("outline", NO_PROGRAM, limits)
     }
 
     /// A conversation with the harness itself: its `whole_program` answers one call.
-    pub(crate) fn whole_program(call: String, limits: &Limits) -> Candidate {
-        Candidate {
+    pub(crate) fn whole_program(call: String, limits: &Limits) -> ProgramConversation {
+        ProgramConversation {
             calls: VecDeque::from([call]),
-            ..Candidate::new("whole", NO_PROGRAM, limits)
+            ..ProgramConversation::new("whole", NO_PROGRAM, limits)
         }
     }
 
@@ -129,19 +129,19 @@ impl Candidate {
         }
     }
 
-    /// A conversation with calls that come one at a time ([`Candidate::expect`]). Each result carries the arguments as the call left them.
-    pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> Candidate {
-        Candidate {
+    /// A conversation with calls that come one at a time ([`ProgramConversation::expect`]). Each result carries the arguments as the call left them.
+    pub(crate) fn serving(program: Program<'_>, limits: &Limits) -> ProgramConversation {
+        ProgramConversation {
             serving: true,
             longest: limits.value.saturating_mul(2).saturating_add(SLACK),
             // Each result is passed on at once, so the results do not add up.
             room: usize::MAX,
-            ..Candidate::new("serve", program, limits)
+            ..ProgramConversation::new("serve", program, limits)
         }
     }
 
-    fn new(mode: &'static str, program: Program<'_>, limits: &Limits) -> Candidate {
-        Candidate {
+    fn new(mode: &'static str, program: Program<'_>, limits: &Limits) -> ProgramConversation {
+        ProgramConversation {
             job: job(mode, program.source, program.entry_point, limits.value),
             serving: false,
             state: State::Fresh,
@@ -169,7 +169,7 @@ impl Candidate {
         self.state == State::Ended
     }
 
-    /// How the candidate's part ended. `stopped` is how its instance stopped, unless it had no further request. Whatever happens after the last call was answered is ignored.
+    /// How the program's part ended. `stopped` is how its instance stopped, unless it had no further request. Whatever happens after the last call was answered is ignored.
     ///
     /// # Errors
     /// That of `stopped`.

@@ -1,16 +1,16 @@
-//! The host's side of the conversation with a test instance. The instance runs `guest/judge.py`. The host sends tests, records how they end, and passes the tests'
-//! calls of the entry point to the candidate's instance.
+//! The host's side of the conversation with the tests' instance. The instance runs `guest/judge.py`. The host sends tests, records how they end, and passes the tests'
+//! calls of the entry point to the program's instance.
 
 use std::collections::VecDeque;
 
-use super::candidate::{State, check_watch, exception, job, value};
-use super::{Broken, Candidate, SLACK};
+use super::program_conversation::{State, check_watch, exception, job, value};
+use super::{Broken, ProgramConversation, SLACK};
 use crate::{Call, End, Limits, Program, SandboxError, Watch};
 
-/// Requests are those of a candidate, and also `C`, `A` and `X`. `C` calls the entry point. Its answer is `V`, `E` or `T`, as the candidate answered, or `A` with the
-/// candidate's question. The request `A` answers that question, and the same may follow. `X` is a test that passes a value that cannot be sent: `TooLarge`, or
+/// Requests are those of the program's instance, and also `C`, `A` and `X`. `C` calls the entry point. Its answer is `V`, `E` or `T`, as the program answered, or `A` with
+/// the program's question. The request `A` answers that question, and the same may follow. `X` is a test that passes a value that cannot be sent: `TooLarge`, or
 /// `Unsendable` with the value's type.
-pub(crate) struct TestInstance {
+pub(crate) struct TestConversation {
     job: Vec<u8>,
     /// A test that runs is an open call.
     state: State,
@@ -24,21 +24,21 @@ pub(crate) struct TestInstance {
     watch: Option<Watch>,
 }
 
-/// The fault of an answer that the candidate's instance does not wait for.
+/// The fault of an answer that the program's instance does not wait for.
 pub(crate) const NO_QUESTION: &str = "an answer to no question";
 
-/// How the host reacts to a test instance's request.
+/// How the host reacts to a request of the tests' instance.
 #[derive(Debug, PartialEq, Eq)]
 pub(crate) enum Reply {
     /// Sends this answer.
     Answer(Vec<u8>),
-    /// Calls the entry point once, with these arguments, in the candidate's instance. [`call_answer`] turns the result into the answer.
+    /// Calls the entry point once, with these arguments, in the program's instance. [`call_answer`] turns the result into the answer.
     Call(String),
-    /// Answers the candidate's question with this, and the call goes on.
+    /// Answers the program's question with this, and the call goes on.
     Resume(Vec<u8>),
 }
 
-impl TestInstance {
+impl TestConversation {
     /// A conversation about `tests` of `program`.
     pub(crate) fn new(
         program: Program<'_>,
@@ -46,8 +46,8 @@ impl TestInstance {
         tests: &[String],
         watch: Option<&Watch>,
         limits: &Limits,
-    ) -> TestInstance {
-        TestInstance {
+    ) -> TestConversation {
+        TestConversation {
             job: job("test", prelude, program.entry_point, limits.value),
             state: State::Fresh,
             tests: tests.iter().cloned().collect(),
@@ -160,18 +160,18 @@ impl TestInstance {
     }
 }
 
-/// The answer to a call of the entry point: the question of the candidate's instance, or its result there.
+/// The answer to a call of the entry point: the question of the program's instance, or its result there.
 ///
 /// # Errors
-/// [`Broken::Protocol`] if the candidate gave no answer.
+/// [`Broken::Protocol`] if the program gave no answer.
 pub(crate) fn call_answer(
     asked: Option<String>,
-    candidate: &mut Candidate,
+    conversation: &mut ProgramConversation,
 ) -> Result<Vec<u8>, Broken> {
     if let Some(question) = asked {
         return Ok([b"A", question.as_bytes()].concat());
     }
-    match candidate.take_results().pop() {
+    match conversation.take_results().pop() {
         Some(Call::Returned(text)) => Ok([b"V", text.as_bytes()].concat()),
         Some(Call::Raised { kind, message }) => {
             let body =
@@ -187,17 +187,17 @@ pub(crate) fn call_answer(
 mod tests {
     use super::*;
 
-    fn instance(tests: &[&str]) -> TestInstance {
+    fn instance(tests: &[&str]) -> TestConversation {
         let tests: Vec<String> = tests.iter().map(|&test| test.to_owned()).collect();
         let program = Program {
             source: "",
             entry_point: "f",
         };
-        TestInstance::new(program, "", &tests, None, &Limits::default())
+        TestConversation::new(program, "", &tests, None, &Limits::default())
     }
 
     #[test]
-    fn tests_are_sent_in_order_and_their_calls_reach_the_candidate() {
+    fn tests_are_sent_in_order_and_their_calls_reach_the_program() {
         let mut instance = instance(&["one", "two"]);
         assert!(instance.answer(b"J").is_ok());
         for (request, answer) in [
@@ -233,7 +233,7 @@ mod tests {
     }
 
     #[test]
-    fn a_request_out_of_turn_stops_the_test_instance() {
+    fn a_request_out_of_turn_stops_the_tests_instance() {
         for requests in [
             &["V1"][..],
             &["J", "N"],

@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use tests::artifacts;
 use tests::programs::{assert_has, rapid_verifier, run, start};
+use tests::repository::files_with;
 
 const TASKS: usize = 6;
 
@@ -39,16 +40,7 @@ fn prepare(folder: &Path) -> Command {
 
 /// The numbers of files with values, and of locks that are held or were left.
 fn files(folder: &Path) -> (usize, usize) {
-    let count = |extension: &str| {
-        let entries = std::fs::read_dir(folder.join("expected"));
-        let paths = entries
-            .into_iter()
-            .flatten()
-            .flatten()
-            .map(|entry| entry.path());
-        let of_kind = paths.filter(|path| path.extension().is_some_and(|e| e == extension));
-        of_kind.count()
-    };
+    let count = |extension: &str| files_with(&folder.join("expected"), extension).len();
     (count("values"), count("lock"))
 }
 

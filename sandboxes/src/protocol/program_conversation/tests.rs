@@ -5,17 +5,17 @@ const PROGRAM: Program<'_> = Program {
     entry_point: "f",
 };
 
-fn conversation(calls: &[&str]) -> Candidate {
+fn conversation(calls: &[&str]) -> ProgramConversation {
     let calls: Vec<String> = calls.iter().map(|&call| call.to_owned()).collect();
     let limits = Limits {
         value: 10,
         ..Limits::default()
     };
-    Candidate::calling(PROGRAM, &calls, None, &limits)
+    ProgramConversation::calling(PROGRAM, &calls, None, &limits)
 }
 
 /// Has the host answer these requests, and returns the last answer.
-fn answers(talk: &mut Candidate, requests: &[&str]) -> Result<Vec<u8>, Broken> {
+fn answers(talk: &mut ProgramConversation, requests: &[&str]) -> Result<Vec<u8>, Broken> {
     let answer = |_, request: &&str| talk.answer(request.as_bytes());
     requests.iter().try_fold(Vec::new(), answer)
 }
@@ -59,7 +59,7 @@ fn a_request_out_of_turn_stops_the_guest() {
 /// The results of one call's requests, or the error of the first request that breaks the conversation.
 fn results_of(limits: &Limits, requests: &[&[u8]]) -> Result<Vec<Call>, Broken> {
     let calls = ["[]".to_owned()];
-    let mut talk = Candidate::calling(PROGRAM, &calls, None, limits);
+    let mut talk = ProgramConversation::calling(PROGRAM, &calls, None, limits);
     for request in [&b"J"[..], b"L", b"N"].iter().chain(requests) {
         talk.answer(request)?;
     }
@@ -88,7 +88,7 @@ fn a_value_begun_as_text_cannot_continue_in_binary_form() {
 #[test]
 fn a_serving_conversation_takes_no_binary_form() {
     for binary in [&b"MN"[..], b"B[\x01\0\0\0N"] {
-        let mut talk = Candidate::serving(PROGRAM, &Limits::default());
+        let mut talk = ProgramConversation::serving(PROGRAM, &Limits::default());
         answers(&mut talk, &["J", "L", "N"]).unwrap();
         talk.expect("[[],{}]".to_owned()).unwrap();
         talk.answer(b"N").unwrap();
