@@ -2,21 +2,21 @@
 
 use std::borrow::Cow;
 
-use crate::hints::{AnswerHints, Likelihood, is_time, value_after_asked_formula};
+use crate::question_hints::{QuestionHints, Likelihood, is_time, value_after_asked_formula};
 use crate::meter::Meter;
-use crate::read::choice_label::{same_choice, value_after_label};
-use crate::read::counted_nouns::all_used;
-use crate::read::lex::{tokens, with_ascii_forms};
-use crate::read::parse::{Commas, Letters, ParsedAnswer, parse_answer};
-use crate::rule::Rule;
-use crate::same::matching_rule;
-use crate::same::quantity::has_sized_unit;
-use crate::same::value::ValueComparer;
-use crate::seed::seed;
+use crate::parser::multiple_choice::{same_choice, value_after_label};
+use crate::parser::counted_nouns::all_used;
+use crate::parser::lexer::{tokens, with_ascii_forms};
+use crate::parser::grammar::{Commas, Letters, ParsedAnswer, parse_answer};
+use crate::match_rule::Rule;
+use crate::equivalence::matching_rule;
+use crate::equivalence::quantities::has_sized_unit;
+use crate::equivalence::value_equality::ValueComparer;
+use crate::random_seed::seed;
 use crate::settings::Policy;
-use crate::simplified::remaining_simplification;
-use crate::strict;
-use crate::syntax::Expr;
+use crate::simplification::remaining_simplification;
+use crate::math_normalisation;
+use crate::expression::Expr;
 
 /// Maximum length in bytes of an answer that is parsed. Longer ones are compared as text alone.
 const MAX_LENGTH: usize = 4096;
@@ -151,7 +151,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     let (expected_text, answer_text) = (&*expected.text, &*answer.text);
     let question = expected.question;
     if policy == Policy::Strict {
-        let same = strict::is_same(expected.original, answer.original);
+        let same = math_normalisation::is_same(expected.original, answer.original);
         return if same {
             Comparison::Same(Rule::Text)
         } else {
@@ -185,7 +185,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     {
         return Comparison::Different;
     }
-    let mut hints = AnswerHints::from_question(question);
+    let mut hints = QuestionHints::from_question(question);
     if hints.time == Likelihood::Maybe && is_time(expected_text) {
         hints.time = Likelihood::Yes;
     }

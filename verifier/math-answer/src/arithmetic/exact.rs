@@ -5,7 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use crate::meter::{Meter, arithmetic_cost, limb_count};
-use crate::syntax::{Expr, Full, Function};
+use crate::expression::{Expr, FullDebug, Function};
 
 /// Maximum length of a number in bits.
 const MAX_BITS: usize = 8192;
@@ -17,11 +17,11 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
-        Expr::Number(Full(number)) => {
+        Expr::Number(FullDebug(number)) => {
             meter.spend(limb_count(number.numerator()) / 8)?;
             number.clone()
         }
-        Expr::Mixed(Full(whole), fraction) => {
+        Expr::Mixed(FullDebug(whole), fraction) => {
             let fraction = rational(fraction)?;
             meter.spend(arithmetic_cost(&fraction, &fraction) + limb_count(whole) - 1)?;
             fraction + whole

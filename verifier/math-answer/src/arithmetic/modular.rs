@@ -13,8 +13,8 @@ use dashu_ratio::RBig;
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
 use crate::meter::{Meter, limb_count};
-use crate::seed::mix;
-use crate::syntax::{Constant, Expr, Full, Function};
+use crate::random_seed::mix;
+use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
@@ -61,7 +61,7 @@ impl Field {
     pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
         meter.spend(4).ok_or(Missing::Unknown)?;
         match expr {
-            Expr::Number(Full(number)) => self.of_rational(number, meter),
+            Expr::Number(FullDebug(number)) => self.of_rational(number, meter),
             Expr::Mixed(..) | Expr::Percent(_) => self.rational_value(expr, meter),
             Expr::Symbol(name) => Ok(self.value_of_name(name)),
             Expr::Constant(Constant::Pi) => Ok(self.value_of_name("\\pi")),

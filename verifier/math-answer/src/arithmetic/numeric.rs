@@ -12,8 +12,8 @@ use dashu_ratio::RBig;
 use crate::arithmetic::complex::{Complex, Precision, Real, forget_constants, is_zero};
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
-use crate::seed::mix;
-use crate::syntax::{Constant, Expr, Function};
+use crate::random_seed::mix;
+use crate::expression::{Constant, Expr, Function};
 
 /// The lower precision in bits, and the number of additional bits of the higher one.
 const LOW_PRECISION: usize = 128;
