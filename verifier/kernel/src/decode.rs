@@ -3,124 +3,11 @@
 use dashu_int::ops::BitTest as _;
 
 use crate::Error;
+use crate::declaration::{
+    ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal, ReducibilityHint,
+};
 use crate::olean::{Image, Object};
-use crate::store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, Store, ZERO};
-
-/// A declaration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Constant {
-    /// Its name.
-    pub name: NameId,
-    /// The names of its universe parameters.
-    pub params: Vec<NameId>,
-    /// Its type.
-    pub ty: ExprId,
-    /// Its kind.
-    pub kind: Kind,
-}
-
-impl Constant {
-    /// The terms of the declaration: its type, and its value or its rules.
-    pub(crate) fn terms(&self) -> Vec<ExprId> {
-        let mut terms = vec![self.ty];
-        match &self.kind {
-            Kind::Definition(value, _) | Kind::Theorem(value) | Kind::Opaque(value) => {
-                terms.push(*value);
-            }
-            Kind::Recursor(recursor) => terms.extend(recursor.rules.iter().map(|rule| rule.value)),
-            _ => {}
-        }
-        terms
-    }
-}
-
-/// The kind of a declaration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// An axiom.
-    Axiom,
-    /// A definition: its value and its reducibility hint.
-    Definition(ExprId, Hint),
-    /// A theorem, with its proof.
-    Theorem(ExprId),
-    /// An opaque constant with its value. It is never unfolded.
-    Opaque(ExprId),
-    /// Part of Lean's quotients.
-    Quotient,
-    /// An inductive type.
-    Inductive(Inductive),
-    /// A constructor.
-    Constructor(Constructor),
-    /// A recursor.
-    Recursor(Recursor),
-    /// Not for proofs: `unsafe` or `partial`.
-    Unsafe,
-}
-
-/// A reducibility hint: how early a definition is unfolded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hint {
-    /// After all others.
-    Opaque,
-    /// Before definitions of less height.
-    Regular(u32),
-    /// Before all others.
-    Abbreviation,
-}
-
-/// An inductive type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inductive {
-    /// Number of parameters: arguments that are the same in all constructors.
-    pub params: u32,
-    /// Number of indices: the arguments after the parameters.
-    pub indices: u32,
-    /// The names of all types that are declared together with it.
-    pub all: Vec<NameId>,
-    /// The names of its constructors, in order.
-    pub constructors: Vec<NameId>,
-    /// Whether a constructor has a recursive field.
-    pub recursive: bool,
-}
-
-/// A constructor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Constructor {
-    /// Its inductive type.
-    pub of: NameId,
-    /// Number of arguments that are the type's parameters.
-    pub params: u32,
-    /// Number of fields: the arguments after the parameters.
-    pub fields: u32,
-}
-
-/// A recursor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recursor {
-    /// Number of the type's parameters.
-    pub params: u32,
-    /// Number of the type's indices.
-    pub indices: u32,
-    /// Number of motives: one for each type of the family.
-    pub motives: u32,
-    /// Number of minor premises: one for each constructor of the family.
-    pub minors: u32,
-    /// The reduction rules: one for each constructor of the type.
-    pub rules: Vec<Rule>,
-    /// Whether it has K-like reduction: it reduces at any proof of a proposition with one constructor without fields.
-    pub k: bool,
-}
-
-/// The reduction rule of a recursor for a constructor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// The constructor.
-    pub constructor: NameId,
-    /// Number of its fields.
-    pub fields: u32,
-    /// The right-hand side: a function of parameters, motives, minor premises and fields.
-    pub value: ExprId,
-}
+use crate::term_store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, TermStore, ZERO};
 
 /// The objects of one module that were decoded into one store.
 #[derive(Default)]
@@ -133,7 +20,7 @@ pub(crate) struct DecodeCache {
 /// Reads objects of one module.
 pub(crate) struct Decoder<'a> {
     pub(crate) image: &'a Image,
-    pub(crate) store: &'a mut Store,
+    pub(crate) store: &'a mut TermStore,
     pub(crate) cache: &'a mut DecodeCache,
 }
 
@@ -158,7 +45,7 @@ pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
 
 /// The names of the modules that a module imports.
 pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
-    let mut store = Store::default();
+    let mut store = TermStore::default();
     let mut cache = DecodeCache::default();
     let mut decoder = Decoder {
         image,
@@ -192,16 +79,8 @@ const MAX_NAMES: usize = 10_000;
 /// Universe levels that a constant may have.
 const MAX_LEVELS: usize = 1_000;
 
+// Each reference to an object charges the work of reading it, since it is read again.
 impl Decoder<'_> {
-    /// Counts the work of reading an object. An object is read again for each reference to it.
-    fn charge(&mut self, parts: usize) -> Result<(), Error> {
-        if self.store.charge(parts) {
-            Ok(())
-        } else {
-            Err(Error::Budget)
-        }
-    }
-
     pub(crate) fn name(&mut self, object: Object) -> Result<NameId, Error> {
         let mut chain = Vec::new();
         let mut at = object;
@@ -223,7 +102,7 @@ impl Decoder<'_> {
             name = match self.image.variant(object)? {
                 1 => {
                     let word = self.image.text(part)?;
-                    self.charge(word.len())?;
+                    self.store.spend(word.len())?;
                     self.store.str_name(name, word)
                 }
                 2 => {
@@ -241,7 +120,7 @@ impl Decoder<'_> {
 
     fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
         let list = self.image.list(object, MAX_NAMES)?;
-        self.charge(2 * list.len())?;
+        self.store.spend(2 * list.len())?;
         list.into_iter().map(|object| self.name(object)).collect()
     }
 
@@ -349,12 +228,12 @@ impl Decoder<'_> {
     ) -> Result<ExprId, Error> {
         let field = |at| self.image.field(object, at);
         let expr = match (tag, operands) {
-            (0, _) => Expr::Bound(self.image.small(field(0)?)?),
+            (0, _) => Expr::BVar(self.image.small(field(0)?)?),
             (3, _) => Expr::Sort(self.level(field(0)?)?),
             (4, _) => {
                 let name = self.name(self.image.field(object, 0)?)?;
                 let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
-                self.charge(4 * list.len())?;
+                self.store.spend(4 * list.len())?;
                 let mut levels = Vec::with_capacity(list.len());
                 for level in list {
                     levels.push(self.level(level)?);
@@ -371,12 +250,12 @@ impl Decoder<'_> {
                 return match self.image.variant(literal)? {
                     0 => {
                         let value = self.image.nat(value)?;
-                        self.charge(value.bit_len() / 64)?;
+                        self.store.spend(value.bit_len() / 64)?;
                         Ok(self.store.nat(value))
                     }
                     1 => {
                         let text = self.image.text(value)?;
-                        self.charge(text.len() / 8)?;
+                        self.store.spend(text.len() / 8)?;
                         Ok(self.store.text(text))
                     }
                     _ => Err(broken("a literal is of an unknown kind")),
@@ -393,12 +272,12 @@ impl Decoder<'_> {
     }
 
     /// Decodes a declaration.
-    pub(crate) fn constant(&mut self, object: Object) -> Result<Constant, Error> {
+    pub(crate) fn constant(&mut self, object: Object) -> Result<ConstantInfo, Error> {
         let image = self.image;
         let tag = image.variant(object)?;
         let value = image.field(object, 0)?;
         let head = image.field(value, 0)?;
-        self.charge(CONSTANT)?;
+        self.store.spend(CONSTANT)?;
         let name = self.name(image.field(head, 0)?)?;
         let params = self.name_list(image.field(head, 1)?)?;
         let ty = self.expr(image.field(head, 2)?)?;
@@ -406,23 +285,23 @@ impl Decoder<'_> {
             0 if image.byte(value, 0)? == 0 => Kind::Axiom,
             1 if image.byte(value, 0)? == 1 => {
                 let hint = match image.variant(image.field(value, 2)?)? {
-                    0 => Hint::Opaque,
-                    1 => Hint::Abbreviation,
-                    _ => Hint::Regular(image.number32(image.field(value, 2)?)?),
+                    0 => ReducibilityHint::Opaque,
+                    1 => ReducibilityHint::Abbreviation,
+                    _ => ReducibilityHint::Regular(image.number32(image.field(value, 2)?)?),
                 };
                 Kind::Definition(self.expr(image.field(value, 1)?)?, hint)
             }
             2 => Kind::Theorem(self.expr(image.field(value, 1)?)?),
             3 if image.byte(value, 0)? == 0 => Kind::Opaque(self.expr(image.field(value, 1)?)?),
             4 => Kind::Quotient,
-            5 if image.byte(value, 1)? == 0 => Kind::Inductive(Inductive {
+            5 if image.byte(value, 1)? == 0 => Kind::Inductive(InductiveVal {
                 params: image.small(image.field(value, 1)?)?,
                 indices: image.small(image.field(value, 2)?)?,
                 all: self.name_list(image.field(value, 3)?)?,
                 constructors: self.name_list(image.field(value, 4)?)?,
                 recursive: image.byte(value, 0)? == 1,
             }),
-            6 if image.byte(value, 0)? == 0 => Kind::Constructor(Constructor {
+            6 if image.byte(value, 0)? == 0 => Kind::Constructor(ConstructorVal {
                 of: self.name(image.field(value, 1)?)?,
                 params: image.small(image.field(value, 3)?)?,
                 fields: image.small(image.field(value, 4)?)?,
@@ -430,15 +309,15 @@ impl Decoder<'_> {
             7 if image.byte(value, 1)? == 0 => {
                 let mut rules = Vec::new();
                 let list = image.list(image.field(value, 6)?, MAX_NAMES)?;
-                self.charge(CONSTANT * list.len())?;
+                self.store.spend(CONSTANT * list.len())?;
                 for rule in list {
-                    rules.push(Rule {
+                    rules.push(RecursorRule {
                         constructor: self.name(image.field(rule, 0)?)?,
                         fields: image.small(image.field(rule, 1)?)?,
                         value: self.expr(image.field(rule, 2)?)?,
                     });
                 }
-                Kind::Recursor(Recursor {
+                Kind::Recursor(RecursorVal {
                     params: image.small(image.field(value, 2)?)?,
                     indices: image.small(image.field(value, 3)?)?,
                     motives: image.small(image.field(value, 4)?)?,
@@ -449,7 +328,7 @@ impl Decoder<'_> {
             }
             _ => Kind::Unsafe,
         };
-        Ok(Constant {
+        Ok(ConstantInfo {
             name,
             params,
             ty,

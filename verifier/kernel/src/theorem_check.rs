@@ -3,13 +3,13 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::checker::Checker;
-use crate::declare::Module;
-use crate::decode::{Constant, Kind};
-use crate::inductive::{Family, Member};
+use crate::type_checker::TypeChecker;
+use crate::add_declaration::CompiledModule;
+use crate::declaration::{ConstantInfo, Kind};
+use crate::inductive::InductiveFamily;
 use crate::library::Library;
-use crate::store::{LINKS, Level, LevelId, Map, NameId, Store};
-use crate::{Budget, Error};
+use crate::term_store::{LINKS, Level, LevelId, Map, Name, NameId, TermStore};
+use crate::{Budget, Error, rejected};
 
 /// Axioms that Lean's own library depends on.
 pub const AXIOMS: [&str; 3] = ["propext", "Classical.choice", "Quot.sound"];
@@ -61,12 +61,12 @@ impl TheoremCheck<'_> {
     /// # Errors
     /// What is wrong with it.
     pub fn check_statement(&self) -> Result<(), String> {
-        let mut checker = Checker::new(self.library, self.budget);
+        let mut checker = TypeChecker::new(self.library, self.budget);
         self.add_statement(&mut checker).map(drop)
     }
 
     /// Reads the statement, and checks and adds the declarations that the theorem's type needs.
-    fn add_statement(&self, checker: &mut Checker<'_>) -> Result<Statement, String> {
+    fn add_statement(&self, checker: &mut TypeChecker<'_>) -> Result<Statement, String> {
         let (module, theorem) = self.read_statement(checker)?;
         let constants = by_name(module);
         let mut adding = Adding::new(&constants);
@@ -82,9 +82,9 @@ impl TheoremCheck<'_> {
         })
     }
 
-    fn read_statement(&self, checker: &mut Checker<'_>) -> Result<(Module, Constant), String> {
+    fn read_statement(&self, checker: &mut TypeChecker<'_>) -> Result<(CompiledModule, ConstantInfo), String> {
         let unreadable = |error: Error| format!("what Lean compiled of the statement: {error}");
-        let module = Module::read(checker, self.statement.to_vec()).map_err(unreadable)?;
+        let module = CompiledModule::read(checker, self.statement.to_vec()).map_err(unreadable)?;
         let found = module
             .constants
             .iter()
@@ -103,21 +103,21 @@ impl TheoremCheck<'_> {
     /// # Errors
     /// [`Fault`].
     pub fn proved_by(&self, files: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
-        let mut checker = Checker::new(self.library, self.budget);
+        let mut checker = TypeChecker::new(self.library, self.budget);
         // The statement's own definitions hold, whatever the proof declares under their names. They are checked before a byte of the proof is read.
         let Statement {
             theorem,
             constants,
             needed,
         } = self.add_statement(&mut checker).map_err(Fault::Task)?;
-        let proof = by_name(Module::read(&mut checker, files).map_err(Fault::Proof)?);
+        let proof = by_name(CompiledModule::read(&mut checker, files).map_err(Fault::Proof)?);
         for name in needed {
             if let (Some(one), Some(other)) = (constants.get(&name), proof.get(&name))
                 && one != other
             {
                 let shown = checker.store.show(name);
                 let why = format!("it defines `{shown}` differently than the statement does");
-                return Err(Fault::Proof(Error::Rejected(why)));
+                return Err(Fault::Proof(rejected(why)));
             }
         }
 
@@ -127,7 +127,7 @@ impl TheoremCheck<'_> {
             .map_err(Fault::Proof)?;
         if checker.find(theorem.name).ok().flatten().is_none() {
             let why = format!("it declares no theorem `{}`", self.theorem);
-            return Err(Fault::Proof(Error::Rejected(why)));
+            return Err(Fault::Proof(rejected(why)));
         }
         self.compare(&mut checker, &theorem).map_err(Fault::Proof)?;
         let axioms = self.dependencies(&mut checker, &proving.added);
@@ -137,7 +137,7 @@ impl TheoremCheck<'_> {
     }
 
     /// Declares a theorem of the requested type. Its proof is the declared theorem.
-    fn compare(&self, checker: &mut Checker<'_>, wanted: &Constant) -> Result<(), Error> {
+    fn compare(&self, checker: &mut TypeChecker<'_>, wanted: &ConstantInfo) -> Result<(), Error> {
         let levels: Vec<LevelId> = wanted
             .params
             .iter()
@@ -145,16 +145,14 @@ impl TheoremCheck<'_> {
             .collect();
         let levels = checker.store.levels(&levels);
         let value = checker.store.constant(wanted.name, levels);
-        let compared = Constant {
+        let compared = ConstantInfo {
             name: checker.store.name("what is asked"),
             params: wanted.params.clone(),
             ty: wanted.ty,
             kind: Kind::Theorem(value),
         };
         let mismatch = |error| match error {
-            Error::Rejected(_) => {
-                Error::Rejected("what is proved is not what was asked for".to_owned())
-            }
+            Error::Rejected(_) => rejected("what is proved is not what was asked for"),
             other => other,
         };
         checker.declare(compared).map_err(mismatch)
@@ -163,7 +161,7 @@ impl TheoremCheck<'_> {
     /// The axioms that the added declarations depend on; `None` for [`Axioms::Named`].
     fn dependencies(
         &self,
-        checker: &mut Checker<'_>,
+        checker: &mut TypeChecker<'_>,
         added: &[NameId],
     ) -> Result<Option<Vec<String>>, Error> {
         let mut named: Map<NameId, ()> = Map::default();
@@ -175,7 +173,7 @@ impl TheoremCheck<'_> {
             }
         }
         let refused = |shown: &str| {
-            Error::Rejected(match shown {
+            rejected(match shown {
                 "sorryAx" => "it leaves something unproved (`sorryAx`)".to_owned(),
                 other => format!("it rests on the axiom `{other}`"),
             })
@@ -204,13 +202,13 @@ impl TheoremCheck<'_> {
 
 /// A statement: its theorem, the declarations of its module, and those of them that the theorem's type needs.
 struct Statement {
-    theorem: Constant,
-    constants: Map<NameId, Rc<Constant>>,
+    theorem: ConstantInfo,
+    constants: Map<NameId, Rc<ConstantInfo>>,
     needed: Vec<NameId>,
 }
 
 /// A module's declarations, by name.
-fn by_name(module: Module) -> Map<NameId, Rc<Constant>> {
+fn by_name(module: CompiledModule) -> Map<NameId, Rc<ConstantInfo>> {
     let constants = module.constants.into_iter();
     constants
         .map(|constant| (constant.name, Rc::new(constant)))
@@ -219,14 +217,14 @@ fn by_name(module: Module) -> Map<NameId, Rc<Constant>> {
 
 /// Adds declarations of a module, each after those that it names.
 struct Adding<'a> {
-    module: &'a Map<NameId, Rc<Constant>>,
+    module: &'a Map<NameId, Rc<ConstantInfo>>,
     /// The names that were added, in order.
     added: Vec<NameId>,
     done: HashSet<NameId>,
 }
 
 impl<'a> Adding<'a> {
-    fn new(module: &'a Map<NameId, Rc<Constant>>) -> Self {
+    fn new(module: &'a Map<NameId, Rc<ConstantInfo>>) -> Self {
         Self {
             module,
             added: Vec::new(),
@@ -235,7 +233,7 @@ impl<'a> Adding<'a> {
     }
 
     /// Adds the declaration of a name with all declarations that it needs. Does nothing if the module does not declare the name.
-    fn add(&mut self, checker: &mut Checker<'_>, name: NameId) -> Result<(), Error> {
+    fn add(&mut self, checker: &mut TypeChecker<'_>, name: NameId) -> Result<(), Error> {
         // A name, and whether the declarations that it needs were added before.
         let mut open = vec![(name, false)];
         while let Some((name, ready)) = open.pop() {
@@ -261,11 +259,11 @@ impl<'a> Adding<'a> {
     }
 
     /// The names that must be declared before a constant.
-    fn needs(&self, store: &mut Store, constant: &Constant) -> Result<Vec<NameId>, Error> {
+    fn needs(&self, store: &mut TermStore, constant: &ConstantInfo) -> Result<Vec<NameId>, Error> {
         Ok(match &constant.kind {
             Kind::Constructor(constructor) => vec![constructor.of],
             Kind::Recursor(_) => match store.name_of(constant.name) {
-                crate::store::Name::Str(prefix, _) => vec![*prefix],
+                Name::Str(prefix, _) => vec![*prefix],
                 _ => Vec::new(),
             },
             Kind::Inductive(inductive) => {
@@ -277,9 +275,7 @@ impl<'a> Adding<'a> {
                 for member in members {
                     terms.push(member.ty);
                     if let Kind::Inductive(own) = &member.kind {
-                        if !store.charge(4 * own.constructors.len()) {
-                            return Err(Error::Budget);
-                        }
+                        store.spend(4 * own.constructors.len())?;
                         let constructors = own.constructors.iter();
                         terms.extend(
                             constructors.filter_map(|name| Some(self.module.get(name)?.ty)),
@@ -295,46 +291,22 @@ impl<'a> Adding<'a> {
         })
     }
 
-    fn declare(&mut self, checker: &mut Checker<'_>, constant: &Rc<Constant>) -> Result<(), Error> {
+    fn declare(&mut self, checker: &mut TypeChecker<'_>, constant: &Rc<ConstantInfo>) -> Result<(), Error> {
         // Types that are declared together are added with the first of them, with their constructors and recursors.
         if checker.find(constant.name)?.is_some() {
             return Ok(());
         }
         match &constant.kind {
             Kind::Inductive(inductive) => {
-                let missing = |store: &Store, name: NameId| {
-                    let shown = store.show(name);
-                    Error::Rejected(format!("`{shown}` is not part of its inductive family"))
+                let find = |name| self.module.get(&name).cloned();
+                let missing = |name: NameId| {
+                    let shown = checker.store.show(name);
+                    rejected(format!("`{shown}` is not part of its inductive family"))
                 };
-                let mut types = Vec::new();
-                for name in &inductive.all {
-                    let member = self.module.get(name);
-                    let Some((member, Kind::Inductive(own))) =
-                        member.map(|member| (member, &member.kind))
-                    else {
-                        return Err(missing(&checker.store, *name));
-                    };
-                    let mut constructors = Vec::new();
-                    for name in &own.constructors {
-                        let Some(constructor) = self.module.get(name) else {
-                            return Err(missing(&checker.store, *name));
-                        };
-                        constructors.push((*name, constructor.ty));
-                    }
-                    types.push(Member {
-                        name: *name,
-                        ty: member.ty,
-                        constructors,
-                    });
-                }
+                let family = InductiveFamily::collect(constant, inductive, find).map_err(missing)?;
                 if !inductive.all.contains(&constant.name) {
-                    return Err(missing(&checker.store, constant.name));
+                    return Err(missing(constant.name));
                 }
-                let family = Family {
-                    levels: constant.params.clone(),
-                    params: inductive.params,
-                    types,
-                };
                 checker.declare_inductive(&family)?;
                 for member in &family.types {
                     self.added.push(member.name);

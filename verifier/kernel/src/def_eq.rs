@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use dashu_int::UBig;
 
 use crate::Error;
-use crate::checker::Checker;
-use crate::decode::Hint;
-use crate::reduce::ProjReduction;
-use crate::store::{Expr, ExprId, NO_LEVELS};
+use crate::type_checker::TypeChecker;
+use crate::declaration::ReducibilityHint;
+use crate::whnf::ProjReduction;
+use crate::term_store::{Expr, ExprId, NO_LEVELS};
 
 /// The outcome of a step of delta reduction.
 enum DeltaStep {
@@ -20,13 +20,13 @@ enum DeltaStep {
     Stuck,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// Whether two type-correct expressions are definitionally equal.
-    pub(crate) fn equal(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    pub(crate) fn is_def_eq(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         if one == other {
             return Ok(true);
         }
-        let equal = self.deeper(|checker| checker.equal_new(one, other))?;
+        let equal = self.deeper(|checker| checker.is_def_eq_core(one, other))?;
         if equal {
             self.join(one, other);
         }
@@ -52,13 +52,13 @@ impl Checker<'_> {
     }
 
     /// Decides equality without reducing, if that is possible.
-    fn quick_equal(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
+    fn quick_is_def_eq(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
         if one == other || self.class(one) == self.class(other) {
             return Ok(Some(true));
         }
         Ok(match (self.store.expr_of(one), self.store.expr_of(other)) {
             (Expr::Lam(..), Expr::Lam(..)) | (Expr::Pi(..), Expr::Pi(..)) => {
-                Some(self.equal_binders(one, other)?)
+                Some(self.is_def_eq_binding(one, other)?)
             }
             (Expr::Sort(one), Expr::Sort(other)) => Some(self.store.levels_equal(one, other)),
             (Expr::Nat(one), Expr::Nat(other)) => Some(one == other),
@@ -67,7 +67,7 @@ impl Checker<'_> {
         })
     }
 
-    fn equal_binders(&mut self, mut one: ExprId, mut other: ExprId) -> Result<bool, Error> {
+    fn is_def_eq_binding(&mut self, mut one: ExprId, mut other: ExprId) -> Result<bool, Error> {
         let before = self.open;
         let mut locals = Vec::new();
         let equal = loop {
@@ -78,29 +78,29 @@ impl Checker<'_> {
                 _ => {
                     let one = self.store.instantiate(one, &locals);
                     let other = self.store.instantiate(other, &locals);
-                    break self.equal(one, other)?;
+                    break self.is_def_eq(one, other)?;
                 }
             };
             let domain = self.store.instantiate(a, &locals);
             if a != c {
                 let second = self.store.instantiate(c, &locals);
-                if !self.equal(domain, second)? {
+                if !self.is_def_eq(domain, second)? {
                     break false;
                 }
             }
-            locals.push(self.fresh_local(domain));
+            locals.push(self.fresh_fvar(domain));
             (one, other) = (b, d);
         };
         self.open = before;
         Ok(equal)
     }
 
-    fn equal_new(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
-        if let Some(decided) = self.quick_equal(one, other)? {
+    fn is_def_eq_core(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+        if let Some(decided) = self.quick_is_def_eq(one, other)? {
             return Ok(decided);
         }
         // A proof by `decide` needs a closed expression to reduce to `true`.
-        if !self.store.has_free(one)
+        if !self.store.has_fvar(one)
             && let Expr::Const(name, _) = self.store.expr_of(other)
             && name == self.known.bool_true
             && self.whnf(one)? == other
@@ -110,11 +110,11 @@ impl Checker<'_> {
         let first = self.whnf_core(one, ProjReduction::Cheap)?;
         let second = self.whnf_core(other, ProjReduction::Cheap)?;
         if (first != one || second != other)
-            && let Some(decided) = self.quick_equal(first, second)?
+            && let Some(decided) = self.quick_is_def_eq(first, second)?
         {
             return Ok(decided);
         }
-        if let Some(decided) = self.equal_by_proof_irrelevance(first, second)? {
+        if let Some(decided) = self.is_def_eq_proof_irrel(first, second)? {
             return Ok(decided);
         }
         let (first, second) = match self.lazy_delta_reduction(first, second)? {
@@ -128,7 +128,7 @@ impl Checker<'_> {
                 return Ok(true);
             }
             (Expr::Proj(_, a, one), Expr::Proj(_, b, other))
-                if a == b && self.equal(one, other)? =>
+                if a == b && self.is_def_eq(one, other)? =>
             {
                 return Ok(true);
             }
@@ -137,37 +137,33 @@ impl Checker<'_> {
         let third = self.whnf_core(first, ProjReduction::Full)?;
         let fourth = self.whnf_core(second, ProjReduction::Full)?;
         if third != first || fourth != second {
-            return self.equal(third, fourth);
+            return self.is_def_eq(third, fourth);
         }
-        if self.equal_applications(first, second)?
-            || self.equal_by_eta(first, second)?
-            || self.equal_by_eta(second, first)?
-            || self.equal_by_structure_eta(first, second)?
-            || self.equal_by_structure_eta(second, first)?
-            || self.equal_strings(first, second)?
-            || self.equal_strings(second, first)?
+        if self.is_def_eq_app(first, second)?
+            || self.try_eta_expansion(first, second)?
+            || self.try_eta_expansion(second, first)?
+            || self.try_eta_struct(first, second)?
+            || self.try_eta_struct(second, first)?
+            || self.try_string_lit_expansion(first, second)?
+            || self.try_string_lit_expansion(second, first)?
         {
             return Ok(true);
         }
-        self.equal_units(first, second)
+        self.is_def_eq_unit_like(first, second)
     }
 
     /// Proof irrelevance: two proofs of one proposition are equal; `None` if they are not.
-    fn equal_by_proof_irrelevance(
+    fn is_def_eq_proof_irrel(
         &mut self,
         one: ExprId,
         other: ExprId,
     ) -> Result<Option<bool>, Error> {
         let ty = self.type_of(one)?;
-        if !self.is_proposition(ty)? {
+        if !self.is_prop(ty)? {
             return Ok(None);
         }
         let second = self.type_of(other)?;
-        Ok(if self.equal(ty, second)? {
-            Some(true)
-        } else {
-            None
-        })
+        Ok(self.is_def_eq(ty, second)?.then_some(true))
     }
 
     /// Lazy delta reduction: repeatedly unfolds the definition that comes first by its hint. Ends when equality is decided or neither side can be unfolded.
@@ -179,15 +175,15 @@ impl Checker<'_> {
     ) -> Result<Result<bool, (ExprId, ExprId)>, Error> {
         loop {
             self.step()?;
-            if let Some(decided) = self.equal_numbers(one, other)? {
+            if let Some(decided) = self.is_def_eq_offset_nat(one, other)? {
                 return Ok(Ok(decided));
             }
-            if !self.store.has_free(one) && !self.store.has_free(other) {
+            if !self.store.has_fvar(one) && !self.store.has_fvar(other) {
                 if let Some(number) = self.reduce_nat(one)? {
-                    return Ok(Ok(self.equal(number, other)?));
+                    return Ok(Ok(self.is_def_eq(number, other)?));
                 }
                 if let Some(number) = self.reduce_nat(other)? {
-                    return Ok(Ok(self.equal(one, number)?));
+                    return Ok(Ok(self.is_def_eq(one, number)?));
                 }
             }
             match self.lazy_delta_step(one, other)? {
@@ -195,7 +191,7 @@ impl Checker<'_> {
                 DeltaStep::Next(first, second) => (one, other) = (first, second),
                 DeltaStep::Stuck => return Ok(Err((one, other))),
             }
-            if let Some(decided) = self.quick_equal(one, other)? {
+            if let Some(decided) = self.quick_is_def_eq(one, other)? {
                 return Ok(Ok(decided));
             }
         }
@@ -208,13 +204,13 @@ impl Checker<'_> {
             (None, None) => return Ok(DeltaStep::Stuck),
             (Some(_), None) => {
                 // A stuck projection on the other side may have to be unfolded first.
-                if let Some(next) = self.unfold_projection(other)? {
+                if let Some(next) = self.unfold_proj_app(other)? {
                     return Ok(DeltaStep::Next(one, next));
                 }
                 Ordering::Greater
             }
             (None, Some(_)) => {
-                if let Some(next) = self.unfold_projection(one)? {
+                if let Some(next) = self.unfold_proj_app(one)? {
                     return Ok(DeltaStep::Next(next, other));
                 }
                 Ordering::Less
@@ -223,14 +219,14 @@ impl Checker<'_> {
                 let order = hint.cmp(&second);
                 if order == Ordering::Equal
                     && name == another
-                    && matches!(hint, Hint::Regular(_))
+                    && matches!(hint, ReducibilityHint::Regular(_))
                     && matches!(
                         (self.store.expr_of(one), self.store.expr_of(other)),
                         (Expr::App(..), Expr::App(..))
                     )
                     && !self.unequal.contains_key(&(one, other))
                 {
-                    if self.equal_arguments(one, other)? {
+                    if self.is_def_eq_args(one, other)? {
                         return Ok(DeltaStep::Decided(true));
                     }
                     self.unequal.insert((one, other), ());
@@ -257,7 +253,7 @@ impl Checker<'_> {
     }
 
     /// An application of a projection, with its structure fully reduced; `None` if that changes nothing.
-    fn unfold_projection(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
+    fn unfold_proj_app(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
         if !matches!(self.store.expr_of(self.store.head(id)), Expr::Proj(..)) {
             return Ok(None);
         }
@@ -266,40 +262,35 @@ impl Checker<'_> {
     }
 
     /// Whether two applications of one constant have equal levels and equal arguments.
-    fn equal_arguments(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn is_def_eq_args(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (head, arguments) = self.store.spine(one);
         let (another, others) = self.store.spine(other);
-        if arguments.len() != others.len() {
-            return Ok(false);
-        }
         let (Expr::Const(_, levels), Expr::Const(_, second)) =
             (self.store.expr_of(head), self.store.expr_of(another))
         else {
             return Ok(false);
         };
-        if !self.store.level_lists_equal(levels, second) {
-            return Ok(false);
-        }
-        for (argument, other) in arguments.into_iter().zip(others) {
-            if !self.equal(argument, other)? {
-                return Ok(false);
-            }
-        }
-        Ok(true)
+        Ok(arguments.len() == others.len()
+            && self.store.level_lists_equal(levels, second)
+            && self.all_def_eq(&arguments, &others)?)
     }
 
-    fn equal_applications(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn is_def_eq_app(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (Expr::App(..), Expr::App(..)) = (self.store.expr_of(one), self.store.expr_of(other))
         else {
             return Ok(false);
         };
         let (head, arguments) = self.store.spine(one);
         let (another, others) = self.store.spine(other);
-        if arguments.len() != others.len() || !self.equal(head, another)? {
-            return Ok(false);
-        }
-        for (argument, other) in arguments.into_iter().zip(others) {
-            if !self.equal(argument, other)? {
+        Ok(arguments.len() == others.len()
+            && self.is_def_eq(head, another)?
+            && self.all_def_eq(&arguments, &others)?)
+    }
+
+    /// Whether each expression is definitionally equal to the other at its place.
+    pub(crate) fn all_def_eq(&mut self, these: &[ExprId], others: &[ExprId]) -> Result<bool, Error> {
+        for (one, other) in these.iter().zip(others) {
+            if !self.is_def_eq(*one, *other)? {
                 return Ok(false);
             }
         }
@@ -334,7 +325,7 @@ impl Checker<'_> {
     }
 
     /// Compares numbers that are both zero, both literals, or both successors; `None` for others.
-    fn equal_numbers(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
+    fn is_def_eq_offset_nat(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
         if self.is_zero_number(one) && self.is_zero_number(other) {
             return Ok(Some(true));
         }
@@ -349,30 +340,29 @@ impl Checker<'_> {
         let Some(second) = self.predecessor(other) else {
             return Ok(None);
         };
-        Ok(Some(self.equal(first, second)?))
+        Ok(Some(self.is_def_eq(first, second)?))
     }
 
     /// Eta for functions: `fun x => f x` equals `f`.
-    fn equal_by_eta(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn try_eta_expansion(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         if !matches!(self.store.expr_of(one), Expr::Lam(..))
             || matches!(self.store.expr_of(other), Expr::Lam(..))
         {
             return Ok(false);
         }
         let ty = self.type_of(other)?;
-        let ty = self.whnf(ty)?;
-        let Expr::Pi(domain, _) = self.store.expr_of(ty) else {
+        let Some((domain, _)) = self.whnf_pi(ty)? else {
             return Ok(false);
         };
-        let variable = self.store.expr(Expr::Bound(0));
+        let variable = self.store.expr(Expr::BVar(0));
         let lifted = self.store.lift(other, 1);
         let body = self.store.app(lifted, variable);
         let function = self.store.expr(Expr::Lam(domain, body));
-        self.equal(one, function)
+        self.is_def_eq(one, function)
     }
 
     /// Eta for structures: a structure equals its constructor applied to its projections.
-    fn equal_by_structure_eta(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn try_eta_struct(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (head, arguments) = self.store.spine(other);
         let Expr::Const(name, _) = self.store.expr_of(head) else {
             return Ok(false);
@@ -386,12 +376,12 @@ impl Checker<'_> {
             return Ok(false);
         }
         let (first, second) = (self.type_of(one)?, self.type_of(other)?);
-        if !self.equal(first, second)? {
+        if !self.is_def_eq(first, second)? {
             return Ok(false);
         }
         for at in 0..constructor.fields {
             let field = self.store.expr(Expr::Proj(constructor.of, at, one));
-            if !self.equal(field, arguments[(constructor.params + at) as usize])? {
+            if !self.is_def_eq(field, arguments[(constructor.params + at) as usize])? {
                 return Ok(false);
             }
         }
@@ -399,7 +389,7 @@ impl Checker<'_> {
     }
 
     /// Compares a literal string with a string that is built from a list of characters.
-    fn equal_strings(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn try_string_lit_expansion(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let (Expr::Str(_), Expr::App(function, _)) =
             (self.store.expr_of(one), self.store.expr_of(other))
         else {
@@ -411,14 +401,14 @@ impl Checker<'_> {
                     && (name == self.known.string_mk || name == self.known.string_of_list) =>
             {
                 let expanded = self.string_to_constructor(one)?;
-                self.equal(expanded, other)
+                self.is_def_eq(expanded, other)
             }
             _ => Ok(false),
         }
     }
 
     /// Eta for unit-like types: all values of a structure without fields are equal.
-    fn equal_units(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
+    fn is_def_eq_unit_like(&mut self, one: ExprId, other: ExprId) -> Result<bool, Error> {
         let ty = self.type_of(one)?;
         let ty = self.whnf(ty)?;
         let Some((name, _)) = self.store.head_name(ty) else {
@@ -434,6 +424,6 @@ impl Checker<'_> {
             return Ok(false);
         }
         let second = self.type_of(other)?;
-        self.equal(ty, second)
+        self.is_def_eq(ty, second)
     }
 }

@@ -2,10 +2,10 @@
 
 use std::rc::Rc;
 
-use crate::decode::{Constant, Constructor, Kind};
+use crate::declaration::{ConstantInfo, ConstructorVal, Kind};
 use crate::library::{DecodeCaches, Library};
-use crate::store::{Expr, ExprId, LevelsId, Map, NameId, Store};
-use crate::{Budget, Error};
+use crate::term_store::{Expr, ExprId, LevelsId, Map, NameId, TermStore};
+use crate::{Budget, Error, rejected};
 
 /// Parts of terms that may be traversed per allowed step.
 const WORK: u64 = 10;
@@ -14,13 +14,13 @@ const WORK: u64 = 10;
 const MAX_NESTING: u32 = 100_000;
 
 /// Checks declarations on top of a library.
-pub struct Checker<'a> {
-    pub(crate) store: Store,
+pub struct TypeChecker<'a> {
+    pub(crate) store: TermStore,
     pub(crate) known: Known,
     library: &'a Library,
     caches: DecodeCaches,
     /// The declarations that were read or added, by name; `None` if a name has no declaration.
-    constants: Map<NameId, Option<Rc<Constant>>>,
+    constants: Map<NameId, Option<Rc<ConstantInfo>>>,
     /// The names of the declarations that were added.
     added: Map<NameId, ()>,
     pub(crate) inferred: [Map<ExprId, ExprId>; 2],
@@ -39,31 +39,8 @@ pub struct Checker<'a> {
     budget: Budget,
 }
 
-/// The names that the kernel treats specially.
-#[derive(Debug, Clone, Copy)]
-pub(crate) struct Known {
-    pub(crate) nat: NameId,
-    pub(crate) zero: NameId,
-    pub(crate) succ: NameId,
-    pub(crate) string: NameId,
-    pub(crate) string_mk: NameId,
-    pub(crate) string_of_list: NameId,
-    pub(crate) char: NameId,
-    pub(crate) char_of_nat: NameId,
-    pub(crate) nil: NameId,
-    pub(crate) cons: NameId,
-    pub(crate) bool_true: NameId,
-    pub(crate) bool_false: NameId,
-    pub(crate) quot_mk: NameId,
-    pub(crate) quot_lift: NameId,
-    pub(crate) quot_ind: NameId,
-    pub(crate) binary: [NameId; 13],
-    pub(crate) pow: NameId,
-    pub(crate) log2: NameId,
-}
-
-/// The operations on natural numbers that the kernel computes, in the order of [`Known::binary`].
-pub(crate) const BINARY: [&str; 13] = [
+/// The operations on two natural numbers that the kernel computes.
+pub(crate) const BINARY: [&str; 14] = [
     "Nat.add",
     "Nat.sub",
     "Nat.mul",
@@ -77,86 +54,59 @@ pub(crate) const BINARY: [&str; 13] = [
     "Nat.xor",
     "Nat.shiftLeft",
     "Nat.shiftRight",
+    "Nat.pow",
 ];
 
-impl Known {
-    fn new(store: &mut Store) -> Self {
-        let mut name = |dotted| store.name(dotted);
-        let binary = BINARY.map(&mut name);
-        Self {
-            nat: name("Nat"),
-            zero: name("Nat.zero"),
-            succ: name("Nat.succ"),
-            string: name("String"),
-            string_mk: name("String.mk"),
-            string_of_list: name("String.ofList"),
-            char: name("Char"),
-            char_of_nat: name("Char.ofNat"),
-            nil: name("List.nil"),
-            cons: name("List.cons"),
-            bool_true: name("Bool.true"),
-            bool_false: name("Bool.false"),
-            quot_mk: name("Quot.mk"),
-            quot_lift: name("Quot.lift"),
-            quot_ind: name("Quot.ind"),
-            binary,
-            pow: name("Nat.pow"),
-            log2: name("Nat.log2"),
+macro_rules! known_names {
+    ($($field:ident = $name:literal),+ $(,)?) => {
+        /// The names that the kernel treats specially.
+        #[derive(Debug, Clone, Copy)]
+        pub(crate) struct Known {
+            $(pub(crate) $field: NameId,)+
+            /// The names of [`BINARY`].
+            pub(crate) binary: [NameId; BINARY.len()],
         }
-    }
+
+        impl Known {
+            fn new(store: &mut TermStore) -> Self {
+                Self {
+                    binary: BINARY.map(|name| store.name(name)),
+                    $($field: store.name($name),)+
+                }
+            }
+
+            /// Whether the kernel treats a name specially. A proof may not declare it.
+            pub(crate) fn contains(&self, name: NameId) -> bool {
+                [$(self.$field),+].contains(&name) || self.binary.contains(&name)
+            }
+        }
+    };
 }
 
-impl Known {
-    /// Whether the kernel treats a name specially. A proof may not declare it.
-    pub(crate) fn contains(&self, name: NameId) -> bool {
-        let Self {
-            nat,
-            zero,
-            succ,
-            string,
-            string_mk,
-            string_of_list,
-            char,
-            char_of_nat,
-            nil,
-            cons,
-            bool_true,
-            bool_false,
-            quot_mk,
-            quot_lift,
-            quot_ind,
-            binary,
-            pow,
-            log2,
-        } = *self;
-        let others = [
-            nat,
-            zero,
-            succ,
-            string,
-            string_mk,
-            string_of_list,
-            char,
-            char_of_nat,
-            nil,
-            cons,
-            bool_true,
-            bool_false,
-            quot_mk,
-            quot_lift,
-            quot_ind,
-            pow,
-            log2,
-        ];
-        others.contains(&name) || binary.contains(&name)
-    }
+known_names! {
+    nat = "Nat",
+    zero = "Nat.zero",
+    succ = "Nat.succ",
+    string = "String",
+    string_mk = "String.mk",
+    string_of_list = "String.ofList",
+    char = "Char",
+    char_of_nat = "Char.ofNat",
+    nil = "List.nil",
+    cons = "List.cons",
+    bool_true = "Bool.true",
+    bool_false = "Bool.false",
+    quot_mk = "Quot.mk",
+    quot_lift = "Quot.lift",
+    quot_ind = "Quot.ind",
+    log2 = "Nat.log2",
 }
 
-impl<'a> Checker<'a> {
+impl<'a> TypeChecker<'a> {
     /// A checker with the library as its environment.
     #[must_use]
     pub fn new(library: &'a Library, budget: Budget) -> Self {
-        let mut store = Store::default();
+        let mut store = TermStore::default();
         store.set_limits(budget.steps.saturating_mul(WORK), budget.terms);
         let known = Known::new(&mut store);
         Self {
@@ -181,7 +131,7 @@ impl<'a> Checker<'a> {
     }
 
     /// The store of its terms.
-    pub fn store(&mut self) -> &mut Store {
+    pub fn store(&mut self) -> &mut TermStore {
         &mut self.store
     }
 
@@ -215,17 +165,12 @@ impl<'a> Checker<'a> {
     }
 
     /// The declaration of a name.
-    pub fn find(&mut self, name: NameId) -> Result<Option<Rc<Constant>>, Error> {
+    pub fn find(&mut self, name: NameId) -> Result<Option<Rc<ConstantInfo>>, Error> {
         if let Some(found) = self.constants.get(&name) {
             return Ok(found.clone());
         }
-        let found = match self.library.place(&self.store, name) {
-            Some(place) => Some(
-                self.library
-                    .read(place, &mut self.store, &mut self.caches)?,
-            ),
-            None => None,
-        };
+        let place = self.library.place(&self.store, name);
+        let found = place.map(|place| self.read(place)).transpose()?;
         // Two names may have one digest.
         let found = found
             .filter(|constant| constant.name == name && constant.kind != Kind::Unsafe)
@@ -235,20 +180,14 @@ impl<'a> Checker<'a> {
     }
 
     /// The declaration at a place of the library.
-    pub fn read(&mut self, place: (u32, u64)) -> Result<Constant, Error> {
+    pub fn read(&mut self, place: (u32, u64)) -> Result<ConstantInfo, Error> {
         self.library.read(place, &mut self.store, &mut self.caches)
     }
 
-    /// As [`Checker::find`], but with an error if there is no declaration.
-    pub(crate) fn declared(&mut self, name: NameId) -> Result<Rc<Constant>, Error> {
-        match self.find(name)? {
-            Some(found) => Ok(found),
-            None => Err(self.reject(format_args!("`{}` is not declared", self.store.show(name)))),
-        }
-    }
-
-    pub(crate) fn reject(&self, why: std::fmt::Arguments<'_>) -> Error {
-        Error::Rejected(why.to_string())
+    /// As [`TypeChecker::find`], but with an error if there is no declaration.
+    pub(crate) fn declared(&mut self, name: NameId) -> Result<Rc<ConstantInfo>, Error> {
+        let found = self.find(name)?;
+        found.ok_or_else(|| rejected(format!("`{}` is not declared", self.store.show(name))))
     }
 
     /// Whether a declaration was added, and not imported.
@@ -258,7 +197,7 @@ impl<'a> Checker<'a> {
     }
 
     /// Adds a checked declaration.
-    pub(crate) fn insert(&mut self, constant: Constant) {
+    pub(crate) fn insert(&mut self, constant: ConstantInfo) {
         self.added.insert(constant.name, ());
         self.constants
             .insert(constant.name, Some(Rc::new(constant)));
@@ -272,12 +211,10 @@ impl<'a> Checker<'a> {
         let constant = self.declared(name)?;
         let list = self.store.levels_of(levels).to_vec();
         if list.len() != constant.params.len() {
-            return Err(self.reject(format_args!(
-                "`{}` has {} universe levels, not {}",
+            return Err(rejected(format!("`{}` has {} universe levels, not {}",
                 self.store.show(name),
                 constant.params.len(),
-                list.len()
-            )));
+                list.len())));
         }
         let ty = self
             .store
@@ -312,7 +249,7 @@ impl<'a> Checker<'a> {
         Ok(value)
     }
 
-    pub(crate) fn constructor(&mut self, name: NameId) -> Result<Option<Constructor>, Error> {
+    pub(crate) fn constructor(&mut self, name: NameId) -> Result<Option<ConstructorVal>, Error> {
         Ok(self.find(name)?.and_then(|constant| match &constant.kind {
             Kind::Constructor(constructor) => Some(constructor.clone()),
             _ => None,
@@ -320,8 +257,8 @@ impl<'a> Checker<'a> {
     }
 
     /// A fresh free variable of type `ty`, for an opened binder.
-    pub(crate) fn fresh_local(&mut self, ty: ExprId) -> ExprId {
-        let local = self.store.expr(Expr::Free(self.open, ty));
+    pub(crate) fn fresh_fvar(&mut self, ty: ExprId) -> ExprId {
+        let local = self.store.expr(Expr::FVar(self.open, ty));
         self.open += 1;
         local
     }

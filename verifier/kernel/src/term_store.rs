@@ -9,6 +9,8 @@ use std::hash::{DefaultHasher, Hash, Hasher as _};
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
 
+use crate::Error;
+
 /// A map with unpredictable hashes, since keys come from hostile files.
 pub(crate) type Map<K, V> = HashMap<K, V, foldhash::fast::RandomState>;
 
@@ -65,9 +67,9 @@ pub enum Level {
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub enum Expr {
     /// A bound variable: its de Bruijn index, the number of binders between it and its own.
-    Bound(u32),
+    BVar(u32),
     /// A free variable for an opened binder: the number of binders that were open before, and its type.
-    Free(u32, ExprId),
+    FVar(u32, ExprId),
     /// `Sort`.
     Sort(LevelId),
     /// A constant with universe levels.
@@ -119,7 +121,7 @@ pub(crate) const LEVEL: usize = 4;
 const NUMBER: usize = 4;
 
 /// All names, universe levels and expressions of one check.
-pub struct Store {
+pub struct TermStore {
     names: Interned<Name>,
     levels: Interned<Level>,
     level_params: Vec<bool>,
@@ -177,7 +179,7 @@ fn digest(name: &Name, prefix: u64) -> u64 {
     hasher.finish()
 }
 
-impl Default for Store {
+impl Default for TermStore {
     fn default() -> Self {
         let mut store = Self {
             names: Interned::new(),
@@ -207,7 +209,7 @@ pub(crate) const ANONYMOUS: NameId = NameId(0);
 pub(crate) const ZERO: LevelId = LevelId(0);
 pub(crate) const NO_LEVELS: LevelsId = LevelsId(0);
 
-impl Store {
+impl TermStore {
     /// The number of expressions.
     #[must_use]
     pub fn size(&self) -> usize {
@@ -230,6 +232,11 @@ impl Store {
     pub(crate) fn charge(&self, parts: usize) -> bool {
         self.work.set(self.work.get().saturating_add(parts as u64));
         !self.is_spent()
+    }
+
+    /// [`Self::charge`], with an error if the budget is exceeded.
+    pub(crate) fn spend(&self, parts: usize) -> Result<(), Error> {
+        self.charge(parts).then_some(()).ok_or(Error::Budget)
     }
 
     /// `prefix.word`.
@@ -391,19 +398,19 @@ impl Store {
 
     /// One more than the greatest bound variable without a binder in the expression; 0 if there is none.
     #[must_use]
-    pub fn loose(&self, id: ExprId) -> u32 {
+    pub fn loose_bvar_range(&self, id: ExprId) -> u32 {
         self.facts(id).loose
     }
 
     /// Whether the expression contains a free variable.
     #[must_use]
-    pub fn has_free(&self, id: ExprId) -> bool {
+    pub fn has_fvar(&self, id: ExprId) -> bool {
         self.facts(id).free
     }
 
     /// Whether the expression contains a universe parameter.
     #[must_use]
-    pub fn has_param(&self, id: ExprId) -> bool {
+    pub fn has_level_param(&self, id: ExprId) -> bool {
         self.facts(id).param
     }
 
@@ -437,11 +444,11 @@ impl Store {
             })
         };
         match expr {
-            Expr::Bound(at) => Facts {
+            Expr::BVar(at) => Facts {
                 loose: at.saturating_add(1),
                 ..leaf
             },
-            Expr::Free(_, ty) => Facts {
+            Expr::FVar(_, ty) => Facts {
                 free: true,
                 param: self.facts(ty).param,
                 ..leaf

@@ -1,20 +1,20 @@
 //! Traverses expressions: replaces variables and universe levels, and collects constants.
 
 use crate::Error;
-use crate::store::{Expr, ExprId, LEVEL, LINKS, Level, LevelId, Map, NameId, Store};
+use crate::term_store::{Expr, ExprId, LEVEL, LINKS, Level, LevelId, Map, NameId, TermStore};
 
-impl Store {
+impl TermStore {
     /// `body` with `values` in place of its loose bound variables; the last value replaces variable 0.
     pub fn instantiate(&mut self, body: ExprId, values: &[ExprId]) -> ExprId {
-        if self.loose(body) == 0 || values.is_empty() {
+        if self.loose_bvar_range(body) == 0 || values.is_empty() {
             return body;
         }
         let count = u32::try_from(values.len()).unwrap_or(u32::MAX);
         self.walk(body, &mut |store, id, offset| {
-            if store.loose(id) <= offset {
+            if store.loose_bvar_range(id) <= offset {
                 return Some(id);
             }
-            let Expr::Bound(at) = store.expr_of(id) else {
+            let Expr::BVar(at) = store.expr_of(id) else {
                 return None;
             };
             let at = at - offset;
@@ -22,41 +22,41 @@ impl Store {
                 let value = values[(count - 1 - at) as usize];
                 store.lift(value, offset)
             } else {
-                store.expr(Expr::Bound(at - count + offset))
+                store.expr(Expr::BVar(at - count + offset))
             })
         })
     }
 
     /// The expression with its loose bound variables lifted over `by` more binders.
     pub fn lift(&mut self, id: ExprId, by: u32) -> ExprId {
-        if by == 0 || self.loose(id) == 0 {
+        if by == 0 || self.loose_bvar_range(id) == 0 {
             return id;
         }
         self.walk(id, &mut |store, id, offset| {
-            if store.loose(id) <= offset {
+            if store.loose_bvar_range(id) <= offset {
                 return Some(id);
             }
             match store.expr_of(id) {
-                Expr::Bound(at) => Some(store.expr(Expr::Bound(at.saturating_add(by)))),
+                Expr::BVar(at) => Some(store.expr(Expr::BVar(at.saturating_add(by)))),
                 _ => None,
             }
         })
     }
 
     /// Abstracts `locals`: `body` with bound variables in place of these free variables; the last becomes variable 0.
-    pub fn abstract_locals(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
+    pub fn abstract_fvars(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
         let count = u32::try_from(locals.len()).unwrap_or(u32::MAX);
         self.walk(body, &mut |store, id, offset| {
-            if !store.has_free(id) {
+            if !store.has_fvar(id) {
                 return Some(id);
             }
-            if !matches!(store.expr_of(id), Expr::Free(..)) {
+            if !matches!(store.expr_of(id), Expr::FVar(..)) {
                 return None;
             }
             store.charge(locals.len() / LINKS);
             let at = locals.iter().rposition(|local| *local == id);
             Some(match at.and_then(|at| u32::try_from(at).ok()) {
-                Some(at) => store.expr(Expr::Bound(offset + count - 1 - at)),
+                Some(at) => store.expr(Expr::BVar(offset + count - 1 - at)),
                 None => id,
             })
         })
@@ -69,11 +69,11 @@ impl Store {
         params: &[NameId],
         levels: &[LevelId],
     ) -> ExprId {
-        if params.is_empty() || !self.has_param(id) {
+        if params.is_empty() || !self.has_level_param(id) {
             return id;
         }
         self.walk(id, &mut |store, id, _| {
-            if !store.has_param(id) {
+            if !store.has_level_param(id) {
                 return Some(id);
             }
             match store.expr_of(id) {
@@ -181,49 +181,56 @@ impl Store {
                 let structure = self.walk_at(structure, offset, replace, done);
                 self.expr(Expr::Proj(name, at, structure))
             }
-            Expr::Free(depth, ty) => {
+            Expr::FVar(depth, ty) => {
                 // Only levels are replaced in the type of a free variable.
                 let ty = self.walk_at(ty, offset, replace, done);
-                self.expr(Expr::Free(depth, ty))
+                self.expr(Expr::FVar(depth, ty))
             }
-            Expr::Bound(_) | Expr::Sort(_) | Expr::Const(..) | Expr::Nat(_) | Expr::Str(_) => id,
+            Expr::BVar(_) | Expr::Sort(_) | Expr::Const(..) | Expr::Nat(_) | Expr::Str(_) => id,
         };
         done.insert((id, offset), new);
         new
     }
 
     /// All constants that expressions name, each once; [`Error::Budget`] if the budget does not suffice.
-    pub(crate) fn constants_of(&mut self, roots: &[ExprId]) -> Result<Vec<NameId>, Error> {
-        let mut names = Vec::new();
+    pub(crate) fn constants_of(&self, roots: &[ExprId]) -> Result<Vec<NameId>, Error> {
+        let (mut names, mut known) = (Vec::new(), Map::default());
+        self.visit_parts(roots, |_, expr| {
+            if let Expr::Const(name, _) | Expr::Proj(name, ..) = expr
+                && known.insert(name, ()).is_none()
+            {
+                names.push(name);
+            }
+            Ok(())
+        })?;
+        Ok(names)
+    }
+
+    /// Visits each part of expressions once; [`Error::Budget`] if the budget does not suffice.
+    pub(crate) fn visit_parts(
+        &self,
+        roots: &[ExprId],
+        mut visit: impl FnMut(&Self, Expr) -> Result<(), Error>,
+    ) -> Result<(), Error> {
         let mut seen: Map<ExprId, ()> = Map::default();
-        let mut known: Map<NameId, ()> = Map::default();
         let mut open: Vec<ExprId> = roots.to_vec();
         while let Some(id) = open.pop() {
             if seen.insert(id, ()).is_some() {
                 continue;
             }
-            if !self.charge(1) {
-                return Err(Error::Budget);
-            }
-            match self.expr_of(id) {
-                Expr::Const(name, _) => {
-                    if known.insert(name, ()).is_none() {
-                        names.push(name);
-                    }
-                }
+            self.spend(1)?;
+            let expr = self.expr_of(id);
+            visit(self, expr)?;
+            match expr {
                 Expr::App(one, other) | Expr::Lam(one, other) | Expr::Pi(one, other) => {
                     open.extend([one, other]);
                 }
                 Expr::Let(one, other, third) => open.extend([one, other, third]),
-                Expr::Proj(name, _, structure) => {
-                    if known.insert(name, ()).is_none() {
-                        names.push(name);
-                    }
-                    open.push(structure);
-                }
-                Expr::Bound(_) | Expr::Free(..) | Expr::Sort(_) | Expr::Nat(_) | Expr::Str(_) => {}
+                Expr::Proj(_, _, structure) => open.push(structure),
+                Expr::BVar(_) | Expr::FVar(..) | Expr::Sort(_) | Expr::Const(..) => {}
+                Expr::Nat(_) | Expr::Str(_) => {}
             }
         }
-        Ok(names)
+        Ok(())
     }
 }

@@ -4,9 +4,9 @@ use dashu_int::UBig;
 use dashu_int::ops::{BitTest as _, Gcd as _};
 
 use crate::Error;
-use crate::checker::Checker;
-use crate::decode::{Hint, Kind};
-use crate::store::{Expr, ExprId, LINKS, LevelsId, NO_LEVELS, NameId, ZERO};
+use crate::type_checker::{BINARY, TypeChecker};
+use crate::declaration::{Kind, RecursorRule, ReducibilityHint};
+use crate::term_store::{Expr, ExprId, LINKS, LevelsId, NO_LEVELS, NameId, ZERO};
 
 /// Greatest exponent of a power that is computed, and greatest left shift.
 const MAX_EXPONENT: u32 = 1 << 24;
@@ -20,12 +20,12 @@ pub(crate) enum ProjReduction {
     Full,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// Weak head normal form: also unfolds definitions at the head.
     pub(crate) fn whnf(&mut self, id: ExprId) -> Result<ExprId, Error> {
         match self.store.expr_of(id) {
-            Expr::Bound(_)
-            | Expr::Free(..)
+            Expr::BVar(_)
+            | Expr::FVar(..)
             | Expr::Sort(_)
             | Expr::Lam(..)
             | Expr::Pi(..)
@@ -151,7 +151,7 @@ impl Checker<'_> {
     }
 
     /// The definition at the head, with its reducibility hint.
-    pub(crate) fn definition(&mut self, id: ExprId) -> Result<Option<(NameId, Hint)>, Error> {
+    pub(crate) fn definition(&mut self, id: ExprId) -> Result<Option<(NameId, ReducibilityHint)>, Error> {
         let Some((name, levels)) = self.store.head_name(id) else {
             return Ok(None);
         };
@@ -160,7 +160,7 @@ impl Checker<'_> {
         }
         Ok(self.find(name)?.map(|constant| match constant.kind {
             Kind::Definition(_, hint) => (name, hint),
-            _ => (name, Hint::Opaque),
+            _ => (name, ReducibilityHint::Opaque),
         }))
     }
 
@@ -173,24 +173,20 @@ impl Checker<'_> {
         let Expr::Const(name, levels) = self.store.expr_of(head) else {
             return Ok(None);
         };
-        let quotient = if name == self.known.quot_lift {
-            Some((5, 3))
+        if name == self.known.quot_lift {
+            self.reduce_quotient(arguments, 5)
         } else if name == self.known.quot_ind {
-            Some((4, 3))
+            self.reduce_quotient(arguments, 4)
         } else {
-            None
-        };
-        match quotient {
-            Some((major, function)) => self.reduce_quotient(arguments, major, function),
-            None => self.reduce_recursor(name, levels, arguments),
+            self.reduce_recursor(name, levels, arguments)
         }
     }
 
+    /// Applies the function, argument 3, to the value in the `Quot.mk` that is argument `major`.
     fn reduce_quotient(
         &mut self,
         arguments: &[ExprId],
         major: usize,
-        function: usize,
     ) -> Result<Option<ExprId>, Error> {
         let Some(value) = arguments.get(major) else {
             return Ok(None);
@@ -203,7 +199,7 @@ impl Checker<'_> {
         if name != self.known.quot_mk || parts.len() != 3 {
             return Ok(None);
         }
-        let applied = self.store.app(arguments[function], parts[2]);
+        let applied = self.store.app(arguments[3], parts[2]);
         Ok(Some(self.store.apps(applied, &arguments[major + 1..])))
     }
 
@@ -221,10 +217,9 @@ impl Checker<'_> {
         };
         let own = (recursor.params + recursor.motives + recursor.minors) as usize;
         let major = own + recursor.indices as usize;
-        let Some(value) = arguments.get(major).copied() else {
+        let Some(mut value) = arguments.get(major).copied() else {
             return Ok(None);
         };
-        let mut value = value;
         if recursor.k
             && let Some(proof) = self.reduce_k(&recursor.rules, recursor.params, value)?
         {
@@ -267,7 +262,7 @@ impl Checker<'_> {
     /// K-like reduction: the constructor of a proposition with a single constructor without fields, if its type equals the type of `value`.
     fn reduce_k(
         &mut self,
-        rules: &[crate::decode::Rule],
+        rules: &[RecursorRule],
         params: u32,
         value: ExprId,
     ) -> Result<Option<ExprId>, Error> {
@@ -289,7 +284,7 @@ impl Checker<'_> {
         let proof = self.store.constant(rule.constructor, levels);
         let proof = self.store.apps(proof, &arguments[..params as usize]);
         let found = self.type_of(proof)?;
-        Ok(self.equal(ty, found)?.then_some(proof))
+        Ok(self.is_def_eq(ty, found)?.then_some(proof))
     }
 
     /// Eta for structures: a value of a structure as its constructor applied to its projections. Other values are returned as they are.
@@ -308,7 +303,7 @@ impl Checker<'_> {
         let Some(constructor) = self.structure_constructor(name)? else {
             return Ok(value);
         };
-        if self.is_proposition(ty)? {
+        if self.is_prop(ty)? {
             return Ok(value);
         }
         let Some(known) = self.constructor(constructor)? else {
@@ -386,7 +381,7 @@ impl Checker<'_> {
 
     /// The literal value of a closed application of an operation on natural numbers.
     pub(crate) fn reduce_nat(&mut self, id: ExprId) -> Result<Option<ExprId>, Error> {
-        if self.store.has_free(id) || self.store.loose(id) > 0 {
+        if self.store.has_fvar(id) || self.store.loose_bvar_range(id) > 0 {
             return Ok(None);
         }
         let Expr::App(function, last) = self.store.expr_of(id) else {
@@ -408,21 +403,17 @@ impl Checker<'_> {
                 let Expr::Const(name, _) = self.store.expr_of(head) else {
                     return Ok(None);
                 };
-                let pow = self.known.pow == name;
-                let at = self.known.binary.iter().position(|known| *known == name);
-                if at.is_none() && !pow {
+                let known = &self.known.binary;
+                let Some(operation) = known.iter().position(|known| *known == name) else {
                     return Ok(None);
-                }
+                };
                 let Some(one) = self.nat_value(first)? else {
                     return Ok(None);
                 };
                 let Some(other) = self.nat_value(last)? else {
                     return Ok(None);
                 };
-                Ok(match at {
-                    Some(at) => self.binary(at, one, other),
-                    None => self.power(&one, &other),
-                })
+                Ok(self.reduce_binary(BINARY[operation], one, other))
             }
             _ => Ok(None),
         }
@@ -443,7 +434,7 @@ impl Checker<'_> {
     }
 
     /// A power; `None` if it is too large to be computed.
-    fn power(&mut self, base: &UBig, exponent: &UBig) -> Option<ExprId> {
+    fn power(&self, base: &UBig, exponent: &UBig) -> Option<UBig> {
         let exponent = u32::try_from(exponent)
             .ok()
             .filter(|exponent| *exponent <= MAX_EXPONENT)?;
@@ -452,16 +443,15 @@ impl Checker<'_> {
         if !self.store.charge(words.checked_mul(words.isqrt())? / LINKS) {
             return None;
         }
-        let value = base.pow(exponent);
-        Some(self.store.nat(value))
+        Some(base.pow(exponent))
     }
 
-    /// The operation `at` of [`crate::checker::BINARY`]; `None` if it would cost more than is allowed.
-    fn binary(&mut self, at: usize, one: UBig, other: UBig) -> Option<ExprId> {
-        let work = match at {
-            2 => product(&one, &other),
-            3 | 4 => 4 * product(&one, &other),
-            5 => words(&one) * words(&other) / LINKS,
+    /// The result of an operation of [`BINARY`]; `None` if it would cost more than is allowed.
+    fn reduce_binary(&mut self, operation: &str, one: UBig, other: UBig) -> Option<ExprId> {
+        let work = match operation {
+            "Nat.mul" => product(&one, &other),
+            "Nat.div" | "Nat.mod" => 4 * product(&one, &other),
+            "Nat.gcd" => words(&one) * words(&other) / LINKS,
             _ => 0,
         };
         if !self.store.charge(work) {
@@ -475,33 +465,35 @@ impl Checker<'_> {
             };
             checker.store.constant(name, NO_LEVELS)
         };
-        let value = match at {
-            0 => one + other,
-            1 if one < other => UBig::ZERO,
-            1 => one - other,
-            2 => one * other,
-            3 if other.is_zero() => UBig::ZERO,
-            3 => one / other,
-            4 if other.is_zero() => one,
-            4 => one % other,
-            5 if one.is_zero() => other,
-            5 if other.is_zero() => one,
-            5 => one.gcd(other),
-            6 => return Some(truth(self, one == other)),
-            7 => return Some(truth(self, one <= other)),
-            8 => one & other,
-            9 => one | other,
-            10 => one ^ other,
-            11 => {
+        let value = match operation {
+            "Nat.add" => one + other,
+            "Nat.sub" if one < other => UBig::ZERO,
+            "Nat.sub" => one - other,
+            "Nat.mul" => one * other,
+            "Nat.div" if other.is_zero() => UBig::ZERO,
+            "Nat.div" => one / other,
+            "Nat.mod" if other.is_zero() => one,
+            "Nat.mod" => one % other,
+            "Nat.gcd" if one.is_zero() => other,
+            "Nat.gcd" if other.is_zero() => one,
+            "Nat.gcd" => one.gcd(other),
+            "Nat.beq" => return Some(truth(self, one == other)),
+            "Nat.ble" => return Some(truth(self, one <= other)),
+            "Nat.land" => one & other,
+            "Nat.lor" => one | other,
+            "Nat.xor" => one ^ other,
+            "Nat.shiftLeft" => {
                 let by = u32::try_from(&other)
                     .ok()
                     .filter(|by| *by <= MAX_EXPONENT)?;
                 one << by as usize
             }
-            _ => match usize::try_from(&other) {
+            "Nat.shiftRight" => match usize::try_from(&other) {
                 Ok(by) if by < one.bit_len() => one >> by,
                 _ => UBig::ZERO,
             },
+            "Nat.pow" => self.power(&one, &other)?,
+            _ => return None,
         };
         Some(self.store.nat(value))
     }
