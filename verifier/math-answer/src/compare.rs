@@ -189,7 +189,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     if hints.time == Likelihood::Maybe && is_time(expected_text) {
         hints.time = Likelihood::Yes;
     }
-    let comparer = ValueComparer::new(seed(expected_text, answer_text)).with_hints(hints);
+    let comparer = ValueComparer::new(seed(expected_text, answer_text), hints);
     let pairs = tree_pairs(expected, answer, &comparer);
     let mut comparison = compare_pairs(&comparer, &pairs, policy);
     if comparison == Comparison::Different

@@ -114,13 +114,8 @@ pub(crate) fn matching_rule(
             matching_rule(comparer, a, b).filter(|rule| *rule == Rule::Base)
         }
         (Expr::Apply(name, arguments), Expr::Apply(other, others)) => {
-            let alike = name == other && arguments.len() == others.len();
-            (alike
-                && arguments
-                    .iter()
-                    .zip(others)
-                    .all(|(a, b)| matching_rule(comparer, a, b).is_some()))
-            .then_some(Rule::Form)
+            let equal = name == other && equal_in_order(comparer, arguments, others.iter());
+            equal.then_some(Rule::Form)
         }
         _ => compare_quantities(comparer, expected, answer).or_else(|| {
             (is_spelled_out(expected, answer) || is_spelled_out(answer, expected))
@@ -198,12 +193,7 @@ fn compare_elements(
     expected: &Expr,
     answer: &Expr,
 ) -> Option<Option<Rule>> {
-    let each = |a: &[Expr], b: &[Expr]| {
-        a.len() == b.len()
-            && a.iter()
-                .zip(b)
-                .all(|(a, b)| matching_rule(comparer, a, b).is_some())
-    };
+    let each = |a: &[Expr], b: &[Expr]| equal_in_order(comparer, a, b.iter());
     match (expected, answer) {
         (Expr::Tuple(open, a, close), Expr::Tuple(other_open, b, other_close)) => {
             let round = |bracket: Bracket| {
@@ -284,6 +274,19 @@ fn have_same_first_side(items: &[&Expr]) -> bool {
     items.windows(2).all(|two| first(two[0]) == first(two[1]))
 }
 
+/// Whether there are as many elements, and each is the same as the other at its place.
+fn equal_in_order<'a>(
+    comparer: &ValueComparer,
+    expected: &[Expr],
+    answer: impl ExactSizeIterator<Item = &'a Expr>,
+) -> bool {
+    expected.len() == answer.len()
+        && expected
+            .iter()
+            .zip(answer)
+            .all(|(a, b)| matching_rule(comparer, a, b).is_some())
+}
+
 /// Whether the elements are the same in any order. In braces, repetitions do not count.
 pub(crate) fn equal_in_any_order(
     comparer: &ValueComparer,
@@ -350,24 +353,14 @@ fn compare_relations(
     (parts, relations): (&[Expr], &[Relation]),
     (others, other_relations): (&[Expr], &[Relation]),
 ) -> Option<Rule> {
-    let each = |others: &mut dyn Iterator<Item = &Expr>| {
-        parts
-            .iter()
-            .zip(others)
-            .all(|(a, b)| matching_rule(comparer, a, b).is_some())
-    };
-    if parts.len() == others.len() {
-        if relations == other_relations && each(&mut others.iter()) {
-            return Some(Rule::Relation);
-        }
-        let turned: Vec<Relation> = other_relations
-            .iter()
-            .rev()
-            .map(|relation| mirrored(*relation))
-            .collect();
-        if relations == turned && each(&mut others.iter().rev()) {
-            return Some(Rule::Relation);
-        }
+    if relations == other_relations && equal_in_order(comparer, parts, others.iter()) {
+        return Some(Rule::Relation);
+    }
+    let turned = other_relations.iter().rev().map(|one| one.mirrored());
+    if relations.iter().copied().eq(turned)
+        && equal_in_order(comparer, parts, others.iter().rev())
+    {
+        return Some(Rule::Relation);
     }
     let ([left_side, right_side], [other_left, other_right]) = (parts, others) else {
         return None;
@@ -400,7 +393,7 @@ fn compare_relations(
         (Relation::Equal | Relation::Near | Relation::Unequal | Relation::In, _)
         | (_, Relation::Near | Relation::In) => false,
         (a, b) if factor > 0.0 => a == b,
-        (a, b) => *a == mirrored(*b),
+        (a, b) => *a == b.mirrored(),
     };
     agree.then_some(Rule::Relation)
 }
@@ -415,16 +408,6 @@ fn inverted(value: &Expr) -> Expr {
 /// Whether it gives a name its value.
 fn is_solved(left: &Expr, value: &Expr) -> bool {
     matches!(left, Expr::Symbol(_)) && !value.has_variable()
-}
-
-fn mirrored(relation: Relation) -> Relation {
-    match relation {
-        Relation::Less => Relation::Greater,
-        Relation::LessOrEqual => Relation::GreaterOrEqual,
-        Relation::Greater => Relation::Less,
-        Relation::GreaterOrEqual => Relation::LessOrEqual,
-        other => other,
-    }
 }
 
 /// Compares ratios, or a ratio of two with a fraction.

@@ -118,6 +118,19 @@ pub(crate) enum Relation {
     In,
 }
 
+impl Relation {
+    /// The relation with its sides swapped: > for <.
+    pub(crate) fn mirrored(self) -> Self {
+        match self {
+            Relation::Less => Relation::Greater,
+            Relation::LessOrEqual => Relation::GreaterOrEqual,
+            Relation::Greater => Relation::Less,
+            Relation::GreaterOrEqual => Relation::LessOrEqual,
+            other => other,
+        }
+    }
+}
+
 /// Functions that the comparison can compute.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Hash)]
 pub(crate) enum Function {
@@ -227,9 +240,25 @@ impl Expr {
         }
     }
 
+    /// Whether it or a part of it passes `test`.
+    pub(crate) fn contains(&self, test: &dyn Fn(&Expr) -> bool) -> bool {
+        test(self) || self.parts().into_iter().any(|part| part.contains(test))
+    }
+
     /// Whether it contains a variable.
     pub(crate) fn has_variable(&self) -> bool {
-        matches!(self, Expr::Symbol(_)) || self.parts().into_iter().any(Expr::has_variable)
+        self.contains(&|part| matches!(part, Expr::Symbol(_)))
+    }
+
+    /// The sides of an equation; `None` for a chain of several and for other expressions.
+    pub(crate) fn equation(&self) -> Option<(&Expr, &Expr)> {
+        let Expr::Relation(sides, relations) = self else {
+            return None;
+        };
+        match (sides.as_slice(), relations.as_slice()) {
+            ([left, right], [Relation::Equal]) => Some((left, right)),
+            _ => None,
+        }
     }
 
     /// The number of nested levels.

@@ -2,6 +2,7 @@
 
 use dashu_ratio::RBig;
 
+use crate::parser::contains_word;
 use crate::parser::counted_nouns::counted_words;
 use crate::parser::grammar::{Commas, Letters, parse_answer};
 use crate::parser::unit::{Dimension, Measure, measure, money};
@@ -15,15 +16,7 @@ const MAX_UNIT_WORDS: usize = 5;
 /// Words with which a question begins. Units before the last of them belong to another question, or to what is given.
 const QUESTION_WORDS: [&str; 6] = ["how", "what", "find", "compute", "calculate", "determine"];
 /// Words that may be between "how many" and the unit.
-const SKIPPED_WORDS: [&str; 7] = [
-    "more",
-    "fewer",
-    "less",
-    "whole",
-    "full",
-    "total",
-    "additional",
-];
+const SKIPPED_WORDS: &str = "more fewer less whole full total additional";
 
 /// Whether a question asks for an answer of some kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
@@ -241,7 +234,7 @@ fn named_units(lower: &str) -> (Vec<NamedUnit>, Option<Measure>) {
             ["and", rest @ ..] if last_unit.0 == at && at > 0 => (last_unit.1, rest),
             _ => continue,
         };
-        let skipped = rest.iter().take_while(|word| SKIPPED_WORDS.contains(word));
+        let skipped = rest.iter().take_while(|word| contains_word(SKIPPED_WORDS, word));
         let rest = &rest[skipped.count()..];
         if !is_counted && !begins_unit(rest) {
             continue;
@@ -318,6 +311,50 @@ fn requests_percent(lower: &str) -> bool {
 mod tests {
     use super::*;
 
+    /// A question, the unit of an answer, and how the unit compares with those that the question names.
+    const NAMED_UNITS: &str = r"
+How many minutes does it take? = hours = size
+How many minutes does it take? = minutes = same
+How many minutes does it take? = cm = dimension
+How many more whole minutes does it take? = hours = size
+How many minutes, in hours, does it take? = hours = same
+How many hours and how many minutes? = hours = same
+How many square feet has it? = square inches = size
+How many cm$^{2}$ has it? = cm^2 = same
+How many feet of fence enclose it? = square feet = dimension
+How many miles per hour does it go? = km/h = size
+How many miles per hour does it go? = miles = same
+How many miles/hour does it go? = hours = dimension
+How many miles an hour does it go? = mph = same
+How many miles does it go per hour? = mph = same
+How many meters does he run a week? = meters per week = same
+How many hours a day does she work? = hours = same
+How many hours a day does she work? = hours per day = same
+How many dollars an hour is that? = dollars per hour = same
+How many hours and minutes does it take? = minutes = same
+How many sec does it take? = hours = size
+What is the number of feet in its length if its width, in inches, is 30? = feet = same
+How many hours did she work? What did she earn? = dollars = same
+How many pounds does it cost? = pence = size
+How many pounds does it weigh? = lb = same
+How many pounds does it weigh? = kg = size
+How many grams does it weigh? = pence = dimension
+How long does it take? = hours = same
+What is its length, in inches? = feet = size
+What is its length, in inches? = inches = same
+What is its length, in inches? = minutes = same
+What is its length, in inches? Explain how you found it. = feet = size
+How long is it, in feet and inches? = inches = same
+Its sides are in inches. What is its width? = feet = same
+What is its area, if a side, in inches, is 3? = inches^2 = same
+What is built in 3 hours? = minutes = same
+How long is it open in week 3? = hours = same
+How long is it open in weeks 3 and 4? = hours = same
+What is the prize in second place? = dollars = same
+What is the length for $x \in S$? = cm = same
+What is the length in $s$? = cm = same
+";
+
     #[test]
     fn the_unit_of_an_answer_is_compared_with_those_that_the_question_names() {
         let asked = |question: &str, unit: &str| {
@@ -330,109 +367,26 @@ mod tests {
                 AskedUnit::OtherDimension => "dimension",
             }
         };
-        for (question, unit, expected) in [
-            ("How many minutes does it take?", "hours", "size"),
-            ("How many minutes does it take?", "minutes", "same"),
-            ("How many minutes does it take?", "cm", "dimension"),
-            ("How many more whole minutes does it take?", "hours", "size"),
-            ("How many minutes, in hours, does it take?", "hours", "same"),
-            ("How many hours and how many minutes?", "hours", "same"),
-            ("How many square feet has it?", "square inches", "size"),
-            ("How many cm$^{2}$ has it?", "cm^2", "same"),
-            (
-                "How many feet of fence enclose it?",
-                "square feet",
-                "dimension",
-            ),
-            ("How many miles per hour does it go?", "km/h", "size"),
-            ("How many miles per hour does it go?", "miles", "same"),
-            ("How many miles/hour does it go?", "hours", "dimension"),
-            ("How many miles an hour does it go?", "mph", "same"),
-            ("How many miles does it go per hour?", "mph", "same"),
-            (
-                "How many meters does he run a week?",
-                "meters per week",
-                "same",
-            ),
-            ("How many hours a day does she work?", "hours", "same"),
-            (
-                "How many hours a day does she work?",
-                "hours per day",
-                "same",
-            ),
-            (
-                "How many dollars an hour is that?",
-                "dollars per hour",
-                "same",
-            ),
-            (
-                "How many hours and minutes does it take?",
-                "minutes",
-                "same",
-            ),
-            ("How many sec does it take?", "hours", "size"),
-            (
-                "What is the number of feet in its length if its width, in inches, is 30?",
-                "feet",
-                "same",
-            ),
-            (
-                "How many hours did she work? What did she earn?",
-                "dollars",
-                "same",
-            ),
-            ("How many pounds does it cost?", "pence", "size"),
-            ("How many pounds does it weigh?", "lb", "same"),
-            ("How many pounds does it weigh?", "kg", "size"),
-            ("How many grams does it weigh?", "pence", "dimension"),
-            ("How long does it take?", "hours", "same"),
-            ("What is its length, in inches?", "feet", "size"),
-            ("What is its length, in inches?", "inches", "same"),
-            ("What is its length, in inches?", "minutes", "same"),
-            (
-                "What is its length, in inches? Explain how you found it.",
-                "feet",
-                "size",
-            ),
-            ("How long is it, in feet and inches?", "inches", "same"),
-            (
-                "Its sides are in inches. What is its width?",
-                "feet",
-                "same",
-            ),
-            (
-                "What is its area, if a side, in inches, is 3?",
-                "inches^2",
-                "same",
-            ),
-            ("What is built in 3 hours?", "minutes", "same"),
-            ("How long is it open in week 3?", "hours", "same"),
-            ("How long is it open in weeks 3 and 4?", "hours", "same"),
-            ("What is the prize in second place?", "dollars", "same"),
-            ("What is the length for $x \\in S$?", "cm", "same"),
-            ("What is the length in $s$?", "cm", "same"),
-        ] {
-            assert_eq!(asked(question, unit), expected, "{question} {unit}");
+        for line in NAMED_UNITS.trim().lines() {
+            let [question, unit, expected] = line.split(" = ").collect::<Vec<_>>()[..] else {
+                panic!("{line}");
+            };
+            assert_eq!(asked(question, unit), expected, "{line}");
         }
     }
 
     #[test]
     fn a_question_asks_for_percent_if_it_names_them_without_a_number() {
+        use Likelihood::{Maybe, No, Yes};
         for (question, percent) in [
-            ("What percent of the class is absent?", Likelihood::Yes),
-            ("Express your answer as a percentage.", Likelihood::Yes),
-            ("If 20 percent of $x$ is 3, what is $x$?", Likelihood::Maybe),
-            (
-                "If $20$ percent of $x$ is 3, what is $x$?",
-                Likelihood::Maybe,
-            ),
-            (
-                "If twenty percent of $x$ is 3, what is $x$?",
-                Likelihood::Maybe,
-            ),
-            ("It is raised by $20\\%$.", Likelihood::Maybe),
-            ("How many are there?", Likelihood::No),
-            ("", Likelihood::Maybe),
+            ("What percent of the class is absent?", Yes),
+            ("Express your answer as a percentage.", Yes),
+            ("If 20 percent of $x$ is 3, what is $x$?", Maybe),
+            ("If $20$ percent of $x$ is 3, what is $x$?", Maybe),
+            ("If twenty percent of $x$ is 3, what is $x$?", Maybe),
+            ("It is raised by $20\\%$.", Maybe),
+            ("How many are there?", No),
+            ("", Maybe),
         ] {
             assert_eq!(
                 QuestionHints::from_question(question).percent,

@@ -2,8 +2,12 @@
 
 /// The seed of two answers.
 pub(crate) fn seed(expected: &str, answer: &str) -> u64 {
-    let bytes = expected.bytes().chain([0]).chain(answer.bytes());
-    bytes.fold(0, |hash, byte| mix(hash ^ u64::from(byte)))
+    hash(0, expected.bytes().chain([0]).chain(answer.bytes()))
+}
+
+/// A hash of bytes that continues from `start`.
+pub(crate) fn hash(start: u64, bytes: impl Iterator<Item = u8>) -> u64 {
+    bytes.fold(start, |hash, byte| mix(hash ^ u64::from(byte)))
 }
 
 /// SplitMix64's step (Steele, Lea & Flood 2014).

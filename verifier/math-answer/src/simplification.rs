@@ -74,7 +74,7 @@ pub(crate) fn remaining_simplification(
         Rule::Relation if has_less_reduced_side(expected, answer) => return Some(REDUCED_LESS),
         // x = 27 + 45 is no more simplified than 27 + 45.
         Rule::Words | Rule::Relation | Rule::Set => {
-            return first_missing(counts(expected), counts(answer));
+            return counts(answer).first_exceeding(counts(expected));
         }
         _ => {}
     }
@@ -117,7 +117,9 @@ pub(crate) fn remaining_simplification(
                 if partner.is_some_and(|other| is_unconverted(other, item, comparer)) {
                     return Some(UNCONVERTED);
                 }
-                first_missing(max, counts(item)).or(wrong_form.then_some(FORM))
+                counts(item)
+                    .first_exceeding(max)
+                    .or(wrong_form.then_some(FORM))
             })
         }
         (Expr::Matrix(_, a), Expr::Matrix(_, b)) => a
@@ -182,7 +184,8 @@ fn remaining_in_value(
     if divides_evenly(answer, meter) && !divides_evenly(expected, meter) {
         return Some(Simplification::Numbers.name());
     }
-    first_missing(expected_counts, answer_counts)
+    answer_counts
+        .first_exceeding(expected_counts)
         .or_else(|| (!is_of_form(expected, answer, comparer)).then_some(FORM))
 }
 
@@ -225,7 +228,7 @@ fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer)
         last_of_chain(comparer, answer),
     );
     let (Some((left, right)), Some((other_left, other_right))) =
-        (equation(&expected), equation(&answer))
+        (expected.equation(), answer.equation())
     else {
         return true;
     };
@@ -259,40 +262,22 @@ fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer)
     turned.iter().any(|(a, b)| same(left, a) && same(right, b))
 }
 
-/// The sides of an equation.
-fn equation(expr: &Expr) -> Option<(&Expr, &Expr)> {
-    match expr {
-        Expr::Relation(sides, relations) if *relations == [Relation::Equal] => {
-            Some((sides.first()?, sides.last()?))
-        }
-        _ => None,
-    }
-}
-
 /// Whether `value` gives a name its value.
 fn is_solved(name: &Expr, value: &Expr) -> bool {
-    fn contains(expr: &Expr, name: &Expr) -> bool {
-        expr == name || expr.parts().into_iter().any(|part| contains(part, name))
-    }
-    matches!(name, Expr::Symbol(_) | Expr::Apply(..)) && !contains(value, name)
+    matches!(name, Expr::Symbol(_) | Expr::Apply(..)) && !value.contains(&|part| part == name)
 }
 
 /// Whether it has a power or a product of a sum with variables: (x − 1)², x(y + 1). With `any`, also a square of a variable and a number before a sum.
 fn has_factored_sum(expr: &Expr, any: bool) -> bool {
     let is_sum = |expr: &Expr| matches!(expr, Expr::Sum(_)) && expr.has_variable();
-    let found = match expr {
+    expr.contains(&|part| match part {
         Expr::Power(base, _) => is_sum(base) || any && base.has_variable(),
         Expr::Product(factors) => {
             let variables = factors.iter().filter(|one| one.has_variable()).count();
             factors.iter().any(is_sum) && (any || variables > 1)
         }
         _ => false,
-    };
-    found
-        || expr
-            .parts()
-            .into_iter()
-            .any(|part| has_factored_sum(part, any))
+    })
 }
 
 /// Whether a side of the equation `answer` has a fraction that is less reduced than in `expected`.
@@ -376,23 +361,16 @@ fn has_intersection(expr: &Expr) -> bool {
     }
 }
 
-fn first_missing(
-    expected: SimplificationCounts,
-    answer: SimplificationCounts,
-) -> Option<&'static str> {
-    Some(answer.first_exceeding(expected)?.name())
-}
-
 /// Whether it contains a repeating decimal such as 0.333…, which no finite decimal equals.
 fn is_repeating(expr: &Expr) -> bool {
-    match expr {
-        Expr::Number(FullDebug(number)) => {
-            let below = number.denominator();
-            let odd = below >> below.trailing_zeros().unwrap_or(0);
-            !(UBig::from(5_u8).pow(odd.bit_len()) % odd).is_zero()
-        }
-        other => other.parts().into_iter().any(is_repeating),
-    }
+    expr.contains(&|part| {
+        let Expr::Number(FullDebug(number)) = part else {
+            return false;
+        };
+        let below = number.denominator();
+        let odd = below >> below.trailing_zeros().unwrap_or(0);
+        !(UBig::from(5_u8).pow(odd.bit_len()) % odd).is_zero()
+    })
 }
 
 /// Whether the question asks for one unit and `answer` is in another. If it asks for feet per second, 60 miles per hour is the question. 1 hour 30 minutes are two
@@ -400,7 +378,7 @@ fn is_repeating(expr: &Expr) -> bool {
 fn is_unconverted(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
     let hints = &comparer.hints;
     let [expected, answer] =
-        [expected, answer].map(|expr| equation(expr).map_or(expr, |(_, value)| value));
+        [expected, answer].map(|expr| expr.equation().map_or(expr, |(_, value)| value));
     if dozens(answer).is_some() && dozens(expected).is_none() && !hints.dozens {
         return true;
     }

@@ -11,6 +11,11 @@ fn same(expected: &str, answer: &str, policy: Policy) -> bool {
     matches!(compare(expected, answer, policy), Comparison::Same(_))
 }
 
+fn assert_none(wrong: &[String]) {
+    let (count, lines) = (wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{count} wrong:\n{lines}");
+}
+
 fn same_with_question(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
     let expected = Answer::parse(expected).with_question(question);
     let comparison = compare_answers(&expected, &Answer::parse(answer), policy);
@@ -32,12 +37,7 @@ fn every_pair_has_the_verdict_of_a_careful_reader() {
             ));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none(&wrong);
 }
 
 /// A line of `math_asked.tsv` has the verdict, the question, the expected answer and the answer.
@@ -59,10 +59,10 @@ fn the_question_decides_what_is_counted_and_in_which_unit() {
         let right =
             |policy| same_with_question(question, expected, answer, policy) == pair.is_same(policy);
         if !right(Policy::Standard) || !right(Policy::Lenient) {
-            wrong.push(line);
+            wrong.push(line.to_owned());
         }
     }
-    assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
+    assert_none(&wrong);
 }
 
 /// The expected answer decides the unit of a bare number, the meaning of a comma between digits, and whether 9:24 is a time. So pairs of these kinds are skipped.
@@ -90,12 +90,7 @@ fn every_answer_equals_itself_and_lenient_verdicts_are_symmetric() {
             wrong.push(format!("{expected} | {answer} is not the same both ways"));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none(&wrong);
 }
 
 /// If these expressions were computed as written, a comparison would never end.

@@ -13,7 +13,7 @@ use dashu_ratio::RBig;
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
 use crate::meter::{Meter, limb_count};
-use crate::random_seed::mix;
+use crate::random_seed::{hash, mix};
 use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Factorials of larger numbers are not computed.
@@ -136,9 +136,7 @@ impl Field {
         if let Some(value) = self.names.get(name) {
             return *value;
         }
-        let hash = name
-            .bytes()
-            .fold(self.seed, |hash, byte| mix(hash ^ u64::from(byte)));
+        let hash = hash(self.seed, name.bytes());
         let value = self.real(hash % (self.prime.p - 2) + 2);
         self.names.insert(name.to_owned(), value);
         value

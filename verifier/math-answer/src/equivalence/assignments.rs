@@ -233,14 +233,13 @@ fn coordinates(expr: &Expr) -> Option<(usize, Option<Vec<char>>)> {
         Expr::Tuple(Bracket::Round, parts, Bracket::Round) if parts.len() > 1 => {
             Some((parts.len(), None))
         }
-        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
-            ([Expr::Tuple(_, names, _), point], [Relation::Equal]) => {
-                let names: Option<Vec<char>> = names.iter().map(letter).collect();
-                Some((coordinates(point)?.0, Some(names?)))
-            }
-            _ => None,
-        },
-        _ => None,
+        _ => {
+            let (Expr::Tuple(_, names, _), point) = expr.equation()? else {
+                return None;
+            };
+            let names: Option<Vec<char>> = names.iter().map(letter).collect();
+            Some((coordinates(point)?.0, Some(names?)))
+        }
     }
 }
 
@@ -255,24 +254,14 @@ fn letter(expr: &Expr) -> Option<char> {
 
 /// Whether the elements are values of different names: x = 1, y = 2.
 pub(crate) fn has_several_names(items: &[Expr]) -> bool {
-    let mut names = items.iter().filter_map(|item| match item {
-        Expr::Relation(parts, relations) => match (parts.as_slice(), relations.as_slice()) {
-            ([name, _], [Relation::Equal]) if is_assignable(name) => Some(name),
-            _ => None,
-        },
-        _ => None,
-    });
+    let names = items.iter().filter_map(|item| Some(item.equation()?.0));
+    let mut names = names.filter(|name| is_assignable(name));
     let first = names.next();
     names.any(|name| Some(name) != first)
 }
 
 /// The letter to which an equation assigns a value, and the value.
 fn assignment(expr: &Expr) -> Option<(char, &Expr)> {
-    let Expr::Relation(parts, relations) = expr else {
-        return None;
-    };
-    match (parts.as_slice(), relations.as_slice()) {
-        ([name, value], [Relation::Equal]) => Some((letter(name)?, value)),
-        _ => None,
-    }
+    let (name, value) = expr.equation()?;
+    Some((letter(name)?, value))
 }

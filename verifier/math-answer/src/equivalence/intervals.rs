@@ -182,7 +182,7 @@ impl<'a> RealSet<'a> {
             let bound = number_expr(-form.constant / &form.slope);
             // Dividing by a negative number reverses the relation.
             let relation = if form.slope < RBig::ZERO {
-                reversed(*relation)?
+                relation.mirrored()
             } else {
                 *relation
             };
@@ -207,8 +207,8 @@ impl<'a> RealSet<'a> {
         }
         let mut solutions = Intervals::line();
         for (position, relation) in relations.iter().enumerate() {
-            let (bound, relation) = if position + 1 == index {
-                (&parts[position], reversed(*relation)?)
+            let (bound, relation) = if position + 1 == index && *relation != Relation::In {
+                (&parts[position], relation.mirrored())
             } else if position == index {
                 (&parts[position + 1], *relation)
             } else {
@@ -411,15 +411,4 @@ fn is_name(expr: &Expr) -> bool {
         Expr::Apply(_, arguments) => matches!(arguments.as_slice(), [Expr::Symbol(_)]),
         _ => false,
     }
-}
-
-fn reversed(relation: Relation) -> Option<Relation> {
-    Some(match relation {
-        Relation::Less => Relation::Greater,
-        Relation::LessOrEqual => Relation::GreaterOrEqual,
-        Relation::Greater => Relation::Less,
-        Relation::GreaterOrEqual => Relation::LessOrEqual,
-        Relation::Equal | Relation::Unequal => relation,
-        Relation::In | Relation::Near => return None,
-    })
 }

@@ -2,8 +2,8 @@
 
 use dashu_ratio::RBig;
 
-use crate::arithmetic::exact::{bounded, rational};
-use crate::meter::{Meter, arithmetic_cost};
+use crate::arithmetic::exact::{add, multiply, rational};
+use crate::meter::Meter;
 use crate::expression::Expr;
 
 /// Meter steps for visiting a node.
@@ -79,28 +79,18 @@ impl<'a> Linear<'a> {
         };
         Some(Self {
             variable,
-            slope: sum(&self.slope, &other.slope, meter)?,
-            constant: sum(&self.constant, &other.constant, meter)?,
+            slope: add(&self.slope, &other.slope, meter)?,
+            constant: add(&self.constant, &other.constant, meter)?,
         })
     }
 
     fn times(self, number: &RBig, meter: &Meter) -> Option<Self> {
         Some(Self {
-            slope: product(&self.slope, number, meter)?,
-            constant: product(&self.constant, number, meter)?,
+            slope: multiply(&self.slope, number, meter)?,
+            constant: multiply(&self.constant, number, meter)?,
             variable: self.variable,
         })
     }
-}
-
-fn sum(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic_cost(a, b))?;
-    bounded(a + b)
-}
-
-fn product(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic_cost(a, b))?;
-    bounded(a * b)
 }
 
 #[cfg(test)]

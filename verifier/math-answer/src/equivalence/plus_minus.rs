@@ -35,11 +35,8 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
                 Expr::List(values)
             })
         }
-        Expr::Relation(parts, relations) => {
-            let ([name, value], [Relation::Equal]) = (parts.as_slice(), relations.as_slice())
-            else {
-                return None;
-            };
+        Expr::Relation(..) => {
+            let (name, value) = expr.equation()?;
             match (
                 count_signs(name, meter)?,
                 variants(value, meter)?.into_owned(),
@@ -57,7 +54,8 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
         }
         _ => {
             // If there is a ∓, all signs change together. Otherwise each changes separately.
-            let linked = has_minus_plus(expr);
+            let is_lower = |part: &Expr| matches!(part, Expr::PlusMinus(Side::MinusPlus, _));
+            let linked = expr.contains(&is_lower);
             let choices = if linked {
                 1
             } else {
@@ -93,11 +91,6 @@ fn count_signs(expr: &Expr, meter: &Meter) -> Option<usize> {
         signs += count_signs(part, meter)?;
     }
     Some(signs)
-}
-
-fn has_minus_plus(expr: &Expr) -> bool {
-    matches!(expr, Expr::PlusMinus(Side::MinusPlus, _))
-        || expr.parts().into_iter().any(has_minus_plus)
 }
 
 /// The expression with each ± or ∓ replaced. `choose` returns true for plus.

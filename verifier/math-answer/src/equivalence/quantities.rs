@@ -121,11 +121,13 @@ fn counts_percent_or_degrees(
 
 /// Whether it is an angle in radians: a number with π in it, or an inverse trigonometric function.
 fn in_radians(expr: &Expr) -> bool {
-    matches!(
-        expr,
-        Expr::Constant(Constant::Pi)
-            | Expr::Call(Function::Arcsin | Function::Arccos | Function::Arctan, _)
-    ) || expr.parts().into_iter().any(in_radians)
+    expr.contains(&|part| {
+        matches!(
+            part,
+            Expr::Constant(Constant::Pi)
+                | Expr::Call(Function::Arcsin | Function::Arccos | Function::Arctan, _)
+        )
+    })
 }
 
 /// The words for what a number counts.

@@ -57,17 +57,13 @@ pub(crate) enum RealNumber {
 }
 
 impl ValueComparer {
-    pub(crate) fn new(seed: u64) -> Self {
+    pub(crate) fn new(seed: u64, hints: QuestionHints) -> Self {
         Self {
             seed,
-            hints: QuestionHints::default(),
+            hints,
             meter: Meter::new(),
             fields: RefCell::default(),
         }
-    }
-
-    pub(crate) fn with_hints(self, hints: QuestionHints) -> Self {
-        Self { hints, ..self }
     }
 
     pub(crate) fn rational(&self, expr: &Expr) -> Option<RBig> {

@@ -6,6 +6,7 @@ use std::collections::HashSet;
 use std::sync::LazyLock;
 
 use crate::parser::unit::{Measure, measure};
+use crate::parser::word_answers::is_choice;
 
 /// Short words that do not affect a value.
 pub(crate) const FILLER_WORDS: [&str; 14] = [
@@ -53,11 +54,9 @@ fn forms(word: &str) -> impl Iterator<Item = String> {
 
 /// The words of a phrase that are not in the list, in lower case.
 pub(crate) fn unlisted_words(phrase: &str) -> Vec<String> {
-    // (B) is the label of a choice.
-    let choice = |word: &&str| matches!(word.as_bytes(), [b'(', b'A'..=b'E', b')']);
     let words = phrase
         .split_whitespace()
-        .filter(|word| !choice(word))
+        .filter(|word| !is_choice(word))
         .map(normalise_word);
     let parts = words.flat_map(|word| word.split('-').map(str::to_owned).collect::<Vec<_>>());
     parts

@@ -132,7 +132,11 @@ pub(crate) struct Parser<'a> {
 
 impl<'a> Parser<'a> {
     fn peek(&self) -> Option<Kind<'a>> {
-        self.tokens.get(self.at).map(|token| token.kind)
+        self.kind_at(0)
+    }
+
+    fn kind_at(&self, ahead: usize) -> Option<Kind<'a>> {
+        self.peek_at(ahead).map(|token| token.kind)
     }
 
     fn peek_at(&self, ahead: usize) -> Option<Token<'a>> {
@@ -298,7 +302,7 @@ impl<'a> Parser<'a> {
             }
             ahead += 1;
         }
-        let ends = match self.peek_at(ahead).map(|token| token.kind) {
+        let ends = match self.kind_at(ahead) {
             None
             | Some(
                 Kind::Char(',' | ';' | ')' | ']')
@@ -393,8 +397,8 @@ impl<'a> Parser<'a> {
         let sign = match self.peek()? {
             Kind::Char('+') => {
                 // A plus and a minus with a slash between them: +/-.
-                if self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('/'))
-                    && self.peek_at(2).map(|t| t.kind) == Some(Kind::Char('-'))
+                if self.kind_at(1) == Some(Kind::Char('/'))
+                    && self.kind_at(2) == Some(Kind::Char('-'))
                 {
                     self.at += 2;
                     Sign::PlusMinus

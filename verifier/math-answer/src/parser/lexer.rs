@@ -1,6 +1,6 @@
 //! Splits an answer into tokens: LaTeX as people write it, mixed with plain text and Unicode.
 
-use crate::parser::unit;
+use crate::parser::{contains_word, unit};
 use crate::expression::Function;
 
 mod symbols;
@@ -49,65 +49,16 @@ pub(crate) enum Kind<'a> {
 }
 
 /// Commands that affect only the appearance.
-const DECORATION: [&str; 38] = [
-    "left",
-    "right",
-    "middle",
-    "big",
-    "Big",
-    "bigg",
-    "Bigg",
-    "bigl",
-    "bigr",
-    "Bigl",
-    "Bigr",
-    "biggl",
-    "biggr",
-    "displaystyle",
-    "textstyle",
-    "scriptstyle",
-    "limits",
-    "nolimits",
-    "mathbf",
-    "boldsymbol",
-    "bm",
-    "bf",
-    "mathit",
-    "it",
-    "rm",
-    "mathsf",
-    "mathopen",
-    "mathclose",
-    "mathrel",
-    "mathbin",
-    "ensuremath",
-    "small",
-    "large",
-    "Large",
-    "LARGE",
-    "huge",
-    "Huge",
-    "strut",
-];
+const DECORATION: &str = "left right middle big Big bigg Bigg bigl bigr Bigl Bigr biggl biggr \
+    displaystyle textstyle scriptstyle limits nolimits mathbf boldsymbol bm bf mathit it rm \
+    mathsf mathopen mathclose mathrel mathbin ensuremath small large Large LARGE huge Huge strut";
 
 /// Commands with text as their argument.
-const TEXT: [&str; 12] = [
-    "text",
-    "textbf",
-    "textit",
-    "textrm",
-    "textnormal",
-    "textsf",
-    "texttt",
-    "mbox",
-    "hbox",
-    "mathrm",
-    "operatorname",
-    "emph",
-];
+const TEXT: &str = "text textbf textit textrm textnormal textsf texttt mbox hbox mathrm \
+    operatorname emph";
 
 /// Commands with an argument that is not printed.
-const INVISIBLE: [&str; 6] = ["phantom", "hphantom", "vphantom", "hspace", "label", "tag"];
+const INVISIBLE: &str = "phantom hphantom vphantom hspace label tag";
 
 /// The tokens of `text`. `None` if there are too many.
 pub(crate) fn tokens(text: &str) -> Option<Vec<Token<'_>>> {
@@ -141,6 +92,10 @@ impl<'a> Lexer<'a> {
         let (taken, rest) = self.rest.split_at(length);
         self.rest = rest;
         taken
+    }
+
+    fn last_kind(&self) -> Option<Kind<'a>> {
+        self.tokens.last().map(|token| token.kind)
     }
 
     fn next_token(&mut self) {
@@ -223,8 +178,7 @@ impl<'a> Lexer<'a> {
                 '!' => {
                     let spaces = count(self.rest, char::is_whitespace);
                     self.take(spaces);
-                    let last = self.tokens.last().map(|token| token.kind);
-                    self.spaced = matches!(last, Some(Kind::Number(_)))
+                    self.spaced = matches!(self.last_kind(), Some(Kind::Number(_)))
                         && self.rest.starts_with(|c: char| c.is_ascii_digit());
                 }
                 ',' | ';' | ':' | ' ' | '>' | '/' => self.spaced = true,
@@ -259,13 +213,13 @@ impl<'a> Lexer<'a> {
 
     fn command(&mut self, name: &'a str) {
         // `\operatorname*{…}`, `\hspace*{…}`.
-        if self.rest.starts_with('*') && (TEXT.contains(&name) || INVISIBLE.contains(&name)) {
+        if self.rest.starts_with('*') && [TEXT, INVISIBLE].iter().any(|list| contains_word(list, name)) {
             self.take(1);
         }
         if name == "mathbf" && self.rest.starts_with("{R}") {
             self.take(3);
             self.push(Kind::Command("Reals"));
-        } else if DECORATION.contains(&name) {
+        } else if contains_word(DECORATION, name) {
             // `\left.` prints no bracket.
             if matches!(name, "left" | "right") {
                 let spaces = count(self.rest, char::is_whitespace);
@@ -273,11 +227,12 @@ impl<'a> Lexer<'a> {
                     self.take(spaces + 1);
                 }
             }
-        } else if TEXT.contains(&name) {
+        } else if contains_word(TEXT, name) {
             let text = self.argument();
             self.text(text);
-        } else if INVISIBLE.contains(&name) {
-            self.invisible();
+        } else if contains_word(INVISIBLE, name) {
+            self.argument();
+            self.spaced = true;
         } else {
             match name {
                 "quad" | "qquad" | "enspace" | "thinspace" | "medspace" | "thickspace"
@@ -339,11 +294,6 @@ impl<'a> Lexer<'a> {
         self.take(length)
     }
 
-    fn invisible(&mut self) {
-        self.argument();
-        self.spaced = true;
-    }
-
     /// Adds the tokens of text. Text without letters is the same as outside of `\text`. So is a single letter of mathematics, unless it is a unit after a
     /// number.
     fn text(&mut self, text: &'a str) {
@@ -391,11 +341,11 @@ impl<'a> Lexer<'a> {
     fn single_letter(&mut self, letter: &'a str) {
         let capital = letter.starts_with(|c: char| c.is_ascii_uppercase());
         let follows_number = self.follows_number();
-        let degrees = self.tokens.last().map(|token| token.kind) == Some(Kind::Command("circ"))
+        let degrees = self.last_kind() == Some(Kind::Command("circ"))
             || self.follows_degree_group();
         let is_text = if capital {
             let added = matches!(
-                self.tokens.last().map(|token| token.kind),
+                self.last_kind(),
                 Some(Kind::Char('+' | '-'))
             );
             !(follows_number || added)
@@ -438,23 +388,20 @@ impl<'a> Lexer<'a> {
 
     /// Whether the next token follows a number.
     fn follows_number(&self) -> bool {
-        let last = self.tokens.last().map(|token| token.kind);
         matches!(
-            last,
+            self.last_kind(),
             Some(Kind::Number(_) | Kind::Close | Kind::Command("pi" | "circ"))
         )
     }
 
     fn follows_name(&self) -> bool {
-        let last = self.tokens.last().map(|token| token.kind);
-        matches!(last, Some(Kind::Letter(_) | Kind::Command(_)))
+        matches!(self.last_kind(), Some(Kind::Letter(_) | Kind::Command(_)))
     }
 
     /// Whether the next token follows a value of any kind.
     fn follows_value(&self) -> bool {
-        let last = self.tokens.last().map(|token| token.kind);
         matches!(
-            last,
+            self.last_kind(),
             Some(
                 Kind::Number(_)
                     | Kind::Letter(_)

@@ -1,7 +1,9 @@
 //! Labels of choices, with or without their values: `(C) 7`, `C) 7`, `Option C`.
 
+use crate::parser::contains_word;
 use crate::parser::lexer::{leading_text, whole_text};
 use crate::parser::grammar::{Commas, Letters, parse_answer};
+use crate::parser::word_answers::is_choice;
 use crate::parser::words_after_number::parse_trailing_words;
 use crate::parser::unit::{Measure, measure};
 use crate::expression::Expr;
@@ -23,32 +25,8 @@ const ANNOUNCEMENTS: [&str; 6] = [
 ];
 
 /// Words and commands that leave the choice open, or deny one.
-const HEDGES: [&str; 24] = [
-    "or",
-    "and",
-    "nor",
-    "not",
-    "but",
-    "either",
-    "neither",
-    "both",
-    "is",
-    "isn",
-    "are",
-    "wrong",
-    "incorrect",
-    "false",
-    "maybe",
-    "perhaps",
-    "possibly",
-    "probably",
-    "unless",
-    "except",
-    "if",
-    "lor",
-    "land",
-    "vee",
-];
+const HEDGES: &str = "or and nor not but either neither both is isn are wrong incorrect false \
+    maybe perhaps possibly probably unless except if lor land vee";
 
 /// Whether one is the letter of a choice, and the other is the same choice with its value or with a word such as "option".
 pub(crate) fn same_choice(first: &str, second: &str) -> bool {
@@ -71,7 +49,7 @@ pub(crate) fn value_after_label<'a>(text: &'a str, question: &str) -> Option<&'a
     let (label, value) = leading_text(text)
         .or_else(|| split_announcement(text))
         .or_else(|| text.split_at_checked(BRACKETED_LETTER_LENGTH))?;
-    let is_choice = matches!(label.as_bytes(), [b'(', b'A'..=b'E', b')'])
+    let is_choice = is_choice(label)
         && (inside.is_some() || text.starts_with('\\') || question.contains(label));
     let is_announcement =
         split_announcement(label).is_some_and(|(_, rest)| rest.is_empty()) || names_value(label);
@@ -91,13 +69,14 @@ fn names_value(label: &str) -> bool {
 /// Length in bytes of a letter in brackets.
 const BRACKETED_LETTER_LENGTH: usize = 3;
 
+fn begins_with(text: &str, words: &str) -> bool {
+    text.get(..words.len())
+        .is_some_and(|start| start.eq_ignore_ascii_case(words))
+}
+
 /// The phrase that announces the answer, and the text after it.
 fn split_announcement(text: &str) -> Option<(&str, &str)> {
-    let begins = |words: &&&str| {
-        text.get(..words.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(words))
-    };
-    let words = ANNOUNCEMENTS.iter().find(begins)?;
+    let words = ANNOUNCEMENTS.iter().find(|words| begins_with(text, words))?;
     let (label, rest) = text.split_at(words.len());
     let value = rest.strip_prefix(':').unwrap_or(rest);
     let ends_word = value.is_empty() || value.len() < rest.len() || value.starts_with(' ');
@@ -130,11 +109,7 @@ fn labelled_choice(text: &str) -> Option<char> {
         }
         None => text.trim(),
     };
-    let begins = |kind: &&str| {
-        text.get(..kind.len())
-            .is_some_and(|start| start.eq_ignore_ascii_case(kind))
-    };
-    let kind = CHOICE_WORDS.iter().find(|kind| begins(kind));
+    let kind = CHOICE_WORDS.iter().find(|kind| begins_with(text, kind));
     let rest = text[kind.map_or(0, |kind| kind.len())..].trim_start_matches([' ', ':']);
     let (opened, rest) = match rest.strip_prefix('(') {
         Some(rest) => (true, rest),
@@ -159,7 +134,7 @@ fn is_value(text: &str) -> bool {
     let mut words = text.split(|c: char| !c.is_alphabetic());
     let hedged = words.any(|word| {
         let lower = word.to_lowercase();
-        HEDGES.contains(&lower.as_str()) || matches!(word, "A" | "B" | "C" | "D" | "E")
+        contains_word(HEDGES, &lower) || matches!(word, "A" | "B" | "C" | "D" | "E")
     });
     let plain = |c: char| c.is_alphabetic() || c == ' ';
     let first = || {

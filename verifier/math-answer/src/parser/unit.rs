@@ -2,6 +2,8 @@
 
 use dashu_ratio::RBig;
 
+use crate::parser::contains_word;
+
 /// The measure of a number.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Measure {
@@ -26,27 +28,42 @@ pub(crate) enum Measure {
 /// Maximum number of words of a unit. Its size grows with each word.
 const MAX_UNITS: usize = 12;
 
-/// Powers of length, time, mass, money and temperature.
+/// What a unit measures.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
 pub(crate) struct Dimension {
-    length: i32,
-    time: i32,
-    mass: i32,
+    /// The powers of length, time, mass and temperature.
+    powers: [i32; 4],
+    /// The sign of a currency.
     money: Option<char>,
-    temperature: i32,
     /// Units of their own, such as months or amperes. Degrees Fahrenheit and Celsius are such units too, since they are not multiples of each other.
     named: Option<char>,
 }
 
 impl Dimension {
+    fn of_powers(powers: [i32; 4]) -> Self {
+        Self {
+            powers,
+            ..Self::default()
+        }
+    }
+
+    fn of_money(sign: char) -> Self {
+        Self {
+            money: Some(sign),
+            ..Self::default()
+        }
+    }
+
+    fn named(unit: char) -> Self {
+        Self {
+            named: Some(unit),
+            ..Self::default()
+        }
+    }
+
     /// Whether "units" in this power may be this dimension. "Square units" are areas and "cubic units" volumes. "Units" may be anything else.
     pub(crate) fn may_be_units(self, power: i32) -> bool {
-        let of = |length| {
-            self == Dimension {
-                length,
-                ..Dimension::default()
-            }
-        };
+        let of = |length| self == Self::of_powers([length, 0, 0, 0]);
         match power {
             1 => !of(2) && !of(3),
             power => of(power),
@@ -56,10 +73,7 @@ impl Dimension {
     /// Whether this may be given where units of the other dimension are counted: miles per hour for "how many miles". What is left of hours per day may be either.
     pub(crate) fn may_be_per(self, other: Self) -> bool {
         let above = |of: Self| Self {
-            length: of.length.max(0),
-            time: of.time.max(0),
-            mass: of.mass.max(0),
-            temperature: of.temperature.max(0),
+            powers: of.powers.map(|power| power.max(0)),
             ..of
         };
         self == Self::default() || above(self) == above(other)
@@ -75,38 +89,15 @@ impl Dimension {
     }
 }
 
+/// Other words for measures that may follow a number without `\text`.
+const UNITS_WITHOUT_SIZE: &str = "degrees radian radians percent percents percentage pct Percent \
+    Percentage Pct deg mph units unit square cubic sq hundred thousand million billion trillion \
+    dozen noon midnight";
+
 /// Whether a word is a unit that may follow a number without `\text`.
 pub(crate) fn is_unit_without_markup(word: &str) -> bool {
     word.len() > 1
-        && (base_unit(&singular(word)).is_some()
-            || matches!(
-                word,
-                "degrees"
-                    | "radian"
-                    | "radians"
-                    | "percent"
-                    | "percents"
-                    | "percentage"
-                    | "pct"
-                    | "Percent"
-                    | "Percentage"
-                    | "Pct"
-                    | "deg"
-                    | "mph"
-                    | "units"
-                    | "unit"
-                    | "square"
-                    | "cubic"
-                    | "sq"
-                    | "hundred"
-                    | "thousand"
-                    | "million"
-                    | "billion"
-                    | "trillion"
-                    | "dozen"
-                    | "noon"
-                    | "midnight"
-            ))
+        && (base_unit(&singular(word)).is_some() || contains_word(UNITS_WITHOUT_SIZE, word))
 }
 
 /// Whether a letter is a unit, if the context requires one. Otherwise 10 m may be ten times m.
@@ -121,8 +112,11 @@ pub(crate) fn is_capital_unit(word: &str) -> bool {
 
 /// The measure that the words after a number name.
 pub(crate) fn measure(words: &str) -> Measure {
-    if is_capital_unit(words.trim()) {
-        return named(words.trim().chars().next());
+    let unit_of_its_own = |name| Measure::Unit(RBig::ONE, Dimension::named(name));
+    if let Some(letter) = words.trim().chars().next()
+        && is_capital_unit(words.trim())
+    {
+        return unit_of_its_own(letter);
     }
     let lower = words.to_lowercase();
     let compact: String = lower
@@ -142,8 +136,8 @@ pub(crate) fn measure(words: &str) -> Measure {
         "million" => return scale(1_000_000),
         "billion" => return scale(1_000_000_000),
         "trillion" => return scale(1_000_000_000_000),
-        "degreesfahrenheit" | "fahrenheit" | "degreesf" | "°f" => return named(Some('F')),
-        "degreescelsius" | "celsius" | "degreesc" | "°c" => return named(Some('C')),
+        "degreesfahrenheit" | "fahrenheit" | "degreesf" | "°f" => return unit_of_its_own('F'),
+        "degreescelsius" | "celsius" | "degreesc" | "°c" => return unit_of_its_own('C'),
         _ => {}
     }
     unit_product(&lower).unwrap_or(Measure::Words)
@@ -151,14 +145,6 @@ pub(crate) fn measure(words: &str) -> Measure {
 
 fn scale(size: i64) -> Measure {
     Measure::Scale(RBig::from(size))
-}
-
-fn named(unit: Option<char>) -> Measure {
-    let dimension = Dimension {
-        named: unit,
-        ..Dimension::default()
-    };
-    Measure::Unit(RBig::ONE, dimension)
 }
 
 /// The product of units and their powers. `None` if a word is not a unit.
@@ -228,8 +214,8 @@ fn unit_product(words: &str) -> Option<Measure> {
             "mph" => {
                 let (mile, hour) = (base_unit("mile")?, base_unit("hour")?);
                 size = size * mile.0 / hour.0;
-                dimension.length += 1;
-                dimension.time -= 1;
+                dimension.powers[0] += 1;
+                dimension.powers[1] -= 1;
                 has_unit = true;
                 continue;
             }
@@ -246,10 +232,9 @@ fn unit_product(words: &str) -> Option<Measure> {
                 size / &unit
             };
         }
-        dimension.length += power * of.length;
-        dimension.time += power * of.time;
-        dimension.mass += power * of.mass;
-        dimension.temperature += power * of.temperature;
+        for (sum, own) in dimension.powers.iter_mut().zip(of.powers) {
+            *sum += power * own;
+        }
         dimension.money = dimension.money.or(of.money);
         if of.named.is_some() && power != 1 {
             return None;
@@ -266,34 +251,10 @@ fn unit_product(words: &str) -> Option<Measure> {
 /// A unit's size in metres, seconds, kilograms or main units of a currency.
 fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
     let of = |above: u64, below: u64| RBig::from_parts(above.into(), below.into());
-    let length = Dimension {
-        length: 1,
-        ..Dimension::default()
-    };
-    let time = Dimension {
-        time: 1,
-        ..Dimension::default()
-    };
-    let mass = Dimension {
-        mass: 1,
-        ..Dimension::default()
-    };
-    let volume = Dimension {
-        length: 3,
-        ..Dimension::default()
-    };
-    let money = |sign| Dimension {
-        money: Some(sign),
-        ..Dimension::default()
-    };
-    let temperature = Dimension {
-        temperature: 1,
-        ..Dimension::default()
-    };
-    let own = |name| Dimension {
-        named: Some(name),
-        ..Dimension::default()
-    };
+    let [length, time, mass, temperature] =
+        [[1, 0, 0, 0], [0, 1, 0, 0], [0, 0, 1, 0], [0, 0, 0, 1]].map(Dimension::of_powers);
+    let [area, volume] = [[2, 0, 0, 0], [3, 0, 0, 0]].map(Dimension::of_powers);
+    let (money, own) = (Dimension::of_money, Dimension::named);
     Some(match word {
         "m" | "meter" | "metre" => (of(1, 1), length),
         "km" | "kilometer" | "kilometre" => (of(1000, 1), length),
@@ -306,13 +267,7 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
         "foot" | "ft" => (of(3048, 10_000), length),
         "yard" | "yd" => (of(9144, 10_000), length),
         "mile" | "mi" => (of(1_609_344, 1000), length),
-        "acre" => (
-            of(40_468_564_224, 10_000_000),
-            Dimension {
-                length: 2,
-                ..Dimension::default()
-            },
-        ),
+        "acre" => (of(40_468_564_224, 10_000_000), area),
         "s" | "sec" | "second" => (of(1, 1), time),
         "min" | "minute" => (of(60, 1), time),
         "h" | "hr" | "hour" => (of(3600, 1), time),
@@ -373,13 +328,7 @@ fn base_unit(word: &str) -> Option<(RBig, Dimension)> {
 
 /// The dimension of an amount of money.
 pub(crate) fn money(sign: char) -> Measure {
-    Measure::Unit(
-        RBig::ONE,
-        Dimension {
-            money: Some(sign),
-            ..Dimension::default()
-        },
-    )
+    Measure::Unit(RBig::ONE, Dimension::of_money(sign))
 }
 
 fn singular(word: &str) -> String {

@@ -1,83 +1,20 @@
 //! Answers in words: choices, names, days, times, and numbers in words.
 
+use crate::parser::contains_word;
 use crate::parser::unit::{Measure, measure};
 use crate::expression::{Constant, Expr, FullDebug};
 
-const MONTHS: [&str; 12] = [
-    "january",
-    "february",
-    "march",
-    "april",
-    "may",
-    "june",
-    "july",
-    "august",
-    "september",
-    "october",
-    "november",
-    "december",
-];
-const TENS: [&str; 8] = [
-    "twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety",
-];
-const NUMBERS: [&str; 20] = [
-    "zero",
-    "one",
-    "two",
-    "three",
-    "four",
-    "five",
-    "six",
-    "seven",
-    "eight",
-    "nine",
-    "ten",
-    "eleven",
-    "twelve",
-    "thirteen",
-    "fourteen",
-    "fifteen",
-    "sixteen",
-    "seventeen",
-    "eighteen",
-    "nineteen",
-];
+const MONTHS: &str = "january february march april may june july august september october \
+    november december";
+const TENS: &str = "twenty thirty forty fifty sixty seventy eighty ninety";
+const NUMBERS: &str = "zero one two three four five six seven eight nine ten eleven twelve \
+    thirteen fourteen fifteen sixteen seventeen eighteen nineteen";
 /// Ordinals and parts of numbers.
-const ORDINALS: [&str; 30] = [
-    "first",
-    "second",
-    "third",
-    "fourth",
-    "fifth",
-    "sixth",
-    "seventh",
-    "eighth",
-    "ninth",
-    "tenth",
-    "eleventh",
-    "twelfth",
-    "thirteenth",
-    "fourteenth",
-    "fifteenth",
-    "sixteenth",
-    "seventeenth",
-    "eighteenth",
-    "nineteenth",
-    "twentieth",
-    "thirtieth",
-    "fortieth",
-    "fiftieth",
-    "sixtieth",
-    "seventieth",
-    "eightieth",
-    "ninetieth",
-    "hundredth",
-    "thousandth",
-    "millionth",
-];
-const SCALES: [&str; 6] = [
-    "ten", "hundred", "thousand", "million", "billion", "trillion",
-];
+const ORDINALS: &str = "first second third fourth fifth sixth seventh eighth ninth tenth eleventh \
+    twelfth thirteenth fourteenth fifteenth sixteenth seventeenth eighteenth nineteenth twentieth \
+    thirtieth fortieth fiftieth sixtieth seventieth eightieth ninetieth hundredth thousandth \
+    millionth";
+const SCALES: &str = "ten hundred thousand million billion trillion";
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) enum WordAnswer {
@@ -170,11 +107,15 @@ fn parse_words(words: &str) -> WordAnswer {
     WordAnswer::Words(content.concat())
 }
 
+/// The place of a word in a list.
+fn position(words: &str, word: &str) -> Option<usize> {
+    words.split(' ').position(|one| one == word)
+}
+
 /// A number below a hundred: twelve, twenty-one.
 fn cardinal(parts: &[&str]) -> Option<u32> {
-    let position = |names: &[&str], word: &str| names.iter().position(|name| *name == word);
-    let below = |word: &str| u32::try_from(position(&NUMBERS, word)?).ok();
-    let tens = |word: &str| Some(20 + 10 * u32::try_from(position(&TENS, word)?).ok()?);
+    let below = |word: &str| u32::try_from(position(NUMBERS, word)?).ok();
+    let tens = |word: &str| Some(20 + 10 * u32::try_from(position(TENS, word)?).ok()?);
     let two_words = |first: &str, second: &str| {
         Some(tens(first)? + below(second).filter(|ones| (1..10).contains(ones))?)
     };
@@ -191,11 +132,10 @@ fn cardinal(parts: &[&str]) -> Option<u32> {
 /// Whether a word is a number, a scale, part of a number, or a month: two, thousands, tenth.
 pub(crate) fn is_numeral(word: &str) -> bool {
     let singular = word.strip_suffix('s').unwrap_or(word);
-    let parts: [&[&str]; 4] = [&NUMBERS, &TENS, &SCALES, &ORDINALS];
-    parts
+    [NUMBERS, TENS, SCALES, ORDINALS]
         .iter()
-        .any(|names| names.contains(&singular) || names.contains(&word))
-        || MONTHS.contains(&word)
+        .any(|names| contains_word(names, singular) || contains_word(names, word))
+        || contains_word(MONTHS, word)
 }
 
 /// Whether it is the label of a choice: (A).
@@ -253,11 +193,11 @@ fn time(text: &str) -> Option<WordAnswer> {
 fn date(parts: &[&str]) -> Option<WordAnswer> {
     let month = parts
         .iter()
-        .find_map(|part| MONTHS.iter().position(|month| month == part))?;
+        .find_map(|part| position(MONTHS, part))?;
     let numbers: Vec<u32> = parts
         .iter()
         .filter(|part| {
-            !MONTHS.contains(part) && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
+            !contains_word(MONTHS, part) && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
         })
         .map(|part| part.parse().ok())
         .collect::<Option<_>>()?;

@@ -3,8 +3,8 @@
 use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
-use crate::arithmetic::exact::{bounded, rational};
-use crate::meter::{Meter, arithmetic_cost};
+use crate::arithmetic::exact::{multiply, rational};
+use crate::meter::Meter;
 use crate::equivalence::equal_in_any_order;
 use crate::equivalence::value_equality::ValueComparer;
 use crate::simplification::written_form::{has_sum_factor, is_constant};
@@ -144,11 +144,6 @@ impl Expanded {
         });
         Some(())
     }
-}
-
-fn multiply(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
-    meter.spend(arithmetic_cost(a, b))?;
-    bounded(a * b)
 }
 
 /// The coefficient of a term without sums: 3/2 in 3x/2.

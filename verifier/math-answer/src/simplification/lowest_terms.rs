@@ -34,8 +34,8 @@ fn denominator_degree(expr: &Expr) -> Option<(u64, u64)> {
                 let (min, max) = denominator_degree(base)?;
                 Some((min.saturating_mul(power), max.saturating_mul(power)))
             }
-            Expr::Negative(_) => {
-                let degree = degree(&Expr::Power(base.clone(), negated(power)?))?;
+            Expr::Negative(power) => {
+                let degree = degree(&Expr::Power(base.clone(), power.clone()))?;
                 Some((degree, degree))
             }
             _ => None,
@@ -46,13 +46,6 @@ fn denominator_degree(expr: &Expr) -> Option<(u64, u64)> {
 
 fn add_pairs((a, b): (u64, u64), (c, d): (u64, u64)) -> (u64, u64) {
     (a.saturating_add(c), b.saturating_add(d))
-}
-
-fn negated(power: &Expr) -> Option<Box<Expr>> {
-    match power {
-        Expr::Negative(inner) => Some(inner.clone()),
-        _ => None,
-    }
 }
 
 /// The degree of a polynomial.
@@ -80,10 +73,7 @@ fn degree(expr: &Expr) -> Option<u64> {
 
 /// Whether a denominator contains a fraction with a variable in its own denominator.
 fn is_nested(expr: &Expr) -> bool {
-    fn has_fraction(expr: &Expr) -> bool {
-        matches!(expr, Expr::Quotient(_, under) if under.has_variable())
-            || expr.parts().into_iter().any(has_fraction)
-    }
-    matches!(expr, Expr::Quotient(_, under) if has_fraction(under))
-        || expr.parts().into_iter().any(is_nested)
+    let is_fraction =
+        |part: &Expr| matches!(part, Expr::Quotient(_, under) if under.has_variable());
+    expr.contains(&|part| matches!(part, Expr::Quotient(_, under) if under.contains(&is_fraction)))
 }

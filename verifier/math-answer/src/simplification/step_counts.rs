@@ -38,42 +38,30 @@ pub(crate) enum Simplification {
     Nested,
 }
 
-const KINDS: usize = 10;
+/// The text for each kind in a verdict's `detail`, in the order of the kinds.
+const NAMES: [&str; 10] = [
+    "numbers are left to be worked out",
+    "like terms are left to be added",
+    "factors are left to be multiplied or cancelled",
+    "a root is left to be simplified",
+    "arithmetic with i is left to be done",
+    "brackets are left to be multiplied out",
+    "a sum is left below a fraction",
+    "a function is left to be evaluated",
+    "logarithms are left to be put together",
+    "a root is left under a root",
+];
 
 impl Simplification {
-    const ALL: [Simplification; KINDS] = [
-        Simplification::Numbers,
-        Simplification::Terms,
-        Simplification::Factors,
-        Simplification::Roots,
-        Simplification::Complex,
-        Simplification::Brackets,
-        Simplification::Denominators,
-        Simplification::Functions,
-        Simplification::Logarithms,
-        Simplification::Nested,
-    ];
-
     /// The text in a verdict's `detail`.
     pub(crate) fn name(self) -> &'static str {
-        match self {
-            Simplification::Numbers => "numbers are left to be worked out",
-            Simplification::Terms => "like terms are left to be added",
-            Simplification::Factors => "factors are left to be multiplied or cancelled",
-            Simplification::Roots => "a root is left to be simplified",
-            Simplification::Complex => "arithmetic with i is left to be done",
-            Simplification::Brackets => "brackets are left to be multiplied out",
-            Simplification::Denominators => "a sum is left below a fraction",
-            Simplification::Functions => "a function is left to be evaluated",
-            Simplification::Logarithms => "logarithms are left to be put together",
-            Simplification::Nested => "a root is left under a root",
-        }
+        NAMES[self as usize]
     }
 }
 
 /// The number of simplifications of each kind.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Default)]
-pub(crate) struct SimplificationCounts([usize; KINDS]);
+pub(crate) struct SimplificationCounts([usize; NAMES.len()]);
 
 impl SimplificationCounts {
     /// Counts the simplifications of an expression.
@@ -99,11 +87,10 @@ impl SimplificationCounts {
         larger
     }
 
-    /// The first kind with a larger count than in `expected`.
-    pub(crate) fn first_exceeding(self, expected: Self) -> Option<Simplification> {
-        Simplification::ALL
-            .into_iter()
-            .find(|kind| self.0[*kind as usize] > expected.0[*kind as usize])
+    /// The name of the first kind with a larger count than in `expected`.
+    pub(crate) fn first_exceeding(self, expected: Self) -> Option<&'static str> {
+        let mut counts = self.0.into_iter().zip(expected.0).zip(NAMES);
+        counts.find_map(|((own, other), name)| (own > other).then_some(name))
     }
 
     pub(crate) fn count(self, kind: Simplification) -> usize {

@@ -68,7 +68,7 @@ pub(crate) fn is_percent_or_degrees(expr: &Expr) -> bool {
     matches!(expr, Expr::Percent(_) | Expr::Degrees(_))
 }
 
-fn is_one(expr: &Expr) -> bool {
+pub(crate) fn is_one(expr: &Expr) -> bool {
     matches!(expr, Expr::Number(FullDebug(one)) if one.is_one())
 }
 

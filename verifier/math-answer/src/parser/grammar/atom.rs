@@ -2,6 +2,7 @@
 
 use super::number::{based_number, literal};
 use super::{MAX_ATOMS, Parser};
+use crate::parser::contains_word;
 use crate::parser::lexer::{Kind, Token};
 use crate::expression::{Bracket, Constant, Expr, FullDebug, Function};
 
@@ -9,98 +10,14 @@ use crate::expression::{Bracket, Constant, Expr, FullDebug, Function};
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
 
 /// Commands that are operators between factors, or that end the enclosing construct.
-const OPERATORS: [&str; 31] = [
-    "cup",
-    "cap",
-    "backslash",
-    "le",
-    "ge",
-    "ne",
-    "in",
-    "<",
-    ">",
-    "pm",
-    "mp",
-    "cdot",
-    "div",
-    "approx",
-    "equiv",
-    "and",
-    "or",
-    "vee",
-    "wedge",
-    "end",
-    "choose",
-    "rangle",
-    "rfloor",
-    "rceil",
-    "Vert",
-    "to",
-    "dots",
-    "implies",
-    "over",
-    "circ",
-    "prime",
-];
+const OPERATORS: &str = "cup cap backslash le ge ne in < > pm mp cdot div approx equiv and or vee \
+    wedge end choose rangle rfloor rceil Vert to dots implies over circ prime";
 
 /// Commands that print a letter, or a sign that stands for one.
-const LETTERS: [&str; 55] = [
-    "alpha",
-    "beta",
-    "gamma",
-    "delta",
-    "epsilon",
-    "varepsilon",
-    "zeta",
-    "eta",
-    "theta",
-    "vartheta",
-    "iota",
-    "kappa",
-    "varkappa",
-    "lambda",
-    "mu",
-    "nu",
-    "xi",
-    "omicron",
-    "rho",
-    "varrho",
-    "sigma",
-    "varsigma",
-    "tau",
-    "upsilon",
-    "phi",
-    "varphi",
-    "chi",
-    "psi",
-    "omega",
-    "Gamma",
-    "Delta",
-    "Theta",
-    "Lambda",
-    "Xi",
-    "Pi",
-    "Sigma",
-    "Upsilon",
-    "Phi",
-    "Psi",
-    "Omega",
-    "ell",
-    "hbar",
-    "aleph",
-    "Re",
-    "Im",
-    "wp",
-    "jmath",
-    "star",
-    "ast",
-    "square",
-    "bigstar",
-    "heartsuit",
-    "diamondsuit",
-    "clubsuit",
-    "spadesuit",
-];
+const LETTERS: &str = "alpha beta gamma delta epsilon varepsilon zeta eta theta vartheta iota \
+    kappa varkappa lambda mu nu xi omicron rho varrho sigma varsigma tau upsilon phi varphi chi \
+    psi omega Gamma Delta Theta Lambda Xi Pi Sigma Upsilon Phi Psi Omega ell hbar aleph Re Im wp \
+    jmath star ast square bigstar heartsuit diamondsuit clubsuit spadesuit";
 
 impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
@@ -108,7 +25,7 @@ impl<'a> Parser<'a> {
         match next {
             Kind::Number(_) | Kind::Open => true,
             // 5€
-            Kind::Currency(_) => match self.peek_at(1).map(|token| token.kind) {
+            Kind::Currency(_) => match self.kind_at(1) {
                 Some(Kind::Number(_) | Kind::Open | Kind::Char('.')) => true,
                 Some(Kind::Command(name)) => name == "frac",
                 _ => false,
@@ -121,9 +38,9 @@ impl<'a> Parser<'a> {
             }
             Kind::Char('(' | '[') | Kind::SetOpen => true,
             Kind::Char('|') => self.bars == 0,
-            Kind::Char('.') => matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Number(_))),
+            Kind::Char('.') => matches!(self.kind_at(1), Some(Kind::Number(_))),
             Kind::Command("|") => self.bars == 0,
-            Kind::Command(name) => !OPERATORS.contains(&name),
+            Kind::Command(name) => !contains_word(OPERATORS, name),
             _ => false,
         }
     }
@@ -198,8 +115,8 @@ impl<'a> Parser<'a> {
             return true;
         }
         let braced = self.peek() == Some(Kind::Open)
-            && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("circ"))
-            && self.peek_at(2).map(|t| t.kind) == Some(Kind::Close);
+            && self.kind_at(1) == Some(Kind::Command("circ"))
+            && self.kind_at(2) == Some(Kind::Close);
         self.at += if braced { 3 } else { 0 };
         braced
     }
@@ -237,12 +154,12 @@ impl<'a> Parser<'a> {
     /// Skips an index that is text or the name of a function: `{\text{max}}`.
     fn text_argument(&mut self) -> bool {
         let braced = usize::from(self.peek() == Some(Kind::Open));
-        let named = match self.peek_at(braced).map(|token| token.kind) {
+        let named = match self.kind_at(braced) {
             Some(Kind::Text(_)) => true,
             Some(Kind::Command(name)) => Function::named(name).is_some(),
             _ => false,
         };
-        let closed = braced == 0 || self.peek_at(2).map(|token| token.kind) == Some(Kind::Close);
+        let closed = braced == 0 || self.kind_at(2) == Some(Kind::Close);
         if named && closed {
             self.at += 1 + 2 * braced;
         }
@@ -348,7 +265,7 @@ impl<'a> Parser<'a> {
                 let digits = text
                     .chars()
                     .all(|c| c.is_ascii_digit() || c.is_ascii_uppercase());
-                if digits && self.peek_at(1).map(|t| t.kind) == Some(Kind::Char('_')) {
+                if digits && self.kind_at(1) == Some(Kind::Char('_')) {
                     self.at += 2;
                     let base = self.argument()?;
                     return based_number(text, &base);
@@ -370,7 +287,7 @@ impl<'a> Parser<'a> {
             return self.call(function);
         }
         // The measure of an angle has the name of the angle.
-        if letter == 'm' && self.peek_at(1).map(|t| t.kind) == Some(Kind::Command("angle")) {
+        if letter == 'm' && self.kind_at(1) == Some(Kind::Command("angle")) {
             self.at += 2;
             return self.command_after_name("angle");
         }
@@ -417,7 +334,7 @@ impl<'a> Parser<'a> {
     /// Whether a bracket or a power follows in `ahead` tokens: xsin(x).
     fn is_applied(&self, ahead: usize) -> bool {
         matches!(
-            self.peek_at(ahead).map(|token| token.kind),
+            self.kind_at(ahead),
             Some(Kind::Char('(' | '^'))
         )
     }
@@ -555,7 +472,7 @@ impl<'a> Parser<'a> {
                 self.at -= 1;
                 self.absolute_value()
             }
-            other if LETTERS.contains(&other) => Some(Expr::Symbol(format!("\\{other}"))),
+            other if contains_word(LETTERS, other) => Some(Expr::Symbol(format!("\\{other}"))),
             // Others are operators and relations without a meaning here. As a factor among others, in any order, one would be the same on either side.
             _ => None,
         }

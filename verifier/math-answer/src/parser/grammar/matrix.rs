@@ -2,7 +2,7 @@
 
 use super::Parser;
 use crate::parser::lexer::Kind;
-use crate::expression::{Expr, Relation};
+use crate::expression::Expr;
 
 impl Parser<'_> {
     /// After `\begin`.
@@ -64,9 +64,8 @@ impl Parser<'_> {
             .into_iter()
             .map(|mut row| row.pop().filter(|_| row.is_empty()))
             .collect::<Option<_>>()?;
-        let equal = |row: &Expr| matches!(row, Expr::Relation(_, relations) if *relations == [Relation::Equal]);
         let named = self.environment_name()? == "cases";
-        (named && equations.iter().all(equal)).then_some(Expr::List(equations))
+        (named && equations.iter().all(|row| row.equation().is_some())).then_some(Expr::List(equations))
     }
 
     fn environment_name(&mut self) -> Option<String> {

@@ -67,7 +67,7 @@ impl Parser<'_> {
         };
         let joined = letter.kind == Kind::Letter('e') && !letter.spaced && !digits.spaced;
         let ends = !matches!(
-            self.peek_at(2).map(|token| token.kind),
+            self.kind_at(2),
             Some(Kind::Letter(_) | Kind::Char('.' | '^' | '_') | Kind::Open)
         );
         if !joined || !ends {
@@ -83,8 +83,8 @@ impl Parser<'_> {
     fn eat_thousands_group(&mut self, whole: &mut String) -> bool {
         let (kind, ahead) = match (
             self.peek(),
-            self.peek_at(1).map(|t| t.kind),
-            self.peek_at(2).map(|t| t.kind),
+            self.kind_at(1),
+            self.kind_at(2),
         ) {
             (Some(Kind::Char(',')), _, _) => (Kind::Char(','), 1),
             (Some(Kind::Open), Some(Kind::Char(',')), Some(Kind::Close)) => (Kind::Open, 3),
@@ -103,7 +103,7 @@ impl Parser<'_> {
         if kind == Kind::Char(',') && (token.spaced || self.commas == Commas::Lists) {
             return false;
         }
-        if ahead == 0 && matches!(self.peek_at(1).map(|t| t.kind), Some(Kind::Char('/'))) {
+        if ahead == 0 && matches!(self.kind_at(1), Some(Kind::Char('/'))) {
             return false;
         }
         self.at += ahead + 1;
@@ -126,7 +126,7 @@ impl Parser<'_> {
             ahead += 1;
         }
         let digit = text.contains(|c: char| c.is_ascii_digit());
-        if ahead == 0 || !digit || self.peek_at(ahead).map(|t| t.kind) != Some(Kind::Char('_')) {
+        if ahead == 0 || !digit || self.kind_at(ahead) != Some(Kind::Char('_')) {
             return None;
         }
         let start = self.at;

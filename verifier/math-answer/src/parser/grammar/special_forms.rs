@@ -3,59 +3,23 @@
 use super::{Parser, product};
 use crate::parser::assignment_target::is_assignable;
 use crate::parser::lexer::Kind;
-use crate::parser::word_answers;
+use crate::parser::{contains_word, word_answers};
 use crate::expression::{Bracket, Constant, Expr, Relation, SetOperator};
 
 /// Maximum length in bytes of plain words for a number or a set.
 const MAX_PLAIN_WORDS_LENGTH: usize = 32;
 
 /// Words before a name that add nothing to it.
-const NEUTRAL_WORDS: [&str; 4] = ["ratio", "quantity", "value", "measure"];
+const NEUTRAL_WORDS: &str = "ratio quantity value measure";
 
 /// Words for a quantity of the thing named after them. Its area is another quantity than its perimeter.
-const QUANTITY_KINDS: [&str; 13] = [
-    "length",
-    "distance",
-    "area",
-    "perimeter",
-    "volume",
-    "slope",
-    "probability",
-    "number",
-    "sum",
-    "difference",
-    "product",
-    "quotient",
-    "angle",
-];
+const QUANTITY_KINDS: &str = "length distance area perimeter volume slope probability number sum \
+    difference product quotient angle";
 
 /// Words with which a name denotes another value: twice the number = 12.
-const NAME_CHANGING_WORDS: [&str; 24] = [
-    "not",
-    "no",
-    "half",
-    "twice",
-    "thrice",
-    "double",
-    "triple",
-    "opposite",
-    "negative",
-    "minus",
-    "wrong",
-    "incorrect",
-    "reciprocal",
-    "inverse",
-    "squared",
-    "cubed",
-    "plus",
-    "times",
-    "divided",
-    "multiplied",
-    "more",
-    "less",
-    "fewer",
-    "than",
-];
+const NAME_CHANGING_WORDS: &str = "not no half twice thrice double triple opposite negative minus \
+    wrong incorrect reciprocal inverse squared cubed plus times divided multiplied more less \
+    fewer than";
 
 /// An answer in plain words that is a number, a day, all real numbers, infinity or no solution.
 pub(super) fn plain_words(text: &str) -> Option<Expr> {
@@ -170,15 +134,15 @@ impl Parser<'_> {
             };
             let words: Vec<&str> = text.split_whitespace().collect();
             let known = |word: &&str| {
-                QUANTITY_KINDS.contains(word)
-                    || NEUTRAL_WORDS.contains(word)
+                contains_word(QUANTITY_KINDS, word)
+                    || contains_word(NEUTRAL_WORDS, word)
                     || matches!(*word, "the" | "of")
             };
             if words.is_empty() || !words.iter().all(known) {
                 break;
             }
-            neutral |= words.iter().any(|word| NEUTRAL_WORDS.contains(word));
-            let last = words.iter().rfind(|word| QUANTITY_KINDS.contains(word));
+            neutral |= words.iter().any(|word| contains_word(NEUTRAL_WORDS, word));
+            let last = words.iter().rfind(|word| contains_word(QUANTITY_KINDS, word));
             kind = last.map(|word| (*word).to_owned()).or(kind);
             self.at += length;
         }
@@ -216,7 +180,7 @@ impl Parser<'_> {
                     .all(|c| c.is_alphabetic() || matches!(c, ' ' | '-' | '(' | ')'));
                 let other = text
                     .split(|c: char| !c.is_alphabetic())
-                    .any(|word| NAME_CHANGING_WORDS.contains(&word.to_lowercase().as_str()));
+                    .any(|word| contains_word(NAME_CHANGING_WORDS, &word.to_lowercase()));
                 (name && !other).then(|| Expr::Symbol(text.to_owned()))
             }
             Kind::Letter(letter) => {
@@ -228,7 +192,7 @@ impl Parser<'_> {
                 self.applied_name('P')
             }
             // \mathbb{P}(A)
-            Kind::Command("mathbb") => match self.peek_at(2).map(|token| token.kind) {
+            Kind::Command("mathbb") => match self.kind_at(2) {
                 Some(Kind::Letter(letter)) => {
                     self.at += 4;
                     self.applied_name(letter)

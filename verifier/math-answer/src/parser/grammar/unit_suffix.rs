@@ -128,16 +128,16 @@ impl Parser<'_> {
             _ => return None,
         };
         let dot = |ahead: usize| {
-            usize::from(self.peek_at(ahead).map(|t| t.kind) == Some(Kind::Char('.')))
+            usize::from(self.kind_at(ahead) == Some(Kind::Char('.')))
         };
         let mut length = 1 + dot(1);
-        let Some(Kind::Letter('m' | 'M')) = self.peek_at(length).map(|t| t.kind) else {
+        let Some(Kind::Letter('m' | 'M')) = self.kind_at(length) else {
             return None;
         };
         length += 1;
         length += dot(length);
         let ends = !matches!(
-            self.peek_at(length).map(|t| t.kind),
+            self.kind_at(length),
             Some(Kind::Letter(_) | Kind::Char('^'))
         );
         // 5am may be a product of letters; 5 a.m. and 5 AM are not.
@@ -160,7 +160,7 @@ impl Parser<'_> {
             _ => return None,
         };
         let closed = braced == 0
-            || self.peek_at(braced + length).map(|token| token.kind) == Some(Kind::Close);
+            || self.kind_at(braced + length) == Some(Kind::Close);
         let expected = ordinal_suffix(number)?;
         if !closed || suffix != expected {
             return None;

@@ -12,7 +12,7 @@ pub(crate) fn whole_text(text: &str) -> Option<&str> {
 pub(crate) fn leading_text(text: &str) -> Option<(&str, &str)> {
     let command = text.trim().strip_prefix('\\')?;
     let name = TEXT
-        .into_iter()
+        .split(' ')
         .chain(["mathbf"])
         .filter(|name| command.starts_with(name))
         .find(|name| command[name.len()..].trim_start().starts_with('{'))?;

@@ -9,10 +9,10 @@ use dashu_ratio::RBig;
 use super::right_angles::is_shifted_by_right_angles;
 use super::sum::{Counter, NODE_COST, Term};
 use super::{Simplification, SimplificationCounts};
-use crate::arithmetic::exact::{bits, bounded, rational, whole_root};
-use crate::meter::{Meter, arithmetic_cost};
+use crate::arithmetic::exact::{bits, multiply, rational, whole_root};
+use crate::meter::Meter;
 use crate::simplification::written_form::{
-    has_inverse, has_sum_factor, is_literal, is_plus_minus_one, is_signed, is_ten,
+    has_inverse, has_sum_factor, is_literal, is_one, is_plus_minus_one, is_signed, is_ten,
     is_whole_quotient,
 };
 use crate::expression::{Constant, Expr, FullDebug, Function};
@@ -72,9 +72,7 @@ pub(super) struct Monomial<'a> {
 impl Monomial<'_> {
     fn multiply(&mut self, number: &RBig, meter: &Meter) {
         let before = self.number.take().unwrap_or(RBig::ONE);
-        if meter.spend(arithmetic_cost(&before, number)).is_some() {
-            self.number = bounded(before * number);
-        }
+        self.number = multiply(&before, number, meter);
     }
 
     fn add_atom(&mut self, atom: Atom, power: RBig) {
@@ -563,20 +561,12 @@ fn is_number(expr: &Expr) -> bool {
     }
 }
 
-fn is_one(expr: &Expr) -> bool {
-    matches!(expr, Expr::Number(FullDebug(one)) if one.is_one())
-}
-
 fn is_e(expr: &Expr) -> bool {
     matches!(expr, Expr::Constant(Constant::E))
 }
 
-fn contains(expr: &Expr, matches: &dyn Fn(&Expr) -> bool) -> bool {
-    matches(expr) || expr.parts().into_iter().any(|part| contains(part, matches))
-}
-
 fn holds_i(expr: &Expr) -> bool {
-    contains(expr, &|part| matches!(part, Expr::Constant(Constant::I)))
+    expr.contains(&|part| matches!(part, Expr::Constant(Constant::I)))
 }
 
 /// Whether it is a number that contains i.
@@ -585,7 +575,7 @@ fn is_complex(expr: &Expr) -> bool {
 }
 
 fn holds_root(expr: &Expr) -> bool {
-    contains(expr, &|part| match part {
+    expr.contains(&|part| match part {
         Expr::Root(..) => true,
         Expr::Power(_, exponent) => matches!(**exponent, Expr::Quotient(..)),
         _ => false,
@@ -593,7 +583,5 @@ fn holds_root(expr: &Expr) -> bool {
 }
 
 fn holds_logarithm(expr: &Expr) -> bool {
-    contains(expr, &|part| {
-        matches!(part, Expr::Call(Function::Ln | Function::Log, _))
-    })
+    expr.contains(&|part| matches!(part, Expr::Call(Function::Ln | Function::Log, _)))
 }
