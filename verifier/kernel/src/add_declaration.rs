@@ -1,6 +1,6 @@
 //! Checks declarations, and adds them to the environment.
 
-use crate::{Error, rejected};
+use crate::{Error, rejected, unreadable};
 use crate::type_checker::TypeChecker;
 use crate::declaration::{ConstantInfo, Kind, RecursorVal};
 use crate::decode::{self, DecodeCache, Decoder};
@@ -31,7 +31,7 @@ impl CompiledModule {
         let mut seen: Map<u64, ()> = Map::default();
         for (_, object) in decode::contents(&image)? {
             if seen.insert(object, ()).is_some() {
-                return Err(Error::Unreadable("it has one declaration twice".to_owned()));
+                return Err(unreadable("it has one declaration twice"));
             }
             constants.push(decoder.constant(object)?);
         }

@@ -2,7 +2,7 @@
 
 use dashu_int::ops::BitTest as _;
 
-use crate::Error;
+use crate::{Error, unreadable};
 use crate::declaration::{
     ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal, ReducibilityHint,
 };
@@ -24,10 +24,6 @@ pub(crate) struct Decoder<'a> {
     pub(crate) cache: &'a mut DecodeCache,
 }
 
-fn broken(what: &str) -> Error {
-    Error::Unreadable(what.to_owned())
-}
-
 /// Parts of a module, in the order of its fields.
 const IMPORTS: u64 = 0;
 const NAMES: u64 = 1;
@@ -38,7 +34,7 @@ pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
     let names = image.array(image.field(image.root(), NAMES)?)?;
     let constants = image.array(image.field(image.root(), CONSTANTS)?)?;
     if names.len() != constants.len() {
-        return Err(broken("a module has names without declarations"));
+        return Err(unreadable("a module has names without declarations"));
     }
     Ok(names.into_iter().zip(constants).collect())
 }
@@ -59,7 +55,7 @@ pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
         let name = decoder.store.whole(name);
         // It becomes a path.
         if name.contains(['/', '\\', '\0']) || name.split('.').any(str::is_empty) {
-            return Err(broken("a module's name is not a valid file name"));
+            return Err(unreadable("a module's name is not a valid file name"));
         }
         all.push(name);
     }
@@ -93,7 +89,7 @@ impl Decoder<'_> {
             }
             chain.push(at);
             if chain.len() > 10_000 {
-                return Err(broken("a name has no end"));
+                return Err(unreadable("a name has no end"));
             }
             at = self.image.field(at, 0)?;
         };
@@ -108,10 +104,10 @@ impl Decoder<'_> {
                 2 => {
                     let number = self.image.nat(part)?;
                     let number = u64::try_from(&number)
-                        .map_err(|_| broken("a name's number is too large"))?;
+                        .map_err(|_| unreadable("a name's number is too large"))?;
                     self.store.num_name(name, number)
                 }
-                _ => return Err(broken("a name is of an unknown kind")),
+                _ => return Err(unreadable("a name is of an unknown kind")),
             };
             self.cache.names.insert(object, name);
         }
@@ -142,7 +138,7 @@ impl Decoder<'_> {
             };
             if !seen && !parts.is_empty() {
                 if parents.insert(object, ()).is_some() || open.len() > 1 << 16 {
-                    return Err(broken("a level holds itself"));
+                    return Err(unreadable("a level holds itself"));
                 }
                 open.push((object, true));
                 for part in parts {
@@ -161,7 +157,7 @@ impl Decoder<'_> {
                 2 => Level::Max(operands[0], operands[1]),
                 3 => Level::IMax(operands[0], operands[1]),
                 4 => Level::Param(self.name(self.image.field(object, 0)?)?),
-                _ => return Err(broken("a level is not determined")),
+                _ => return Err(unreadable("a level is not determined")),
             };
             let id = self.store.level(level);
             self.cache.levels.insert(object, id);
@@ -174,7 +170,7 @@ impl Decoder<'_> {
             return Ok(ZERO);
         }
         let known = self.cache.levels.get(&object);
-        known.copied().ok_or_else(|| broken("a level holds itself"))
+        known.copied().ok_or_else(|| unreadable("a level holds itself"))
     }
 
     /// Decodes an expression, without `mdata`.
@@ -197,7 +193,7 @@ impl Decoder<'_> {
             if !seen && !parts.is_empty() {
                 // An object that occurs below itself has no end.
                 if parents.insert(object, ()).is_some() {
-                    return Err(broken("an expression holds itself"));
+                    return Err(unreadable("an expression holds itself"));
                 }
                 open.push((object, true));
                 for part in parts {
@@ -209,7 +205,7 @@ impl Decoder<'_> {
             for (operand, part) in operands.iter_mut().zip(parts) {
                 let part = self.image.field(object, *part)?;
                 let known = self.cache.exprs.get(&part);
-                *operand = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
+                *operand = Some(*known.ok_or_else(|| unreadable("an expression holds itself"))?);
             }
             let id = self.leaf_or_node(object, tag, operands)?;
             self.cache.exprs.insert(object, id);
@@ -217,7 +213,7 @@ impl Decoder<'_> {
         let known = self.cache.exprs.get(&root);
         known
             .copied()
-            .ok_or_else(|| broken("an expression holds itself"))
+            .ok_or_else(|| unreadable("an expression holds itself"))
     }
 
     fn leaf_or_node(
@@ -258,7 +254,7 @@ impl Decoder<'_> {
                         self.store.spend(text.len() / 8)?;
                         Ok(self.store.text(text))
                     }
-                    _ => Err(broken("a literal is of an unknown kind")),
+                    _ => Err(unreadable("a literal is of an unknown kind")),
                 };
             }
             (10, [Some(inner), ..]) => return Ok(inner),
@@ -266,7 +262,7 @@ impl Decoder<'_> {
                 let at = self.image.small(field(1)?)?;
                 Expr::Proj(self.name(self.image.field(object, 0)?)?, at, inner)
             }
-            _ => return Err(broken("an expression is not finished")),
+            _ => return Err(unreadable("an expression is not finished")),
         };
         Ok(self.store.expr(expr))
     }

@@ -397,31 +397,6 @@ impl TypeChecker<'_> {
         Ok(false)
     }
 
-    /// `∀ locals, body`.
-    fn bind_pi(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bind(locals, body, Expr::Pi)
-    }
-
-    /// `fun locals => body`.
-    fn bind_lambda(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bind(locals, body, Expr::Lam)
-    }
-
-    fn bind(
-        &mut self,
-        locals: &[ExprId],
-        mut body: ExprId,
-        make: fn(ExprId, ExprId) -> Expr,
-    ) -> ExprId {
-        for local in locals.iter().rev() {
-            if let Expr::FVar(_, ty) = self.store.expr_of(*local) {
-                body = self.store.abstract_fvars(body, &[*local]);
-                body = self.store.expr(make(ty, body));
-            }
-        }
-        body
-    }
-
     fn recursors_of(
         &mut self,
         family: &InductiveFamily,
@@ -446,8 +421,8 @@ impl TypeChecker<'_> {
             let ty = self.store.apps(ty, &opened.indices[at]);
             let major = self.fresh_fvar(ty);
             opened.majors.push(major);
-            let body = self.bind_pi(&[major], sort);
-            let motive = self.bind_pi(&opened.indices[at], body);
+            let body = self.store.bind_pi(&[major], sort);
+            let motive = self.store.bind_pi(&opened.indices[at], body);
             let motive = self.fresh_fvar(motive);
             opened.motives.push(motive);
         }
@@ -490,21 +465,21 @@ impl TypeChecker<'_> {
                     let call = self.store.apps(heads[recursive.of], &own);
                     let call = self.store.apps(call, &recursive.indices);
                     let call = self.store.app(call, applied);
-                    let call = self.bind_lambda(&recursive.arguments, call);
+                    let call = self.store.bind_lambda(&recursive.arguments, call);
                     value = self.store.app(value, call);
                 }
-                let value = self.bind_lambda(&constructor.fields, value);
+                let value = self.store.bind_lambda(&constructor.fields, value);
                 rules.push(RecursorRule {
                     constructor: constructor.name,
                     fields: count(&constructor.fields),
-                    value: self.bind_lambda(&own, value),
+                    value: self.store.bind_lambda(&own, value),
                 });
             }
             let result = self.store.apps(opened.motives[at], &opened.indices[at]);
             let result = self.store.app(result, opened.majors[at]);
-            let ty = self.bind_pi(&[opened.majors[at]], result);
-            let ty = self.bind_pi(&opened.indices[at], ty);
-            let ty = self.bind_pi(&own, ty);
+            let ty = self.store.bind_pi(&[opened.majors[at]], result);
+            let ty = self.store.bind_pi(&opened.indices[at], ty);
+            let ty = self.store.bind_pi(&own, ty);
             constants.push(ConstantInfo {
                 name: self.store.str_name(opened.names[at], "rec"),
                 params: params.clone(),
@@ -538,12 +513,12 @@ impl TypeChecker<'_> {
                 .store
                 .apps(opened.motives[recursive.of], &recursive.indices);
             let motive = self.store.app(motive, applied);
-            let motive = self.bind_pi(&recursive.arguments, motive);
+            let motive = self.store.bind_pi(&recursive.arguments, motive);
             hypotheses.push(self.fresh_fvar(motive));
         }
-        let body = self.bind_pi(&hypotheses, body);
+        let body = self.store.bind_pi(&hypotheses, body);
         self.open = before;
-        self.bind_pi(&constructor.fields, body)
+        self.store.bind_pi(&constructor.fields, body)
     }
 
     /// A name for a universe parameter that is not in `names`.

@@ -137,16 +137,9 @@ impl TypeChecker<'_> {
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
-        let mut ty = self.infer(body, mode)?;
+        let ty = self.infer(body, mode)?;
         self.open = before;
-        for at in (0..locals.len()).rev() {
-            let Expr::FVar(_, domain) = self.store.expr_of(locals[at]) else {
-                continue;
-            };
-            ty = self.store.abstract_fvars(ty, &locals[at..=at]);
-            ty = self.store.expr(Expr::Pi(domain, ty));
-        }
-        Ok(ty)
+        Ok(self.store.bind_pi(&locals, ty))
     }
 
     fn infer_pi(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {

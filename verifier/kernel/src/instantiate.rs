@@ -62,6 +62,31 @@ impl TermStore {
         })
     }
 
+    /// `∀ locals, body`.
+    pub(crate) fn bind_pi(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
+        self.bind(locals, body, Expr::Pi)
+    }
+
+    /// `fun locals => body`.
+    pub(crate) fn bind_lambda(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
+        self.bind(locals, body, Expr::Lam)
+    }
+
+    fn bind(
+        &mut self,
+        locals: &[ExprId],
+        mut body: ExprId,
+        binder: fn(ExprId, ExprId) -> Expr,
+    ) -> ExprId {
+        for local in locals.iter().rev() {
+            if let Expr::FVar(_, ty) = self.expr_of(*local) {
+                body = self.abstract_fvars(body, &[*local]);
+                body = self.expr(binder(ty, body));
+            }
+        }
+        body
+    }
+
     /// The expression with `levels` in place of the universe parameters `params`.
     pub fn instantiate_levels(
         &mut self,

@@ -61,6 +61,11 @@ fn rejected(why: impl Into<String>) -> Error {
     Error::Rejected(why.into())
 }
 
+/// The error of a file that is not a valid compiled module.
+fn unreadable(why: impl Into<String>) -> Error {
+    Error::Unreadable(why.into())
+}
+
 /// The limits of a check.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub struct Budget {

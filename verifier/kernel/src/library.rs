@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Error;
+use crate::{Error, unreadable};
 use crate::declaration::{ConstantInfo, Kind};
 use crate::decode::{self, DecodeCache, Decoder};
 use crate::olean::{Image, Object};
@@ -48,7 +48,7 @@ impl Library {
             open.extend(decode::imports(&image)?);
             library
                 .add(image)
-                .map_err(|error| Error::Unreadable(format!("the module {module}: {error}")))?;
+                .map_err(|error| unreadable(format!("the module {module}: {error}")))?;
         }
         Ok(library)
     }
@@ -148,7 +148,7 @@ impl Library {
         cache: &mut DecodeCaches,
     ) -> Result<ConstantInfo, Error> {
         let Some(image) = self.modules.get(module as usize) else {
-            return Err(Error::Unreadable("there is no such module".to_owned()));
+            return Err(unreadable("there is no such module"));
         };
         let mut decoder = Decoder {
             image,
@@ -171,7 +171,7 @@ fn find(folders: &[PathBuf], module: &str) -> Result<Image, Error> {
         .map(|folder| folder.join(&relative).with_extension("olean"))
         .find(|file| file.is_file())
         .ok_or_else(|| {
-            Error::Unreadable(format!(
+            unreadable(format!(
                 "there is no compiled module {module} in {}",
                 folders
                     .iter()

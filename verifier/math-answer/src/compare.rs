@@ -48,9 +48,9 @@ pub struct Answer<'a> {
     /// The question, if this is the expected answer to one; otherwise empty.
     question: &'a str,
     /// The tree, if commas between digits may separate thousands.
-    number: Option<Expr>,
-    /// The tree, if commas separate elements. `None` if it equals `number`.
-    list: Option<Expr>,
+    as_number: Option<Expr>,
+    /// The tree, if commas separate elements. `None` if it equals `as_number`.
+    as_list: Option<Expr>,
     /// The tree of a number, a space and a letter that may be a unit: 0.1 m.
     letter_unit: Option<Expr>,
     /// Words after its numbers that are in no list.
@@ -85,8 +85,8 @@ impl<'a> Answer<'a> {
             original,
             text,
             question: "",
-            number,
-            list,
+            as_number: number,
+            as_list: list,
             letter_unit,
             unlisted,
         }
@@ -111,7 +111,7 @@ impl<'a> Answer<'a> {
     }
 
     fn trees(&self) -> impl Iterator<Item = &Expr> {
-        self.number.iter().chain(&self.list)
+        self.as_number.iter().chain(&self.as_list)
     }
 
     /// The possible readings as the expected answer. (1,234) has two elements in brackets, and if the question asks for several answers with commas between
@@ -119,7 +119,7 @@ impl<'a> Answer<'a> {
     fn readings_as_expected(&self, separates_by_commas: bool) -> impl Iterator<Item = &Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         let tight = is_tight(&self.text);
-        let (number, list) = (self.number.as_ref(), self.list.as_ref());
+        let (number, list) = (self.as_number.as_ref(), self.as_list.as_ref());
         let readings = match (number, list) {
             (Some(_), Some(_)) if tight && (separates_by_commas || brackets) => [None, list],
             (Some(_), Some(_)) if is_grouped(&self.text) => [number, None],
@@ -131,7 +131,7 @@ impl<'a> Answer<'a> {
     /// The readings to compare with `expected`. If that is a list, commas separate elements, as long as no space follows one of them.
     fn readings_beside(&self, expected: &Expr) -> Vec<&Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
-        match (&self.number, &self.list) {
+        match (&self.as_number, &self.as_list) {
             (Some(number), Some(_)) if !brackets && is_grouped(&self.text) => vec![number],
             (_, Some(list)) if is_list(expected) && is_tight(&self.text) => vec![list],
             _ => self.trees().collect(),

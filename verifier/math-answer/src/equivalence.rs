@@ -9,7 +9,7 @@ pub(crate) mod value_equality;
 
 use dashu_ratio::RBig;
 
-use crate::arithmetic::modular::Element;
+use crate::arithmetic::modular::FieldElement;
 use crate::question_hints::Likelihood;
 use crate::parser::unit::{Measure, measure};
 use crate::parser::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
@@ -300,7 +300,7 @@ pub(crate) fn equal_in_any_order(
         return false;
     }
     // Fingerprints distinguish most elements that differ.
-    let fingerprints = |items: &[&Expr]| -> Vec<Option<Element>> {
+    let fingerprints = |items: &[&Expr]| -> Vec<Option<FieldElement>> {
         items
             .iter()
             .map(|item| fingerprint(comparer, item))
@@ -325,7 +325,7 @@ pub(crate) fn equal_in_any_order(
 }
 
 /// A fingerprint of a plain expression. Different values almost always have different ones.
-fn fingerprint(comparer: &ValueComparer, item: &Expr) -> Option<Element> {
+fn fingerprint(comparer: &ValueComparer, item: &Expr) -> Option<FieldElement> {
     let plain = !matches!(item, Expr::Symbol(name) if name == "Reals");
     let bare = split_measure(item).1.is_none();
     (plain && bare).then(|| comparer.fingerprint(item))?

@@ -5,7 +5,7 @@ use std::cmp::Ordering;
 use dashu_ratio::RBig;
 
 use crate::meter::arithmetic_cost;
-use crate::equivalence::linear_form::Linear;
+use crate::equivalence::linear_form::LinearForm;
 use crate::equivalence::value_equality::{RealNumber, ValueComparer};
 use crate::expression::{Bracket, Constant, Expr, Relation, SetOperator};
 
@@ -14,7 +14,7 @@ const MAX_INTERVALS: usize = 32;
 
 /// An end of an interval: its position, its expression as written, and whether it belongs to the interval.
 #[derive(Debug, Clone)]
-struct End {
+struct Endpoint {
     at: RealNumber,
     expr: Expr,
     closed: bool,
@@ -23,8 +23,8 @@ struct End {
 /// An interval, or a point if both ends are equal.
 #[derive(Debug, Clone)]
 struct Interval {
-    low: End,
-    high: End,
+    low: Endpoint,
+    high: Endpoint,
 }
 
 /// Disjoint intervals in ascending order.
@@ -41,7 +41,7 @@ pub(crate) struct RealSet<'a> {
 impl<'a> RealSet<'a> {
     /// The number of finite ends of its intervals, after overlapping intervals are merged.
     pub(crate) fn end_count(&self) -> usize {
-        let finite = |end: &&End| !matches!(end.at, RealNumber::Infinite(_));
+        let finite = |end: &&Endpoint| !matches!(end.at, RealNumber::Infinite(_));
         let ends = self
             .intervals
             .0
@@ -65,8 +65,8 @@ impl<'a> RealSet<'a> {
                 let [low, high] = ends.as_slice() else {
                     return None;
                 };
-                let low = end(comparer, low, *open == Bracket::Square)?;
-                let high = end(comparer, high, *close == Bracket::Square)?;
+                let low = endpoint(comparer, low, *open == Bracket::Square)?;
+                let high = endpoint(comparer, high, *close == Bracket::Square)?;
                 // (3, 1) is a point, not an empty interval.
                 let interval = Intervals::interval(comparer, low, high)?;
                 (!interval.0.is_empty()).then(|| without_variable(interval))
@@ -108,7 +108,10 @@ impl<'a> RealSet<'a> {
     /// Like [`RealSet::from_expr`], for an element of a list or of a combined set. There the equation x = 0 is a set, as x > 1 is.
     fn from_item(comparer: &ValueComparer, expr: &'a Expr) -> Option<Self> {
         match expr {
-            Expr::Relation(parts, relations) => Self::from_relation(comparer, parts, relations),
+            Expr::Relation(parts, relations) => {
+                Self::from_name_and_bounds(comparer, parts, relations)
+                    .or_else(|| Self::from_linear(comparer, parts, relations))
+            }
             _ => Self::from_expr(comparer, expr),
         }
     }
@@ -151,15 +154,6 @@ impl<'a> RealSet<'a> {
         })
     }
 
-    fn from_relation(
-        comparer: &ValueComparer,
-        parts: &'a [Expr],
-        relations: &[Relation],
-    ) -> Option<Self> {
-        Self::from_name_and_bounds(comparer, parts, relations)
-            .or_else(|| Self::from_linear(comparer, parts, relations))
-    }
-
     /// The solutions of relations between linear forms in one variable: −2y ≥ 6, −3 < 2x + 1 ≤ 7.
     fn from_linear(
         comparer: &ValueComparer,
@@ -174,7 +168,7 @@ impl<'a> RealSet<'a> {
             variable: None,
         };
         for (sides, relation) in parts.windows(2).zip(relations) {
-            let form = Linear::difference(&sides[0], &sides[1], &comparer.meter)?;
+            let form = LinearForm::difference(&sides[0], &sides[1], &comparer.meter)?;
             let variable = form.variable.filter(|_| !form.slope.is_zero())?;
             comparer
                 .meter
@@ -232,7 +226,7 @@ impl<'a> RealSet<'a> {
 
     /// Whether both are the same set, and not of different variables.
     pub(crate) fn is_same_set(&self, comparer: &ValueComparer, other: &Self) -> bool {
-        let same_end = |a: &End, b: &End| {
+        let same_end = |a: &Endpoint, b: &Endpoint| {
             a.closed == b.closed && comparer.agreement(&a.expr, &b.expr).is_some()
         };
         let (intervals, other_intervals) = (&self.intervals.0, &other.intervals.0);
@@ -272,22 +266,22 @@ impl Intervals {
             Relation::Unequal => Self::point(comparer, bound)?.complement(comparer),
             Relation::Equal => Self::point(comparer, bound),
             Relation::Less | Relation::LessOrEqual => {
-                let high = end(comparer, bound, relation == Relation::LessOrEqual)?;
+                let high = endpoint(comparer, bound, relation == Relation::LessOrEqual)?;
                 Self::interval(comparer, infinite(false), high)
             }
             Relation::Greater | Relation::GreaterOrEqual => {
-                let low = end(comparer, bound, relation == Relation::GreaterOrEqual)?;
+                let low = endpoint(comparer, bound, relation == Relation::GreaterOrEqual)?;
                 Self::interval(comparer, low, infinite(true))
             }
         }
     }
 
     fn point(comparer: &ValueComparer, at: &Expr) -> Option<Self> {
-        let point = end(comparer, at, true)?;
+        let point = endpoint(comparer, at, true)?;
         Self::interval(comparer, point.clone(), point)
     }
 
-    fn interval(comparer: &ValueComparer, low: End, high: End) -> Option<Self> {
+    fn interval(comparer: &ValueComparer, low: Endpoint, high: Endpoint) -> Option<Self> {
         let empty = match comparer.order(&low.at, &high.at)? {
             Ordering::Less => false,
             Ordering::Equal => !(low.closed && high.closed),
@@ -362,7 +356,7 @@ impl Intervals {
     }
 }
 
-impl End {
+impl Endpoint {
     /// The adjacent end of the complement. Infinity does not belong to any set.
     fn opposite(&self) -> Self {
         Self {
@@ -372,9 +366,9 @@ impl End {
     }
 }
 
-fn infinite(positive: bool) -> End {
+fn infinite(positive: bool) -> Endpoint {
     let infinity = Expr::Constant(Constant::Infinity);
-    End {
+    Endpoint {
         at: RealNumber::Infinite(positive),
         expr: if positive {
             infinity
@@ -394,10 +388,10 @@ fn number_expr(number: RBig) -> Expr {
     }
 }
 
-fn end(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<End> {
+fn endpoint(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<Endpoint> {
     let at = comparer.real_number(expr)?;
     comparer.meter.spend(20)?;
-    Some(End {
+    Some(Endpoint {
         closed: closed && !matches!(at, RealNumber::Infinite(_)),
         at,
         expr: expr.clone(),

@@ -1,4 +1,4 @@
-//! Linear forms in one variable, such as −2y + 1.
+//! LinearForm forms in one variable, such as −2y + 1.
 
 use dashu_ratio::RBig;
 
@@ -11,14 +11,14 @@ const NODE_COST: u64 = 4;
 
 /// `slope` times a variable and `constant`, both rational.
 #[derive(Debug, Clone)]
-pub(crate) struct Linear<'a> {
+pub(crate) struct LinearForm<'a> {
     /// The variable. `None` if there is none; the slope is 0 then.
     pub(crate) variable: Option<&'a Expr>,
     pub(crate) slope: RBig,
     pub(crate) constant: RBig,
 }
 
-impl<'a> Linear<'a> {
+impl<'a> LinearForm<'a> {
     /// The linear form of `expr`. `None` if it is not linear, has two variables, or has coefficients that are not rational or too large.
     pub(crate) fn from_expr(expr: &'a Expr, meter: &Meter) -> Option<Self> {
         meter.spend(NODE_COST)?;
@@ -100,7 +100,7 @@ mod tests {
 
     fn read(text: &str) -> Option<(String, String)> {
         let tree = parse(text, Commas::Thousands).unwrap();
-        Linear::from_expr(&tree, &Meter::new())
+        LinearForm::from_expr(&tree, &Meter::new())
             .map(|linear| (linear.slope.to_string(), linear.constant.to_string()))
     }
 

@@ -6,7 +6,7 @@ use std::cmp::Ordering;
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
-use crate::arithmetic::modular::{Element, Field, Missing};
+use crate::arithmetic::modular::{FieldElement, Field, NoValue};
 use crate::arithmetic::numeric::{self, Computed, Domain, Point};
 use crate::question_hints::QuestionHints;
 use crate::meter::{Meter, arithmetic_cost};
@@ -96,7 +96,7 @@ impl ValueComparer {
             match (value(expected), value(answer)) {
                 (Ok(a), Ok(b)) if a != b => return Some(false),
                 (Ok(_), Ok(_)) => agreed += 1,
-                (Err(Missing::Unknown), _) | (_, Err(Missing::Unknown)) => return None,
+                (Err(NoValue::Unknown), _) | (_, Err(NoValue::Unknown)) => return None,
                 _ => {}
             }
             if agreed == 2 {
@@ -106,11 +106,11 @@ impl ValueComparer {
         (agreed > 0).then_some(true)
     }
 
-    fn modular(&self, index: usize, expr: &Expr) -> Result<Element, Missing> {
+    fn modular(&self, index: usize, expr: &Expr) -> Result<FieldElement, NoValue> {
         let mut fields = self.fields.borrow_mut();
         while fields.len() <= index {
             // The cost of finding a prime.
-            self.meter.spend(2_000).ok_or(Missing::Unknown)?;
+            self.meter.spend(2_000).ok_or(NoValue::Unknown)?;
             let next = Field::new(self.seed, fields.len() as u64);
             fields.push(next);
         }
@@ -118,7 +118,7 @@ impl ValueComparer {
     }
 
     /// A value that is equal for equal expressions and almost never for others. `None` if there is no such value.
-    pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<Element> {
+    pub(crate) fn fingerprint(&self, expr: &Expr) -> Option<FieldElement> {
         self.modular(0, expr).ok()
     }
 

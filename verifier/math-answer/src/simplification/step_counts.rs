@@ -11,7 +11,7 @@ use dashu_ratio::RBig;
 
 use crate::meter::Meter;
 use crate::expression::Expr;
-use sum::Counter;
+use sum::StepCounter;
 
 /// A kind of simplification.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -66,7 +66,7 @@ pub(crate) struct SimplificationCounts([usize; NAMES.len()]);
 impl SimplificationCounts {
     /// Counts the simplifications of an expression.
     pub(crate) fn from_expr(expr: &Expr, meter: &Meter) -> Self {
-        let mut counter = Counter {
+        let mut counter = StepCounter {
             counts: Self::default(),
             meter,
         };
@@ -116,7 +116,7 @@ pub(crate) enum Shape {
 
 /// The shape of an expression.
 pub(crate) fn shape(expr: &Expr, meter: &Meter) -> Shape {
-    let mut counter = Counter {
+    let mut counter = StepCounter {
         counts: SimplificationCounts::default(),
         meter,
     };

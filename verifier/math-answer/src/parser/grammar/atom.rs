@@ -69,10 +69,7 @@ impl<'a> Parser<'a> {
                 }
                 Some(Kind::Char('\'') | Kind::Command("prime")) => {
                     self.at += 1;
-                    let Expr::Symbol(name) = expr else {
-                        return None;
-                    };
-                    expr = Expr::Symbol(name + "'");
+                    expr = with_prime(expr)?;
                 }
                 Some(Kind::Char('^')) => {
                     self.at += 1;
@@ -84,10 +81,7 @@ impl<'a> Parser<'a> {
                         return Some(Expr::Quantity(Box::new(expr), suffix.into()));
                     }
                     if self.eat(Kind::Char('\'')) || self.eat(Kind::Command("prime")) {
-                        let Expr::Symbol(name) = expr else {
-                            return None;
-                        };
-                        expr = Expr::Symbol(name + "'");
+                        expr = with_prime(expr)?;
                         continue;
                     }
                     let power = self.argument()?;
@@ -352,7 +346,7 @@ impl<'a> Parser<'a> {
                     Expr::List(more) => items.extend(more),
                     one => items.push(one),
                 }
-                if !parser.separator() {
+                if parser.join().is_none() {
                     return Some(items);
                 }
             }
@@ -409,15 +403,13 @@ impl<'a> Parser<'a> {
         }
         let constant = |constant| Some(Expr::Constant(constant));
         match name {
-            "frac" => {
+            "frac" | "binom" => {
                 let above = self.single_digit_argument()?;
                 let below = self.single_digit_argument()?;
-                Some(Expr::Quotient(Box::new(above), Box::new(below)))
-            }
-            "binom" => {
-                let above = self.single_digit_argument()?;
-                let below = self.single_digit_argument()?;
-                Some(Expr::Call(Function::Binomial, vec![above, below]))
+                Some(match name {
+                    "frac" => Expr::Quotient(Box::new(above), Box::new(below)),
+                    _ => Expr::Call(Function::Binomial, vec![above, below]),
+                })
             }
             "sqrt" => self.root(false),
             "√" => self.root(true),
@@ -496,5 +488,13 @@ impl<'a> Parser<'a> {
             self.single_digit_argument()?
         };
         Some(Expr::Root(Box::new(index), Box::new(radicand)))
+    }
+}
+
+/// f' for f.
+fn with_prime(expr: Expr) -> Option<Expr> {
+    match expr {
+        Expr::Symbol(name) => Some(Expr::Symbol(name + "'")),
+        _ => None,
     }
 }

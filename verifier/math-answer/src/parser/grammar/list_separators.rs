@@ -34,11 +34,6 @@ impl Parser<'_> {
             joined = joined.max(Some(join));
         }
     }
-
-    /// Consumes a separator. Returns whether there is one.
-    pub(super) fn separator(&mut self) -> bool {
-        self.join().is_some()
-    }
 }
 
 fn join_of(separator: &str) -> Join {

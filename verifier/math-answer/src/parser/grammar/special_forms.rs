@@ -35,30 +35,22 @@ pub(super) fn plain_words(text: &str) -> Option<Expr> {
     if !bare.contains(|c: char| c.is_ascii_alphabetic()) || !bare.chars().all(plain) {
         return None;
     }
-    if matches!(
-        bare.to_ascii_lowercase().as_str(),
-        "all real numbers" | "all reals" | "the real numbers" | "all real" | "real numbers"
-    ) {
-        return Some(Expr::Symbol("Reals".into()));
-    }
-    if bare.eq_ignore_ascii_case("infinity") {
-        return Some(Expr::Constant(Constant::Infinity));
-    }
-    if matches!(
-        bare.to_ascii_lowercase().as_str(),
+    match bare.to_ascii_lowercase().as_str() {
+        "all real numbers" | "all reals" | "the real numbers" | "all real" | "real numbers" => {
+            Some(Expr::Symbol("Reals".into()))
+        }
+        "infinity" => Some(Expr::Constant(Constant::Infinity)),
         "no solution"
-            | "no solutions"
-            | "there is no solution"
-            | "there are no solutions"
-            | "empty set"
-            | "the empty set"
-            | "no real solution"
-            | "no real solutions"
-            | "there are no real solutions"
-    ) {
-        return Some(Expr::Set(Vec::new()));
+        | "no solutions"
+        | "there is no solution"
+        | "there are no solutions"
+        | "empty set"
+        | "the empty set"
+        | "no real solution"
+        | "no real solutions"
+        | "there are no real solutions" => Some(Expr::Set(Vec::new())),
+        _ => word_answers::is_number_or_date(bare).then(|| Expr::Words(bare.to_owned())),
     }
-    word_answers::is_number_or_date(bare).then(|| Expr::Words(bare.to_owned()))
 }
 
 /// A sum that is a difference of sets: ℝ - {2}.

@@ -7,7 +7,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use super::right_angles::is_shifted_by_right_angles;
-use super::sum::{Counter, NODE_COST, Term};
+use super::sum::{StepCounter, NODE_COST, Term};
 use super::{Simplification, SimplificationCounts};
 use crate::arithmetic::exact::{bits, multiply, rational, whole_root};
 use crate::meter::Meter;
@@ -36,7 +36,7 @@ pub(super) enum Atom {
     Text(String),
 }
 
-/// A factor that is a sum.
+/// A factor that is a sum, to an integer power.
 pub(super) struct Sum {
     pub power: RBig,
     /// Whether it is a number that contains i.
@@ -75,6 +75,14 @@ impl Monomial<'_> {
         self.number = multiply(&before, number, meter);
     }
 
+    /// The number of sums that pass `test`, each as often as its power says.
+    pub(super) fn count_sums(&self, test: impl Fn(&Sum) -> bool) -> usize {
+        let sums = self.sums.iter().filter(|sum| test(sum));
+        sums.map(|sum| sum.power.trunc().unsigned_abs())
+            .map(|power| power.try_into().unwrap_or(usize::MAX))
+            .fold(0, usize::saturating_add)
+    }
+
     fn add_atom(&mut self, atom: Atom, power: RBig) {
         let (total, occurrences) = self.atoms.entry(atom).or_insert_with(|| (RBig::ZERO, 0));
         *total += power;
@@ -82,7 +90,7 @@ impl Monomial<'_> {
     }
 }
 
-impl Counter<'_> {
+impl StepCounter<'_> {
     pub(super) fn monomial<'b>(&mut self, term: &Term<'b>) -> Monomial<'b> {
         let mut monomial = Monomial::default();
         for constant in &term.constants {
@@ -227,7 +235,7 @@ impl Counter<'_> {
 
     /// The atoms of each term of a sum. Their simplifications are not counted.
     fn atoms_of(&self, sum: &Expr) -> Vec<BTreeSet<Atom>> {
-        let mut counter = Counter {
+        let mut counter = StepCounter {
             counts: SimplificationCounts::default(),
             meter: self.meter,
         };

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use dashu_int::ops::{Gcd as _, UnsignedAbs as _};
+use dashu_int::ops::Gcd as _;
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
@@ -19,7 +19,7 @@ use crate::expression::{Constant, Expr};
 /// Meter steps for visiting a node.
 pub(super) const NODE_COST: u64 = 20;
 
-pub(super) struct Counter<'a> {
+pub(super) struct StepCounter<'a> {
     pub counts: SimplificationCounts,
     pub meter: &'a Meter,
 }
@@ -30,7 +30,7 @@ pub(super) struct Term<'a> {
     pub constants: Vec<&'a Expr>,
 }
 
-impl Counter<'_> {
+impl StepCounter<'_> {
     pub(super) fn add(&mut self, kind: Simplification) {
         self.counts.add(kind, 1);
     }
@@ -104,10 +104,8 @@ impl Counter<'_> {
         );
         for (atom, (_, occurrences)) in &monomial.atoms {
             let repeats = more(*occurrences);
-            match atom {
-                Atom::Constant(Constant::I) => {}
-                Atom::Surd(..) => {}
-                _ => self.counts.add(Simplification::Factors, repeats),
+            if !matches!(atom, Atom::Constant(Constant::I) | Atom::Surd(..)) {
+                self.counts.add(Simplification::Factors, repeats);
             }
         }
         for occurrences in monomial.surds.values() {
@@ -144,18 +142,7 @@ impl Counter<'_> {
         let alone = usize::from(above == 0 && below > 0);
         self.counts
             .add(Simplification::Logarithms, above.max(below) + alone);
-        let whole = |sum: &&Sum| sum.power.is_int();
-        let size = |sum: &Sum| {
-            let power = sum.power.trunc().unsigned_abs();
-            power.try_into().unwrap_or(usize::MAX)
-        };
-        let complex: usize = monomial
-            .sums
-            .iter()
-            .filter(whole)
-            .filter(|sum| sum.complex)
-            .map(size)
-            .fold(0, usize::saturating_add);
+        let complex = monomial.count_sums(|sum| sum.complex);
         let (power, occurrences) = monomial
             .atoms
             .get(&Atom::Constant(Constant::I))
@@ -169,12 +156,7 @@ impl Counter<'_> {
         if complex.saturating_add(occurrences) > 1 || below || power > RBig::ONE {
             self.add(Simplification::Complex);
         }
-        let numbers: usize = monomial
-            .sums
-            .iter()
-            .filter(|sum| !sum.variable && !sum.complex && sum.power.is_int())
-            .map(size)
-            .fold(0, usize::saturating_add);
+        let numbers = monomial.count_sums(|sum| !sum.variable && !sum.complex);
         self.counts
             .add(Simplification::Brackets, more(numbers).min(1));
         for sum in &monomial.sums {
