@@ -68,7 +68,7 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of as many parts, and half their memory.
+/// Work that is charged for storing a declaration or a rule of a recursor, in visited terms.
 const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;

@@ -111,13 +111,13 @@ const MAX_LEVEL_DEPTH: u32 = 1_000;
 /// Parts of a name.
 const MAX_NAME_DEPTH: u32 = 1_000;
 
-/// Links of a chain that can be followed in the time of building one part.
+/// Following this many links of a chain takes as long as building one term.
 pub(crate) const LINKS: usize = 16;
 
-/// Cost of visiting a universe level, in parts. Levels have no cache.
+/// Work that is charged for visiting a universe level, in visited terms. Levels have no cache.
 pub(crate) const LEVEL: usize = 4;
 
-/// Cost of storing 64 bits of a number, in parts. Storing them takes the time of as many parts, and half their memory.
+/// Work that is charged for storing 64 bits of a number, in visited terms.
 const NUMBER: usize = 4;
 
 /// All names, universe levels and expressions of one check.
@@ -137,9 +137,9 @@ pub struct TermStore {
     too_deep: bool,
     /// Greatest number of expressions.
     max_terms: usize,
-    /// Number of parts that were traversed.
+    /// Number of terms that were visited.
     work: Cell<u64>,
-    /// Greatest number of parts that may be traversed.
+    /// Greatest number of terms that may be visited.
     max_work: u64,
 }
 
@@ -222,13 +222,13 @@ impl TermStore {
         self.too_deep || self.work.get() > self.max_work || self.exprs.all.len() > self.max_terms
     }
 
-    /// Limits the parts that may be traversed, and the expressions that may be stored.
+    /// Limits the terms that may be visited, and the expressions that may be stored.
     pub(crate) fn set_limits(&mut self, max_work: u64, max_terms: usize) {
         self.max_work = max_work;
         self.max_terms = max_terms;
     }
 
-    /// Counts traversed parts. Returns whether the budget is not exceeded.
+    /// Counts visited terms. Returns whether the budget is not exceeded.
     pub(crate) fn charge(&self, parts: usize) -> bool {
         self.work.set(self.work.get().saturating_add(parts as u64));
         !self.is_spent()

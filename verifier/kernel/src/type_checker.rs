@@ -7,7 +7,7 @@ use crate::library::{DecodeCaches, Library};
 use crate::term_store::{Expr, ExprId, LevelsId, Map, NameId, TermStore};
 use crate::{Budget, Error, rejected};
 
-/// Parts of terms that may be traversed per allowed step.
+/// Terms that may be visited per allowed step.
 const WORK: u64 = 10;
 
 /// How deeply judgements may call each other. A call takes some hundred bytes of the stack.

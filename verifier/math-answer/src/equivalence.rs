@@ -7,6 +7,8 @@ pub(crate) mod quantities;
 pub(crate) mod intervals;
 pub(crate) mod value_equality;
 
+use std::borrow::Borrow;
+
 use dashu_ratio::RBig;
 
 use crate::arithmetic::modular::FieldElement;
@@ -20,24 +22,13 @@ use crate::equivalence::assignments::{
 use crate::equivalence::plus_minus::variants;
 use crate::equivalence::quantities::{compare_quantities, split_measure};
 use crate::equivalence::intervals::RealSet;
-use crate::equivalence::value_equality::{Agreement, ValueComparer};
+use crate::equivalence::value_equality::ValueComparer;
 use crate::expression::{Bracket, Expr, FullDebug, Relation, SetOperator};
 
 /// Maximum number of elements that are compared in any order. Longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
 /// Meter steps that every comparison costs.
 const PAIR_COST: u64 = 20;
-
-impl From<Agreement> for Rule {
-    fn from(same: Agreement) -> Self {
-        match same {
-            Agreement::Number => Rule::Number,
-            Agreement::Form => Rule::Form,
-            Agreement::Identity => Rule::Identity,
-            Agreement::Numeric => Rule::Numeric,
-        }
-    }
-}
 
 /// The rule by which `answer` is the same as `expected`; `None` if it is not.
 pub(crate) fn matching_rule(
@@ -175,7 +166,7 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
                 *hour == RBig::from(parts[0]) && parts[1..].iter().all(|part| *part == 0)
             }
             _ => number_expr(&answer)
-                .is_some_and(|number| comparer.agreement(&number, other).is_some()),
+                .is_some_and(|number| comparer.equality(&number, other).is_some()),
         }
     };
     let equal = equals_number(word_answer(expected), answer)
@@ -226,9 +217,7 @@ fn compare_elements(
             };
             let any_order = a.len() <= MAX_UNORDERED && !ordered(a) && !ordered(b);
             let braces = matches!((expected, answer), (Expr::Set(_), Expr::Set(_)));
-            let (a_items, b_items): (Vec<&Expr>, Vec<&Expr>) =
-                (a.iter().collect(), b.iter().collect());
-            if any_order && equal_in_any_order(comparer, &a_items, &b_items, braces) {
+            if any_order && equal_in_any_order(comparer, a, b, braces) {
                 return Some(Some(Rule::Elements));
             }
             // Inequalities in a list may form one set.
@@ -288,10 +277,10 @@ fn equal_in_order<'a>(
 }
 
 /// Whether the elements are the same in any order. In braces, repetitions do not count.
-pub(crate) fn equal_in_any_order(
+pub(crate) fn equal_in_any_order<E: Borrow<Expr>>(
     comparer: &ValueComparer,
-    expected: &[&Expr],
-    answer: &[&Expr],
+    expected: &[E],
+    answer: &[E],
     braces: bool,
 ) -> bool {
     if expected.len().max(answer.len()) > MAX_UNORDERED
@@ -300,18 +289,16 @@ pub(crate) fn equal_in_any_order(
         return false;
     }
     // Fingerprints distinguish most elements that differ.
-    let fingerprints = |items: &[&Expr]| -> Vec<Option<FieldElement>> {
-        items
-            .iter()
-            .map(|item| fingerprint(comparer, item))
-            .collect()
+    let fingerprints = |items: &[E]| -> Vec<Option<FieldElement>> {
+        let items = items.iter();
+        items.map(|item| fingerprint(comparer, item.borrow())).collect()
     };
     let (expected_prints, answer_prints) = (fingerprints(expected), fingerprints(answer));
     let alike = |a: usize, b: usize| {
         let apart = matches!((expected_prints[a], answer_prints[b]), (Some(one), Some(other)) if one != other);
         comparer.meter.spend(1).is_some()
             && !apart
-            && matching_rule(comparer, expected[a], answer[b]).is_some()
+            && matching_rule(comparer, expected[a].borrow(), answer[b].borrow()).is_some()
     };
     if braces {
         return (0..expected.len()).all(|a| (0..answer.len()).any(|b| alike(a, b)))
@@ -423,12 +410,12 @@ fn compare_ratios(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> O
                 && a.windows(2).zip(b.windows(2)).all(|(a, b)| {
                     a == b
                         || comparer
-                            .agreement(&quotient(&a[0], &a[1]), &quotient(&b[0], &b[1]))
+                            .equality(&quotient(&a[0], &a[1]), &quotient(&b[0], &b[1]))
                             .is_some()
                 })
         }
         (Expr::Ratio(parts), value) | (value, Expr::Ratio(parts)) => {
-            matches!(parts.as_slice(), [a, b] if comparer.agreement(&quotient(a, b), value).is_some())
+            matches!(parts.as_slice(), [a, b] if comparer.equality(&quotient(a, b), value).is_some())
         }
         _ => false,
     };

@@ -98,7 +98,7 @@ pub(crate) fn last_of_chain<'a>(comparer: &ValueComparer, expr: &'a Expr) -> Cow
     let [first, .., last] = parts else {
         return Cow::Borrowed(last);
     };
-    let equals_last = |part: &Expr| comparer.agreement(&value(part), &value(last)).is_some();
+    let equals_last = |part: &Expr| comparer.equality(&value(part), &value(last)).is_some();
     let is_number = |part: &Expr| comparer.real_number(&value(part)).is_some();
     if is_number(first) {
         let all_equal = parts[..parts.len() - 1]

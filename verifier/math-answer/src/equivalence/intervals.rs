@@ -227,7 +227,7 @@ impl<'a> RealSet<'a> {
     /// Whether both are the same set, and not of different variables.
     pub(crate) fn is_same_set(&self, comparer: &ValueComparer, other: &Self) -> bool {
         let same_end = |a: &Endpoint, b: &Endpoint| {
-            a.closed == b.closed && comparer.agreement(&a.expr, &b.expr).is_some()
+            a.closed == b.closed && comparer.equality(&a.expr, &b.expr).is_some()
         };
         let (intervals, other_intervals) = (&self.intervals.0, &other.intervals.0);
         common_variable(self.variable, other.variable).is_some()

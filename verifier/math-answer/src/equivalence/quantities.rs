@@ -37,7 +37,7 @@ pub(crate) fn compare_quantities(
     };
     let (expected, expected_measure) = split_measure(expected);
     let (answer, answer_measure) = split_measure(answer);
-    let same = |a: &Expr, b: &Expr| comparer.agreement(a, b).map(Rule::from);
+    let same = |a: &Expr, b: &Expr| comparer.equality(a, b);
     let scaled =
         |expr: &Expr, size: &RBig| Expr::Product(vec![expr.clone(), Expr::number(size.clone())]);
     let hundredth = RBig::from(100).pow(-1);

@@ -9,6 +9,7 @@ use crate::arithmetic::exact::rational;
 use crate::arithmetic::modular::{FieldElement, Field, NoValue};
 use crate::arithmetic::numeric::{self, Computed, Domain, Point};
 use crate::question_hints::QuestionHints;
+use crate::match_rule::Rule;
 use crate::meter::{Meter, arithmetic_cost};
 use crate::expression::{Constant, Expr, FullDebug, Function};
 
@@ -25,19 +26,6 @@ const FAR_POINTS: [u64; 3] = [16, 7, 32];
 const MIN_REAL_POINTS: u64 = 2;
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;
-
-/// How two values were found to be equal.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Agreement {
-    /// Both are rational numbers.
-    Number,
-    /// Their trees are the same.
-    Form,
-    /// They agree modulo large primes at random points.
-    Identity,
-    /// They agree to many digits at random points.
-    Numeric,
-}
 
 /// Compares values. The computation depends only on the two answers and the question.
 pub(crate) struct ValueComparer {
@@ -70,21 +58,22 @@ impl ValueComparer {
         rational(expr, &self.meter)
     }
 
-    pub(crate) fn agreement(&self, expected: &Expr, answer: &Expr) -> Option<Agreement> {
+    /// The rule by which two values are equal, if they are: [`Rule::Number`], [`Rule::Form`], [`Rule::Identity`] or [`Rule::Numeric`].
+    pub(crate) fn equality(&self, expected: &Expr, answer: &Expr) -> Option<Rule> {
         if let (Some(expected), Some(answer)) = (self.rational(expected), self.rational(answer)) {
-            return (expected == answer).then_some(Agreement::Number);
+            return (expected == answer).then_some(Rule::Number);
         }
         if expected == answer {
-            return Some(Agreement::Form);
+            return Some(Rule::Form);
         }
         if is_infinite(expected) || is_infinite(answer) {
-            return (infinity(expected)? == infinity(answer)?).then_some(Agreement::Form);
+            return (infinity(expected)? == infinity(answer)?).then_some(Rule::Form);
         }
         match self.identity(expected, answer) {
-            Some(same) => same.then_some(Agreement::Identity),
+            Some(same) => same.then_some(Rule::Identity),
             None => self
                 .numeric_agreement(expected, answer)?
-                .then_some(Agreement::Numeric),
+                .then_some(Rule::Numeric),
         }
     }
 

@@ -27,11 +27,7 @@ pub(crate) fn same_terms(comparer: &ValueComparer, expected: &Expr, answer: &Exp
     if answer.divides_evenly() && !expected.divides_evenly() {
         return false;
     }
-    let (expected, answer): (Vec<&Expr>, Vec<&Expr>) = (
-        expected.terms.iter().collect(),
-        answer.terms.iter().collect(),
-    );
-    equal_in_any_order(comparer, &expected, &answer, false)
+    equal_in_any_order(comparer, &expected.terms, &answer.terms, false)
 }
 
 /// Whether a sum is divided by a number that divides all its terms: (4 + 2√3)/2.
