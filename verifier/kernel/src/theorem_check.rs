@@ -136,7 +136,7 @@ impl TheoremCheck<'_> {
         axioms.map_err(Fault::Proof)
     }
 
-    /// Declares a theorem of the requested type. Its proof is the declared theorem.
+    /// Checks that the proved theorem has the requested type: declares a theorem of that type with the proved one as its proof.
     fn compare(&self, checker: &mut TypeChecker<'_>, wanted: &ConstantInfo) -> Result<(), Error> {
         let levels: Vec<LevelId> = wanted
             .params

@@ -114,8 +114,8 @@ impl<'a> Answer<'a> {
         self.as_number.iter().chain(&self.as_list)
     }
 
-    /// The possible readings as the expected answer. (1,234) has two elements in brackets, and if the question asks for several answers with commas between
-    /// them. Without brackets 1,234 may be a number too. 1,\!234 and 1,034 are always numbers.
+    /// How the expected answer may be read. In brackets, or if the question asks for several answers with commas between them, 1,234 is two elements. Otherwise it
+    /// may be one number too. 1,\!234 and 1,034 are always one number.
     fn readings_as_expected(&self, separates_by_commas: bool) -> impl Iterator<Item = &Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         let tight = is_tight(&self.text);
@@ -300,8 +300,7 @@ fn is_tight(text: &str) -> bool {
     !text.match_indices(',').any(loose)
 }
 
-/// Whether a comma certainly separates thousands. Then `\!` removes the space after it, or it is in braces, or a zero with another digit follows. No element would
-/// begin with those.
+/// Whether a comma certainly separates thousands: `\!` follows it, it is in braces, or a zero and another digit follow it. No element begins like this.
 fn is_grouped(text: &str) -> bool {
     let zero = |(at, _): (usize, &str)| {
         let mut rest = text[at + 1..].chars();
@@ -310,7 +309,7 @@ fn is_grouped(text: &str) -> bool {
     text.contains(",\\!") || text.contains("{,}") || text.match_indices(',').any(zero)
 }
 
-/// Whether it has elements, or may have some.
+/// Whether it is a list, a set or a tuple.
 fn is_list(expr: &Expr) -> bool {
     matches!(expr, Expr::List(_) | Expr::Set(_) | Expr::Tuple(..))
 }

@@ -34,7 +34,7 @@ pub(crate) struct Value {
     pub(crate) domain: Domain,
 }
 
-/// What the steps of a computation are.
+/// Which numbers occur in a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Domain {
     /// All are real.

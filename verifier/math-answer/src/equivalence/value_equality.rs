@@ -22,7 +22,7 @@ const MIN_POINTS: u64 = 4;
 const MAX_TRIES: u64 = 24;
 /// Points with large values, all positive and then all negative, and one with small values.
 const FAR_POINTS: [u64; 3] = [16, 7, 32];
-/// Number of points at which both sides must be real, if neither is at some others.
+/// Number of points at which both sides must be real, if they are not real at others.
 const MIN_REAL_POINTS: u64 = 2;
 /// Maximum number of fields in which values are computed until two agree.
 const MAX_FIELDS: usize = 4;

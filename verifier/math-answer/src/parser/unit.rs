@@ -214,6 +214,7 @@ fn unit_product(words: &str) -> Option<Measure> {
             "mph" => {
                 let (mile, hour) = (base_unit("mile")?, base_unit("hour")?);
                 size = size * mile.0 / hour.0;
+                // A length per time.
                 dimension.powers[0] += 1;
                 dimension.powers[1] -= 1;
                 has_unit = true;

@@ -103,7 +103,7 @@ impl SimplificationCounts {
     }
 }
 
-/// The number of sums among a product's factors, without numbers and signs.
+/// Whether an expression is a term, a sum or a product of sums. Numbers and signs do not matter.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Shape {
     /// No sum.

@@ -97,6 +97,7 @@ pub(crate) fn is_written_power(expr: &Expr) -> bool {
     }
 }
 
+/// Digits, with at most one sign.
 pub(crate) fn is_literal(expr: &Expr) -> bool {
     match expr {
         Expr::Number(_) => true,
@@ -125,6 +126,7 @@ pub(crate) fn has_inverse(expr: &Expr) -> bool {
     }
 }
 
+/// The digits of a whole number, with at most one sign.
 pub(crate) fn is_whole(expr: &Expr) -> bool {
     match expr {
         Expr::Number(FullDebug(number)) => number.is_int(),
