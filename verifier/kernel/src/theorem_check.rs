@@ -298,7 +298,7 @@ impl<'a> Adding<'a> {
         }
         match &constant.kind {
             Kind::Inductive(inductive) => {
-                let find = |name| self.module.get(&name).cloned();
+                let find = |name: NameId| self.module.get(&name).cloned();
                 let missing = |name: NameId| {
                     let shown = checker.store.show(name);
                     rejected(format!("`{shown}` is not part of its inductive family"))
