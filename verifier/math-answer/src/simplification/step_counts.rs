@@ -3,8 +3,9 @@
 //! `docs/math-policy.md` lists every kind. The count depends on how an expression is written, not on its value: 26 + 1 has two terms instead of one, and √180 has a
 //! square in its radicand.
 
-mod right_angles;
 mod monomial;
+mod perfect_powers;
+mod right_angles;
 mod sum;
 
 use dashu_ratio::RBig;

@@ -6,6 +6,7 @@ use dashu_int::ops::{Abs as _, BitTest as _, UnsignedAbs as _};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
+use super::perfect_powers::{MAX_RADICAND, has_whole_root, is_multiple, is_perfect, is_power};
 use super::right_angles::is_shifted_by_right_angles;
 use super::sum::{StepCounter, NODE_COST, Term};
 use super::{Simplification, SimplificationCounts};
@@ -19,8 +20,6 @@ use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Powers of larger numbers are not looked for in a radicand.
 const MAX_FACTOR: u32 = 1 << 12;
-/// Maximum length in bits of a radicand in which they are looked for.
-const MAX_RADICAND: usize = 512;
 
 /// The base of `exp`.
 static EULER: Expr = Expr::Constant(Constant::E);
@@ -531,32 +530,6 @@ impl StepCounter<'_> {
         }
         Some((remaining, removed))
     }
-}
-
-/// Whether a power has a root of this index: e^{2x} and 9ⁿ have a square root.
-fn has_whole_root(expr: &Expr, index: &IBig) -> bool {
-    matches!(expr, Expr::Power(base, exponent) if is_multiple(exponent, index) || is_perfect(base, index))
-}
-
-/// Whether it is a product with a numeric factor that `of` divides: 2x for 2.
-fn is_multiple(expr: &Expr, of: &IBig) -> bool {
-    let divided = |factor: &Expr| matches!(factor, Expr::Number(FullDebug(number)) if number.is_int() && (number.numerator() % of).is_zero());
-    matches!(expr, Expr::Product(factors) if factors.iter().any(divided))
-}
-
-/// Whether a whole number has a whole root of this index.
-fn is_perfect(expr: &Expr, index: &IBig) -> bool {
-    let (Expr::Number(FullDebug(number)), Ok(index @ 1..)) = (expr, u32::try_from(index)) else {
-        return false;
-    };
-    number.is_int()
-        && number.numerator().bit_len() <= MAX_RADICAND
-        && is_power(&number.numerator().unsigned_abs(), index)
-}
-
-/// Whether it is a whole number to the power `index`.
-fn is_power(number: &UBig, index: u32) -> bool {
-    whole_root(number, index).pow(index as usize) == *number
 }
 
 /// A number in digits, with or without a sign, or a fraction of such numbers.
