@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use dashu_int::ops::{Abs as _, BitTest as _, UnsignedAbs as _};
+use dashu_int::ops::{Abs as _, UnsignedAbs as _};
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
