@@ -2,125 +2,12 @@
 
 use dashu_int::ops::BitTest as _;
 
-use crate::Error;
+use crate::{Error, unreadable};
+use crate::declaration::{
+    ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal, ReducibilityHint,
+};
 use crate::olean::{Image, Object};
-use crate::store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, Store, ZERO};
-
-/// A declaration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Constant {
-    /// Its name.
-    pub name: NameId,
-    /// The names of its universe parameters.
-    pub params: Vec<NameId>,
-    /// Its type.
-    pub ty: ExprId,
-    /// Its kind.
-    pub kind: Kind,
-}
-
-impl Constant {
-    /// The terms of the declaration: its type, and its value or its rules.
-    pub(crate) fn terms(&self) -> Vec<ExprId> {
-        let mut terms = vec![self.ty];
-        match &self.kind {
-            Kind::Definition(value, _) | Kind::Theorem(value) | Kind::Opaque(value) => {
-                terms.push(*value);
-            }
-            Kind::Recursor(recursor) => terms.extend(recursor.rules.iter().map(|rule| rule.value)),
-            _ => {}
-        }
-        terms
-    }
-}
-
-/// The kind of a declaration.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub enum Kind {
-    /// An axiom.
-    Axiom,
-    /// A definition: its value and its reducibility hint.
-    Definition(ExprId, Hint),
-    /// A theorem, with its proof.
-    Theorem(ExprId),
-    /// An opaque constant with its value. It is never unfolded.
-    Opaque(ExprId),
-    /// Part of Lean's quotients.
-    Quotient,
-    /// An inductive type.
-    Inductive(Inductive),
-    /// A constructor.
-    Constructor(Constructor),
-    /// A recursor.
-    Recursor(Recursor),
-    /// Not for proofs: `unsafe` or `partial`.
-    Unsafe,
-}
-
-/// A reducibility hint: how early a definition is unfolded.
-#[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Hint {
-    /// After all others.
-    Opaque,
-    /// Before definitions of less height.
-    Regular(u32),
-    /// Before all others.
-    Abbreviation,
-}
-
-/// An inductive type.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Inductive {
-    /// Number of parameters: arguments that are the same in all constructors.
-    pub params: u32,
-    /// Number of indices: the arguments after the parameters.
-    pub indices: u32,
-    /// The names of all types that are declared together with it.
-    pub all: Vec<NameId>,
-    /// The names of its constructors, in order.
-    pub constructors: Vec<NameId>,
-    /// Whether a constructor has a recursive field.
-    pub recursive: bool,
-}
-
-/// A constructor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Constructor {
-    /// Its inductive type.
-    pub of: NameId,
-    /// Number of arguments that are the type's parameters.
-    pub params: u32,
-    /// Number of fields: the arguments after the parameters.
-    pub fields: u32,
-}
-
-/// A recursor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Recursor {
-    /// Number of the type's parameters.
-    pub params: u32,
-    /// Number of the type's indices.
-    pub indices: u32,
-    /// Number of motives: one for each type of the family.
-    pub motives: u32,
-    /// Number of minor premises: one for each constructor of the family.
-    pub minors: u32,
-    /// The reduction rules: one for each constructor of the type.
-    pub rules: Vec<Rule>,
-    /// Whether it has K-like reduction: it reduces at any proof of a proposition with one constructor without fields.
-    pub k: bool,
-}
-
-/// The reduction rule of a recursor for a constructor.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Rule {
-    /// The constructor.
-    pub constructor: NameId,
-    /// Number of its fields.
-    pub fields: u32,
-    /// The right-hand side: a function of parameters, motives, minor premises and fields.
-    pub value: ExprId,
-}
+use crate::term_store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, TermStore, ZERO};
 
 /// The objects of one module that were decoded into one store.
 #[derive(Default)]
@@ -133,12 +20,8 @@ pub(crate) struct DecodeCache {
 /// Reads objects of one module.
 pub(crate) struct Decoder<'a> {
     pub(crate) image: &'a Image,
-    pub(crate) store: &'a mut Store,
+    pub(crate) store: &'a mut TermStore,
     pub(crate) cache: &'a mut DecodeCache,
-}
-
-fn broken(what: &str) -> Error {
-    Error::Unreadable(what.to_owned())
 }
 
 /// Parts of a module, in the order of its fields.
@@ -151,14 +34,14 @@ pub(crate) fn contents(image: &Image) -> Result<Vec<(Object, Object)>, Error> {
     let names = image.array(image.field(image.root(), NAMES)?)?;
     let constants = image.array(image.field(image.root(), CONSTANTS)?)?;
     if names.len() != constants.len() {
-        return Err(broken("a module has names without declarations"));
+        return Err(unreadable("a module has names without declarations"));
     }
     Ok(names.into_iter().zip(constants).collect())
 }
 
 /// The names of the modules that a module imports.
 pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
-    let mut store = Store::default();
+    let mut store = TermStore::default();
     let mut cache = DecodeCache::default();
     let mut decoder = Decoder {
         image,
@@ -172,7 +55,7 @@ pub(crate) fn imports(image: &Image) -> Result<Vec<String>, Error> {
         let name = decoder.store.whole(name);
         // It becomes a path.
         if name.contains(['/', '\\', '\0']) || name.split('.').any(str::is_empty) {
-            return Err(broken("a module's name is not a valid file name"));
+            return Err(unreadable("a module's name is not a valid file name"));
         }
         all.push(name);
     }
@@ -185,23 +68,15 @@ pub(crate) fn is_module(image: &Image) -> bool {
     image.byte(image.root(), 0).is_ok_and(|flag| flag == 1)
 }
 
-/// Cost of storing a declaration or a rule of a recursor, in parts of a traversal. Storing it takes the time of as many parts, and half their memory.
+/// Work that is charged for storing a declaration or a rule of a recursor, in visited terms.
 const CONSTANT: usize = 16;
 /// Names that a declaration may list: constructors, types declared together, universe parameters.
 const MAX_NAMES: usize = 10_000;
 /// Universe levels that a constant may have.
 const MAX_LEVELS: usize = 1_000;
 
+// Each reference to an object charges the work of reading it, since it is read again.
 impl Decoder<'_> {
-    /// Counts the work of reading an object. An object is read again for each reference to it.
-    fn charge(&mut self, parts: usize) -> Result<(), Error> {
-        if self.store.charge(parts) {
-            Ok(())
-        } else {
-            Err(Error::Budget)
-        }
-    }
-
     pub(crate) fn name(&mut self, object: Object) -> Result<NameId, Error> {
         let mut chain = Vec::new();
         let mut at = object;
@@ -214,7 +89,7 @@ impl Decoder<'_> {
             }
             chain.push(at);
             if chain.len() > 10_000 {
-                return Err(broken("a name has no end"));
+                return Err(unreadable("a name has no end"));
             }
             at = self.image.field(at, 0)?;
         };
@@ -223,16 +98,16 @@ impl Decoder<'_> {
             name = match self.image.variant(object)? {
                 1 => {
                     let word = self.image.text(part)?;
-                    self.charge(word.len())?;
+                    self.store.spend(word.len())?;
                     self.store.str_name(name, word)
                 }
                 2 => {
                     let number = self.image.nat(part)?;
                     let number = u64::try_from(&number)
-                        .map_err(|_| broken("a name's number is too large"))?;
+                        .map_err(|_| unreadable("a name's number is too large"))?;
                     self.store.num_name(name, number)
                 }
-                _ => return Err(broken("a name is of an unknown kind")),
+                _ => return Err(unreadable("a name is of an unknown kind")),
             };
             self.cache.names.insert(object, name);
         }
@@ -241,7 +116,7 @@ impl Decoder<'_> {
 
     fn name_list(&mut self, object: Object) -> Result<Vec<NameId>, Error> {
         let list = self.image.list(object, MAX_NAMES)?;
-        self.charge(2 * list.len())?;
+        self.store.spend(2 * list.len())?;
         list.into_iter().map(|object| self.name(object)).collect()
     }
 
@@ -263,7 +138,7 @@ impl Decoder<'_> {
             };
             if !seen && !parts.is_empty() {
                 if parents.insert(object, ()).is_some() || open.len() > 1 << 16 {
-                    return Err(broken("a level holds itself"));
+                    return Err(unreadable("a level holds itself"));
                 }
                 open.push((object, true));
                 for part in parts {
@@ -282,7 +157,7 @@ impl Decoder<'_> {
                 2 => Level::Max(operands[0], operands[1]),
                 3 => Level::IMax(operands[0], operands[1]),
                 4 => Level::Param(self.name(self.image.field(object, 0)?)?),
-                _ => return Err(broken("a level is not determined")),
+                _ => return Err(unreadable("a level is not determined")),
             };
             let id = self.store.level(level);
             self.cache.levels.insert(object, id);
@@ -295,7 +170,7 @@ impl Decoder<'_> {
             return Ok(ZERO);
         }
         let known = self.cache.levels.get(&object);
-        known.copied().ok_or_else(|| broken("a level holds itself"))
+        known.copied().ok_or_else(|| unreadable("a level holds itself"))
     }
 
     /// Decodes an expression, without `mdata`.
@@ -318,7 +193,7 @@ impl Decoder<'_> {
             if !seen && !parts.is_empty() {
                 // An object that occurs below itself has no end.
                 if parents.insert(object, ()).is_some() {
-                    return Err(broken("an expression holds itself"));
+                    return Err(unreadable("an expression holds itself"));
                 }
                 open.push((object, true));
                 for part in parts {
@@ -330,7 +205,7 @@ impl Decoder<'_> {
             for (operand, part) in operands.iter_mut().zip(parts) {
                 let part = self.image.field(object, *part)?;
                 let known = self.cache.exprs.get(&part);
-                *operand = Some(*known.ok_or_else(|| broken("an expression holds itself"))?);
+                *operand = Some(*known.ok_or_else(|| unreadable("an expression holds itself"))?);
             }
             let id = self.leaf_or_node(object, tag, operands)?;
             self.cache.exprs.insert(object, id);
@@ -338,7 +213,7 @@ impl Decoder<'_> {
         let known = self.cache.exprs.get(&root);
         known
             .copied()
-            .ok_or_else(|| broken("an expression holds itself"))
+            .ok_or_else(|| unreadable("an expression holds itself"))
     }
 
     fn leaf_or_node(
@@ -349,12 +224,12 @@ impl Decoder<'_> {
     ) -> Result<ExprId, Error> {
         let field = |at| self.image.field(object, at);
         let expr = match (tag, operands) {
-            (0, _) => Expr::Bound(self.image.small(field(0)?)?),
+            (0, _) => Expr::BVar(self.image.small(field(0)?)?),
             (3, _) => Expr::Sort(self.level(field(0)?)?),
             (4, _) => {
                 let name = self.name(self.image.field(object, 0)?)?;
                 let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
-                self.charge(4 * list.len())?;
+                self.store.spend(4 * list.len())?;
                 let mut levels = Vec::with_capacity(list.len());
                 for level in list {
                     levels.push(self.level(level)?);
@@ -371,15 +246,15 @@ impl Decoder<'_> {
                 return match self.image.variant(literal)? {
                     0 => {
                         let value = self.image.nat(value)?;
-                        self.charge(value.bit_len() / 64)?;
+                        self.store.spend(value.bit_len() / 64)?;
                         Ok(self.store.nat(value))
                     }
                     1 => {
                         let text = self.image.text(value)?;
-                        self.charge(text.len() / 8)?;
+                        self.store.spend(text.len() / 8)?;
                         Ok(self.store.text(text))
                     }
-                    _ => Err(broken("a literal is of an unknown kind")),
+                    _ => Err(unreadable("a literal is of an unknown kind")),
                 };
             }
             (10, [Some(inner), ..]) => return Ok(inner),
@@ -387,18 +262,18 @@ impl Decoder<'_> {
                 let at = self.image.small(field(1)?)?;
                 Expr::Proj(self.name(self.image.field(object, 0)?)?, at, inner)
             }
-            _ => return Err(broken("an expression is not finished")),
+            _ => return Err(unreadable("an expression is not finished")),
         };
         Ok(self.store.expr(expr))
     }
 
     /// Decodes a declaration.
-    pub(crate) fn constant(&mut self, object: Object) -> Result<Constant, Error> {
+    pub(crate) fn constant(&mut self, object: Object) -> Result<ConstantInfo, Error> {
         let image = self.image;
         let tag = image.variant(object)?;
         let value = image.field(object, 0)?;
         let head = image.field(value, 0)?;
-        self.charge(CONSTANT)?;
+        self.store.spend(CONSTANT)?;
         let name = self.name(image.field(head, 0)?)?;
         let params = self.name_list(image.field(head, 1)?)?;
         let ty = self.expr(image.field(head, 2)?)?;
@@ -406,23 +281,23 @@ impl Decoder<'_> {
             0 if image.byte(value, 0)? == 0 => Kind::Axiom,
             1 if image.byte(value, 0)? == 1 => {
                 let hint = match image.variant(image.field(value, 2)?)? {
-                    0 => Hint::Opaque,
-                    1 => Hint::Abbreviation,
-                    _ => Hint::Regular(image.number32(image.field(value, 2)?)?),
+                    0 => ReducibilityHint::Opaque,
+                    1 => ReducibilityHint::Abbreviation,
+                    _ => ReducibilityHint::Regular(image.number32(image.field(value, 2)?)?),
                 };
                 Kind::Definition(self.expr(image.field(value, 1)?)?, hint)
             }
             2 => Kind::Theorem(self.expr(image.field(value, 1)?)?),
             3 if image.byte(value, 0)? == 0 => Kind::Opaque(self.expr(image.field(value, 1)?)?),
             4 => Kind::Quotient,
-            5 if image.byte(value, 1)? == 0 => Kind::Inductive(Inductive {
+            5 if image.byte(value, 1)? == 0 => Kind::Inductive(InductiveVal {
                 params: image.small(image.field(value, 1)?)?,
                 indices: image.small(image.field(value, 2)?)?,
                 all: self.name_list(image.field(value, 3)?)?,
                 constructors: self.name_list(image.field(value, 4)?)?,
                 recursive: image.byte(value, 0)? == 1,
             }),
-            6 if image.byte(value, 0)? == 0 => Kind::Constructor(Constructor {
+            6 if image.byte(value, 0)? == 0 => Kind::Constructor(ConstructorVal {
                 of: self.name(image.field(value, 1)?)?,
                 params: image.small(image.field(value, 3)?)?,
                 fields: image.small(image.field(value, 4)?)?,
@@ -430,15 +305,15 @@ impl Decoder<'_> {
             7 if image.byte(value, 1)? == 0 => {
                 let mut rules = Vec::new();
                 let list = image.list(image.field(value, 6)?, MAX_NAMES)?;
-                self.charge(CONSTANT * list.len())?;
+                self.store.spend(CONSTANT * list.len())?;
                 for rule in list {
-                    rules.push(Rule {
+                    rules.push(RecursorRule {
                         constructor: self.name(image.field(rule, 0)?)?,
                         fields: image.small(image.field(rule, 1)?)?,
                         value: self.expr(image.field(rule, 2)?)?,
                     });
                 }
-                Kind::Recursor(Recursor {
+                Kind::Recursor(RecursorVal {
                     params: image.small(image.field(value, 2)?)?,
                     indices: image.small(image.field(value, 3)?)?,
                     motives: image.small(image.field(value, 4)?)?,
@@ -449,7 +324,7 @@ impl Decoder<'_> {
             }
             _ => Kind::Unsafe,
         };
-        Ok(Constant {
+        Ok(ConstantInfo {
             name,
             params,
             ty,

@@ -3,33 +3,68 @@
 //! Types declared together (`mutual`) are supported. Nested inductive types are not: their constructors take, for example, a list of the type itself.
 
 use std::collections::HashSet;
+use std::rc::Rc;
 
-use crate::Error;
-use crate::checker::Checker;
-use crate::decode::{Constant, Constructor, Inductive, Kind, Recursor, Rule};
+use crate::{Error, rejected};
+use crate::type_checker::TypeChecker;
+use crate::declaration::{ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorVal, RecursorRule};
 use crate::infer::InferMode;
-use crate::store::{Expr, ExprId, LINKS, Level, LevelId, LevelsId, NameId, ZERO};
+use crate::term_store::{Expr, ExprId, LINKS, Level, LevelId, LevelsId, NameId, ZERO};
 
 /// An inductive family: inductive types that are declared together.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Family {
+pub struct InductiveFamily {
     /// The names of their universe parameters.
     pub levels: Vec<NameId>,
     /// Number of parameters: arguments that are the same in all constructors.
     pub params: u32,
     /// The types of the family.
-    pub types: Vec<Member>,
+    pub types: Vec<InductiveType>,
 }
 
 /// One type of an inductive family.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Member {
+pub struct InductiveType {
     /// Its name.
     pub name: NameId,
     /// Its type.
     pub ty: ExprId,
     /// The names and types of its constructors.
     pub constructors: Vec<(NameId, ExprId)>,
+}
+
+impl InductiveFamily {
+    /// The family of the type `first`, with the declarations that `find` finds.
+    ///
+    /// # Errors
+    /// The name of a type or constructor that is not found.
+    pub fn collect(
+        first: &ConstantInfo,
+        inductive: &InductiveVal,
+        mut find: impl FnMut(NameId) -> Option<Rc<ConstantInfo>>,
+    ) -> Result<Self, NameId> {
+        let mut types = Vec::new();
+        for name in &inductive.all {
+            let member = find(*name).ok_or(*name)?;
+            let Kind::Inductive(own) = &member.kind else {
+                return Err(*name);
+            };
+            let mut constructors = Vec::new();
+            for name in &own.constructors {
+                constructors.push((*name, find(*name).ok_or(*name)?.ty));
+            }
+            types.push(InductiveType {
+                name: *name,
+                ty: member.ty,
+                constructors,
+            });
+        }
+        Ok(Self {
+            levels: first.params.clone(),
+            params: inductive.params,
+            types,
+        })
+    }
 }
 
 /// A family with its binders opened. Its recursors are derived from this.
@@ -67,12 +102,12 @@ struct RecursiveField {
     indices: Vec<ExprId>,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// Checks inductive types, and adds them with their constructors and recursors. The recursors are derived here, whatever the file declares.
     ///
     /// # Errors
     /// [`Error::Rejected`], [`Error::Budget`].
-    pub fn declare_inductive(&mut self, family: &Family) -> Result<(), Error> {
+    pub fn declare_inductive(&mut self, family: &InductiveFamily) -> Result<(), Error> {
         let mut names = Vec::new();
         for member in &family.types {
             names.push(member.name);
@@ -83,7 +118,7 @@ impl Checker<'_> {
         for name in &names {
             if !seen.insert(name) || self.known.contains(*name) || self.find(*name)?.is_some() {
                 let shown = self.store.show(*name);
-                return Err(self.reject(format_args!("`{shown}` is declared already")));
+                return Err(rejected(format!("`{shown}` is declared already")));
             }
         }
         let recursors = self.recursors(family)?;
@@ -98,15 +133,15 @@ impl Checker<'_> {
     /// Checks a family, whether it is declared already or not, and returns its recursors.
     ///
     /// # Errors
-    /// As [`Checker::declare_inductive`].
-    pub fn recursors(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
+    /// As [`TypeChecker::declare_inductive`].
+    pub fn recursors(&mut self, family: &InductiveFamily) -> Result<Vec<ConstantInfo>, Error> {
         let before = self.open;
         let recursors = self.family(family);
         self.open = before;
         recursors
     }
 
-    fn family(&mut self, family: &Family) -> Result<Vec<Constant>, Error> {
+    fn family(&mut self, family: &InductiveFamily) -> Result<Vec<ConstantInfo>, Error> {
         let mut opened = self.types(family)?;
         // Without constructors, the type does not count as a structure yet.
         self.insert_types(family, &opened, true);
@@ -114,7 +149,7 @@ impl Checker<'_> {
             let mut constructors = Vec::new();
             for (name, ty) in &member.constructors {
                 self.check_terms(&family.levels, &[*ty])?;
-                self.sort_of(*ty, InferMode::Checking)?;
+                self.infer_sort(*ty, InferMode::Checking)?;
                 constructors.push(self.open_constructor(&opened, at, *name, *ty)?);
             }
             opened.constructors.push(constructors);
@@ -124,11 +159,11 @@ impl Checker<'_> {
         self.insert_types(family, &opened, recursive);
         for (member, constructors) in family.types.iter().zip(&opened.constructors) {
             for ((name, ty), constructor) in member.constructors.iter().zip(constructors) {
-                let constant = Constant {
+                let constant = ConstantInfo {
                     name: *name,
                     params: family.levels.clone(),
                     ty: *ty,
-                    kind: Kind::Constructor(Constructor {
+                    kind: Kind::Constructor(ConstructorVal {
                         of: member.name,
                         params: family.params,
                         fields: count(&constructor.fields),
@@ -140,13 +175,13 @@ impl Checker<'_> {
         self.recursors_of(family, &mut opened)
     }
 
-    fn insert_types(&mut self, family: &Family, opened: &OpenedFamily, recursive: bool) {
+    fn insert_types(&mut self, family: &InductiveFamily, opened: &OpenedFamily, recursive: bool) {
         for (member, indices) in family.types.iter().zip(&opened.indices) {
-            self.insert(Constant {
+            self.insert(ConstantInfo {
                 name: member.name,
                 params: family.levels.clone(),
                 ty: member.ty,
-                kind: Kind::Inductive(Inductive {
+                kind: Kind::Inductive(InductiveVal {
                     params: family.params,
                     indices: count(indices),
                     all: opened.names.clone(),
@@ -158,7 +193,7 @@ impl Checker<'_> {
     }
 
     /// Opens the binders of the types of a family.
-    fn types(&mut self, family: &Family) -> Result<OpenedFamily, Error> {
+    fn types(&mut self, family: &InductiveFamily) -> Result<OpenedFamily, Error> {
         let levels: Vec<LevelId> = family
             .levels
             .iter()
@@ -176,12 +211,12 @@ impl Checker<'_> {
         };
         for (at, member) in family.types.iter().enumerate() {
             self.check_terms(&family.levels, &[member.ty])?;
-            self.sort_of(member.ty, InferMode::Checking)?;
+            self.infer_sort(member.ty, InferMode::Checking)?;
             let mut rest = member.ty;
             if at == 0 {
                 for _ in 0..family.params {
                     let (domain, body) = self.next_param(rest)?;
-                    let param = self.fresh_local(domain);
+                    let param = self.fresh_fvar(domain);
                     opened.params.push(param);
                     rest = self.store.instantiate(body, &[param]);
                 }
@@ -193,20 +228,18 @@ impl Checker<'_> {
                 rest = self.whnf(rest)?;
                 match self.store.expr_of(rest) {
                     Expr::Pi(domain, body) => {
-                        let index = self.fresh_local(domain);
+                        let index = self.fresh_fvar(domain);
                         indices.push(index);
                         rest = self.store.instantiate(body, &[index]);
                     }
                     Expr::Sort(level) => break level,
-                    _ => return Err(self.reject(format_args!("an inductive type is not a type"))),
+                    _ => return Err(rejected("an inductive type is not a type")),
                 }
             };
             if at == 0 {
                 opened.sort = sort;
             } else if !self.store.levels_equal(opened.sort, sort) {
-                return Err(self.reject(format_args!(
-                    "inductive types that are declared together live in different universes"
-                )));
+                return Err(rejected("inductive types that are declared together live in different universes"));
             }
             opened.indices.push(indices);
         }
@@ -215,13 +248,8 @@ impl Checker<'_> {
 
     /// The domain and the body of a type that must be a `∀` for the next parameter.
     fn next_param(&mut self, ty: ExprId) -> Result<(ExprId, ExprId), Error> {
-        let ty = self.whnf(ty)?;
-        match self.store.expr_of(ty) {
-            Expr::Pi(domain, body) => Ok((domain, body)),
-            _ => Err(self.reject(format_args!(
-                "an inductive type has fewer parameters than it says"
-            ))),
-        }
+        self.whnf_pi(ty)?
+            .ok_or_else(|| rejected("an inductive type has fewer parameters than it says"))
     }
 
     /// Instantiates a type's first parameters by the family's, and returns the rest of the type. The type must begin with these parameters.
@@ -233,8 +261,8 @@ impl Checker<'_> {
         for param in &opened.params {
             let (domain, body) = self.next_param(ty)?;
             let own = self.type_of(*param)?;
-            if !self.equal(domain, own)? {
-                return Err(self.reject(format_args!("the parameters of an inductive type differ")));
+            if !self.is_def_eq(domain, own)? {
+                return Err(rejected("the parameters of an inductive type differ"));
             }
             ty = self.store.instantiate(body, &[*param]);
         }
@@ -252,15 +280,13 @@ impl Checker<'_> {
         let mut rest = self.instantiate_params(opened, ty)?;
         let (mut fields, mut recursive_fields) = (Vec::new(), Vec::new());
         while let Expr::Pi(domain, body) = self.store.expr_of(rest) {
-            let level = self.sort_of(domain, InferMode::Checking)?;
+            let level = self.infer_sort(domain, InferMode::Checking)?;
             if !self.store.is_zero(opened.sort) && !self.store.at_most(level, opened.sort) {
-                return Err(self.reject(format_args!(
-                    "a field of `{}` lives in a larger universe than its type",
-                    self.store.show(name)
-                )));
+                return Err(rejected(format!("a field of `{}` lives in a larger universe than its type",
+                    self.store.show(name))));
             }
-            let field = self.fresh_local(domain);
-            if let Some((arguments, of, indices)) = self.recursive_occurrence(opened, domain)? {
+            let field = self.fresh_fvar(domain);
+            if let Some((arguments, of, indices)) = self.recursive_argument(opened, domain)? {
                 recursive_fields.push(RecursiveField {
                     field,
                     arguments,
@@ -271,17 +297,15 @@ impl Checker<'_> {
             fields.push(field);
             rest = self.store.instantiate(body, &[field]);
         }
-        match self.as_member(opened, rest)? {
+        match self.is_valid_ind_app(opened, rest)? {
             Some((of, indices)) if of == at => Ok(OpenedConstructor {
                 name,
                 fields,
                 recursive_fields,
                 indices,
             }),
-            _ => Err(self.reject(format_args!(
-                "the constructor `{}` does not return a value of its type",
-                self.store.show(name)
-            ))),
+            _ => Err(rejected(format!("the constructor `{}` does not return a value of its type",
+                self.store.show(name)))),
         }
     }
 
@@ -293,7 +317,7 @@ impl Checker<'_> {
     }
 
     /// The number and the indices of the family's type that `ty` is; `None` if `ty` is not a type of the family with the family's own parameters.
-    fn as_member(
+    fn is_valid_ind_app(
         &mut self,
         opened: &OpenedFamily,
         ty: ExprId,
@@ -309,10 +333,8 @@ impl Checker<'_> {
         if levels != opened.levels || arguments.len() != params + opened.indices[of].len() {
             return Ok(None);
         }
-        for (argument, param) in arguments.iter().zip(&opened.params) {
-            if !self.equal(*argument, *param)? {
-                return Ok(None);
-            }
+        if !self.all_def_eq(&arguments[..params], &opened.params)? {
+            return Ok(None);
         }
         let indices = arguments[params..].to_vec();
         for index in &indices {
@@ -326,7 +348,7 @@ impl Checker<'_> {
     /// The occurrence of the family in a field's type: its arguments, the number of the type, and its indices; `None` if there is none. An error if it is not strictly
     /// positive.
     #[allow(clippy::type_complexity)]
-    fn recursive_occurrence(
+    fn recursive_argument(
         &mut self,
         opened: &OpenedFamily,
         ty: ExprId,
@@ -336,21 +358,17 @@ impl Checker<'_> {
         while self.mentions(opened, rest)? {
             if let Expr::Pi(domain, body) = self.store.expr_of(rest) {
                 if self.mentions(opened, domain)? {
-                    return Err(self.reject(format_args!(
-                        "an inductive type occurs left of an arrow in a field of its own constructor"
-                    )));
+                    return Err(rejected("an inductive type occurs left of an arrow in a field of its own constructor"));
                 }
-                let argument = self.fresh_local(domain);
+                let argument = self.fresh_fvar(domain);
                 arguments.push(argument);
                 let body = self.store.instantiate(body, &[argument]);
                 rest = self.whnf(body)?;
                 continue;
             }
-            return match self.as_member(opened, rest)? {
+            return match self.is_valid_ind_app(opened, rest)? {
                 Some((of, indices)) => Ok(Some((arguments, of, indices))),
-                None => Err(self.reject(format_args!(
-                    "a field holds an inductive type within another one, which this kernel does not support"
-                ))),
+                None => Err(rejected("a field holds an inductive type within another one, which this kernel does not support")),
             };
         }
         Ok(None)
@@ -372,43 +390,18 @@ impl Checker<'_> {
         for field in &constructor.fields {
             let ty = self.type_of(*field)?;
             self.store.charge(constructor.indices.len() / LINKS);
-            if !self.is_proposition(ty)? && !constructor.indices.contains(field) {
+            if !self.is_prop(ty)? && !constructor.indices.contains(field) {
                 return Ok(true);
             }
         }
         Ok(false)
     }
 
-    /// `∀ locals, body`.
-    fn bind_pi(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bind(locals, body, Expr::Pi)
-    }
-
-    /// `fun locals => body`.
-    fn bind_lambda(&mut self, locals: &[ExprId], body: ExprId) -> ExprId {
-        self.bind(locals, body, Expr::Lam)
-    }
-
-    fn bind(
-        &mut self,
-        locals: &[ExprId],
-        mut body: ExprId,
-        make: fn(ExprId, ExprId) -> Expr,
-    ) -> ExprId {
-        for local in locals.iter().rev() {
-            if let Expr::Free(_, ty) = self.store.expr_of(*local) {
-                body = self.store.abstract_locals(body, &[*local]);
-                body = self.store.expr(make(ty, body));
-            }
-        }
-        body
-    }
-
     fn recursors_of(
         &mut self,
-        family: &Family,
+        family: &InductiveFamily,
         opened: &mut OpenedFamily,
-    ) -> Result<Vec<Constant>, Error> {
+    ) -> Result<Vec<ConstantInfo>, Error> {
         let mut params = family.levels.clone();
         let mut levels: Vec<LevelId> = self.store.levels_of(opened.levels).to_vec();
         let elim_level = if self.eliminates_only_into_prop(opened)? {
@@ -426,11 +419,11 @@ impl Checker<'_> {
             let head = self.store.constant(name, opened.levels);
             let ty = self.store.apps(head, &opened.params);
             let ty = self.store.apps(ty, &opened.indices[at]);
-            let major = self.fresh_local(ty);
+            let major = self.fresh_fvar(ty);
             opened.majors.push(major);
-            let body = self.bind_pi(&[major], sort);
-            let motive = self.bind_pi(&opened.indices[at], body);
-            let motive = self.fresh_local(motive);
+            let body = self.store.bind_pi(&[major], sort);
+            let motive = self.store.bind_pi(&opened.indices[at], body);
+            let motive = self.fresh_fvar(motive);
             opened.motives.push(motive);
         }
         let mut minors: Vec<Vec<ExprId>> = Vec::new();
@@ -439,7 +432,7 @@ impl Checker<'_> {
             for constructor in 0..opened.constructors[at].len() {
                 self.step()?;
                 let ty = self.minor_premise(opened, at, constructor);
-                own.push(self.fresh_local(ty));
+                own.push(self.fresh_fvar(ty));
             }
             minors.push(own);
         }
@@ -472,26 +465,26 @@ impl Checker<'_> {
                     let call = self.store.apps(heads[recursive.of], &own);
                     let call = self.store.apps(call, &recursive.indices);
                     let call = self.store.app(call, applied);
-                    let call = self.bind_lambda(&recursive.arguments, call);
+                    let call = self.store.bind_lambda(&recursive.arguments, call);
                     value = self.store.app(value, call);
                 }
-                let value = self.bind_lambda(&constructor.fields, value);
-                rules.push(Rule {
+                let value = self.store.bind_lambda(&constructor.fields, value);
+                rules.push(RecursorRule {
                     constructor: constructor.name,
                     fields: count(&constructor.fields),
-                    value: self.bind_lambda(&own, value),
+                    value: self.store.bind_lambda(&own, value),
                 });
             }
             let result = self.store.apps(opened.motives[at], &opened.indices[at]);
             let result = self.store.app(result, opened.majors[at]);
-            let ty = self.bind_pi(&[opened.majors[at]], result);
-            let ty = self.bind_pi(&opened.indices[at], ty);
-            let ty = self.bind_pi(&own, ty);
-            constants.push(Constant {
+            let ty = self.store.bind_pi(&[opened.majors[at]], result);
+            let ty = self.store.bind_pi(&opened.indices[at], ty);
+            let ty = self.store.bind_pi(&own, ty);
+            constants.push(ConstantInfo {
                 name: self.store.str_name(opened.names[at], "rec"),
                 params: params.clone(),
                 ty,
-                kind: Kind::Recursor(Recursor {
+                kind: Kind::Recursor(RecursorVal {
                     params: family.params,
                     indices: count(&opened.indices[at]),
                     motives: count(&opened.motives),
@@ -520,12 +513,12 @@ impl Checker<'_> {
                 .store
                 .apps(opened.motives[recursive.of], &recursive.indices);
             let motive = self.store.app(motive, applied);
-            let motive = self.bind_pi(&recursive.arguments, motive);
-            hypotheses.push(self.fresh_local(motive));
+            let motive = self.store.bind_pi(&recursive.arguments, motive);
+            hypotheses.push(self.fresh_fvar(motive));
         }
-        let body = self.bind_pi(&hypotheses, body);
+        let body = self.store.bind_pi(&hypotheses, body);
         self.open = before;
-        self.bind_pi(&constructor.fields, body)
+        self.store.bind_pi(&constructor.fields, body)
     }
 
     /// A name for a universe parameter that is not in `names`.

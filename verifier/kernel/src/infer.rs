@@ -1,9 +1,9 @@
 //! Infers the type of an expression.
 
-use crate::Error;
-use crate::checker::Checker;
-use crate::decode::Kind;
-use crate::store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
+use crate::{Error, rejected};
+use crate::type_checker::TypeChecker;
+use crate::declaration::Kind;
+use crate::term_store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
 
 /// How much type inference checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -14,7 +14,7 @@ pub(crate) enum InferMode {
     Checking,
 }
 
-impl Checker<'_> {
+impl TypeChecker<'_> {
     /// The type of an expression that is known to be type-correct.
     pub(crate) fn type_of(&mut self, id: ExprId) -> Result<ExprId, Error> {
         self.infer(id, InferMode::Trusting)
@@ -22,7 +22,7 @@ impl Checker<'_> {
 
     /// The type of an expression.
     pub(crate) fn infer(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
-        if let Expr::Free(_, ty) = self.store.expr_of(id) {
+        if let Expr::FVar(_, ty) = self.store.expr_of(id) {
             return Ok(ty);
         }
         // A checked expression need not be inferred again.
@@ -41,19 +41,19 @@ impl Checker<'_> {
 
     fn infer_new(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
         match self.store.expr_of(id) {
-            Expr::Bound(_) => Err(self.reject(format_args!("a variable is not bound"))),
-            Expr::Free(_, ty) => Ok(ty),
+            Expr::BVar(_) => Err(rejected("a variable is not bound")),
+            Expr::FVar(_, ty) => Ok(ty),
             Expr::Sort(level) => {
                 let next = self.store.level(Level::Succ(level));
                 Ok(self.store.expr(Expr::Sort(next)))
             }
             Expr::Const(name, levels) => self.type_at(name, levels),
             Expr::App(..) => self.infer_app(id, mode),
-            Expr::Lam(..) => self.infer_lam(id, mode),
+            Expr::Lam(..) => self.infer_lambda(id, mode),
             Expr::Pi(..) => self.infer_pi(id, mode),
             Expr::Let(ty, value, body) => {
                 if mode == InferMode::Checking {
-                    self.sort_of(ty, mode)?;
+                    self.infer_sort(ty, mode)?;
                     let found = self.infer(value, mode)?;
                     self.must_equal(found, ty, "the value of a `let`")?;
                 }
@@ -67,29 +67,36 @@ impl Checker<'_> {
     }
 
     fn must_equal(&mut self, found: ExprId, wanted: ExprId, what: &str) -> Result<(), Error> {
-        if self.equal(found, wanted)? {
+        if self.is_def_eq(found, wanted)? {
             return Ok(());
         }
-        Err(self.reject(format_args!("{what} has another type than it should")))
+        Err(rejected(format!("{what} has another type than it should")))
     }
 
     /// The universe level of an expression that has a sort as its type.
-    pub(crate) fn sort_of(&mut self, id: ExprId, mode: InferMode) -> Result<LevelId, Error> {
+    pub(crate) fn infer_sort(&mut self, id: ExprId, mode: InferMode) -> Result<LevelId, Error> {
         let ty = self.infer(id, mode)?;
-        self.as_sort(ty)
+        self.ensure_sort(ty)
     }
 
-    fn as_sort(&mut self, ty: ExprId) -> Result<LevelId, Error> {
+    fn ensure_sort(&mut self, ty: ExprId) -> Result<LevelId, Error> {
         if let Expr::Sort(level) = self.store.expr_of(ty) {
             return Ok(level);
         }
         let reduced = self.whnf(ty)?;
         match self.store.expr_of(reduced) {
             Expr::Sort(level) => Ok(level),
-            _ => Err(self.reject(format_args!(
-                "an expression that should be a type is not a type"
-            ))),
+            _ => Err(rejected("an expression that should be a type is not a type")),
         }
+    }
+
+    /// The domain and the body of the `∀` that a type reduces to; `None` if it is another type.
+    pub(crate) fn whnf_pi(&mut self, ty: ExprId) -> Result<Option<(ExprId, ExprId)>, Error> {
+        let ty = self.whnf(ty)?;
+        Ok(match self.store.expr_of(ty) {
+            Expr::Pi(domain, body) => Some((domain, body)),
+            _ => None,
+        })
     }
 
     fn infer_app(&mut self, id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
@@ -103,16 +110,9 @@ impl Checker<'_> {
                 Expr::Pi(domain, body) => (domain, body),
                 _ => {
                     let whole = self.store.instantiate(ty, &arguments[from..at]);
-                    let reduced = self.whnf(whole)?;
                     from = at;
-                    match self.store.expr_of(reduced) {
-                        Expr::Pi(domain, body) => (domain, body),
-                        _ => {
-                            return Err(self.reject(format_args!(
-                                "an expression is applied that is not a function"
-                            )));
-                        }
-                    }
+                    self.whnf_pi(whole)?
+                        .ok_or_else(|| rejected("an expression is applied that is not a function"))?
                 }
             };
             if mode == InferMode::Checking {
@@ -125,28 +125,21 @@ impl Checker<'_> {
         Ok(self.store.instantiate(ty, &arguments[from..]))
     }
 
-    fn infer_lam(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
+    fn infer_lambda(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
         let before = self.open;
         let mut locals = Vec::new();
         while let Expr::Lam(ty, body) = self.store.expr_of(id) {
             let ty = self.store.instantiate(ty, &locals);
             if mode == InferMode::Checking {
-                self.sort_of(ty, mode)?;
+                self.infer_sort(ty, mode)?;
             }
-            locals.push(self.fresh_local(ty));
+            locals.push(self.fresh_fvar(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
-        let mut ty = self.infer(body, mode)?;
+        let ty = self.infer(body, mode)?;
         self.open = before;
-        for at in (0..locals.len()).rev() {
-            let Expr::Free(_, domain) = self.store.expr_of(locals[at]) else {
-                continue;
-            };
-            ty = self.store.abstract_locals(ty, &locals[at..=at]);
-            ty = self.store.expr(Expr::Pi(domain, ty));
-        }
-        Ok(ty)
+        Ok(self.store.bind_pi(&locals, ty))
     }
 
     fn infer_pi(&mut self, mut id: ExprId, mode: InferMode) -> Result<ExprId, Error> {
@@ -154,12 +147,12 @@ impl Checker<'_> {
         let (mut locals, mut levels) = (Vec::new(), Vec::new());
         while let Expr::Pi(ty, body) = self.store.expr_of(id) {
             let ty = self.store.instantiate(ty, &locals);
-            levels.push(self.sort_of(ty, mode)?);
-            locals.push(self.fresh_local(ty));
+            levels.push(self.infer_sort(ty, mode)?);
+            locals.push(self.fresh_fvar(ty));
             id = body;
         }
         let body = self.store.instantiate(id, &locals);
-        let mut level = self.sort_of(body, mode)?;
+        let mut level = self.infer_sort(body, mode)?;
         self.open = before;
         for domain in levels.into_iter().rev() {
             level = self.store.level(Level::IMax(domain, level));
@@ -174,65 +167,52 @@ impl Checker<'_> {
         structure: ExprId,
         mode: InferMode,
     ) -> Result<ExprId, Error> {
-        let bad = |checker: &Self| {
-            checker.reject(format_args!(
-                "a projection takes a field that does not exist"
-            ))
-        };
+        let bad = || rejected("a projection takes a field that does not exist");
         let ty = self.infer(structure, mode)?;
         let ty = self.whnf(ty)?;
         let (head, arguments) = self.store.spine(ty);
         let Expr::Const(found, levels) = self.store.expr_of(head) else {
-            return Err(bad(self));
+            return Err(bad());
         };
         let constant = self.find(name)?;
         let Some(Kind::Inductive(inductive)) = constant.as_deref().map(|constant| &constant.kind)
         else {
-            return Err(bad(self));
+            return Err(bad());
         };
         let [constructor] = inductive.constructors.as_slice() else {
-            return Err(bad(self));
+            return Err(bad());
         };
         if found != name || inductive.indices != 0 || arguments.len() != inductive.params as usize {
-            return Err(bad(self));
+            return Err(bad());
         }
         let mut rest = self.type_at(*constructor, levels)?;
         for argument in &arguments {
-            rest = self.whnf(rest)?;
-            let Expr::Pi(_, body) = self.store.expr_of(rest) else {
-                return Err(bad(self));
-            };
+            let (_, body) = self.whnf_pi(rest)?.ok_or_else(bad)?;
             rest = self.store.instantiate(body, &[*argument]);
         }
-        let proposition = self.is_proposition(ty)?;
+        let proposition = self.is_prop(ty)?;
         for before in 0..at {
             self.step()?;
-            rest = self.whnf(rest)?;
-            let Expr::Pi(domain, body) = self.store.expr_of(rest) else {
-                return Err(bad(self));
-            };
-            if self.store.loose(body) == 0 {
+            let (domain, body) = self.whnf_pi(rest)?.ok_or_else(bad)?;
+            if self.store.loose_bvar_range(body) == 0 {
                 rest = body;
                 continue;
             }
-            if proposition && !self.is_proposition(domain)? {
-                return Err(bad(self));
+            if proposition && !self.is_prop(domain)? {
+                return Err(bad());
             }
             let field = self.store.expr(Expr::Proj(name, before, structure));
             rest = self.store.instantiate(body, &[field]);
         }
-        rest = self.whnf(rest)?;
-        let Expr::Pi(domain, _) = self.store.expr_of(rest) else {
-            return Err(bad(self));
-        };
-        if proposition && !self.is_proposition(domain)? {
-            return Err(bad(self));
+        let (domain, _) = self.whnf_pi(rest)?.ok_or_else(bad)?;
+        if proposition && !self.is_prop(domain)? {
+            return Err(bad());
         }
         Ok(domain)
     }
 
     /// Whether a type is a proposition.
-    pub(crate) fn is_proposition(&mut self, ty: ExprId) -> Result<bool, Error> {
+    pub(crate) fn is_prop(&mut self, ty: ExprId) -> Result<bool, Error> {
         let sort = self.type_of(ty)?;
         let sort = self.whnf(sort)?;
         Ok(match self.store.expr_of(sort) {

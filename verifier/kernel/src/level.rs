@@ -1,8 +1,8 @@
 //! Order and equality of universe levels.
 
-use crate::store::{LEVEL, Level, LevelId, LevelsId, NameId, Store, ZERO};
+use crate::term_store::{LEVEL, Level, LevelId, LevelsId, NameId, TermStore, ZERO};
 
-impl Store {
+impl TermStore {
     /// Simplifies a level: evaluates `imax` and `max` where that is possible.
     pub(crate) fn simplify(&mut self, id: LevelId) -> LevelId {
         if !self.charge(LEVEL) {

@@ -1,40 +1,46 @@
 //! An independent kernel for Lean 4: it reads the modules that Lean compiled, and checks their declarations again.
 //!
 //! ```text
-//! store        names, universe levels and expressions, each stored once; walk: substitution; level: the order of universe levels
-//! olean        the objects of a compiled module        (hostile bytes)
-//! decode       … as names, expressions, declarations
-//! library      the modules that a header imports       (trusted: the operator's)
-//! checker      the environment of declarations; infer, reduce, equal: the judgements of Lean's type theory
-//! declare      checks a declaration and adds it; inductive types in `inductive`
-//! proof        whether a compiled module proves the requested statement
+//! term_store       names, universe levels and expressions, each stored once; instantiate: substitution; level: the order of universe levels
+//! declaration      axioms, definitions, theorems, inductive types, constructors, recursors
+//! olean            the objects of a compiled module        (hostile bytes)
+//! decode           … as names, expressions, declarations
+//! library          the modules that a header imports       (trusted: the operator's)
+//! type_checker     the environment of declarations and the caches; infer, whnf, def_eq: the judgements of Lean's type theory
+//! add_declaration  checks a declaration and adds it; inductive types in `inductive`
+//! theorem_check    whether a compiled module proves the requested statement
 //! ```
+//!
+//! Functions have the names of Lean's own kernel (`type_checker.cpp`): `infer`, `whnf`, `whnf_core`, `is_def_eq`, `lazy_delta_reduction`.
 //!
 //! This crate runs no proof, and only the bytes of a file reach it from the process that did. The rules are those of Lean's own kernel: dependent functions, universes,
 //! inductive types with their recursors, quotients, proof irrelevance, eta for functions and structures, and literals of numbers and strings. They are described in M.
 //! Carneiro, "The Type Theory of Lean", 2019, and in the Lean reference's chapter on its kernel.
 
-mod checker;
-mod declare;
+mod add_declaration;
+mod declaration;
 mod decode;
-mod equal;
+mod def_eq;
 mod inductive;
 mod infer;
+mod instantiate;
 mod level;
 mod library;
 mod olean;
-mod proof;
-mod reduce;
-mod store;
-mod walk;
+mod term_store;
+mod theorem_check;
+mod type_checker;
+mod whnf;
 
-pub use checker::Checker;
-pub use declare::Module;
-pub use decode::{Constant, Constructor, Hint, Inductive, Kind, Recursor, Rule};
-pub use inductive::{Family, Member};
+pub use add_declaration::CompiledModule;
+pub use declaration::{
+    ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal, ReducibilityHint,
+};
+pub use inductive::{InductiveFamily, InductiveType};
 pub use library::{Library, imports, parts};
-pub use proof::{AXIOMS, Axioms, Fault, TheoremCheck};
-pub use store::{Expr, ExprId, Level, LevelId, LevelsId, Name, NameId, Store};
+pub use term_store::{Expr, ExprId, Level, LevelId, LevelsId, Name, NameId, TermStore};
+pub use theorem_check::{AXIOMS, Axioms, Fault, TheoremCheck};
+pub use type_checker::TypeChecker;
 
 /// Why a declaration is not accepted.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -48,6 +54,16 @@ pub enum Error {
     /// A file is not a valid compiled module.
     #[error("{0}")]
     Unreadable(String),
+}
+
+/// The error of a wrong declaration.
+fn rejected(why: impl Into<String>) -> Error {
+    Error::Rejected(why.into())
+}
+
+/// The error of a file that is not a valid compiled module.
+fn unreadable(why: impl Into<String>) -> Error {
+    Error::Unreadable(why.into())
 }
 
 /// The limits of a check.

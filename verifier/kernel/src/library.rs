@@ -2,16 +2,17 @@
 
 use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::Error;
-use crate::decode::{self, Constant, DecodeCache, Decoder, Kind};
+use crate::{Error, unreadable};
+use crate::declaration::{ConstantInfo, Kind};
+use crate::decode::{self, DecodeCache, Decoder};
 use crate::olean::{Image, Object};
-use crate::store::{Map, NameId, Store};
+use crate::term_store::{Map, NameId, TermStore};
 
 /// The declarations of a set of modules and of all that these import.
 pub struct Library {
-    modules: Vec<Module>,
+    modules: Vec<Image>,
     /// The place of each declaration, by the digest of its name.
     places: HashMap<u64, (u32, Object)>,
     /// The direct dependencies of declarations, computed when they are needed, by the digest of the name.
@@ -26,10 +27,6 @@ struct Dependencies {
     names: Vec<u64>,
 }
 
-struct Module {
-    image: Image,
-}
-
 impl Library {
     /// Opens the modules `imports` and everything that they import. Each module comes from the first of `folders` that has it.
     ///
@@ -41,17 +38,17 @@ impl Library {
             places: HashMap::new(),
             dependencies: Mutex::default(),
         };
-        let mut seen: HashMap<String, ()> = HashMap::new();
+        let mut seen: HashSet<String> = HashSet::new();
         let mut open: Vec<String> = imports.to_vec();
         while let Some(module) = open.pop() {
-            if seen.insert(module.clone(), ()).is_some() {
+            if !seen.insert(module.clone()) {
                 continue;
             }
             let image = find(folders, &module)?;
             open.extend(decode::imports(&image)?);
             library
                 .add(image)
-                .map_err(|error| Error::Unreadable(format!("the module {module}: {error}")))?;
+                .map_err(|error| unreadable(format!("the module {module}: {error}")))?;
         }
         Ok(library)
     }
@@ -59,7 +56,7 @@ impl Library {
     fn add(&mut self, image: Image) -> Result<(), Error> {
         let at = u32::try_from(self.modules.len()).unwrap_or(u32::MAX);
         // Names go into a store of their own, since a check needs few of them.
-        let mut store = Store::default();
+        let mut store = TermStore::default();
         let mut cache = DecodeCache::default();
         for (name, constant) in decode::contents(&image)? {
             let mut decoder = Decoder {
@@ -70,7 +67,7 @@ impl Library {
             let name = decoder.name(name)?;
             self.places.insert(store.digest(name), (at, constant));
         }
-        self.modules.push(Module { image });
+        self.modules.push(image);
         Ok(())
     }
 
@@ -81,7 +78,7 @@ impl Library {
     }
 
     /// The place of the declaration of a name.
-    pub(crate) fn place(&self, store: &Store, name: NameId) -> Option<(u32, Object)> {
+    pub(crate) fn place(&self, store: &TermStore, name: NameId) -> Option<(u32, Object)> {
         self.places.get(&store.digest(name)).copied()
     }
 
@@ -89,22 +86,17 @@ impl Library {
     ///
     /// # Errors
     /// [`Error::Unreadable`].
-    pub(crate) fn axioms(&self, store: &Store, names: &[NameId]) -> Result<Vec<String>, Error> {
+    pub(crate) fn axioms(&self, store: &TermStore, names: &[NameId]) -> Result<Vec<String>, Error> {
         let mut found: BTreeSet<String> = BTreeSet::new();
         let mut open: Vec<u64> = names.iter().map(|name| store.digest(*name)).collect();
         let mut seen: HashSet<u64> = HashSet::new();
-        let mut own = Store::default();
+        let mut own = TermStore::default();
         let mut cache = DecodeCaches::default();
         while let Some(digest) = open.pop() {
             if !seen.insert(digest) {
                 continue;
             }
-            let all = self
-                .dependencies
-                .lock()
-                .unwrap_or_else(PoisonError::into_inner);
-            let known = all.get(&digest).cloned();
-            drop(all);
+            let known = self.known_dependencies().get(&digest).cloned();
             let dependencies = match known {
                 Some(known) => known,
                 None => {
@@ -113,7 +105,7 @@ impl Library {
                     };
                     // A large store is no more useful to the next declarations than an empty one.
                     if own.size() > 1 << 20 {
-                        own = Store::default();
+                        own = TermStore::default();
                         cache = DecodeCaches::default();
                     }
                     let constant = self.read(*place, &mut own, &mut cache)?;
@@ -122,11 +114,8 @@ impl Library {
                         axiom: (constant.kind == Kind::Axiom).then(|| own.whole(constant.name)),
                         names: names.iter().map(|name| own.digest(*name)).collect(),
                     });
-                    let mut known = self
-                        .dependencies
-                        .lock()
-                        .unwrap_or_else(PoisonError::into_inner);
-                    known.insert(digest, Arc::clone(&dependencies));
+                    self.known_dependencies()
+                        .insert(digest, Arc::clone(&dependencies));
                     dependencies
                 }
             };
@@ -141,6 +130,11 @@ impl Library {
         Ok(found.into_iter().collect())
     }
 
+    fn known_dependencies(&self) -> MutexGuard<'_, HashMap<u64, Arc<Dependencies>>> {
+        let known = self.dependencies.lock();
+        known.unwrap_or_else(PoisonError::into_inner)
+    }
+
     /// The places of all declarations.
     pub fn places(&self) -> impl Iterator<Item = (u32, u64)> + '_ {
         self.places.values().copied()
@@ -150,11 +144,11 @@ impl Library {
     pub(crate) fn read(
         &self,
         (module, object): (u32, Object),
-        store: &mut Store,
+        store: &mut TermStore,
         cache: &mut DecodeCaches,
-    ) -> Result<Constant, Error> {
-        let Some(Module { image }) = self.modules.get(module as usize) else {
-            return Err(Error::Unreadable("there is no such module".to_owned()));
+    ) -> Result<ConstantInfo, Error> {
+        let Some(image) = self.modules.get(module as usize) else {
+            return Err(unreadable("there is no such module"));
         };
         let mut decoder = Decoder {
             image,
@@ -177,7 +171,7 @@ fn find(folders: &[PathBuf], module: &str) -> Result<Image, Error> {
         .map(|folder| folder.join(&relative).with_extension("olean"))
         .find(|file| file.is_file())
         .ok_or_else(|| {
-            Error::Unreadable(format!(
+            unreadable(format!(
                 "there is no compiled module {module} in {}",
                 folders
                     .iter()

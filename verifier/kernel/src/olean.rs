@@ -10,7 +10,7 @@ use std::path::Path;
 use dashu_int::UBig;
 use memmap2::Mmap;
 
-use crate::Error;
+use crate::{Error, unreadable};
 
 /// Tags of objects that are not constructors.
 const ARRAY: u8 = 246;
@@ -66,15 +66,11 @@ pub(crate) enum Shape {
     Other,
 }
 
-fn broken(what: impl Into<String>) -> Error {
-    Error::Unreadable(what.into())
-}
-
 impl Image {
     /// Maps the files of a library's module.
     pub(crate) fn map(files: &[&Path]) -> Result<Self, Error> {
         let parts = files.iter().map(|file| {
-            let failed = |error: std::io::Error| broken(format!("{}: {error}", file.display()));
+            let failed = |error: std::io::Error| unreadable(format!("{}: {error}", file.display()));
             let opened = File::open(file).map_err(failed)?;
             // SAFETY: the file belongs to Lean's installation or the operator's project. No proof can write there, and Lean maps the file in the same way.
             #[allow(unsafe_code)]
@@ -100,7 +96,7 @@ impl Image {
             image.add(bytes)?;
         }
         if image.parts.is_empty() {
-            return Err(broken("a module without a file"));
+            return Err(unreadable("a module without a file"));
         }
         Ok(image)
     }
@@ -112,13 +108,13 @@ impl Image {
             Some(u64::from_le_bytes(word))
         };
         if !bytes.starts_with(b"olean") {
-            return Err(broken("it is not a compiled module of Lean"));
+            return Err(unreadable("it is not a compiled module of Lean"));
         }
         let (data, flags) = match bytes.get(5) {
             Some(1) => (48, 1),
             Some(2) => (80, bytes.get(6).copied().unwrap_or(0)),
             other => {
-                return Err(broken(format!(
+                return Err(unreadable(format!(
                     "compiled modules of format {other:?} are not read"
                 )));
             }
@@ -132,7 +128,7 @@ impl Image {
             inside.then_some((word as u64, base, root))
         });
         let Some((word, base, root)) = found else {
-            return Err(broken("its header names no root object"));
+            return Err(unreadable("its header names no root object"));
         };
         let end = base.saturating_add(bytes.len() as u64);
         let apart = |part: &Part| {
@@ -140,10 +136,10 @@ impl Image {
             end <= part.base || there <= base
         };
         if !self.parts.iter().all(apart) {
-            return Err(broken("two of its files have the same addresses"));
+            return Err(unreadable("two of its files have the same addresses"));
         }
         if !self.parts.is_empty() && self.word != word {
-            return Err(broken("its files are of different machines"));
+            return Err(unreadable("its files are of different machines"));
         }
         self.word = word;
         self.gmp = flags & 1 == 1;
@@ -164,7 +160,7 @@ impl Image {
                 let to = from.checked_add(usize::try_from(size).ok()?)?;
                 part.bytes.get(from..to)
             })
-            .ok_or_else(|| broken(format!("a pointer leads out of the file ({at:#x})")))
+            .ok_or_else(|| unreadable(format!("a pointer leads out of the file ({at:#x})")))
     }
 
     fn number(&self, at: u64, size: u64) -> Result<u64, Error> {
@@ -199,7 +195,7 @@ impl Image {
         match self.shape(object)? {
             Shape::Small(tag) => Ok(tag),
             Shape::Constructor(tag, _) => Ok(u64::from(tag)),
-            Shape::Other => Err(broken("a constructor was expected")),
+            Shape::Other => Err(unreadable("a constructor was expected")),
         }
     }
 
@@ -209,7 +205,7 @@ impl Image {
             Shape::Constructor(_, fields) if at < fields => {
                 self.number(object + 8 + at * self.word, self.word)
             }
-            _ => Err(broken("an object has fewer fields than it should")),
+            _ => Err(unreadable("an object has fewer fields than it should")),
         }
     }
 
@@ -217,7 +213,7 @@ impl Image {
     pub(crate) fn byte(&self, object: Object, at: u64) -> Result<u8, Error> {
         let from = 8 + self.fields(object)? * self.word + at;
         if from >= self.number(object + 4, 2)? {
-            return Err(broken("an object is smaller than it should be"));
+            return Err(unreadable("an object is smaller than it should be"));
         }
         Ok(self.bytes(object + from, 1)?[0])
     }
@@ -230,7 +226,7 @@ impl Image {
 
     fn expect(&self, object: Object, tag: u8, what: &str) -> Result<(), Error> {
         if object & 1 == 1 || self.tag(object)? != tag {
-            return Err(broken(format!("{what} was expected")));
+            return Err(unreadable(format!("{what} was expected")));
         }
         Ok(())
     }
@@ -241,7 +237,7 @@ impl Image {
         let from = object + 8 + 2 * self.word;
         let size = count
             .checked_mul(self.word)
-            .ok_or_else(|| broken("an array has no end"))?;
+            .ok_or_else(|| unreadable("an array has no end"))?;
         let bytes = self.bytes(from, size)?;
         let word = usize::try_from(self.word).unwrap_or(8);
         Ok(bytes
@@ -261,7 +257,7 @@ impl Image {
             all.push(self.field(object, 0)?);
             object = self.field(object, 1)?;
             if all.len() > max {
-                return Err(broken("a list is longer than it may be"));
+                return Err(unreadable("a list is longer than it may be"));
             }
         }
         Ok(all)
@@ -271,7 +267,7 @@ impl Image {
         self.expect(object, STRING, "a string")?;
         let size = self.number(object + 8, self.word)?;
         let bytes = self.bytes(object + 8 + 3 * self.word, size.saturating_sub(1))?;
-        std::str::from_utf8(bytes).map_err(|_| broken("a string is not UTF-8"))
+        std::str::from_utf8(bytes).map_err(|_| unreadable("a string is not UTF-8"))
     }
 
     /// A natural number, small or big.
@@ -295,11 +291,11 @@ impl Image {
             (size, sign != 0, object + 8 + 3 * word, 4)
         };
         if negative {
-            return Err(broken("a number is negative"));
+            return Err(unreadable("a number is negative"));
         }
         let bytes = size
             .checked_mul(digit)
-            .ok_or_else(|| broken("a number has no end"))?;
+            .ok_or_else(|| unreadable("a number has no end"))?;
         Ok(UBig::from_le_bytes(self.bytes(from, bytes)?))
     }
 
@@ -307,9 +303,9 @@ impl Image {
     pub(crate) fn small(&self, object: Object) -> Result<u32, Error> {
         match self.shape(object)? {
             Shape::Small(value) => {
-                u32::try_from(value).map_err(|_| broken("a number is too large"))
+                u32::try_from(value).map_err(|_| unreadable("a number is too large"))
             }
-            _ => Err(broken("a small number was expected")),
+            _ => Err(unreadable("a small number was expected")),
         }
     }
 }

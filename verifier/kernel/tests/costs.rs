@@ -1,25 +1,25 @@
 //! The kernel counts the cost of a check: proofs that would take hours or all of the memory are given up, always at the same step.
 
-use kernel::{Budget, Checker, Error, Expr, ExprId, Store};
+use kernel::{Budget, TypeChecker, Error, Expr, ExprId, TermStore};
 
 use crate::lean::{deep, library};
 use crate::terms::{equation, term};
 
 /// The two sides of an equation of numbers, written as terms.
-fn written(store: &mut Store, left: &str, right: &str) -> [ExprId; 2] {
+fn written(store: &mut TermStore, left: &str, right: &str) -> [ExprId; 2] {
     [left, right].map(|side| term(store, side))
 }
 
 /// Fails unless a fresh checker has this result for an equation, proved by computing.
 fn assert_judged(
-    sides: impl FnOnce(&mut Store) -> [ExprId; 2] + Send,
+    sides: impl FnOnce(&mut TermStore) -> [ExprId; 2] + Send,
     expected: &Result<(), Error>,
 ) {
     deep(|| {
         let Some(library) = library(&["Init"]) else {
             return;
         };
-        let mut checker = Checker::new(&library, Budget::default());
+        let mut checker = TypeChecker::new(&library, Budget::default());
         let [left, right] = sides(checker.store());
         let theorem = equation(checker.store(), "Nat", left, right);
         let judged = checker.declare(theorem);
@@ -36,7 +36,7 @@ fn cheap_numbers_are_computed() {
 
 #[test]
 fn numbers_that_fill_the_memory_are_not_computed() {
-    let power = |store: &mut Store| {
+    let power = |store: &mut TermStore| {
         let [mut power, mul] = written(store, "Nat.pow 2 16777216", "Nat.mul");
         for _ in 0..30 {
             power = store.apps(mul, &[power, power]);
@@ -64,12 +64,12 @@ fn a_proof_of_exponentially_many_steps_is_given_up() {
 #[test]
 fn steps_with_thousands_of_arguments_are_given_up() {
     const MANY: usize = 20_000;
-    let many = |store: &mut Store| {
+    let many = |store: &mut TermStore| {
         let [nat, zero] = written(store, "Nat", "0");
         let functions = (0..MANY).fold(nat, |to, _| store.expr(Expr::Pi(nat, to)));
         let constant = (0..MANY).fold(zero, |body, _| store.expr(Expr::Lam(nat, body)));
         let motive = store.expr(Expr::Lam(nat, functions));
-        let known = store.expr(Expr::Bound(0));
+        let known = store.expr(Expr::BVar(0));
         let step = store.expr(Expr::Lam(functions, known));
         let step = store.expr(Expr::Lam(nat, step));
         let [rec, count] = written(store, "Nat.rec@1", "1152921504606846976");

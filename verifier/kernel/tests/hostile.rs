@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
+use kernel::{Budget, Error, Fault, Library};
 
 use crate::lean::{deep, library};
 
@@ -144,14 +144,7 @@ fn judged(
     proof: &[Vec<u8>],
     budget: Budget,
 ) -> Result<Option<Vec<String>>, Fault> {
-    let question = TheoremCheck {
-        library,
-        statement,
-        theorem: "t",
-        axioms: Axioms::Followed,
-        budget,
-    };
-    deep(|| question.proved_by(proof.to_vec()))
+    deep(|| crate::judged(library, statement, "t", proof.to_vec(), budget))
 }
 
 /// `theorem t : False := sorry`, after other declarations.

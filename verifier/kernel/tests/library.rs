@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use kernel::{Budget, Checker, Constant, Error, Family, Inductive, Kind, Member};
+use kernel::{Budget, ConstantInfo, Error, InductiveFamily, InductiveVal, Kind, TypeChecker};
 
 use crate::lean::{deep, library};
 
@@ -14,7 +14,7 @@ const BUDGET: Budget = Budget {
     terms: 20_000_000,
 };
 
-fn value(constant: &Constant) -> Option<&'static str> {
+fn value(constant: &ConstantInfo) -> Option<&'static str> {
     match constant.kind {
         Kind::Definition(..) => Some("definition"),
         Kind::Theorem(_) => Some("theorem"),
@@ -31,11 +31,11 @@ fn leans_own_library_is_accepted_but_for_hidden_values() {
         };
         let mut places: Vec<(u32, u64)> = library.places().collect();
         places.sort_unstable();
-        let mut checker = Checker::new(&library, BUDGET);
+        let mut checker = TypeChecker::new(&library, BUDGET);
         let (mut counts, mut wrong, mut nested) = (BTreeMap::new(), Vec::new(), 0);
         for place in places {
             if checker.store().size() > 3_000_000 {
-                checker = Checker::new(&library, BUDGET);
+                checker = TypeChecker::new(&library, BUDGET);
             }
             let constant = checker.read(place).unwrap();
             let (kind, checked) = match &constant.kind {
@@ -84,12 +84,12 @@ fn a_value_of_another_type_is_rejected() {
         };
         let mut places: Vec<(u32, u64)> = library.places().collect();
         places.sort_unstable();
-        let mut checker = Checker::new(&library, BUDGET);
-        let (mut before, mut tried, mut accepted): (Option<Constant>, u32, Vec<String>) =
+        let mut checker = TypeChecker::new(&library, BUDGET);
+        let (mut before, mut tried, mut accepted): (Option<ConstantInfo>, u32, Vec<String>) =
             (None, 0, Vec::new());
         for place in places.into_iter().step_by(3) {
             if checker.store().size() > 3_000_000 {
-                (checker, before) = (Checker::new(&library, BUDGET), None);
+                (checker, before) = (TypeChecker::new(&library, BUDGET), None);
             }
             let constant = checker.read(place).unwrap();
             if value(&constant).is_none() || checker.check_value(&constant).is_err() {
@@ -98,7 +98,7 @@ fn a_value_of_another_type_is_rejected() {
             if let Some(before) = before.replace(constant.clone())
                 && !checker.same_type(&before, &constant).unwrap_or(true)
             {
-                let mixed = Constant {
+                let mixed = ConstantInfo {
                     ty: before.ty,
                     params: before.params.clone(),
                     ..constant
@@ -117,31 +117,12 @@ fn a_value_of_another_type_is_rejected() {
 
 /// Checks that the kernel derives the same recursors as Lean.
 fn recursors(
-    checker: &mut Checker<'_>,
-    constant: &Constant,
-    inductive: &Inductive,
+    checker: &mut TypeChecker<'_>,
+    constant: &ConstantInfo,
+    inductive: &InductiveVal,
 ) -> Result<(), Error> {
-    let mut types = Vec::new();
-    for name in &inductive.all {
-        let member = checker.find(*name)?.unwrap();
-        let Kind::Inductive(own) = &member.kind else {
-            panic!("a member is not an inductive type")
-        };
-        let mut constructors = Vec::new();
-        for name in &own.constructors {
-            constructors.push((*name, checker.find(*name)?.unwrap().ty));
-        }
-        types.push(Member {
-            name: *name,
-            ty: member.ty,
-            constructors,
-        });
-    }
-    let family = Family {
-        levels: constant.params.clone(),
-        params: inductive.params,
-        types,
-    };
+    let find = |name| checker.find(name).unwrap();
+    let family = InductiveFamily::collect(constant, inductive, find).unwrap();
     let mut known = Vec::new();
     for name in &inductive.all {
         let name = checker.store().str_name(*name, "rec");

@@ -3,7 +3,7 @@
 
 use std::path::Path;
 
-use kernel::{Axioms, Budget, Error, Fault, Library, TheoremCheck};
+use kernel::{Budget, Error, Fault, Library};
 
 use crate::next;
 
@@ -16,27 +16,17 @@ fn files(name: &str) -> Vec<Vec<u8>> {
         .to_vec()
 }
 
-fn judged(
-    statement: &[Vec<u8>],
-    theorem: &str,
-    proof: Vec<Vec<u8>>,
-) -> Result<Option<Vec<String>>, Fault> {
+fn judged(statement: &[Vec<u8>], proof: Vec<Vec<u8>>) -> Result<Option<Vec<String>>, Fault> {
     let library = Library::open(&[], &[]).unwrap();
-    let question = TheoremCheck {
-        library: &library,
-        statement,
-        theorem,
-        axioms: Axioms::Followed,
-        budget: Budget {
-            steps: 100_000,
-            terms: 100_000,
-        },
+    let budget = Budget {
+        steps: 100_000,
+        terms: 100_000,
     };
-    question.proved_by(proof)
+    crate::judged(&library, statement, "swap", proof, budget)
 }
 
 fn rejected(statement: &str, proof: &str) -> String {
-    match judged(&files(statement), "swap", files(proof)) {
+    match judged(&files(statement), files(proof)) {
         Err(Fault::Proof(Error::Rejected(why))) => why,
         other => panic!("{proof}: {other:?}"),
     }
@@ -44,7 +34,7 @@ fn rejected(statement: &str, proof: &str) -> String {
 
 #[test]
 fn a_proof_of_the_requested_statement_is_accepted() {
-    let axioms = judged(&files("asked"), "swap", files("proved"));
+    let axioms = judged(&files("asked"), files("proved"));
     assert_eq!(axioms, Ok(Some(Vec::new())));
 }
 
@@ -69,10 +59,10 @@ fn a_module_that_proves_nothing_or_another_statement_is_rejected() {
 
 #[test]
 fn a_statement_without_the_theorem_is_the_tasks_own_fault() {
-    let fault = judged(&files("missing"), "swap", files("proved"));
+    let fault = judged(&files("missing"), files("proved"));
     let wanted = "the statement declares no theorem `swap`".to_owned();
     assert_eq!(fault, Err(Fault::Task(wanted)));
-    let fault = judged(&[b"olean".to_vec()], "swap", files("proved"));
+    let fault = judged(&[b"olean".to_vec()], files("proved"));
     assert!(matches!(fault, Err(Fault::Task(_))), "{fault:?}");
 }
 
@@ -104,7 +94,7 @@ fn changed_files_neither_cause_a_panic_nor_prove_a_false_statement() {
                 let end = next(&mut seed) % changed[part].len();
                 changed[part].truncate(end);
             }
-            let judged = judged(&statement, "swap", changed);
+            let judged = judged(&statement, changed);
             assert!(proved || judged.is_err(), "{name}: {judged:?}");
         }
     }

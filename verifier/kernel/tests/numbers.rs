@@ -1,6 +1,6 @@
 //! The kernel computes operations on numbers directly instead of unfolding their definitions. The results are right, and no wrong result is accepted.
 
-use kernel::{Budget, Checker, Error, Library};
+use kernel::{Budget, TypeChecker, Error, Library};
 
 use crate::lean::library;
 use crate::terms::{equation, term};
@@ -35,7 +35,7 @@ fn gcd(a: u128, b: u128) -> u128 {
 
 /// Checks a proof of `left = right`, both of type `ty`, by computing.
 fn equal(library: &Library, ty: &str, left: &str, right: &str) -> Result<(), Error> {
-    let mut checker = Checker::new(library, Budget::default());
+    let mut checker = TypeChecker::new(library, Budget::default());
     let [left, right] = [left, right].map(|side| term(checker.store(), side));
     let theorem = equation(checker.store(), ty, left, right);
     checker.declare(theorem)

@@ -1,23 +1,23 @@
 //! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests write terms that Lean itself would never write.
 
 use kernel::{
-    Budget, Checker, Constant, Error, Expr, Family, Hint, Kind, Level, LevelId, Library, Member,
+    Budget, TypeChecker, ConstantInfo, Error, Expr, InductiveFamily, ReducibilityHint, Kind, Level, LevelId, Library, InductiveType,
 };
 
 use crate::next;
 use crate::terms::{self, term};
 
 /// A checker with only the declarations of a test as its environment.
-struct World<'a>(Checker<'a>);
+struct World<'a>(TypeChecker<'a>);
 
 impl World<'_> {
     fn define(&mut self, name: &str, ty: &str, value: &str) -> Result<(), Error> {
         let store = self.0.store();
-        let constant = Constant {
+        let constant = ConstantInfo {
             name: store.name(name),
             params: Vec::new(),
             ty: term(store, ty),
-            kind: Kind::Definition(term(store, value), Hint::Regular(1)),
+            kind: Kind::Definition(term(store, value), ReducibilityHint::Regular(1)),
         };
         self.0.declare(constant)
     }
@@ -36,14 +36,14 @@ impl World<'_> {
         let member = |text: &str| {
             let mut parts = text.split(" | ").map(&mut declared);
             let (name, ty) = parts.next().unwrap();
-            Member {
+            InductiveType {
                 name,
                 ty,
                 constructors: parts.collect(),
             }
         };
         let types = types.split("; ").map(member).collect();
-        self.0.declare_inductive(&Family {
+        self.0.declare_inductive(&InductiveFamily {
             levels,
             params: params.parse().unwrap(),
             types,
@@ -69,7 +69,7 @@ fn with<T>(work: impl FnOnce(&mut World<'_>) -> T) -> T {
         steps: 200_000,
         terms: 200_000,
     };
-    work(&mut World(Checker::new(&library, budget)))
+    work(&mut World(TypeChecker::new(&library, budget)))
 }
 
 /// `N`, with `z` and `s`; `F : Prop`, without a proof; `T : Prop`, with one; and `Box A`, with an `A` in it.
@@ -134,7 +134,7 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
             let (other, second) = level(world, &mut seed, 4);
             let store = world.0.store();
             let [field, ty] = [one, other].map(|level| store.expr(Expr::Sort(level)));
-            let constants = [field, ty].map(|ty| Constant {
+            let constants = [field, ty].map(|ty| ConstantInfo {
                 name: store.name("c"),
                 params: Vec::new(),
                 ty,
@@ -144,13 +144,13 @@ fn levels_are_compared_for_all_values_of_their_parameters() {
             // `I (A : Sort one) : Sort other`, with a constructor that takes an `A`.
             let store = world.0.store();
             let own = term(store, "I@u,v,w");
-            let [near, far] = [0, 1].map(|at| store.expr(Expr::Bound(at)));
+            let [near, far] = [0, 1].map(|at| store.expr(Expr::BVar(at)));
             let made = store.app(own, far);
             let made = store.expr(Expr::Pi(near, made));
-            let family = Family {
+            let family = InductiveFamily {
                 levels: ["u", "v", "w"].map(|name| store.name(name)).to_vec(),
                 params: 1,
-                types: vec![Member {
+                types: vec![InductiveType {
                     name: store.name("I"),
                     ty: store.expr(Expr::Pi(field, ty)),
                     constructors: vec![(store.name("I.i"), store.expr(Expr::Pi(field, made)))],

@@ -1,10 +1,10 @@
 //! A notation for the terms of tests. Binders are `fun (x : A) => b` and `(x : A) -> B`; several may follow each other. `f@u,1` is a constant with its universe levels.
 //! `S#0 x` is the first field of `x`, a value of the structure `S`.
 
-use kernel::{Constant, Expr, ExprId, Kind, Level, LevelId, Store};
+use kernel::{ConstantInfo, Expr, ExprId, Kind, Level, LevelId, TermStore};
 
 /// The term that a text writes.
-pub(crate) fn term(store: &mut Store, text: &str) -> ExprId {
+pub(crate) fn term(store: &mut TermStore, text: &str) -> ExprId {
     let spaced = text.replace('(', " ( ").replace(')', " ) ");
     let mut parser = Parser {
         store,
@@ -18,13 +18,13 @@ pub(crate) fn term(store: &mut Store, text: &str) -> ExprId {
 }
 
 /// `left = right`, both of the type `ty`, with a proof by computing.
-pub(crate) fn equation(store: &mut Store, ty: &str, left: ExprId, right: ExprId) -> Constant {
+pub(crate) fn equation(store: &mut TermStore, ty: &str, left: ExprId, right: ExprId) -> ConstantInfo {
     let (ty, eq, refl) = (
         term(store, ty),
         term(store, "Eq@1"),
         term(store, "Eq.refl@1"),
     );
-    Constant {
+    ConstantInfo {
         name: store.name("t"),
         params: Vec::new(),
         ty: store.apps(eq, &[ty, left, right]),
@@ -33,7 +33,7 @@ pub(crate) fn equation(store: &mut Store, ty: &str, left: ExprId, right: ExprId)
 }
 
 struct Parser<'a> {
-    store: &'a mut Store,
+    store: &'a mut TermStore,
     tokens: Vec<&'a str>,
     at: usize,
     /// Names of the variables bound here; the variable of an arrow has an empty name.
@@ -99,7 +99,7 @@ impl<'a> Parser<'a> {
             return inner;
         }
         if let Some(distance) = self.bound.iter().rev().position(|name| *name == token) {
-            return self.store.expr(Expr::Bound(distance as u32));
+            return self.store.expr(Expr::BVar(distance as u32));
         }
         if let Some((structure, field)) = token.split_once('#') {
             let (name, value) = (self.store.name(structure), self.atom());
@@ -127,7 +127,7 @@ impl<'a> Parser<'a> {
 }
 
 /// `u`, `u+1` or `1`.
-pub(crate) fn level(store: &mut Store, text: &str) -> LevelId {
+pub(crate) fn level(store: &mut TermStore, text: &str) -> LevelId {
     let is_number = text.starts_with(|c: char| c.is_ascii_digit());
     let (param, more) = match text.split_once('+') {
         None if is_number => ("", text),

@@ -2,21 +2,21 @@
 
 use std::borrow::Cow;
 
-use crate::hints::{AnswerHints, Likelihood, is_time, value_after_asked_formula};
+use crate::question_hints::{QuestionHints, Likelihood, is_time, value_after_asked_formula};
 use crate::meter::Meter;
-use crate::read::choice_label::{same_choice, value_after_label};
-use crate::read::counted_nouns::all_used;
-use crate::read::lex::{tokens, with_ascii_forms};
-use crate::read::parse::{Commas, Letters, ParsedAnswer, parse_answer};
-use crate::rule::Rule;
-use crate::same::matching_rule;
-use crate::same::quantity::has_sized_unit;
-use crate::same::value::ValueComparer;
-use crate::seed::seed;
+use crate::parser::multiple_choice::{same_choice, value_after_label};
+use crate::parser::counted_nouns::all_used;
+use crate::parser::lexer::{tokens, with_ascii_forms};
+use crate::parser::grammar::{Commas, Letters, ParsedAnswer, parse_answer};
+use crate::match_rule::Rule;
+use crate::equivalence::matching_rule;
+use crate::equivalence::quantities::has_sized_unit;
+use crate::equivalence::value_equality::ValueComparer;
+use crate::random_seed::seed;
 use crate::settings::Policy;
-use crate::simplified::remaining_simplification;
-use crate::strict;
-use crate::syntax::Expr;
+use crate::simplification::remaining_simplification;
+use crate::math_normalisation;
+use crate::expression::Expr;
 
 /// Maximum length in bytes of an answer that is parsed. Longer ones are compared as text alone.
 const MAX_LENGTH: usize = 4096;
@@ -48,9 +48,9 @@ pub struct Answer<'a> {
     /// The question, if this is the expected answer to one; otherwise empty.
     question: &'a str,
     /// The tree, if commas between digits may separate thousands.
-    number: Option<Expr>,
-    /// The tree, if commas separate elements. `None` if it equals `number`.
-    list: Option<Expr>,
+    as_number: Option<Expr>,
+    /// The tree, if commas separate elements. `None` if it equals `as_number`.
+    as_list: Option<Expr>,
     /// The tree of a number, a space and a letter that may be a unit: 0.1 m.
     letter_unit: Option<Expr>,
     /// Words after its numbers that are in no list.
@@ -85,8 +85,8 @@ impl<'a> Answer<'a> {
             original,
             text,
             question: "",
-            number,
-            list,
+            as_number: number,
+            as_list: list,
             letter_unit,
             unlisted,
         }
@@ -111,15 +111,15 @@ impl<'a> Answer<'a> {
     }
 
     fn trees(&self) -> impl Iterator<Item = &Expr> {
-        self.number.iter().chain(&self.list)
+        self.as_number.iter().chain(&self.as_list)
     }
 
-    /// The possible readings as the expected answer. (1,234) has two elements in brackets, and if the question asks for several answers with commas between
-    /// them. Without brackets 1,234 may be a number too. 1,\!234 and 1,034 are always numbers.
+    /// How the expected answer may be read. In brackets, or if the question asks for several answers with commas between them, 1,234 is two elements. Otherwise it
+    /// may be one number too. 1,\!234 and 1,034 are always one number.
     fn readings_as_expected(&self, separates_by_commas: bool) -> impl Iterator<Item = &Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
         let tight = is_tight(&self.text);
-        let (number, list) = (self.number.as_ref(), self.list.as_ref());
+        let (number, list) = (self.as_number.as_ref(), self.as_list.as_ref());
         let readings = match (number, list) {
             (Some(_), Some(_)) if tight && (separates_by_commas || brackets) => [None, list],
             (Some(_), Some(_)) if is_grouped(&self.text) => [number, None],
@@ -131,7 +131,7 @@ impl<'a> Answer<'a> {
     /// The readings to compare with `expected`. If that is a list, commas separate elements, as long as no space follows one of them.
     fn readings_beside(&self, expected: &Expr) -> Vec<&Expr> {
         let brackets = self.text.contains(['(', '[', '{']);
-        match (&self.number, &self.list) {
+        match (&self.as_number, &self.as_list) {
             (Some(number), Some(_)) if !brackets && is_grouped(&self.text) => vec![number],
             (_, Some(list)) if is_list(expected) && is_tight(&self.text) => vec![list],
             _ => self.trees().collect(),
@@ -151,7 +151,7 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     let (expected_text, answer_text) = (&*expected.text, &*answer.text);
     let question = expected.question;
     if policy == Policy::Strict {
-        let same = strict::is_same(expected.original, answer.original);
+        let same = math_normalisation::is_same(expected.original, answer.original);
         return if same {
             Comparison::Same(Rule::Text)
         } else {
@@ -185,11 +185,11 @@ pub fn compare_answers(expected: &Answer<'_>, answer: &Answer<'_>, policy: Polic
     {
         return Comparison::Different;
     }
-    let mut hints = AnswerHints::from_question(question);
+    let mut hints = QuestionHints::from_question(question);
     if hints.time == Likelihood::Maybe && is_time(expected_text) {
         hints.time = Likelihood::Yes;
     }
-    let comparer = ValueComparer::new(seed(expected_text, answer_text)).with_hints(hints);
+    let comparer = ValueComparer::new(seed(expected_text, answer_text), hints);
     let pairs = tree_pairs(expected, answer, &comparer);
     let mut comparison = compare_pairs(&comparer, &pairs, policy);
     if comparison == Comparison::Different
@@ -300,8 +300,7 @@ fn is_tight(text: &str) -> bool {
     !text.match_indices(',').any(loose)
 }
 
-/// Whether a comma certainly separates thousands. Then `\!` removes the space after it, or it is in braces, or a zero with another digit follows. No element would
-/// begin with those.
+/// Whether a comma certainly separates thousands: `\!` follows it, it is in braces, or a zero and another digit follow it. No element begins like this.
 fn is_grouped(text: &str) -> bool {
     let zero = |(at, _): (usize, &str)| {
         let mut rest = text[at + 1..].chars();
@@ -310,7 +309,7 @@ fn is_grouped(text: &str) -> bool {
     text.contains(",\\!") || text.contains("{,}") || text.match_indices(',').any(zero)
 }
 
-/// Whether it has elements, or may have some.
+/// Whether it is a list, a set or a tuple.
 fn is_list(expr: &Expr) -> bool {
     matches!(expr, Expr::List(_) | Expr::Set(_) | Expr::Tuple(..))
 }

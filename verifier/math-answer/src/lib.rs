@@ -1,23 +1,24 @@
 //! Parses the answers of mathematics problems, and compares them with the expected answers.
 //!
 //! ```text
-//! completion ── extract ──▶ answer ── read ──▶ tree ──┐
-//!                  expected answer ── read ──▶ tree ──┼─ same ──▶ the rule by which they agree ── simplified ──▶ missing simplification
-//!                        question ── hints ──▶ hints ─┘
+//! completion ── extract ──▶ answer ── parser ──▶ expression ──┐
+//!                  expected answer ── parser ──▶ expression ──┼─ equivalence ──▶ the rule by which they agree ── simplification ──▶ missing simplification
+//!                        question ── question_hints ──▶ hints ─┘
 //! ```
 //!
 //! ```text
-//! extract     finds the final answer in a completion
-//! compare     compares two answers. It is the entry point, and handles texts, choices and the possible readings of an answer
-//! strict      the comparison that MATH was published with, which compares text alone
-//! simplified  finds the simplification that is missing in an answer with the right value: notation.rs, fractions.rs, distributive_law.rs, counts/
-//! same        compares two trees by kind: value.rs for numbers and formulas; quantity.rs, named.rs, real_sets.rs, linear.rs, plus_minus.rs
-//! hints       what a question implies about its answer: a percentage, a unit, several answers with commas
-//! read        parses text into a tree: lex/ ▸ parse/; units, nouns and other words after a number; labels before it
-//! arithmetic  exact (rational numbers) ▸ modular (identities) ▸ numeric (many digits)
-//! syntax      the tree; rule: why two answers are the same; meter: the steps that one comparison may take; seed: random numbers computed from the answers
-//! settings    where the answer is looked for, and by which policy it is compared
-//! pairs       files of pairs with a careful reader's verdict, and how fast they are compared
+//! extract             finds the final answer in a completion
+//! compare             compares two answers. It is the entry point, and handles texts, choices and the possible readings of an answer
+//! math_normalisation  the comparison that MATH was published with, which compares text alone
+//! simplification      finds the simplification that is missing in an answer with the right value
+//! equivalence         compares two expressions by kind: numbers and formulas (value_equality.rs), quantities with units, x = 5, intervals, ±
+//! question_hints      what a question implies about its answer: a percentage, a unit, several answers with commas
+//! parser              lexer ▸ grammar; units, nouns and other words after a number; labels before it
+//! arithmetic          exact (rational numbers) ▸ modular (identities) ▸ numeric (many digits)
+//! expression          the tree of a parsed answer; match_rule: why two answers are the same
+//! meter               the steps that one comparison may take; random_seed: random numbers computed from the answers
+//! settings            where the answer is looked for, and by which policy it is compared
+//! pairs               files of pairs with a careful reader's verdict, and how fast they are compared
 //! ```
 //!
 //! Each module imports only those below it. `docs/math-policy.md` lists which answers count as the same, and why.
@@ -30,22 +31,22 @@
 
 mod arithmetic;
 mod compare;
+mod equivalence;
+mod expression;
 mod extract;
-mod hints;
+mod match_rule;
+mod math_normalisation;
 mod meter;
 pub mod pairs;
-mod read;
-mod rule;
-mod same;
-mod seed;
+mod parser;
+mod question_hints;
+mod random_seed;
 mod settings;
-mod simplified;
-mod strict;
-mod syntax;
+mod simplification;
 
 pub use compare::{Answer, Comparison, compare, compare_answers};
 pub use extract::{Extracted, Source, extract};
-pub use rule::Rule;
+pub use match_rule::Rule;
 pub use settings::{Extraction, Policy, Settings};
 
 /// The final answer of a completion, and the result of comparing it.

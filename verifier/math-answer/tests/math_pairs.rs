@@ -11,58 +11,52 @@ fn same(expected: &str, answer: &str, policy: Policy) -> bool {
     matches!(compare(expected, answer, policy), Comparison::Same(_))
 }
 
+fn assert_none(wrong: &[String]) {
+    let (count, lines) = (wrong.len(), wrong.join("\n"));
+    assert!(wrong.is_empty(), "{count} wrong:\n{lines}");
+}
+
 fn same_with_question(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
     let expected = Answer::parse(expected).with_question(question);
     let comparison = compare_answers(&expected, &Answer::parse(answer), policy);
     matches!(comparison, Comparison::Same(_))
 }
 
+/// What is wrong with the verdict on a pair, if it is not a careful reader's.
+fn misjudged(question: &str, pair: &Pair<'_>) -> Option<String> {
+    let compared = |policy| {
+        let expected = Answer::parse(pair.expected).with_question(question);
+        compare_answers(&expected, &Answer::parse(pair.answer), policy)
+    };
+    let is_right = |policy| matches!(compared(policy), Comparison::Same(_)) == pair.is_same(policy);
+    let is_wrong = !is_right(Policy::Standard) || !is_right(Policy::Lenient);
+    is_wrong.then(|| format!("{question} {pair:?}: {:?}", compared(Policy::Standard)))
+}
+
 #[test]
 fn every_pair_has_the_verdict_of_a_careful_reader() {
     let pairs = pairs();
     assert!(pairs.len() >= 600, "{}", pairs.len());
-    let mut wrong = Vec::new();
-    for pair in pairs {
-        let (expected, answer) = (pair.expected, pair.answer);
-        let right = |policy| same(expected, answer, policy) == pair.is_same(policy);
-        if !right(Policy::Standard) || !right(Policy::Lenient) {
-            wrong.push(format!(
-                "{pair:?}: {:?}",
-                compare(expected, answer, Policy::Standard)
-            ));
-        }
-    }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    let wrong = pairs.iter().filter_map(|pair| misjudged("", pair));
+    assert_none(&wrong.collect::<Vec<_>>());
 }
 
 /// A line of `math_asked.tsv` has the verdict, the question, the expected answer and the answer.
 #[test]
 fn the_question_decides_what_is_counted_and_in_which_unit() {
-    let mut wrong = Vec::new();
-    for line in include_str!("math_asked.tsv").lines() {
-        if line.is_empty() || line.starts_with('#') {
-            continue;
-        }
-        let fields: Vec<&str> = line.split('\t').collect();
-        let [verdict, question, expected, answer] = fields[..] else {
+    let lines = include_str!("math_asked.tsv").lines();
+    let lines = lines.filter(|line| !line.is_empty() && !line.starts_with('#'));
+    let wrong = lines.filter_map(|line| {
+        let [verdict, question, expected, answer] = line.split('\t').collect::<Vec<_>>()[..] else {
             panic!("four fields: {line}");
         };
         let pair = format!("{verdict}\t{expected}\t{answer}");
         let [pair] = parse(&pair).expect(line)[..] else {
             panic!("one pair: {line}");
         };
-        let right =
-            |policy| same_with_question(question, expected, answer, policy) == pair.is_same(policy);
-        if !right(Policy::Standard) || !right(Policy::Lenient) {
-            wrong.push(line);
-        }
-    }
-    assert!(wrong.is_empty(), "wrong:\n{}", wrong.join("\n"));
+        misjudged(question, &pair)
+    });
+    assert_none(&wrong.collect::<Vec<_>>());
 }
 
 /// The expected answer decides the unit of a bare number, the meaning of a comma between digits, and whether 9:24 is a time. So pairs of these kinds are skipped.
@@ -90,12 +84,7 @@ fn every_answer_equals_itself_and_lenient_verdicts_are_symmetric() {
             wrong.push(format!("{expected} | {answer} is not the same both ways"));
         }
     }
-    assert!(
-        wrong.is_empty(),
-        "{} wrong:\n{}",
-        wrong.len(),
-        wrong.join("\n")
-    );
+    assert_none(&wrong);
 }
 
 /// If these expressions were computed as written, a comparison would never end.

@@ -5,7 +5,7 @@ use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
 use crate::meter::{Meter, arithmetic_cost, limb_count};
-use crate::syntax::{Expr, Full, Function};
+use crate::expression::{Expr, FullDebug, Function};
 
 /// Maximum length of a number in bits.
 const MAX_BITS: usize = 8192;
@@ -17,11 +17,11 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
     meter.spend(4)?;
     let rational = |expr: &Expr| rational(expr, meter);
     let value = match expr {
-        Expr::Number(Full(number)) => {
+        Expr::Number(FullDebug(number)) => {
             meter.spend(limb_count(number.numerator()) / 8)?;
             number.clone()
         }
-        Expr::Mixed(Full(whole), fraction) => {
+        Expr::Mixed(FullDebug(whole), fraction) => {
             let fraction = rational(fraction)?;
             meter.spend(arithmetic_cost(&fraction, &fraction) + limb_count(whole) - 1)?;
             fraction + whole
@@ -30,18 +30,14 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
         Expr::Sum(terms) => {
             let mut sum = RBig::ZERO;
             for term in terms {
-                let term = rational(term)?;
-                meter.spend(arithmetic_cost(&sum, &term))?;
-                sum = bounded(sum + term)?;
+                sum = add(&sum, &rational(term)?, meter)?;
             }
             sum
         }
         Expr::Product(factors) => {
             let mut product = RBig::ONE;
             for factor in factors {
-                let factor = rational(factor)?;
-                meter.spend(arithmetic_cost(&product, &factor))?;
-                product = bounded(product * factor)?;
+                product = multiply(&product, &rational(factor)?, meter)?;
             }
             product
         }
@@ -92,7 +88,19 @@ fn lcm(a: &IBig, b: &IBig) -> IBig {
     (a / gcd(a, b) * b).abs()
 }
 
-pub(crate) fn bounded(value: RBig) -> Option<RBig> {
+/// The sum, if the meter allows it and it is not too large.
+pub(crate) fn add(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
+    meter.spend(arithmetic_cost(a, b))?;
+    bounded(a + b)
+}
+
+/// The product, if the meter allows it and it is not too large.
+pub(crate) fn multiply(a: &RBig, b: &RBig, meter: &Meter) -> Option<RBig> {
+    meter.spend(arithmetic_cost(a, b))?;
+    bounded(a * b)
+}
+
+fn bounded(value: RBig) -> Option<RBig> {
     (bits(&value) <= MAX_BITS).then_some(value)
 }
 

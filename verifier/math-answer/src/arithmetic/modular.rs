@@ -13,8 +13,8 @@ use dashu_ratio::RBig;
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
 use crate::meter::{Meter, limb_count};
-use crate::seed::mix;
-use crate::syntax::{Constant, Expr, Full, Function};
+use crate::random_seed::{hash, mix};
+use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;
@@ -23,7 +23,7 @@ const MAX_FACTOR: u64 = 1 << 12;
 
 /// The number a + bi.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Element {
+pub(crate) struct FieldElement {
     re: u64,
     im: u64,
 }
@@ -32,14 +32,14 @@ pub(crate) struct Element {
 pub(crate) struct Field {
     prime: Prime,
     seed: u64,
-    names: HashMap<String, Element>,
+    names: HashMap<String, FieldElement>,
     /// The chosen square roots of whole numbers computed so far. `None` if the number could not be factored.
-    roots: HashMap<UBig, Option<Element>>,
+    roots: HashMap<UBig, Option<FieldElement>>,
 }
 
 /// Why an expression has no value.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(crate) enum Missing {
+pub(crate) enum NoValue {
     /// It contains something that cannot be computed here, or the steps are spent.
     Unknown,
     /// It divides by zero at this point. It may have a value at another.
@@ -58,19 +58,19 @@ impl Field {
         }
     }
 
-    pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
-        meter.spend(4).ok_or(Missing::Unknown)?;
+    pub(crate) fn value(&mut self, expr: &Expr, meter: &Meter) -> Result<FieldElement, NoValue> {
+        meter.spend(4).ok_or(NoValue::Unknown)?;
         match expr {
-            Expr::Number(Full(number)) => self.of_rational(number, meter),
+            Expr::Number(FullDebug(number)) => self.of_rational(number, meter),
             Expr::Mixed(..) | Expr::Percent(_) => self.rational_value(expr, meter),
             Expr::Symbol(name) => Ok(self.value_of_name(name)),
             Expr::Constant(Constant::Pi) => Ok(self.value_of_name("\\pi")),
             Expr::Constant(Constant::E) => Ok(self.value_of_name("\\e")),
-            Expr::Constant(Constant::I) => Ok(Element {
+            Expr::Constant(Constant::I) => Ok(FieldElement {
                 re: 0,
                 im: self.prime.one,
             }),
-            Expr::Constant(Constant::Infinity) => Err(Missing::Unknown),
+            Expr::Constant(Constant::Infinity) => Err(NoValue::Unknown),
             Expr::Negative(inner) => {
                 let inner = self.value(inner, meter)?;
                 Ok(self.minus(inner))
@@ -98,7 +98,7 @@ impl Field {
             Expr::Power(base, power) => self.power(base, power, meter),
             Expr::Root(index, radicand) => {
                 if rational(index, meter) != Some(RBig::from(2)) {
-                    return Err(Missing::Unknown);
+                    return Err(NoValue::Unknown);
                 }
                 self.square_root(radicand, meter)
             }
@@ -106,7 +106,7 @@ impl Field {
                 let n = rational(&arguments[0], meter)
                     .and_then(|n| u64::try_from(n).ok())
                     .filter(|n| *n <= MAX_FACTORIAL && meter.spend(*n).is_some())
-                    .ok_or(Missing::Unknown)?;
+                    .ok_or(NoValue::Unknown)?;
                 let prime = self.prime;
                 Ok(self.real((2..=n).fold(prime.one, |product, k| {
                     prime.times(product, prime.of_u64(k))
@@ -123,30 +123,28 @@ impl Field {
                 | Function::Max,
                 _,
             ) => self.rational_value(expr, meter),
-            _ => Err(Missing::Unknown),
+            _ => Err(NoValue::Unknown),
         }
     }
 
-    fn rational_value(&self, expr: &Expr, meter: &Meter) -> Result<Element, Missing> {
-        let value = rational(expr, meter).ok_or(Missing::Unknown)?;
+    fn rational_value(&self, expr: &Expr, meter: &Meter) -> Result<FieldElement, NoValue> {
+        let value = rational(expr, meter).ok_or(NoValue::Unknown)?;
         self.of_rational(&value, meter)
     }
 
-    fn value_of_name(&mut self, name: &str) -> Element {
+    fn value_of_name(&mut self, name: &str) -> FieldElement {
         if let Some(value) = self.names.get(name) {
             return *value;
         }
-        let hash = name
-            .bytes()
-            .fold(self.seed, |hash, byte| mix(hash ^ u64::from(byte)));
+        let hash = hash(self.seed, name.bytes());
         let value = self.real(hash % (self.prime.p - 2) + 2);
         self.names.insert(name.to_owned(), value);
         value
     }
 
-    fn of_rational(&self, value: &RBig, meter: &Meter) -> Result<Element, Missing> {
+    fn of_rational(&self, value: &RBig, meter: &Meter) -> Result<FieldElement, NoValue> {
         let limbs = limb_count(value.numerator()) + limb_count(value.denominator());
-        meter.spend(4 * limbs).ok_or(Missing::Unknown)?;
+        meter.spend(4 * limbs).ok_or(NoValue::Unknown)?;
         let above = self.prime.of_integer(value.numerator());
         if value.denominator().is_one() {
             return Ok(self.real(above));
@@ -155,36 +153,36 @@ impl Field {
         Ok(self.times(self.real(above), self.inverse(below, meter)?))
     }
 
-    fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<Element, Missing> {
-        let power = rational(power, meter).ok_or(Missing::Unknown)?;
+    fn power(&mut self, base: &Expr, power: &Expr, meter: &Meter) -> Result<FieldElement, NoValue> {
+        let power = rational(power, meter).ok_or(NoValue::Unknown)?;
         // e is one random point, so e^x of a rational x can be computed only if x is an integer.
         let base = if power.is_int() {
             self.value(base, meter)?
         } else if *power.denominator() == UBig::from(2_u8) {
             self.square_root(base, meter)?
         } else {
-            return Err(Missing::Unknown);
+            return Err(NoValue::Unknown);
         };
         if base == self.real(0) {
             return if power > RBig::ZERO {
                 Ok(base)
             } else {
-                Err(Missing::Point)
+                Err(NoValue::Point)
             };
         }
         meter
             .spend(300 + 20 * limb_count(power.numerator()))
-            .ok_or(Missing::Unknown)?;
+            .ok_or(NoValue::Unknown)?;
         let p = u128::from(self.prime.p);
         let order = if base.im == 0 { p - 1 } else { p * p - 1 };
         let exponent = power.numerator().rem_euclid(IBig::from(order));
-        let exponent = u128::try_from(exponent).map_err(|_| Missing::Unknown)?;
+        let exponent = u128::try_from(exponent).map_err(|_| NoValue::Unknown)?;
         Ok(self.raise(base, exponent))
     }
 
     /// The square root of a rational number, as the product of the chosen roots of its primes.
-    fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<Element, Missing> {
-        let value = rational(radicand, meter).ok_or(Missing::Unknown)?;
+    fn square_root(&mut self, radicand: &Expr, meter: &Meter) -> Result<FieldElement, NoValue> {
+        let value = rational(radicand, meter).ok_or(NoValue::Unknown)?;
         let mut root = self.real(self.prime.one);
         if value < RBig::ZERO {
             std::mem::swap(&mut root.re, &mut root.im);
@@ -198,18 +196,18 @@ impl Field {
         Ok(root)
     }
 
-    fn root_of_integer(&mut self, value: &UBig, meter: &Meter) -> Result<Element, Missing> {
-        meter.spend(8).ok_or(Missing::Unknown)?;
+    fn root_of_integer(&mut self, value: &UBig, meter: &Meter) -> Result<FieldElement, NoValue> {
+        meter.spend(8).ok_or(NoValue::Unknown)?;
         let cached = self.roots.get(value).copied();
         let root = cached.unwrap_or_else(|| {
             let root = self.new_root(value, meter);
             self.roots.insert(value.clone(), root);
             root
         });
-        root.ok_or(Missing::Unknown)
+        root.ok_or(NoValue::Unknown)
     }
 
-    fn new_root(&mut self, value: &UBig, meter: &Meter) -> Option<Element> {
+    fn new_root(&mut self, value: &UBig, meter: &Meter) -> Option<FieldElement> {
         let limbs = limb_count(value);
         meter.spend(400 + 64 * limbs * limbs)?;
         let whole = |value: &UBig| {
@@ -258,45 +256,45 @@ impl Field {
     }
 
     /// √q, or i√−q if q has no square root. Any choice is consistent, since every root is a product of these.
-    fn root_of_prime(&self, q: u64) -> Element {
+    fn root_of_prime(&self, q: u64) -> FieldElement {
         match self.prime.root(self.prime.of_u64(q)) {
             Ok(re) => self.real(re),
-            Err(im) => Element { re: 0, im },
+            Err(im) => FieldElement { re: 0, im },
         }
     }
 
     #[expect(clippy::unused_self, reason = "the element belongs to this field")]
-    fn real(&self, re: u64) -> Element {
-        Element { re, im: 0 }
+    fn real(&self, re: u64) -> FieldElement {
+        FieldElement { re, im: 0 }
     }
 
-    fn plus(&self, a: Element, b: Element) -> Element {
-        Element {
+    fn plus(&self, a: FieldElement, b: FieldElement) -> FieldElement {
+        FieldElement {
             re: self.prime.plus(a.re, b.re),
             im: self.prime.plus(a.im, b.im),
         }
     }
 
-    fn minus(&self, a: Element) -> Element {
-        Element {
+    fn minus(&self, a: FieldElement) -> FieldElement {
+        FieldElement {
             re: self.prime.minus(a.re),
             im: self.prime.minus(a.im),
         }
     }
 
-    fn times(&self, a: Element, b: Element) -> Element {
+    fn times(&self, a: FieldElement, b: FieldElement) -> FieldElement {
         let times = |a, b| self.prime.times(a, b);
         if a.im == 0 && b.im == 0 {
             return self.real(times(a.re, b.re));
         }
         let minus_im_product = self.prime.minus(times(a.im, b.im));
-        Element {
+        FieldElement {
             re: self.prime.plus(times(a.re, b.re), minus_im_product),
             im: self.prime.plus(times(a.re, b.im), times(a.im, b.re)),
         }
     }
 
-    fn raise(&self, mut base: Element, mut power: u128) -> Element {
+    fn raise(&self, mut base: FieldElement, mut power: u128) -> FieldElement {
         let mut result = self.real(self.prime.one);
         while power > 0 {
             if power & 1 == 1 {
@@ -308,12 +306,12 @@ impl Field {
         result
     }
 
-    fn inverse(&self, value: Element, meter: &Meter) -> Result<Element, Missing> {
+    fn inverse(&self, value: FieldElement, meter: &Meter) -> Result<FieldElement, NoValue> {
         if value == self.real(0) {
-            return Err(Missing::Point);
+            return Err(NoValue::Point);
         }
-        meter.spend(100).ok_or(Missing::Unknown)?;
-        let conjugate = Element {
+        meter.spend(100).ok_or(NoValue::Unknown)?;
+        let conjugate = FieldElement {
             re: value.re,
             im: self.prime.minus(value.im),
         };

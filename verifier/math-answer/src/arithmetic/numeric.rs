@@ -12,8 +12,8 @@ use dashu_ratio::RBig;
 use crate::arithmetic::complex::{Complex, Precision, Real, forget_constants, is_zero};
 use crate::arithmetic::exact::rational;
 use crate::meter::Meter;
-use crate::seed::mix;
-use crate::syntax::{Constant, Expr, Function};
+use crate::random_seed::{hash, mix};
+use crate::expression::{Constant, Expr, Function};
 
 /// The lower precision in bits, and the number of additional bits of the higher one.
 const LOW_PRECISION: usize = 128;
@@ -34,7 +34,7 @@ pub(crate) struct Value {
     pub(crate) domain: Domain,
 }
 
-/// What the steps of a computation are.
+/// Which numbers occur in a computation.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 pub(crate) enum Domain {
     /// All are real.
@@ -100,9 +100,7 @@ impl Point {
         self.names
             .entry(name.to_owned())
             .or_insert_with(|| {
-                let hash = name
-                    .bytes()
-                    .fold(seed, |hash, byte| mix(hash ^ u64::from(byte)));
+                let hash = hash(seed, name.bytes());
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
                 let signed = if (mask & number).count_ones().is_multiple_of(2) {
                     size

@@ -5,7 +5,7 @@
 use dashu_int::ops::UnsignedAbs as _;
 use dashu_int::{IBig, UBig};
 
-use crate::seed::mix;
+use crate::random_seed::mix;
 
 /// The prime 2⁶¹ − 1, which is 3 modulo 4. It is used if no other is found.
 const MERSENNE: u64 = (1 << 61) - 1;
