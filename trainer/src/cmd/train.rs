@@ -291,14 +291,13 @@ impl PlanInputs {
 
     /// The plan of a run on `ranks` ranks. Its settings may differ from those read for, but not in what changes a prompt.
     pub(super) fn plan(&self, config: &Config, ranks: usize) -> anyhow::Result<RunPlan> {
-        let memory = self
-            .model
-            .as_ref()
-            .map(|(model, prompts)| MemoryEstimate::new(config, model, prompts, ranks))
-            .transpose()?;
+        let memory = self.model.as_ref().map(|(model, prompts)| {
+            run::check_epoch(config, prompts)?;
+            anyhow::Ok(MemoryEstimate::new(config, model, prompts, ranks)?)
+        });
         Ok(RunPlan {
             trained_on: self.tasks.trained_on,
-            ..RunPlan::new(config, self.records, self.tasks.eval, memory)
+            ..RunPlan::new(config, self.records, self.tasks.eval, memory.transpose()?)
         })
     }
 }

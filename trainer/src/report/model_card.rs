@@ -8,6 +8,7 @@ use datasets::passk::{Estimate, percent, points};
 
 use super::before_after::Comparison;
 use super::flat;
+use super::outcome::tasks;
 use super::run_data::RunData;
 use crate::checkpoint_settings::CheckpointSettings;
 
@@ -65,7 +66,7 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
         ("version", env!("CARGO_PKG_VERSION").into()),
         (
             "results",
-            results.map_or("Not evaluated.".into(), |it| table(&it, run.trained_on)),
+            results.map_or("Not evaluated.".into(), |it| table(&it, &run)),
         ),
         ("settings", rows.chain(graders).collect()),
         // A template has any text, so it is the last.
@@ -93,7 +94,7 @@ fn on_hub(kind: ArtifactKind, name: &str) -> Option<String> {
 }
 
 /// The evaluations before training and of the checkpoint.
-fn table(comparison: &Comparison, trained_on: Option<usize>) -> String {
+fn table(comparison: &Comparison, run: &RunData) -> String {
     let cell = |estimate: &Estimate, form: fn(f64) -> String| {
         let ends = estimate.interval;
         let ends = ends.map(|it| format!(" ({} to {})", form(it.low), form(it.high)));
@@ -108,10 +109,9 @@ fn table(comparison: &Comparison, trained_on: Option<usize>) -> String {
         )
     });
     format!(
-        "| | before | after | after − before, points |\n| --- | --- | --- | --- |\n{}\n{} held-out tasks, {} of them trained on too, {} samples of each; 95% intervals by bootstrap over tasks.",
+        "| | before | after | after − before, points |\n| --- | --- | --- | --- |\n{}\n{}, {} samples of each; 95% intervals by bootstrap over tasks.",
         rows.collect::<String>(),
-        comparison.tasks,
-        trained_on.map_or("an unknown number".into(), |tasks| tasks.to_string()),
+        tasks(run, comparison.tasks),
         comparison.samples
     )
 }

@@ -33,7 +33,7 @@ pub(super) fn count(number: usize, what: &str) -> String {
 }
 
 /// The number of tasks of a run's evaluation in words, and whether they were held out.
-fn tasks(run: &RunData, number: usize) -> String {
+pub(super) fn tasks(run: &RunData, number: usize) -> String {
     match run.trained_on {
         None => count(number, "task"),
         Some(0) => count(number, "held-out task"),

