@@ -10,7 +10,6 @@ use tempfile::NamedTempFile;
 const PREFIX: &str = ".rapid-partial-";
 
 /// Whether a file with this name is a partial file, which a killed process may leave.
-#[must_use]
 pub fn is_partial(name: &OsStr) -> bool {
     name.as_encoded_bytes().starts_with(PREFIX.as_bytes())
 }

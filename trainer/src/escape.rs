@@ -20,7 +20,6 @@ pub(crate) fn html(text: &str) -> String {
 }
 
 /// The text with characters replaced that a terminal or an editor would obey instead of showing.
-#[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| show(&mut out, c));
@@ -28,7 +27,6 @@ pub fn plain(text: &str) -> String {
 }
 
 /// As [`plain`], in one line: text of another cannot look like a line of the program's own.
-#[must_use]
 pub fn line(text: &str) -> String {
     plain(text).replace(['\n', '\t', '\u{2028}', '\u{2029}'], " ")
 }

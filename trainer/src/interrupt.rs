@@ -28,7 +28,6 @@ impl StopSignal {
     }
 
     /// Whether a stop was requested.
-    #[must_use]
     pub fn requested(&self) -> bool {
         *self.sender.borrow()
     }
@@ -60,7 +59,6 @@ impl StopSignal {
     }
 
     /// The first Ctrl-C (or SIGTERM, which schedulers send) requests a stop, the second ends the process at once. Must be called inside a tokio runtime.
-    #[must_use]
     pub fn on_ctrl_c() -> Self {
         let stop = Self::default();
         let request = stop.clone();

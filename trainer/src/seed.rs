@@ -3,32 +3,27 @@
 use datasets::random::SplitMix;
 
 /// The seed of one sample. It follows from the run's seed, the epoch, the task, and the number of the sample in its group.
-#[must_use]
 pub fn of_sample(run: u64, epoch: usize, task: &str, sample: usize) -> u64 {
     derive(run, "sample", &[epoch as u64, sample as u64], task)
 }
 
 /// The order of `n` prompts in an epoch: a permutation of `0..n`.
-#[must_use]
 pub fn permutation(run: u64, epoch: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "order", &[epoch as u64], ""), n)
 }
 
 /// The order of the `n` prompts of a set of a mixture, in an epoch of the set: a permutation of `0..n`.
-#[must_use]
 pub fn permutation_of_set(run: u64, set: usize, epoch: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "set", &[set as u64, epoch as u64], ""), n)
 }
 
 /// The order in which the `n` completions of a phase are used with `algorithm.mix_groups`: a permutation of `0..n`.
-#[must_use]
 pub fn mixture(run: u64, phase: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "mixture", &[phase as u64], ""), n)
 }
 
 /// The epoch number of the prompts that replace others in a phase, in round `round`. No epoch of the data has such a number, so a prompt that was sampled before gets
 /// other completions. No two replacements have the same number.
-#[must_use]
 pub fn epoch_of_reserve(run: u64, phase: usize, round: usize) -> usize {
     const FIRST: usize = usize::MAX / 2;
     if round < 256 {
@@ -50,7 +45,6 @@ fn shuffled(seed: u64, n: usize) -> Vec<usize> {
 }
 
 /// `count` standard normal numbers (Box & Muller 1958) for a purpose.
-#[must_use]
 pub fn normals(run: u64, purpose: &str, count: usize) -> Vec<f64> {
     let mut random = SplitMix(derive(run, "normal", &[], purpose));
     let mut uniform = || (random.next() >> 11) as f64 / (1_u64 << 53) as f64;

@@ -14,7 +14,7 @@ const MAX_LENGTH: usize = 4000;
 const MIN_SHARED: usize = 120;
 
 /// A page with all samples, those of a prompt one after the other. Equal completions of a prompt are shown once.
-pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
+pub(crate) fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
     let samples: Vec<&SampleRecord> = samples.into_iter().collect();
     // A task can occur twice in a phase that spans two epochs; then its samples are numbered from 0 again.
     let of_one_prompt = |a: &&SampleRecord, b: &&SampleRecord| a.task == b.task && b.sample > 0;

@@ -4,7 +4,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use clap::Args;
 use datasets::Dataset;
 use datasets::jsonl::{Lines, read_text};
@@ -239,14 +239,13 @@ pub(crate) fn configuration(name: &str) -> anyhow::Result<ModelConfig> {
     let path = Path::new(name);
     if !path.exists() {
         let names: Vec<&str> = published_names().collect();
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "--random-weights {name} is neither a file nor one of {}",
             names.join(", ")
-        ))
-        .into());
+        )));
     }
     let text = read_text(path).with_context(|| format!("{name} cannot be read"))?;
-    ModelConfig::from_json(&text).map_err(|reason| anyhow::anyhow!("{name}: {reason}"))
+    ModelConfig::from_json(&text).map_err(|reason| anyhow!("{name}: {reason}"))
 }
 
 /// `runs/NAME` for a recipe of this name or path, or `runs/NAME-2`, … if that exists.

@@ -401,10 +401,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let file = match opened {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let problem = problem();
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "{problem}: {error}; give another file with --prompts"
-            ))
-            .into());
+            )));
         }
         other => other.with_context(problem)?,
     };

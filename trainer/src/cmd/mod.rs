@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use datasets::log_levels;
 use engine::Leader;
 use engine::backend::cuda::nvtx::Ranges;
@@ -134,11 +134,10 @@ fn lead(
 pub(crate) fn check_alone() -> anyhow::Result<()> {
     match World::of(|name| std::env::var(name).ok()) {
         Ok(None) => Ok(()),
-        Ok(Some(world)) => Err(Usage(format!(
+        Ok(Some(world)) => bail!(Usage(format!(
             "a launcher started {} processes, and only `rapid train`, `rapid eval` and `rapid generate` divide their work; start this command without it",
             world.size
-        ))
-        .into()),
+        ))),
         Err(error) => Err(error.into()),
     }
 }

@@ -14,11 +14,10 @@ use super::Usage;
 /// The renderer of the template. A template that does not suit the tasks is an error.
 pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<PromptRenderer> {
     if tasks.is_empty() {
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "the data set {} has no tasks in this split; give the other one with --split",
             data.dataset
-        ))
-        .into());
+        )));
     }
     let renderer = PromptRenderer::new(data)
         .and_then(|renderer| renderer.check_kind(tasks).map(|()| renderer));

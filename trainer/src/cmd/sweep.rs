@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use trainer::config;
 use trainer::interrupt::StopSignal;
@@ -152,11 +152,10 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
         let Some(url) = &settings.url else {
             let mut graders = sizes.of_run(run).graders.iter();
             if let Some(grader) = graders.find(|grader| **grader != "math") {
-                return Err(Usage(format!(
+                bail!(Usage(format!(
                     "the run {} has {grader} tasks, and the verifier that is started beside a run judges only mathematics; start one with `rapid-verifier serve`, and give its address with --verifier",
                     run.name
-                ))
-                .into());
+                )));
             }
             VerifierProcess::program()?;
             continue;
@@ -309,7 +308,7 @@ impl<'a> Sweep<'a> {
             say(&format!("finished: {finished}"));
             return Ok(());
         }
-        anyhow::bail!(
+        bail!(
             "{} of {runs} failed: {}; their logs are in {root}/runs, and the same command tries them again",
             failed.len(),
             failed.join(", ")

@@ -19,7 +19,6 @@ pub enum NamedModel {
 }
 
 /// Distinguishes possible names from paths and from unknown names.
-#[must_use]
 pub fn named_model(text: &str) -> NamedModel {
     if is_path(text) {
         return NamedModel::Path;

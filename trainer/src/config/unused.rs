@@ -65,7 +65,6 @@ fn greedy(config: &Config) -> bool {
 
 impl Config {
     /// The warnings about keys that differ from the preset and have no effect.
-    #[must_use]
     pub fn unused(&self) -> Vec<String> {
         let (set, preset) = (self.to_table(), Self::of(self.algorithm.preset).to_table());
         let differs = |path: &str| value_of(&set, path) != value_of(&preset, path);

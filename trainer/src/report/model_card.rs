@@ -16,7 +16,6 @@ use crate::checkpoint_settings::CheckpointSettings;
 const KEYS: &str = "algorithm.preset algorithm.group_size algorithm.n_step algorithm.h optimiser.lr optimiser.schedule sampling.temperature sampling.max_tokens run.seed";
 
 /// The card of the checkpoint after `step` updates, with the settings in its folder. It shows only the last part of a path, since the rest may be private.
-#[must_use]
 pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSettings>) -> String {
     let keys = flat(&run.config_text.parse::<toml::Table>().ok(), "");
     let key = |name: &str| keys.get(name).map_or("", String::as_str);

@@ -141,7 +141,6 @@ impl RunData {
     }
 
     /// The time of the run by activity, over all its processes.
-    #[must_use]
     pub fn times(&self) -> RunTimes {
         RunTimes::of(&self.clock, &self.timings)
     }
@@ -173,7 +172,6 @@ fn canonical(folder: &Path) -> PathBuf {
 }
 
 /// A distinct name for each path: its last components, as few as no other path ends with.
-#[must_use]
 pub fn distinct_names(paths: &[PathBuf]) -> Vec<String> {
     let is_distinct = |path: &Path, parts: usize| {
         let mut others = paths.iter().filter(|other| *other != path);

@@ -6,24 +6,23 @@ use super::{Distribution, MIN_SEEDS, Outcomes, student};
 
 /// A weighted sum of the arms' means, with weights that sum to 0.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contrast {
+pub(crate) struct Contrast {
     /// The sum over the means of all seeds and tasks.
-    pub estimate: f64,
+    pub(crate) estimate: f64,
     /// Its 95% interval by the hierarchical bootstrap; `None` for fewer than [`MIN_TASKS`] clusters of tasks, and for two seeds. With one seed it is
     /// over tasks alone.
-    pub resampled: Option<Interval>,
+    pub(crate) resampled: Option<Interval>,
     /// Its 95% t interval over seeds; `None` for fewer than [`MIN_SEEDS`] seeds, or equal ones.
-    pub over_seeds: Option<Interval>,
+    pub(crate) over_seeds: Option<Interval>,
     /// The sum of each seed.
-    pub by_seed: Vec<f64>,
+    pub(crate) by_seed: Vec<f64>,
     /// The two-sided p-value of the hypothesis that the sum is 0, by the bootstrap.
-    pub p: f64,
+    pub(crate) p: f64,
 }
 
 impl Contrast {
     /// The contrast with these weights, one for each arm. If all means are equal, it is exactly 0.
-    #[must_use]
-    pub fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
+    pub(crate) fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
         let arms: Vec<Vec<f64>> = (0..weights.len())
             .map(|arm| outcomes.by_seed(arm))
             .collect();
@@ -58,8 +57,7 @@ impl Contrast {
     }
 
     /// The weights for the mean of these arms − the mean of all others. Neither group is empty.
-    #[must_use]
-    pub fn with_and_without(with: &[bool]) -> Vec<f64> {
+    pub(crate) fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();
         let others = with.len() - ones;
         let weight = |with: &bool| match with {

@@ -4,19 +4,18 @@ use datasets::passk::Interval;
 
 /// A correlation over runs.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Correlation {
+pub(crate) struct Correlation {
     /// Pearson's r.
-    pub r: f64,
+    pub(crate) r: f64,
     /// Its 95% interval by Fisher's z, for pairs that are independent and about normal: tanh(atanh r ± 1.96 / √(n − 3)); `None` with fewer than four pairs, and on a
     /// line.
-    pub interval: Option<Interval>,
+    pub(crate) interval: Option<Interval>,
     /// Number of pairs.
-    pub pairs: usize,
+    pub(crate) pairs: usize,
 }
 
 /// The correlation of pairs; `None` if one of the two quantities is the same in all of them.
-#[must_use]
-pub fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
+pub(crate) fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let n = pairs.len() as f64;
     let mean = |of: fn(&(f64, f64)) -> f64| pairs.iter().map(of).sum::<f64>() / n;
     let (x, y) = (mean(|pair| pair.0), mean(|pair| pair.1));

@@ -6,21 +6,20 @@ use super::{Spread, student};
 
 /// How much longer something takes than a reference that was measured beside it.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Ratio {
+pub(crate) struct Ratio {
     /// The geometric mean of the pairs' ratios.
-    pub ratio: f64,
+    pub(crate) ratio: f64,
     /// Its 95% interval: the t interval of the mean log ratio; `None` for fewer than three pairs, or equal ones.
-    pub interval: Option<Interval>,
+    pub(crate) interval: Option<Interval>,
     /// The ratio of each pair.
-    pub pairs: Vec<f64>,
+    pub(crate) pairs: Vec<f64>,
     /// The two-sided p-value of the hypothesis that the ratio is 1, by the t test of the mean log ratio; `None` like the interval.
-    pub p: Option<f64>,
+    pub(crate) p: Option<f64>,
 }
 
 /// The ratio of the first to the second of each pair. A pair is measured under equal conditions, so what slows both down cancels. `None` without a pair; values are
 /// above 0.
-#[must_use]
-pub fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
+pub(crate) fn paired_ratio(pairs: &[(f64, f64)]) -> Option<Ratio> {
     let logs: Vec<f64> = pairs.iter().map(|(a, b)| (a / b).ln()).collect();
     let mean = Spread::of(&logs)?.mean;
     Some(Ratio {

@@ -143,14 +143,12 @@ impl SweepFile {
     }
 
     /// The file as TOML, which [`SweepFile::read`] reads from any folder.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
     }
 
     /// The first difference from another sweep file that affects this one's runs, in words; `None` without any. `[compare]` affects none, and neither do further
     /// seeds after this one's.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let table =
             |file: &Self| Table::try_from(file).expect("a sweep file has the form of a table");

@@ -49,14 +49,12 @@ datasets::choice! {
 
 impl RunState {
     /// Whether nothing is left to do.
-    #[must_use]
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Finished | Self::Diverged)
     }
 }
 
 /// Whether the folder is that of a sweep.
-#[must_use]
 pub fn is_sweep(folder: &Path) -> bool {
     folder.join("sweep.toml").is_file()
 }
@@ -169,25 +167,21 @@ impl SweepFolder {
     }
 
     /// `recipes/NAME.toml`: the settings that a run is started with.
-    #[must_use]
     pub fn recipe(&self, run: &str) -> PathBuf {
         self.root.join("recipes").join(format!("{run}.toml"))
     }
 
     /// `runs/NAME`: the run's folder.
-    #[must_use]
     pub fn run(&self, run: &str) -> PathBuf {
         self.root.join("runs").join(run)
     }
 
     /// `runs/NAME.log`: what the run's process printed.
-    #[must_use]
     pub fn log(&self, run: &str) -> PathBuf {
         self.run(&format!("{run}.log"))
     }
 
     /// `runs/NAME.verifier.log`: the log of the verifier that was started for a run.
-    #[must_use]
     pub fn verifier_log(&self, run: &str) -> PathBuf {
         self.run(&format!("{run}.verifier.log"))
     }
@@ -248,13 +242,11 @@ impl SweepFolder {
     }
 
     /// Whether there is a run in its folder, which can be resumed unless it has ended.
-    #[must_use]
     pub fn is_made(&self, run: &str) -> bool {
         self.run(run).join("config.toml").is_file()
     }
 
     /// How far a run is, by its folder and the manifest's lines.
-    #[must_use]
     pub fn state(&self, run: &PlannedRun, manifest: &[ManifestLine]) -> RunState {
         let mut lines = manifest.iter().filter(|line| line.run == run.name);
         let last = lines.clone().next_back().map(|line| line.event);

@@ -85,14 +85,12 @@ impl Machine {
 
 impl ManifestLine {
     /// Whether the run ended because its weights no longer computed finite numbers.
-    #[must_use]
     pub fn is_divergence(&self) -> bool {
         let reason = self.reason.as_deref().unwrap_or_default();
         self.event == Event::Fail && is_divergence(reason)
     }
 
     /// A line about an event that happens now.
-    #[must_use]
     pub fn now(run: &str, event: Event, machine: &Machine) -> Self {
         Self {
             run: run.to_owned(),

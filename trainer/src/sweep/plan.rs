@@ -36,7 +36,6 @@ pub struct PlannedRun {
 
 impl PlannedRun {
     /// The seed and round of its block.
-    #[must_use]
     pub fn block(&self) -> (u64, usize) {
         (self.seed, self.round)
     }
