@@ -1,9 +1,9 @@
 //! `rapid bench`: how fast this machine samples and trains, beside the limits of its arithmetic and its memory.
 
 mod machine_peaks;
-mod plan;
+mod prediction;
 mod profile;
-mod work;
+mod workload;
 
 use std::iter;
 
@@ -13,9 +13,9 @@ use serde::Serialize;
 use trainer::config::{MAX_MIB, MAX_RANK, MAX_TOKENS};
 use trainer::resident_memory;
 
-use self::plan::Plan;
-use self::profile::Profiled;
-use self::work::Measured;
+use self::prediction::Prediction;
+use self::profile::Profile;
+use self::workload::Measurement;
 use super::Usage;
 use super::args::{
     DeviceArgs, DeviceChoice, configuration, from_zero, model_path, positive, up_to,
@@ -67,7 +67,7 @@ impl What {
 }
 
 #[derive(Debug, Clone, clap::Args)]
-#[command(mut_arg("device", plan::device))]
+#[command(mut_arg("device", prediction::device))]
 struct Options {
     /// A GGUF file, a folder with a Hugging Face checkpoint, or the name of a fetched model
     #[arg(long, value_name = "MODEL", default_value = "smollm2-135m-instruct")]
@@ -239,7 +239,7 @@ impl Options {
     /// Tokens that sampling computes once for all prompts.
     fn shared_prompt_tokens(&self, vocabulary: usize) -> usize {
         // Any two prompts have the same number of tokens in common.
-        let prompts = [0, 1].map(|number| work::prompt(vocabulary, self, number));
+        let prompts = [0, 1].map(|number| workload::prompt(vocabulary, self, number));
         match self.prompts {
             1 => 0,
             _ => engine::shared_prompt_tokens(prompts.iter().map(|prompt| &prompt[..])),
@@ -316,10 +316,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let what = *what;
     options.check()?;
     if let DeviceChoice::Planned(device) = options.device.device {
-        return options.print(&Plan::new(device, what, options)?, Plan::text);
+        return options.print(&Prediction::new(device, what, options)?, Prediction::text);
     }
     if options.profile {
-        return options.print(&Profiled::measure(what, options)?, Profiled::text);
+        return options.print(&Profile::measure(what, options)?, Profile::text);
     }
     options.print(&Figures::measure(what, options)?, Figures::text)
 }
@@ -331,7 +331,7 @@ impl Figures {
         let demand = options.demand(what, &config);
         let planned_bytes = Footprint::new(&config, &engine_options, &demand).peak();
         let engine = options.open(engine_options)?;
-        let measured = Measured::of(what, &engine, options)?;
+        let measured = Measurement::of(what, &engine, options)?;
         let peak_bytes = resident_memory::peak();
         let device_peak_bytes = engine.device_memory().map(|meter| meter.take_peak());
         let device = engine.info().device.clone();
@@ -417,7 +417,7 @@ mod tests {
     use clap::Parser as _;
 
     use super::Options;
-    use super::work::prompt;
+    use super::workload::prompt;
 
     #[derive(Debug, clap::Parser)]
     pub(super) struct Line {

@@ -31,10 +31,11 @@ use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count, check_out_is_own,
     from_zero, model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
-use super::bar::bar;
+use super::checkpoint_defaults::CheckpointDefaults;
+use super::progress_bar::progress_bar;
 use super::train::kinds;
 use super::verifier_process::VerifierProcess;
-use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
+use super::{Interrupted, Usage, count, prompts};
 
 /// Fields of every line of the file of `--out`.
 const FIELDS: [&str; 5] = ["task", "sample", "prompt", "completion", "verdict"];
@@ -141,7 +142,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     check_completion_count(tasks.len(), args.samples)?;
     // The model's errors are reported before the wait for the verifier.
     let model = model_path(&args.model)?;
-    let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
+    let mut checkpoint = CheckpointDefaults::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
     let params = settings::resolve(args, &checkpoint)?;
     checkpoint.report();
@@ -211,7 +212,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             None => PartialRollout::default(),
         };
         let stop = StopSignal::on_ctrl_c();
-        let bar = bar((prompts.len() * args.samples) as u64, "samples");
+        let bar = progress_bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
             bar.set_position(tally.sampled as u64);
             bar.set_message(format!(

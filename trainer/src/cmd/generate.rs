@@ -26,10 +26,11 @@ use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_own, from_zero,
     model_path, open_dataset, open_model_on, positive, temperature, up_to,
 };
-use super::bar::bar;
+use super::checkpoint_defaults::CheckpointDefaults;
+use super::progress_bar::progress_bar;
 use super::eval::{Split, create};
 use super::prompts;
-use super::{Interrupted, Usage, checkpoint_overrides, count};
+use super::{Interrupted, Usage, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
@@ -157,7 +158,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         check_out_is_own(out, "rapid generate", &FIELDS[..5])?;
     }
-    let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(&args.model)?)?;
+    let mut checkpoint = CheckpointDefaults::of(&model_path(&args.model)?)?;
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
     // The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
@@ -214,7 +215,7 @@ async fn write(
     // Lines that wait for an earlier one, by position.
     let mut waiting = BTreeMap::new();
     let mut written = 0;
-    let bar = bar(total as u64, "samples");
+    let bar = progress_bar(total as u64, "samples");
     let mut next = async || {
         tokio::select! {
             biased;
@@ -270,7 +271,7 @@ enum Source {
 }
 
 impl Source {
-    fn read(args: &Args, checkpoint: &mut checkpoint_overrides::Settings) -> anyhow::Result<Self> {
+    fn read(args: &Args, checkpoint: &mut CheckpointDefaults) -> anyhow::Result<Self> {
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let tasks = args.split.tasks(&dataset, args.limit);

@@ -19,9 +19,8 @@ use trainer::launcher_env::{self, Role, World};
 use trainer::stderr::{log_field, say};
 
 pub(crate) mod args;
-pub(crate) mod bar;
 pub(crate) mod bench;
-mod checkpoint_overrides;
+mod checkpoint_defaults;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod exit;
@@ -29,6 +28,7 @@ pub(crate) mod export;
 pub(crate) mod fetch;
 pub(crate) mod generate;
 mod nvtx;
+pub(crate) mod progress_bar;
 mod prompts;
 pub(crate) mod quickstart;
 pub(crate) mod report;

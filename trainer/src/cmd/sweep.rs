@@ -19,7 +19,7 @@ use trainer::stderr::say;
 use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
 use super::args::{check_data_dir, parsed, positive};
-use super::bar::bar;
+use super::progress_bar::progress_bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
 use sizes::Sizes;
@@ -199,7 +199,7 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
         program,
         folder: &folder,
         sizes,
-        bar: bar(chosen.len() as u64, "sweep"),
+        bar: progress_bar(chosen.len() as u64, "sweep"),
         chosen,
         ended: BTreeMap::new(),
         stop: StopSignal::on_ctrl_c(),

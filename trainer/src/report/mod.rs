@@ -1,10 +1,10 @@
 //! `report.html` and its CSV files, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ before_after ──▶ outcome ───────────────────────────┐
-//!        ├───▶ settings ──▶ heading, run_comparison ───────────────┤
-//!        ├───▶ curves, time_chart ──▶ chart, rows ──▶ figure ──────┼─▶ run_page ──▶ page
-//!        └───▶ samples, alarms ────────────────────────────────────┘
+//! run_data ──▶ before_after ──▶ outcome ───────────────────────────────┐
+//!        ├───▶ config_diff ──▶ heading, run_comparison ────────────────┤
+//!        ├───▶ curves, time_chart ──▶ line_chart, row_chart ──▶ figure ┼─▶ run_page ──▶ page
+//!        └───▶ samples, alarms ────────────────────────────────────────┘
 //! ```
 //!
 //! `files` writes the page and the CSV files into the report's folder.
@@ -15,21 +15,21 @@ mod alarms;
 
 pub(crate) mod axis;
 pub mod before_after;
-pub(crate) mod chart;
+pub(crate) mod config_diff;
 mod curves;
 pub(crate) mod figure;
 mod files;
 mod heading;
+pub(crate) mod line_chart;
 mod model_card;
 mod outcome;
 pub(crate) mod page;
-pub(crate) mod rows;
+pub(crate) mod row_chart;
 mod run_comparison;
 pub mod run_data;
 mod run_labels;
 mod run_page;
 mod samples;
-pub(crate) mod settings;
 pub(crate) mod table;
 pub(crate) mod time_chart;
 

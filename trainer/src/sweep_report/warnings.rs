@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use datasets::passk::MIN_TASKS;
 
 use super::runs::SweepRun;
-use super::tests_of_arms::Tests;
+use super::significance::Tests;
 use crate::record::AlarmState;
-use crate::report::settings::evaluation_differences;
+use crate::report::config_diff::evaluation_differences;
 use crate::sweep::{RunState, SweepFolder};
 
 /// A run with more than this share of samples without a verdict is named.

@@ -25,7 +25,7 @@ pub(crate) struct Series {
 
 /// A chart of lines over whole numbers, such as the number of updates, or over given ticks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Chart {
+pub(crate) struct LineChart {
     pub(crate) title: String,
     /// A line that explains the quantity.
     pub(crate) note: String,
@@ -36,7 +36,7 @@ pub(crate) struct Chart {
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
-impl Chart {
+impl LineChart {
     fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let points = self.series.iter().flat_map(|s| &s.points).copied();
         points.filter(|(x, y)| x.is_finite() && y.is_finite())
@@ -137,14 +137,14 @@ mod tests {
 
     #[test]
     fn all_points_are_drawn_and_one_that_is_not_finite_breaks_the_line() {
-        let chart = |points: &[(f64, f64)]| Chart {
+        let chart = |points: &[(f64, f64)]| LineChart {
             title: "loss <x>".into(),
             series: vec![Series {
                 name: "a".into(),
                 points: points.to_vec(),
                 ..Series::default()
             }],
-            ..Chart::default()
+            ..LineChart::default()
         };
         for (points, lines) in [
             (&[(1.0, 0.0), (2.0, 0.0)][..], 1),
@@ -164,7 +164,7 @@ mod tests {
         for points in [&[][..], &[(0.0, f64::NAN)]] {
             assert_eq!(chart(points).figure(), None);
         }
-        let chart = Chart {
+        let chart = LineChart {
             ticks: vec![(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())],
             ..chart(&[(0.0, 1.0), (3.0, 2.0)])
         };

@@ -14,9 +14,9 @@ use super::prompts;
 
 /// A checkpoint's settings, as far as they suit the tasks at hand; `None` for a model without settings.
 #[derive(Debug)]
-pub(crate) struct Settings(Option<CheckpointSettings>);
+pub(crate) struct CheckpointDefaults(Option<CheckpointSettings>);
 
-impl Settings {
+impl CheckpointDefaults {
     /// The settings in a model's folder. Warns of a checkpoint that was copied without them.
     pub(crate) fn of(model: &Path) -> Result<Self, CheckpointSettingsError> {
         let settings = CheckpointSettings::of(model)?;
@@ -158,7 +158,7 @@ mod tests {
                 chat: false,
                 stop: stop.map(str::to_owned).into_iter().collect(),
             };
-            let mut settings = Settings::of(model.path()).unwrap();
+            let mut settings = CheckpointDefaults::of(model.path()).unwrap();
             let renderer = settings.renderer(&prompt, dataset, &tasks).unwrap();
             let max_tokens = settings.max_tokens(given, 512);
             let stop = renderer.stop_strings().first().map(String::as_str);

@@ -4,7 +4,7 @@ use datasets::passk::Interval;
 
 use super::arms::ArmRuns;
 use super::paper_row;
-use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
+use super::significance::{Compared, Effect, Sloped, Tests};
 use crate::paper::PaperResult;
 use crate::report::table::{Cell, Columns, Form, POINTS, Table, points_as_given};
 use crate::statistics::{Comparison, Contrast, Corrected, Ratio, least_squares};

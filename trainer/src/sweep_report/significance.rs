@@ -3,8 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::{ArmRuns, Ladder, at_point, by_point, ladders_at};
-use super::computations::computations;
 use super::runs::SweepRun;
+use super::task_clusters::clusters_of;
 use super::warnings::listed;
 use crate::run::data_dir_of;
 use crate::statistics::{
@@ -198,7 +198,7 @@ fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String
         ));
         Vec::new()
     });
-    computations(tasks, &known)
+    clusters_of(tasks, &known)
 }
 
 /// The ratio of the times of an arm and the reference, over the blocks that are whole.
