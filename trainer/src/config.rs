@@ -32,7 +32,7 @@ pub use eval::Eval;
 pub use limits::{
     MAX_COMPLETIONS, MAX_COUNT, MAX_MIB, MAX_RANK, MAX_SAMPLES, MAX_THREADS, MAX_TOKENS,
 };
-pub use merge::{KEYS, load, load_as_written, parse, parse_set, set_default_verifier};
+pub use merge::{KEYS, load, load_as_written, parse, set_default_verifier};
 pub use models::{NamedModel, named_model};
 pub use optimiser::{Lora, LrSchedule, Optimiser};
 pub use recipes::names as built_in;

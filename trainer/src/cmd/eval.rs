@@ -29,7 +29,7 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count, check_out_is_own,
-    from_zero, model_path, open_dataset, open_model_on, positive, temperature, up_to,
+    from_zero, model_path, open_dataset, open_model, positive, temperature, up_to,
 };
 use super::checkpoint_defaults::CheckpointDefaults;
 use super::progress_bar::progress_bar;
@@ -185,7 +185,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             None => started?,
         };
         let engine =
-            tokio::task::block_in_place(|| open_model_on(&args.model, &args.device, ranks))?;
+            tokio::task::block_in_place(|| open_model(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
         let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();
@@ -197,7 +197,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let mut rollout = match &mut partial_evaluation {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
-                    let engine = args.device.resolved();
+                    let engine = args.device.settings().resolved();
                     settings::origin(&model, &prompts, &params, &engine, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day)?;

@@ -24,7 +24,7 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_own, from_zero,
-    model_path, open_dataset, open_model_on, positive, temperature, up_to,
+    model_path, open_dataset, open_model, positive, temperature, up_to,
 };
 use super::checkpoint_defaults::CheckpointDefaults;
 use super::progress_bar::progress_bar;
@@ -171,7 +171,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     };
     // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
     args.out.as_deref().map(create).transpose()?;
-    let engine = open_model_on(&args.model, &args.device, ranks)?;
+    let engine = open_model(&args.model, &args.device, ranks)?;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
     let sampling = args.cutoffs.sampling(args.temperature, &Eval::default());
     let request = |prompt: &TokenPrompt| GenerateRequest {

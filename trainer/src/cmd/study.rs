@@ -160,7 +160,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     checkpoint.report();
     rewards.start(&[(name, &dataset)]).await?;
-    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
+    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device, None));
     let shape = |engine: &engine::Engine| {
         let info = engine.info();
         format!(

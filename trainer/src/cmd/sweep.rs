@@ -25,7 +25,7 @@ use super::{Interrupted, Usage, count};
 use sizes::Sizes;
 
 /// How often a process looks whether runs that other processes make are done.
-const LOOK: Duration = Duration::from_secs(1);
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Make the runs of a grid: arms, seeds and settings, in one folder
 ///
@@ -217,7 +217,7 @@ impl<'a> Sweep<'a> {
                 Some((run, log)) => self.make(run, log).await?,
                 // Other processes make what is left.
                 None => tokio::select! {
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                     () = self.stop.wait() => {}
                 },
             }

@@ -121,21 +121,22 @@ impl VerifierProcess {
             .take()
             .context("the verifier was started without a stdout")?;
         let mut lines = BufReader::new(stdout).lines();
-        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line())
-            .await
-            .with_context(|| {
-                format!(
-                    "{NAME} did not print its address within {} s; see {}",
-                    START_TIMEOUT.as_secs(),
-                    log.display()
-                )
-            })?;
+        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line());
+        let line = line.await.with_context(|| {
+            format!(
+                "{NAME} did not print its address within {} s; see {}",
+                START_TIMEOUT.as_secs(),
+                log.display()
+            )
+        })?;
         let Some(url) = line
             .ok()
             .flatten()
             .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
         else {
-            bail!("{NAME} ended before it listened: {}", last_line(log));
+            let silent = || format!("it logged nothing; its log is {}", log.display());
+            let reason = last_line(log).unwrap_or_else(silent);
+            bail!("{NAME} ended before it listened: {reason}");
         };
         // Any further output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -157,13 +158,11 @@ fn option<'a, T: AsRef<OsStr> + ?Sized>(
         .flat_map(move |value| [flag.as_ref(), value.as_ref()])
 }
 
-/// The last line of a log, for an error.
-fn last_line(log: &Path) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    match text.lines().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => line.to_owned(),
-        None => format!("it logged nothing; its log is {}", log.display()),
-    }
+/// The last line of a log that is not empty, for an error.
+pub(crate) fn last_line(log: &Path) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(line.to_owned())
 }
 
 #[cfg(unix)]

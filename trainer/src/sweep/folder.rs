@@ -1,11 +1,12 @@
 //! The folder of a sweep:
 //!
 //! ```text
-//! sweep.toml          the sweep file, with paths in full
-//! recipes/NAME.toml   the resolved settings of each run, from which it is started
-//! runs/NAME/          its run folder
-//! runs/NAME.log       what its process printed; locked while it runs
-//! manifest.jsonl      what ran
+//! sweep.toml              the sweep file, with paths in full
+//! recipes/NAME.toml       the resolved settings of each run, from which it is started
+//! runs/NAME/              its run folder
+//! runs/NAME.log           what its process printed; locked while it runs
+//! runs/NAME.verifier.log  the log of the verifier that was started for it
+//! manifest.jsonl          what ran
 //! ```
 
 use std::fs::{File, TryLockError};
@@ -179,11 +180,6 @@ impl SweepFolder {
     /// `runs/NAME.log`: what the run's process printed.
     pub fn log(&self, run: &str) -> PathBuf {
         self.run(&format!("{run}.log"))
-    }
-
-    /// `runs/NAME.verifier.log`: the log of the verifier that was started for a run.
-    pub fn verifier_log(&self, run: &str) -> PathBuf {
-        self.run(&format!("{run}.verifier.log"))
     }
 
     fn manifest_path(&self) -> PathBuf {
