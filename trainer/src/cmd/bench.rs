@@ -440,12 +440,9 @@ mod tests {
     #[test]
     fn lengths_are_spread_over_prompts() {
         let lengths = |line: &str| options(line).unwrap().lengths();
-        let spread = "--tokens 24 --min-tokens 13";
-        assert_eq!(
-            lengths(&format!("{spread} --prompts 1 --samples 3")),
-            [19; 3]
-        );
-        let mut all = lengths(&format!("{spread} --prompts 12 --samples 2"));
+        let spread = |more: &str| lengths(&format!("--tokens 24 --min-tokens 13 {more}"));
+        assert_eq!(spread("--prompts 1 --samples 3"), [19; 3]);
+        let mut all = spread("--prompts 12 --samples 2");
         assert!(all.chunks_exact(2).all(|samples| samples[0] == samples[1]));
         all.sort_unstable();
         all.dedup();

@@ -220,13 +220,9 @@ mod tests {
             .context("cannot read m.gguf: No such file\n  or directory")
             .context("cannot load the model.")
             .unwrap_err();
-        assert_eq!(
-            paragraph(&error),
-            "cannot load the model: cannot read m.gguf: No such file or directory"
-        );
-        assert_eq!(
-            paragraph(&anyhow!("busy\r\nok \u{1b}[31m\u{202e}red")),
-            "busy ok ␛[31m⟨U+202E⟩red"
-        );
+        let text = "cannot load the model: cannot read m.gguf: No such file or directory";
+        assert_eq!(paragraph(&error), text);
+        let hostile = anyhow!("busy\r\nok \u{1b}[31m\u{202e}red");
+        assert_eq!(paragraph(&hostile), "busy ok ␛[31m⟨U+202E⟩red");
     }
 }

@@ -369,9 +369,6 @@ mod tests {
         let sets = ["math", "code"].map(|it| format!("data.sets.{it}.dataset=starter-{it}"));
         let mixture = config::load("quickstart", &sets).unwrap();
         let plan = RunPlan::new(&mixture, 300, 100, None).text(&mixture, None, None);
-        assert!(
-            plan.starts_with("tasks: starter-code + starter-math, 300"),
-            "{plan}"
-        );
+        assert!(plan.starts_with("tasks: starter-code + starter-math, 300"));
     }
 }

@@ -237,17 +237,14 @@ mod tests {
 
     #[test]
     fn runs_of_the_same_name_are_distinguished_by_their_folders() {
-        let names_of =
-            |paths: &[&str]| distinct_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(
-            names_of(&["/o1/a", "/o2/a", "/o2/b"]),
-            ["o1/a", "o2/a", "b"]
-        );
-        assert_eq!(
-            names_of(&["/x/o/a", "/y/o/a", "/y/p/a"]),
-            ["x/o/a", "y/o/a", "p/a"]
-        );
-        assert_eq!(names_of(&["/a", "/x/a"]), ["/a", "x/a"]);
-        assert_eq!(names_of(&["/o/a"]), ["a"]);
+        for (paths, names) in [
+            ("/o1/a /o2/a /o2/b", "o1/a o2/a b"),
+            ("/x/o/a /y/o/a /y/p/a", "x/o/a y/o/a p/a"),
+            ("/a /x/a", "/a x/a"),
+            ("/o/a", "a"),
+        ] {
+            let paths: Vec<PathBuf> = paths.split(' ').map(PathBuf::from).collect();
+            assert_eq!(distinct_names(&paths).join(" "), names);
+        }
     }
 }

@@ -170,10 +170,7 @@ mod tests {
         let [path, program] = ["manifest.jsonl", "program"].map(|name| folder.path().join(name));
         std::fs::write(&program, "abc").unwrap();
         let machine = Machine::here(&program).unwrap();
-        assert_eq!(
-            machine.binary,
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert!(machine.binary.starts_with("ba7816bf8f01cfea"));
         let line = |event| ManifestLine::now("a", event, &machine);
         let write = |text: &[u8]| {
             let mut file = File::options().append(true).open(&path).unwrap();
@@ -188,9 +185,6 @@ mod tests {
         assert_eq!(read(&path).unwrap(), [first, second]);
         write(b"{}\n");
         let error = read(&path).unwrap_err().to_string();
-        assert!(
-            error.contains("manifest.jsonl, line 3: missing field"),
-            "{error}"
-        );
+        assert!(error.contains("manifest.jsonl, line 3: missing field"));
     }
 }
