@@ -35,15 +35,7 @@ use super::{Interrupted, Usage, count};
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
 /// Fields of the output. Every line has the first five.
-const FIELDS: [&str; 7] = [
-    "id",
-    "sample",
-    "completion",
-    "finish",
-    "tokens",
-    "token_ids",
-    "logprobs",
-];
+const FIELDS: [&str; 7] = ["id", "sample", "completion", "finish", "tokens", "token_ids", "logprobs"];
 
 /// Complete prompts from the command line, a file or stdin, or the tasks of a data set
 ///
@@ -302,18 +294,16 @@ impl Source {
         match self {
             Source::Lines(place, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
-                    let tokens = tokens(engine, &line, args.prompt.chat, day)
-                        .with_context(|| format!("{place}{number}"))?;
-                    Ok(TokenPrompt {
+                    let tokens = tokens(engine, &line, args.prompt.chat, day);
+                    let tokens = tokens.with_context(|| format!("{place}{number}"))?;
+                    anyhow::Ok(TokenPrompt {
                         id: line.id.unwrap_or(number.into()),
                         tokens: tokens.into(),
                         others: line.others,
                     })
                 });
-                Ok((
-                    prompts.collect::<anyhow::Result<_>>()?,
-                    args.prompt.stop.clone(),
-                ))
+                let prompts = prompts.collect::<Result<_, _>>()?;
+                Ok((prompts, args.prompt.stop.clone()))
             }
             Source::Tasks(renderer, tasks) => {
                 let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
@@ -336,11 +326,8 @@ fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::
         }
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
-            let messages: Vec<_> = messages
-                .iter()
-                .map(|m| (m.role.clone(), m.content.clone()))
-                .collect();
-            engine.encode_chat(&engine.chat_prompt(&messages, day)?)?
+            let messages = messages.iter().map(|it| (it.role.clone(), it.content.clone()));
+            engine.encode_chat(&engine.chat_prompt(&messages.collect::<Vec<_>>(), day)?)?
         }
         _ => bail!("give either \"prompt\" or \"messages\""),
     };
@@ -491,15 +478,12 @@ mod tests {
         stopped.request();
         let error = arrived(&[0], &stopped).await.unwrap_err();
         assert!(error.is::<Interrupted>());
-        let error = arrived(&[0, 2, 3], &StopSignal::default())
-            .await
-            .unwrap_err();
+        let going = StopSignal::default();
+        let error = arrived(&[0, 2, 3], &going).await.unwrap_err();
         assert!(error.to_string().contains("after 1 of 4"), "{error}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "old");
 
-        arrived(&[2, 0, 3, 1], &StopSignal::default())
-            .await
-            .unwrap();
+        arrived(&[2, 0, 3, 1], &going).await.unwrap();
         let text = fs::read_to_string(&out).unwrap();
         for (position, line) in text.lines().enumerate() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -538,10 +522,9 @@ mod tests {
         // Without objects, each line is a prompt.
         fs::write(&path, "a b\n\n{\"prompt\": 1}\n").unwrap();
         let lines = read(&path).unwrap().into_iter();
-        let lines: Vec<_> = lines
-            .filter_map(|line| Some((line.0, line.1.prompt?)))
-            .collect();
-        assert_eq!(lines, [(1, "a b".into()), (3, "{\"prompt\": 1}".into())]);
+        let lines = lines.map(|(number, line)| (number, line.prompt.unwrap()));
+        let expected = [(1, "a b"), (3, "{\"prompt\": 1}")];
+        assert!(lines.eq(expected.map(|(number, text)| (number, text.to_owned()))));
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
     }

@@ -154,31 +154,20 @@ mod tests {
     /// Tasks that are right with this probability in every seed, by a fixed generator.
     fn tasks(share: f64, seeds: usize, tasks: usize, generator: u64) -> Vec<Vec<f64>> {
         let mut random = SplitMix(generator);
-        (0..seeds)
-            .map(|_| {
-                (0..tasks)
-                    .map(|_| f64::from(u8::from((random.below(1000) as f64) < share * 1000.0)))
-                    .collect()
-            })
-            .collect()
+        let mut task = || f64::from(u8::from((random.below(1000) as f64) < share * 1000.0));
+        let mut run = || -> Vec<f64> { (0..tasks).map(|_| task()).collect() };
+        (0..seeds).map(|_| run()).collect()
     }
 
     /// The 95% interval of a statistic of the arms' means.
-    fn interval(
-        arms: &[Vec<Vec<f64>>],
-        cluster: &[usize],
-        statistic: fn(&[f64]) -> f64,
-    ) -> Interval {
-        let outcomes = Outcomes::new(arms, cluster);
-        outcomes.distribution(statistic).interval(0.95)
+    fn interval(arms: &[Vec<Vec<f64>>], cluster: &[usize], of: fn(&[f64]) -> f64) -> Interval {
+        Outcomes::new(arms, cluster).distribution(of).interval(0.95)
     }
 
     #[test]
     fn means_are_over_tasks_then_seeds() {
-        let outcomes = Outcomes::new(
-            &[vec![vec![1.0, 0.0, 1.0, 0.0], vec![1.0; 4]]],
-            &[0, 0, 7, 7],
-        );
+        let arm = vec![vec![1.0, 0.0, 1.0, 0.0], vec![1.0; 4]];
+        let outcomes = Outcomes::new(&[arm], &[0, 0, 7, 7]);
         assert_eq!(outcomes.by_seed(0), [0.5, 1.0]);
         assert_eq!((outcomes.mean(0), outcomes.clusters()), (0.75, 2));
     }

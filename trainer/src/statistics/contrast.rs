@@ -23,13 +23,11 @@ pub(crate) struct Contrast {
 impl Contrast {
     /// The contrast with these weights, one for each arm. If all means are equal, it is exactly 0.
     pub(crate) fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
-        let arms: Vec<Vec<f64>> = (0..weights.len())
-            .map(|arm| outcomes.by_seed(arm))
-            .collect();
-        let seeds = arms.first().map_or(0, Vec::len);
-        let by_seed: Vec<f64> = (0..seeds)
-            .map(|seed| sum(weights, |arm| arms[arm][seed]))
-            .collect();
+        let arms = (0..weights.len()).map(|arm| outcomes.by_seed(arm));
+        let arms: Vec<Vec<f64>> = arms.collect();
+        let seeds = 0..arms.first().map_or(0, Vec::len);
+        let by_seed = seeds.map(|seed| sum(weights, |arm| arms[arm][seed]));
+        let by_seed: Vec<f64> = by_seed.collect();
         Self {
             estimate: sum(weights, |arm| outcomes.mean(arm)),
             resampled: Self::interval(outcomes, weights, 0.95),
@@ -70,10 +68,9 @@ impl Contrast {
 
 /// The weighted sum of these means, each relative to the first. That changes nothing, since the weights sum to 0.
 fn sum(weights: &[f64], mean: impl Fn(usize) -> f64) -> f64 {
-    let terms = weights.iter().enumerate();
-    terms
-        .map(|(arm, weight)| weight * (mean(arm) - mean(0)))
-        .sum()
+    let weights = weights.iter().enumerate();
+    let terms = weights.map(|(arm, weight)| weight * (mean(arm) - mean(0)));
+    terms.sum()
 }
 
 #[cfg(test)]
@@ -85,11 +82,8 @@ mod tests {
         // Two factors in a full factorial: none, a, b, ab. Each adds to the mean. Seeds differ, and tasks do not.
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
         let arms = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)];
-        let arms = arms.map(|(a, b)| {
-            [0.0, 1.0, 2.0]
-                .map(|seed| vec![mean(a, b, seed); 25])
-                .to_vec()
-        });
+        let run = |a, b, seed| vec![mean(a, b, seed); 25];
+        let arms = arms.map(|(a, b)| [0.0, 1.0, 2.0].map(|seed| run(a, b, seed)).to_vec());
         let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
         for (with, effect) in [
             ([false, true, false, true], 0.10),

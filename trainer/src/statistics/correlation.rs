@@ -33,16 +33,11 @@ pub(crate) fn pearson(pairs: &[(f64, f64)]) -> Option<Correlation> {
     let r = (xy / (xx * yy).sqrt()).clamp(-1.0, 1.0);
     let interval = (pairs.len() > 3 && r.abs() < 1.0 - 1e-12).then(|| {
         let width = 1.959_963_984_540_054 / (n - 3.0).sqrt();
-        Interval {
-            low: (r.atanh() - width).tanh(),
-            high: (r.atanh() + width).tanh(),
-        }
+        let [low, high] = [-width, width].map(|width| (r.atanh() + width).tanh());
+        Interval { low, high }
     });
-    Some(Correlation {
-        r,
-        interval,
-        pairs: pairs.len(),
-    })
+    let pairs = pairs.len();
+    Some(Correlation { r, interval, pairs })
 }
 
 #[cfg(test)]

@@ -65,13 +65,7 @@ pub(crate) fn least_squares(points: &[(f64, f64)]) -> f64 {
 fn slope_weights(xs: &[f64]) -> Vec<f64> {
     let mean = xs.iter().sum::<f64>() / xs.len() as f64;
     let squares: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
-    let weight = |x: &f64| {
-        if squares > 0.0 {
-            (x - mean) / squares
-        } else {
-            0.0
-        }
-    };
+    let weight = |x: &f64| if squares > 0.0 { (x - mean) / squares } else { 0.0 };
     xs.iter().map(weight).collect()
 }
 
@@ -118,10 +112,8 @@ mod tests {
         assert_eq!(slope(equal).slope.estimate, 0.0);
         // The intervals disagree.
         let mut none = slope(none);
-        none.slope.resampled = Some(Interval {
-            low: 0.0005,
-            high: 0.0035,
-        });
+        let (low, high) = (0.0005, 0.0035);
+        none.slope.resampled = Some(Interval { low, high });
         assert_eq!(none.conclusion(), "undetermined");
     }
 }
