@@ -8,17 +8,9 @@ use tokio::sync::watch;
 use crate::stderr::say;
 
 /// A request to stop. Cheap to clone; all clones see the same request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     sender: Arc<watch::Sender<bool>>,
-}
-
-impl Default for StopSignal {
-    fn default() -> Self {
-        Self {
-            sender: Arc::new(watch::Sender::new(false)),
-        }
-    }
 }
 
 impl StopSignal {

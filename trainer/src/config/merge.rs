@@ -35,9 +35,6 @@ pub fn load(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
 }
 
 /// As [`load`], without the verifier that the environment names, so that the result is the same on every machine.
-///
-/// # Errors
-/// As [`load`].
 pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
     let (origin, text) = recipes::find(recipe)?;
     let config = parse(&origin, &text, sets)?;
@@ -60,9 +57,6 @@ pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<Strin
 }
 
 /// As [`load`], from a recipe's text; `origin` names it in errors.
-///
-/// # Errors
-/// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, SettingError> {
     let mut table: Table = text
         .parse()

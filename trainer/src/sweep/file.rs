@@ -283,11 +283,6 @@ fn is_folder_name(name: &str) -> bool {
             .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
 }
 
-/// A setting in the form that `--set` takes.
-pub(super) fn setting(key: &str, value: &Value) -> String {
-    format!("{key}={value}")
-}
-
 /// Reads settings with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.
 fn whole_keys<'de, D: Deserializer<'de>, V: DeserializeOwned>(
     source: D,

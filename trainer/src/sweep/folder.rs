@@ -182,16 +182,12 @@ impl SweepFolder {
         self.run(&format!("{run}.log"))
     }
 
-    fn manifest_path(&self) -> PathBuf {
-        self.root.join("manifest.jsonl")
-    }
-
     /// What ran, in order.
     ///
     /// # Errors
     /// [`SweepError::File`].
     pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
-        manifest::read(&self.manifest_path())
+        manifest::read(&self.root.join("manifest.jsonl"))
     }
 
     /// Appends a line to the manifest.
@@ -199,7 +195,7 @@ impl SweepFolder {
     /// # Errors
     /// [`SweepError::File`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
-        manifest::append(&self.manifest_path(), line)
+        manifest::append(&self.root.join("manifest.jsonl"), line)
     }
 
     /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.

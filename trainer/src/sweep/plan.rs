@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::SweepError;
-use super::file::{Arm, SweepFile, setting};
+use super::file::{Arm, SweepFile};
 use crate::config::{self, Config};
 
 /// The runs of a sweep, resolved and checked.
@@ -198,7 +198,7 @@ fn planned(
     // A setting of the arm comes later, and overrides one of every run.
     let settings = file.set.iter().chain(&arm.set).chain(point);
     let sets: Vec<String> = settings
-        .map(|(key, value)| setting(key, value))
+        .map(|(key, value)| format!("{key}={value}"))
         .chain([format!("run.seed={seed}")])
         .collect();
     let config = config::load_as_written(&file.recipe, &sets).map_err(|error| {

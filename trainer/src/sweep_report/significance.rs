@@ -64,10 +64,12 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
     let Some(compare) = &folder.file.compare else {
         return Tests::default();
     };
+    let runs = arms.iter().flat_map(|arm| &arm.runs);
+    let missing = runs.filter(|run| !run.state.has_ended());
     let mut tests = Tests {
         tested: compare.tests,
         margin: compare.margin,
-        untimed: incomplete_blocks(arms),
+        untimed: missing.map(|run| run.planned.block()).collect(),
         ..Tests::default()
     };
     let mut found = Vec::new();
@@ -110,14 +112,6 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
         });
     tests.compared = compared.collect();
     tests
-}
-
-/// The blocks with a run that neither finished nor diverged: seed and round.
-fn incomplete_blocks(arms: &[ArmRuns<'_>]) -> BTreeSet<(u64, usize)> {
-    let runs = arms.iter().flat_map(|arm| &arm.runs);
-    runs.filter(|run| !run.state.has_ended())
-        .map(|run| run.planned.block())
-        .collect()
 }
 
 /// The effects of the factors of `[compare.effects]` at a point of the grid.
