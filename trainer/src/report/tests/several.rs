@@ -44,17 +44,11 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
         (&["run.seed=7"], 0..1, 4),
         (&["data.dataset=gsm8k", "algorithm.preset=grpo"], 0..24, 4),
     ]);
-    for words in [
-        "A · a-run: 1 held-out task, 4 completions of each.",
-        "B · b-run: 24 held-out tasks, 4 completions of each.",
-        "A</span> a-run</h3>",
-        "B</span> b-run</h3>",
-        "seed <b>7</b>",
-        "data <b>gsm8k</b>",
-        "algorithm <b>grpo</b>",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let notes = "A · a-run: 1 held-out task, 4 completions of each. | B · b-run: 24 held-out tasks, 4 completions of each.";
+    assert_has(&page, notes);
+    assert_has(&page, "A</span> a-run</h3> | B</span> b-run</h3>");
+    let facts = "seed <b>7</b> | data <b>gsm8k</b> | algorithm <b>grpo</b>";
+    assert_has(&page, facts);
     assert!(!page.contains("1 held-out tasks"));
     let (_folder, page, _) = reported(&[
         (&["run.seed=7"], 0..24, 4),
@@ -65,9 +59,7 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
     let keys = table.split("<th scope=\"row\">").skip(1);
     let keys: Vec<&str> = keys.map(|row| row.split('<').next().unwrap()).collect();
     assert_eq!(keys, ["eval.limit", "optimiser.lr", "run.seed"]);
-    for value in ["not set", "0.5", "7"] {
-        assert!(table.contains(&format!(">{value}</td>")), "{value}");
-    }
+    assert_has(table, ">not set</td> | >0.5</td> | >7</td>");
     let (_folder, same, _) = reported(&[(&[], 0..24, 4), (&[], 0..24, 6)]);
     assert!(same.contains("None: every key is the same"));
 }
@@ -76,13 +68,12 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
 fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
     let (folder, page, csv) = reported(&[(&[], 0..24, 6), (&[], 0..24, 2), (&[], 0..24, 6)]);
     // Six of eight minus two of eight, in the same way on every second pair of tasks.
-    for words in [
-        "A has the higher Pass@1 of A and B: the whole interval lies above zero.",
-        "It is undetermined which of A and C has the higher Pass@1: the interval contains zero.",
-        "after 10 updates, on the same 24 tasks",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let higher = "A has the higher Pass@1 of A and B: the whole interval lies above zero.";
+    assert_has(&page, higher);
+    let undetermined =
+        "It is undetermined which of A and C has the higher Pass@1: the interval contains zero.";
+    assert_has(&page, undetermined);
+    assert_has(&page, "after 10 updates, on the same 24 tasks");
     let fields: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(fields.len(), 5, "{csv}");
     let first = ["a-run", "b-run", "Pass@1", "24", "0.75", "0.25", "0.5"];
@@ -162,17 +153,11 @@ fn each_run_has_its_own_bar_of_times_and_its_own_line() {
         from.split("</figure>").next().unwrap()
     };
     let times = figure("Where the time went");
-    for bar in [
-        ">A · a</text>",
-        ">backward 90 s<",
-        ">B · b &amp; c</text>",
-        ">backward 5 min 00 s<",
-    ] {
-        assert!(times.contains(bar), "{bar}: {times}");
-    }
+    assert_has(times, ">A · a</text> | >backward 90 s<");
+    assert_has(times, ">B · b &amp; c</text> | >backward 5 min 00 s<");
     let chart = figure("Held-out Pass@1");
-    assert!(chart.contains("<g class=\"s0 d0\">") && chart.contains("<g class=\"s1 d0\">"));
-    assert!(chart.contains("A · a<") && chart.contains("B · b &amp; c<"));
+    assert_has(chart, "<g class=\"s0 d0\"> | <g class=\"s1 d0\">");
+    assert_has(chart, "A · a< | B · b &amp; c<");
 }
 
 #[test]
