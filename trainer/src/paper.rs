@@ -97,28 +97,23 @@ pub(crate) static PAPER: LazyLock<Paper> = LazyLock::new(|| {
 impl Paper {
     /// The first row of this model, data set and algorithm; in Tables 1 to 3, those of Table 1 are first.
     pub(crate) fn result(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
-        self.results.iter().find(|result| {
-            (
-                result.model.as_str(),
-                result.dataset.as_str(),
-                result.algorithm.as_str(),
-            ) == (model, dataset, algorithm)
-        })
+        let is_it = |row: &&PaperResult| {
+            row.model == model && row.dataset == dataset && row.algorithm == algorithm
+        };
+        self.results.iter().find(is_it)
     }
 
     /// The row of Table 3 of this data set and H.
     pub(crate) fn by_h(&self, dataset: &str, h: usize) -> Option<&PaperResult> {
         let algorithm = format!("rapid-h{h}");
-        self.results.iter().find(|result| {
-            result.table == 3 && result.dataset == dataset && result.algorithm == algorithm
-        })
+        let mut rows = self.results.iter().filter(|row| row.table == 3);
+        rows.find(|row| row.dataset == dataset && row.algorithm == algorithm)
     }
 
     /// The row of Table 4 of this data set and metric.
     pub(crate) fn correlation(&self, dataset: &str, metric: &str) -> Option<&PaperCorrelation> {
-        self.correlations
-            .iter()
-            .find(|row| row.dataset == dataset && row.metric == metric)
+        let mut rows = self.correlations.iter();
+        rows.find(|row| row.dataset == dataset && row.metric == metric)
     }
 }
 

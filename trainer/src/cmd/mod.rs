@@ -16,6 +16,7 @@ use tracing_subscriber::{Layer as _, fmt, registry};
 
 use trainer::escape;
 use trainer::launcher_env::{self, Role, World};
+pub(crate) use trainer::report::count;
 use trainer::stderr::{log_field, say};
 
 pub(crate) mod args;
@@ -75,12 +76,6 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
-}
-
-/// `1 task`, `2 tasks`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
 }
 
 /// Options that clap accepts and that cannot be used: exit code 2, as for options that clap refuses.

@@ -171,11 +171,7 @@ fn series(
     let line = |(run, title): (&RunData, &String)| {
         let points = run.steps.iter();
         let points = points.filter_map(|step| Some((step.step as f64, value(step)?)));
-        Series {
-            name: title.clone(),
-            points: points.collect(),
-            ..Series::default()
-        }
+        Series::new(title, points.collect())
     };
     runs.iter().zip(titles).map(line).collect()
 }
@@ -209,10 +205,7 @@ fn clipping(titles: &[String], runs: &[RunData]) -> LineChart {
 /// The evaluations during training, on all tasks or on those of a data set.
 fn evaluations(titles: &[String], runs: &[RunData], set: Option<&String>) -> LineChart {
     let line = |(run, title): (&RunData, &String)| {
-        let mut series = Series {
-            name: title.clone(),
-            ..Series::default()
-        };
+        let mut series = Series::new(title, Vec::new());
         for eval in &run.evals {
             let pass_at = match set {
                 Some(set) => eval.sets.get(set).map(|set| &set.pass_at),

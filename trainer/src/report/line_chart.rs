@@ -13,7 +13,7 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
 
 /// One line of a chart.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
@@ -21,6 +21,16 @@ pub(crate) struct Series {
     pub(crate) points: Vec<(f64, f64)>,
     /// 95% interval at an x: `(x, low, high)`.
     pub(crate) intervals: Vec<(f64, f64, f64)>,
+}
+
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points,
+            intervals: Vec::new(),
+        }
+    }
 }
 
 /// A chart of lines over whole numbers, such as the number of updates, or over given ticks.
@@ -139,20 +149,14 @@ mod tests {
     fn all_points_are_drawn_and_one_that_is_not_finite_breaks_the_line() {
         let chart = |points: &[(f64, f64)]| LineChart {
             title: "loss <x>".into(),
-            series: vec![Series {
-                name: "a".into(),
-                points: points.to_vec(),
-                ..Series::default()
-            }],
+            series: vec![Series::new("a", points.to_vec())],
             ..LineChart::default()
         };
+        let broken = [(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)];
         for (points, lines) in [
             (&[(1.0, 0.0), (2.0, 0.0)][..], 1),
             (&[(3.0, 1e-7)], 1),
-            (
-                &[(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)],
-                2,
-            ),
+            (&broken, 2),
         ] {
             let page = chart(points).figure().unwrap().render();
             assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");

@@ -47,6 +47,7 @@ pub use before_after::Comparison;
 pub use files::WriteError;
 pub(crate) use files::{replace, write_files};
 pub use model_card::model_card;
+pub use outcome::count;
 pub use run_data::{RunData, RunError};
 
 /// The style sheet of every page.

@@ -27,7 +27,8 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     table(runs, &compared).render(out);
 }
 
-pub(super) fn count(number: usize, what: &str) -> String {
+/// `1 task`, `2 tasks`.
+pub fn count(number: usize, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")
 }

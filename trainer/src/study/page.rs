@@ -57,11 +57,7 @@ fn chart(title: &str, rows: &[Row]) -> LineChart {
         let points = points.map(|row| (row.staleness as f64, row.update_error));
         let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series {
-            name: preset.name().to_owned(),
-            points,
-            ..Series::default()
-        }
+        Series::new(preset.name(), points)
     };
     LineChart {
         title: title.to_owned(),

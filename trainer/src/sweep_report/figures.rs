@@ -158,10 +158,7 @@ impl ByH {
     fn lines(&self, arms: &[ArmRuns<'_>]) -> (Vec<Series>, Vec<(f64, String)>) {
         let (mut all, mut ticks) = (Vec::new(), Vec::new());
         for ladder in ladders(arms) {
-            let mut series = Series {
-                name: ladder.label(),
-                ..Series::default()
-            };
+            let mut series = Series::new(ladder.label(), Vec::new());
             for rung in &ladder.rungs {
                 let x = (rung.h() as f64).log2();
                 // Rounds repeat a computation, but not its time.
@@ -174,9 +171,8 @@ impl ByH {
                 };
                 series.points.push((x, spread.mean));
                 let interval = student::interval(&values, 0.95);
-                series
-                    .intervals
-                    .extend(interval.map(|it| (x, it.low, it.high)));
+                let interval = interval.map(|it| (x, it.low, it.high));
+                series.intervals.extend(interval);
                 ticks.push((x, format!("H = {}", rung.h())));
             }
             all.push(series);
@@ -225,6 +221,7 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<LineChart> {
     let (_, run, weights) =
         recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     let points = (1..).zip(weights.log_ratios());
+    let points = points.map(|(token, ratio)| (f64::from(token), ratio));
     Some(LineChart {
         title: "Figure 3: token-level importance weights".into(),
         note: format!(
@@ -236,13 +233,7 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<LineChart> {
             weights.reward,
             claim(3)
         ),
-        series: vec![Series {
-            name: run.planned.name.clone(),
-            points: points
-                .map(|(token, ratio)| (f64::from(token), ratio))
-                .collect(),
-            ..Series::default()
-        }],
+        series: vec![Series::new(&run.planned.name, points.collect())],
         ..LineChart::default()
     })
 }
@@ -253,10 +244,9 @@ fn clipped(arms: &[ArmRuns<'_>]) -> LineChart {
         .into_iter()
         .flat_map(|ladder| ladder.rungs)
         .filter(|rung| rung.h() > 1);
-    let series = rungs.map(|rung| Series {
-        name: rung.label(),
-        points: mean_by_update(rung, |step| step.algo.of_measured(|it| it.clip_share)),
-        ..Series::default()
+    let series = rungs.map(|rung| {
+        let share = |step: &StepRecord| step.algo.of_measured(|it| it.clip_share);
+        Series::new(rung.label(), mean_by_update(rung, share))
     });
     LineChart {
         title: "Figure 4: clipped weights".into(),

@@ -5,7 +5,6 @@ use std::collections::{BTreeMap, BTreeSet};
 use super::arms::{ArmRuns, Ladder, at_point, by_point, ladders_at};
 use super::runs::SweepRun;
 use super::task_clusters::clusters_of;
-use super::warnings::listed;
 use crate::run::data_dir_of;
 use crate::statistics::{
     Comparison, Contrast, Corrected, Outcomes, Ratio, Slope, paired_ratio, verdicts,
@@ -156,9 +155,11 @@ fn outcomes(point: &[&ArmRuns<'_>], warnings: &mut Vec<String>) -> Option<Outcom
     let tasks: Vec<&String> = all.iter().copied().filter(is_judged).collect();
     let place = at_point("The comparisons of accuracy", point[0].point);
     if !missing.is_empty() {
-        let seeds = listed("the seed", missing.iter().map(u64::to_string));
+        let s = if missing.len() == 1 { "" } else { "s" };
+        let seeds: Vec<String> = missing.iter().map(u64::to_string).collect();
         warnings.push(format!(
-            "{place} leave out {seeds}, since a run of theirs does not count."
+            "{place} leave out the seed{s} {}, since a run of theirs does not count.",
+            seeds.join(", ")
         ));
     }
     if tasks.len() < all.len() {

@@ -72,13 +72,6 @@ pub(super) fn all(
     warnings
 }
 
-/// `the seed 1`, `the seeds 1, 2`.
-pub(super) fn listed(what: &str, items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.collect();
-    let s = if items.len() == 1 { "" } else { "s" };
-    format!("{what}{s} {}", items.join(", "))
-}
-
 fn missing(runs: &[SweepRun]) -> Vec<String> {
     let mut warnings = Vec::new();
     let is_unfinished = |run: &&SweepRun| matches!(run.state, RunState::Absent | RunState::Begun);
