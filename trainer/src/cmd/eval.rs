@@ -151,10 +151,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         verifier = checkpoint.verifier(verifier);
     }
     // A wrong address is reported before all the work.
-    verifier
-        .url
-        .as_deref()
-        .map_or(Ok(()), verifier_api::check_address)?;
+    let url = verifier.url.as_deref();
+    url.map_or(Ok(()), verifier_api::check_address)?;
     // A file that cannot be written is reported before all the work.
     let out = args.out.as_deref();
     out.map(create).transpose()?;

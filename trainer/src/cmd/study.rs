@@ -198,14 +198,12 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
             );
             sampler = Arc::new(earlier);
         }
+        // Each model has its own random numbers, so one that is sampled twice gives independent samples.
+        let numbered: Vec<_> = prompts.iter().map(|it| (it.clone(), number)).collect();
         let rollout = collect(
             sampler.as_ref(),
             &rewards,
-            // Each model has its own random numbers, so one that is sampled twice gives independent samples.
-            &prompts
-                .iter()
-                .map(|it| (it.clone(), number))
-                .collect::<Vec<_>>(),
+            &numbered,
             &params,
             &mut PartialRollout::default(),
             // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.

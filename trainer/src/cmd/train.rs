@@ -101,12 +101,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.dry_run {
         super::check_alone()?;
         check_data_dir(args.data_dir.as_deref())?;
-        return plan(
-            &args.config()?,
-            &args.target(),
-            args.data_dir()?.as_deref(),
-            args.ranks,
-        );
+        let (config, data_dir) = (args.config()?, args.data_dir()?);
+        return plan(&config, &args.target(), data_dir.as_deref(), args.ranks);
     }
     super::on_ranks(args.threads, |ranks| {
         check_data_dir(args.data_dir.as_deref())?;
@@ -117,14 +113,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 run.display()
             ));
         }
+        let (data_dir, ranks) = (args.data_dir()?, ranks.cloned());
         let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(train(
-            config,
-            args.data_dir()?,
-            target,
-            args.until_stdin_ends,
-            ranks.cloned(),
-        ))
+        runtime.block_on(train(config, data_dir, target, args.until_stdin_ends, ranks))
     })
 }
 
@@ -192,10 +183,9 @@ async fn train(
         }
         Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
             // Whoever started a run that ends with its input, as `rapid sweep` does, continues it too.
-            let hint = if until_stdin_ends {
-                String::new()
-            } else {
-                format!("; continue it with `{resume}`")
+            let hint = match until_stdin_ends {
+                true => String::new(),
+                false => format!("; continue it with `{resume}`"),
             };
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early{hint}",

@@ -83,11 +83,8 @@ fn metrics(runs: &[RunData]) -> Table {
             rows.push(fields);
         }
     }
-    let names: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(BTreeMap::keys)
-        .map(String::as_str)
-        .collect();
+    let names = rows.iter().flat_map(BTreeMap::keys);
+    let names: BTreeSet<&str> = names.map(String::as_str).collect();
     let first = ["run", "step"];
     let others = names.into_iter().filter(|name| !first.contains(name));
     let mut columns = Columns::of(&rows);

@@ -177,16 +177,12 @@ pub fn distinct_names(paths: &[PathBuf]) -> Vec<String> {
         let mut others = paths.iter().filter(|other| *other != path);
         others.all(|other| tail(other, parts) != tail(path, parts))
     };
-    paths
-        .iter()
-        .map(|path| {
-            let all = path.components().count();
-            let parts = (1..all)
-                .find(|parts| is_distinct(path, *parts))
-                .unwrap_or(all);
-            tail(path, parts)
-        })
-        .collect()
+    let name = |path: &PathBuf| {
+        let all = path.components().count();
+        let mut parts = (1..all).filter(|parts| is_distinct(path, *parts));
+        tail(path, parts.next().unwrap_or(all))
+    };
+    paths.iter().map(name).collect()
 }
 
 /// The last `parts` components of a path.
@@ -216,19 +212,17 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
     };
     let text = String::from_utf8_lossy(&text);
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = complete.lines().enumerate();
-    lines
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| {
-                RunError::File(format!(
-                    "{}, line {} is not a record of this file ({error}); the file was changed, or a different version of rapid wrote it",
-                    path.display(),
-                    number + 1
-                ))
-            })
+    let lines = (1..).zip(complete.lines());
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let records = lines.map(|(number, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            RunError::File(format!(
+                "{}, line {number} is not a record of this file ({error}); the file was changed, or a different version of rapid wrote it",
+                path.display()
+            ))
         })
-        .collect()
+    });
+    records.collect()
 }
 
 #[cfg(test)]

@@ -260,7 +260,8 @@ fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
 #[test]
 fn a_page_never_calls_a_trained_on_task_held_out() {
     let folder = temporary_run_folder();
-    let (tasks, title, claim) = ("24 held-out tasks", "Held-out Pass@1", "it was not trained on");
+    let (tasks, title) = ("24 held-out tasks", "Held-out Pass@1");
+    let claim = "it was not trained on";
     let all = "24 tasks that it was also trained on";
     let claim_of_all = "evaluated on tasks it was also trained on";
     let some = "24 tasks, 3 of which it was also trained on";

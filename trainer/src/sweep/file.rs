@@ -276,11 +276,10 @@ impl Compare {
 
 /// Whether a text is safe as a folder's name, with others appended to it.
 fn is_folder_name(name: &str) -> bool {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     name.len() <= 60
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
+        && name.chars().all(is_safe)
 }
 
 /// Reads settings with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.

@@ -72,13 +72,12 @@ impl Machine {
         let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         let processor = fields.find(|(key, _)| key.trim() == "model name");
         let processor = processor.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
+        let digest = Sha256::digest(bytes);
+        let digest = digest.iter().map(|byte| format!("{byte:02x}"));
         Ok(Self {
             processor: processor.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            binary: Sha256::digest(bytes)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            binary: digest.collect(),
         })
     }
 }
@@ -141,17 +140,15 @@ pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
         other => other.map_err(|error| SweepError::io(path, &error))?,
     };
     let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
-    (1..)
-        .zip(lines)
-        .map(|(number, line)| {
-            serde_json::from_slice(line).map_err(|error| {
-                SweepError::File(format!(
-                    "{}, line {number}: {error}; restore the file, or delete that line",
-                    path.display()
-                ))
-            })
+    let lines = (1..).zip(lines).map(|(number, line)| {
+        serde_json::from_slice(line).map_err(|error| {
+            SweepError::File(format!(
+                "{}, line {number}: {error}; restore the file, or delete that line",
+                path.display()
+            ))
         })
-        .collect()
+    });
+    lines.collect()
 }
 
 /// The text up to the end of its last whole line.

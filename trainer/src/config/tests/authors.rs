@@ -84,8 +84,8 @@ fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
                 ));
             }
         }
-        let required = ["model.name", "algorithm.n_step", "algorithm.h", "optimiser.lr"];
-        assert!(required.iter().all(|key| keys.contains(key)), "{row}");
+        let mut required = "model.name algorithm.n_step algorithm.h optimiser.lr".split(' ');
+        assert!(required.all(|key| keys.contains(key)), "{row}");
     }
     assert_eq!((wrong, rows), (Vec::<String>::new(), 39));
     assert_eq!(used.len(), authors.values.len(), "a value is for no row");

@@ -114,13 +114,13 @@ fn what_makes_a_difference_unsure_is_said_beside_it() {
     const DIFFERENT: &str =
         "they were evaluated on different tasks (24 and 26, 20 of them the same)";
     const ONE_TASK: &str = "on the same 1 task. A and B: no interval: 1 task, and it takes 20, so nothing is concluded.";
-    const OTHER_SETTINGS: &str = "A and B were evaluated with different settings (eval.temperature, eval.min_tokens, eval.max_tokens)";
+    const SETTINGS: &str = "A and B were evaluated with different settings (eval.temperature, eval.min_tokens, eval.max_tokens)";
     let eval = &["eval.temperature=0.5", "eval.min_tokens=3"][..];
     let max_tokens = &["sampling.max_tokens=32"][..];
     for (sets, tasks, correct, words, rows) in [
         ([&[][..]; 2], [0..24, 4..30], [6, 2], DIFFERENT, 0),
         ([&[][..]; 2], [0..1, 0..1], [6, 2], ONE_TASK, 2),
-        ([eval, max_tokens], [0..24, 0..24], [6, 6], OTHER_SETTINGS, 2),
+        ([eval, max_tokens], [0..24, 0..24], [6, 6], SETTINGS, 2),
     ] {
         let run = |number: usize| (sets[number], tasks[number].clone(), correct[number]);
         let (_folder, page, csv) = reported(&[run(0), run(1)]);
