@@ -26,7 +26,7 @@ pub fn plain(text: &str) -> String {
     out
 }
 
-/// As [`plain`], in one line: text of another cannot look like a line of the program's own.
+/// As [`plain`], in one line, so that foreign text cannot look like a line of this program.
 pub fn line(text: &str) -> String {
     plain(text).replace(['\n', '\t', '\u{2028}', '\u{2029}'], " ")
 }

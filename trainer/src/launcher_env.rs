@@ -49,7 +49,7 @@ const LAUNCHERS: [(&str, &str); 3] = [
     ("SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 ];
 
-/// Any of these says how ranks find each other, or that a person knows better. Only srun may set none.
+/// Variables that say how ranks find each other; the last one, that somebody chose the MPI library. Only srun may set none of them.
 const CONNECTED: [&str; 5] = [
     "OMPI_COMM_WORLD_SIZE",
     "PMI_SIZE",

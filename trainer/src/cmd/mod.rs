@@ -62,7 +62,7 @@ pub(crate) fn logging() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a result to stdout; to a terminal, without what it would obey.
+/// Writes a result to stdout. On a terminal, control characters are shown and not obeyed.
 fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let shown = out.is_terminal().then(|| escape::plain(text));

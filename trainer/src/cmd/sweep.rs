@@ -24,7 +24,7 @@ use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
 use sizes::Sizes;
 
-/// How often a process looks whether runs that other processes make are done.
+/// How often a process checks whether other processes have made their runs.
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Make the runs of a grid: arms, seeds and settings, in one folder
@@ -144,7 +144,7 @@ fn verifier(args: &Args, run: &PlannedRun) -> config::Verifier {
     settings
 }
 
-/// Refuses runs that would each fail for want of a verifier: theirs does not answer, or the one that is started beside a run does not judge its tasks.
+/// Refuses runs without a fit verifier: theirs does not answer, or the one that is started beside a run does not judge its tasks.
 async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> anyhow::Result<()> {
     let mut asked = BTreeSet::new();
     for run in runs {

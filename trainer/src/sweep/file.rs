@@ -235,7 +235,7 @@ impl SweepFile {
 }
 
 impl Compare {
-    /// Checks it against the names of the arms. An error begins behind the section's `[compare`.
+    /// Checks it against the names of the arms. An error is what follows `[compare` in the message.
     fn check(&self, arms: &[&str]) -> Result<(), String> {
         let known = |name: &String| {
             if arms.contains(&name.as_str()) {
