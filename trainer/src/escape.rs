@@ -42,11 +42,8 @@ pub(crate) fn fenced(text: &str) -> String {
 pub(crate) fn code(text: &str) -> String {
     let text = line(text);
     let tick = "`".repeat(longest_run(&text) + 1);
-    let pad = if text.starts_with('`') || text.ends_with('`') {
-        " "
-    } else {
-        ""
-    };
+    let touches_tick = text.starts_with('`') || text.ends_with('`');
+    let pad = if touches_tick { " " } else { "" };
     format!("{tick}{pad}{text}{pad}{tick}")
 }
 

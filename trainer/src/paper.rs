@@ -96,7 +96,7 @@ pub(crate) static PAPER: LazyLock<Paper> = LazyLock::new(|| {
 
 impl Paper {
     /// The first row of this model, data set and algorithm; in Tables 1 to 3, those of Table 1 are first.
-    pub(crate) fn result(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
+    pub(crate) fn row(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
         let is_it = |row: &&PaperResult| {
             row.model == model && row.dataset == dataset && row.algorithm == algorithm
         };
@@ -175,7 +175,7 @@ mod tests {
         }
         assert_eq!(PAPER.figures.len(), 4);
         let line = |dataset, algorithm| {
-            let row = PAPER.result("qwen2.5-0.5b", dataset, algorithm);
+            let row = PAPER.row("qwen2.5-0.5b", dataset, algorithm);
             row.unwrap().line()
         };
         let sft = "Table 1: Pass@1 5.6 ± 2.8 %, Pass@8 35.4 ± 1.3 %, 2.0 min";

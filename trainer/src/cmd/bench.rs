@@ -364,12 +364,9 @@ impl Figures {
 
     fn text(&self) -> String {
         let memory = |what: &str, bytes: Option<u64>, more: &str| {
-            bytes.map_or_else(String::new, |bytes| {
-                format!(
-                    "  {what:<18} {:>9.2} GB at most{more}\n",
-                    bytes as f64 / 1e9
-                )
-            })
+            let gigabytes = bytes.map(|bytes| bytes as f64 / 1e9);
+            let line = |size| format!("  {what:<18} {size:>9.2} GB at most{more}\n");
+            gigabytes.map_or_else(String::new, line)
         };
         format!(
             "{} of {} on {}\n\

@@ -35,7 +35,15 @@ use super::{Interrupted, Usage, count};
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
 /// Fields of the output. Every line has the first five.
-const FIELDS: [&str; 7] = ["id", "sample", "completion", "finish", "tokens", "token_ids", "logprobs"];
+const FIELDS: [&str; 7] = [
+    "id",
+    "sample",
+    "completion",
+    "finish",
+    "tokens",
+    "token_ids",
+    "logprobs",
+];
 
 /// Complete prompts from the command line, a file or stdin, or the tasks of a data set
 ///

@@ -82,16 +82,10 @@ impl LineChart {
         }
         let whole = xs.ticks().filter(|_| ticks.is_empty());
         let whole = whole.map(|tick| (tick, format_tick(tick, xs.step, ValueFormat::Number)));
-        for (tick, label) in ticks.iter().cloned().chain(whole) {
-            text(
-                &mut out,
-                "middle",
-                x_at(tick),
-                HEIGHT - BOTTOM + 24.0,
-                &label,
-            );
-        }
         let bottom = HEIGHT - BOTTOM;
+        for (tick, label) in ticks.iter().cloned().chain(whole) {
+            text(&mut out, "middle", x_at(tick), bottom + 24.0, &label);
+        }
         line(&mut out, "axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
         for (number, series) in self.series.iter().enumerate() {
             let _ = write!(out, "<g class=\"{}\">", class_of(number));

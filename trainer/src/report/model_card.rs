@@ -29,10 +29,8 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
     let sets = keys.iter().filter(|(name, _)| is_of_mixture(name));
     let sets = sets.filter_map(|(_, path)| last_part(path));
     let sets: Vec<String> = last_part(tasks).into_iter().chain(sets).collect();
-    let (base, data) = (
-        on_hub(ArtifactKind::Model, model),
-        on_hub(ArtifactKind::Dataset, tasks),
-    );
+    let base = on_hub(ArtifactKind::Model, model);
+    let data = on_hub(ArtifactKind::Dataset, tasks);
     let header = |key: &str, value: &Option<String>| match value {
         Some(value) => format!("{key}: [{value:?}]"),
         None => format!("# {key}: add the OWNER/NAME on the hub"),
@@ -85,10 +83,9 @@ fn on_hub(kind: ArtifactKind, name: &str) -> Option<String> {
         Source::Hub { repo, .. } => Some(repo),
         _ => None,
     });
-    let repository = name.split('@').next().filter(|name| {
-        let is_model = matches!(kind, ArtifactKind::Model);
-        is_model && name.contains('/')
-    });
+    let is_model = matches!(kind, ArtifactKind::Model);
+    let repository = name.split('@').next();
+    let repository = repository.filter(|name| is_model && name.contains('/'));
     known.next().or(repository.map(str::to_owned))
 }
 

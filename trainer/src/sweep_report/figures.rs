@@ -87,11 +87,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<SweepFigur
         });
         all.extend(figure);
     };
-    add(
-        "comparisons.svg",
-        "comparisons",
-        comparisons(tests).figure(),
-    );
+    let differences = comparisons(tests).figure();
+    add("comparisons.svg", "comparisons", differences);
     add("effects.svg", "effects", effects(tests).figure());
     add("figure-1.svg", "figure-1", time_of_arms(arms).figure());
     for quantity in &BY_H {

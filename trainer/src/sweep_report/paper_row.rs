@@ -81,7 +81,7 @@ pub(super) fn correlation(
 /// The paper's row of an algorithm, or of `base`, beside runs with these settings.
 pub(super) fn row(config: &Config, algorithm: &str) -> Option<&'static PaperResult> {
     let dataset = dataset(config)?;
-    PAPER.result(model(config, dataset), dataset, algorithm)
+    PAPER.row(model(config, dataset), dataset, algorithm)
 }
 
 #[cfg(test)]

@@ -6,7 +6,7 @@ use engine::Engine;
 use engine::backend::cuda::ledger::{DeviceModel, H100, H200, Line};
 use serde::Serialize;
 
-use super::prediction::{self, Prediction};
+use super::prediction::Prediction;
 use super::workload::run_once;
 use super::{DeviceChoice, Options, What, Workload};
 
@@ -61,8 +61,9 @@ impl Profile {
         planned.device.dtype = dtype.to_owned();
         let predicted = Prediction::new(model, what, &planned)?.work.rows;
         let predicted_seconds = |(operation, kernel): &Line| {
-            let same = |row: &&prediction::Row| row.operation == *operation && row.kernel == *kernel;
-            predicted.iter().find(same).map(|row| row.launches.seconds)
+            let mut rows = predicted.iter();
+            let same = rows.find(|row| row.operation == *operation && row.kernel == *kernel);
+            same.map(|row| row.launches.seconds)
         };
         let all: f64 = measured.values().map(|(_, seconds)| seconds).sum();
         let rows = measured.into_iter().map(|(line, (launches, seconds))| Row {
