@@ -89,7 +89,6 @@ struct TemplateText {
 }
 
 /// The settings file of the checkpoint after `step` updates of a run with this configuration, and this renderer for each of its data sets.
-#[must_use]
 pub fn settings_file(config: &Config, renderers: &[PromptRenderer], step: usize) -> String {
     let sets = config.data_sets().into_iter().zip(renderers);
     let mut contents = sets.map(|(set, renderer)| {
@@ -190,13 +189,11 @@ impl CheckpointSettings {
     }
 
     /// The renderer of the run's prompts.
-    #[must_use]
     pub fn renderer(&self) -> PromptRenderer {
         PromptRenderer::with_template(self.template.clone(), &self.data)
     }
 
     /// A verifier's settings with the run's settings of how answers are read and compared.
-    #[must_use]
     pub fn verifier(&self, settings: Verifier) -> Verifier {
         let run = self.verifier.clone();
         Verifier {

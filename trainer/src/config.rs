@@ -32,7 +32,7 @@ pub use eval::Eval;
 pub use limits::{
     MAX_COMPLETIONS, MAX_COUNT, MAX_MIB, MAX_RANK, MAX_SAMPLES, MAX_THREADS, MAX_TOKENS,
 };
-pub use merge::{KEYS, load, load_as_written, parse, parse_set, set_default_verifier};
+pub use merge::{KEYS, load, load_as_written, parse, set_default_verifier};
 pub use models::{NamedModel, named_model};
 pub use optimiser::{Lora, LrSchedule, Optimiser};
 pub use recipes::names as built_in;
@@ -72,7 +72,6 @@ settings! {
 
 impl Config {
     /// The defaults, with the values of a preset.
-    #[must_use]
     pub fn of(preset: Preset) -> Self {
         let mut config = Self {
             algorithm: Algorithm::of(preset),
@@ -89,19 +88,16 @@ impl Config {
     }
 
     /// N_step / G: prompts per optimiser update.
-    #[must_use]
     pub fn prompts_per_update(&self) -> usize {
         self.algorithm.n_step / self.algorithm.group_size
     }
 
     /// N_inference / G: prompts per inference phase.
-    #[must_use]
     pub fn prompts_per_phase(&self) -> usize {
         self.prompts_per_update() * self.algorithm.h
     }
 
     /// The resolved configuration as TOML, in the form that is printed and saved with the run.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("every field of a configuration has a TOML form")
     }
@@ -111,7 +107,6 @@ impl Config {
     }
 
     /// The engine's options.
-    #[must_use]
     pub fn engine_options(&self) -> ::engine::EngineOptions {
         let lora = (self.lora.rank > 0).then_some(::engine::Lora {
             rank: self.lora.rank,

@@ -20,15 +20,13 @@ pub(crate) fn html(text: &str) -> String {
 }
 
 /// The text with characters replaced that a terminal or an editor would obey instead of showing.
-#[must_use]
 pub fn plain(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     text.chars().for_each(|c| show(&mut out, c));
     out
 }
 
-/// As [`plain`], in one line: text of another cannot look like a line of the program's own.
-#[must_use]
+/// As [`plain`], in one line, so that foreign text cannot look like a line of this program.
 pub fn line(text: &str) -> String {
     plain(text).replace(['\n', '\t', '\u{2028}', '\u{2029}'], " ")
 }
@@ -44,11 +42,8 @@ pub(crate) fn fenced(text: &str) -> String {
 pub(crate) fn code(text: &str) -> String {
     let text = line(text);
     let tick = "`".repeat(longest_run(&text) + 1);
-    let pad = if text.starts_with('`') || text.ends_with('`') {
-        " "
-    } else {
-        ""
-    };
+    let touches_tick = text.starts_with('`') || text.ends_with('`');
+    let pad = if touches_tick { " " } else { "" };
     format!("{tick}{pad}{text}{pad}{tick}")
 }
 

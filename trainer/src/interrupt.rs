@@ -8,17 +8,9 @@ use tokio::sync::watch;
 use crate::stderr::say;
 
 /// A request to stop. Cheap to clone; all clones see the same request.
-#[derive(Debug, Clone)]
+#[derive(Debug, Clone, Default)]
 pub struct StopSignal {
     sender: Arc<watch::Sender<bool>>,
-}
-
-impl Default for StopSignal {
-    fn default() -> Self {
-        Self {
-            sender: Arc::new(watch::Sender::new(false)),
-        }
-    }
 }
 
 impl StopSignal {
@@ -28,7 +20,6 @@ impl StopSignal {
     }
 
     /// Whether a stop was requested.
-    #[must_use]
     pub fn requested(&self) -> bool {
         *self.sender.borrow()
     }
@@ -60,7 +51,6 @@ impl StopSignal {
     }
 
     /// The first Ctrl-C (or SIGTERM, which schedulers send) requests a stop, the second ends the process at once. Must be called inside a tokio runtime.
-    #[must_use]
     pub fn on_ctrl_c() -> Self {
         let stop = Self::default();
         let request = stop.clone();

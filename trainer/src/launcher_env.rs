@@ -49,7 +49,7 @@ const LAUNCHERS: [(&str, &str); 3] = [
     ("SLURM_STEP_NUM_TASKS", "SLURM_LOCALID"),
 ];
 
-/// Any of these says how ranks find each other, or that a person knows better. Only srun may set none.
+/// Variables that say how ranks find each other; the last one, that somebody chose the MPI library. Only srun may set none of them.
 const CONNECTED: [&str; 5] = [
     "OMPI_COMM_WORLD_SIZE",
     "PMI_SIZE",
@@ -173,63 +173,47 @@ fn timeout(set: Option<String>) -> Result<Duration, WorldError> {
 mod tests {
     use super::*;
 
-    fn world(variables: &[(&str, &str)]) -> Result<Option<World>, WorldError> {
+    /// The ranks of an environment, given as `NAME=value NAME=value`.
+    fn world(variables: &str) -> Result<Option<World>, WorldError> {
         World::of(|name| {
-            let found = variables.iter().find(|(known, _)| *known == name);
-            found.map(|(_, value)| (*value).to_owned())
+            let mut variables = variables.split_whitespace();
+            variables.find_map(|it| Some(it.strip_prefix(name)?.strip_prefix('=')?.to_owned()))
         })
     }
 
     #[test]
     fn the_ranks_are_those_of_the_launcher_and_a_process_without_one_is_alone() {
+        const OPEN_MPI: &str = "OMPI_COMM_WORLD_SIZE=2 OMPI_COMM_WORLD_LOCAL_RANK=1";
         let two = |local| Some(World { size: 2, local });
-        let open_mpi = [
-            ("OMPI_COMM_WORLD_SIZE", "2"),
-            ("OMPI_COMM_WORLD_LOCAL_RANK", "1"),
-        ];
         for (variables, found) in [
-            (&open_mpi[..], two(1)),
-            (&[("PMI_SIZE", "2"), ("MPI_LOCALRANKID", "0")], two(0)),
+            (OPEN_MPI, two(1)),
+            ("PMI_SIZE=2 MPI_LOCALRANKID=0", two(0)),
             (
-                &[
-                    ("SLURM_STEP_NUM_TASKS", "2"),
-                    ("SLURM_LOCALID", "1"),
-                    ("SLURM_NTASKS", "2"),
-                    ("PMIX_RANK", "1"),
-                ],
+                "SLURM_STEP_NUM_TASKS=2 SLURM_LOCALID=1 SLURM_NTASKS=2 PMIX_RANK=1",
                 two(1),
             ),
             // srun --mpi=pmi2.
-            (&[("PMI_SIZE", "2"), ("SLURM_LOCALID", "1")], two(1)),
+            ("PMI_SIZE=2 SLURM_LOCALID=1", two(1)),
             // mpirun in a Slurm step of one task.
-            (
-                &[&[("SLURM_STEP_NUM_TASKS", "1")], &open_mpi[..]].concat(),
-                two(1),
-            ),
-            (&[], None),
-            (&[("OMPI_COMM_WORLD_SIZE", "1")], None),
+            (&*format!("SLURM_STEP_NUM_TASKS=1 {OPEN_MPI}"), two(1)),
+            ("", None),
+            ("OMPI_COMM_WORLD_SIZE=1", None),
             // A script that sbatch started, with the resources of four tasks.
-            (&[("SLURM_NTASKS", "4"), ("SLURM_LOCALID", "0")], None),
-            (
-                &[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "1")],
-                None,
-            ),
+            ("SLURM_NTASKS=4 SLURM_LOCALID=0", None),
+            ("TORCHELASTIC_RUN_ID=none WORLD_SIZE=1", None),
             // Set by hand for another program.
-            (&[("WORLD_SIZE", "8")], None),
+            ("WORLD_SIZE=8", None),
         ] {
-            assert_eq!(world(variables).unwrap(), found, "{variables:?}");
+            assert_eq!(world(variables).unwrap(), found, "{variables}");
         }
     }
 
     #[test]
     fn ranks_that_cannot_work_together_are_refused_with_the_remedy() {
         for (variables, remedy) in [
-            (
-                &[("TORCHELASTIC_RUN_ID", "none"), ("WORLD_SIZE", "2")][..],
-                "mpirun -n 2 rapid",
-            ),
-            (&[("PMI_SIZE", "3")], "power of two"),
-            (&[("SLURM_STEP_NUM_TASKS", "2")], "--mpi=pmix"),
+            ("TORCHELASTIC_RUN_ID=none WORLD_SIZE=2", "mpirun -n 2 rapid"),
+            ("PMI_SIZE=3", "power of two"),
+            ("SLURM_STEP_NUM_TASKS=2", "--mpi=pmix"),
         ] {
             let error = world(variables).unwrap_err().to_string();
             assert!(error.contains(remedy), "{error}");

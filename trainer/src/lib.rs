@@ -26,7 +26,7 @@ pub mod escape;
 pub mod eval;
 pub mod interrupt;
 pub mod launcher_env;
-pub mod paper;
+mod paper;
 pub mod plan;
 pub mod policy;
 pub mod record;
@@ -36,13 +36,13 @@ pub mod reward;
 pub mod rollout;
 pub mod run;
 pub mod seed;
-pub mod statistics;
+mod statistics;
 pub mod stderr;
 pub mod study;
 pub mod sweep;
 pub mod sweep_report;
 pub mod tensorboard;
-pub mod transcript;
+mod transcript;
 
 #[cfg(test)]
 mod fakes;

@@ -9,71 +9,71 @@ use serde::Deserialize;
 /// The paper's numbers.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Paper {
+pub(crate) struct Paper {
     /// Its title.
-    pub title: String,
+    pub(crate) title: String,
     /// The rows of Tables 1 to 3.
-    pub results: Vec<PaperResult>,
+    pub(crate) results: Vec<PaperResult>,
     /// The rows of Table 4.
-    pub correlations: Vec<PaperCorrelation>,
+    pub(crate) correlations: Vec<PaperCorrelation>,
     /// What it says of its figures, by their number.
-    pub figures: BTreeMap<String, Figure>,
+    pub(crate) figures: BTreeMap<String, Figure>,
 }
 
 /// A row of Tables 1 to 3 for one data set.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct PaperResult {
+pub(crate) struct PaperResult {
     /// The table's number.
-    pub table: u32,
+    pub(crate) table: u32,
     /// As the recipes name it.
-    pub model: String,
+    pub(crate) model: String,
     /// As the recipes name it.
-    pub dataset: String,
+    pub(crate) dataset: String,
     /// As the recipes name it, or `base`.
-    pub algorithm: String,
+    pub(crate) algorithm: String,
     /// In per cent.
-    pub pass_at_1: Measured,
+    pub(crate) pass_at_1: Measured,
     /// In per cent; on MBPP+ only.
-    pub pass_at_8: Option<Measured>,
+    pub(crate) pass_at_8: Option<Measured>,
     /// Training time; `None` for the base model.
-    pub minutes: Option<Measured>,
+    pub(crate) minutes: Option<Measured>,
     /// In nats; in Table 3 only.
-    pub staleness: Option<Measured>,
+    pub(crate) staleness: Option<Measured>,
 }
 
 /// A row of Table 4: Pearson's r between H and three quantities.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
-pub struct PaperCorrelation {
+pub(crate) struct PaperCorrelation {
     /// As the recipes name it.
-    pub dataset: String,
+    pub(crate) dataset: String,
     /// `Pass@1` or `Pass@8`.
-    pub metric: String,
+    pub(crate) metric: String,
     /// Between H and the metric.
-    pub accuracy: f64,
+    pub(crate) accuracy: f64,
     /// Between H and the training time.
-    pub time: f64,
+    pub(crate) time: f64,
     /// Between H and the staleness.
-    pub staleness: f64,
+    pub(crate) staleness: f64,
 }
 
 /// What the paper says of a figure.
 #[derive(Debug, Clone, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Figure {
+pub(crate) struct Figure {
     /// The page of the PDF.
-    pub page: u32,
+    pub(crate) page: u32,
     /// In our words.
-    pub claim: String,
+    pub(crate) claim: String,
 }
 
 /// A number as the paper prints it.
 #[derive(Debug, Clone, Copy, PartialEq, Deserialize)]
 #[serde(try_from = "Vec<f64>")]
-pub struct Measured {
+pub(crate) struct Measured {
     /// The mean over three runs, or the value of one.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// The standard deviation over the runs; `None` for one run.
-    pub sd: Option<f64>,
+    pub(crate) sd: Option<f64>,
 }
 
 impl TryFrom<Vec<f64>> for Measured {
@@ -89,53 +89,43 @@ impl TryFrom<Vec<f64>> for Measured {
 }
 
 /// The paper's numbers.
-pub static PAPER: LazyLock<Paper> = LazyLock::new(|| {
+pub(crate) static PAPER: LazyLock<Paper> = LazyLock::new(|| {
     let text = include_str!("../recipes/paper/results.toml");
     toml::from_str(text).expect("a test reads the file")
 });
 
 impl Paper {
     /// The first row of this model, data set and algorithm; in Tables 1 to 3, those of Table 1 are first.
-    #[must_use]
-    pub fn result(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
-        self.results.iter().find(|result| {
-            (
-                result.model.as_str(),
-                result.dataset.as_str(),
-                result.algorithm.as_str(),
-            ) == (model, dataset, algorithm)
-        })
+    pub(crate) fn row(&self, model: &str, dataset: &str, algorithm: &str) -> Option<&PaperResult> {
+        let is_it = |row: &&PaperResult| {
+            row.model == model && row.dataset == dataset && row.algorithm == algorithm
+        };
+        self.results.iter().find(is_it)
     }
 
     /// The row of Table 3 of this data set and H.
-    #[must_use]
-    pub fn by_h(&self, dataset: &str, h: usize) -> Option<&PaperResult> {
+    pub(crate) fn by_h(&self, dataset: &str, h: usize) -> Option<&PaperResult> {
         let algorithm = format!("rapid-h{h}");
-        self.results.iter().find(|result| {
-            result.table == 3 && result.dataset == dataset && result.algorithm == algorithm
-        })
+        let mut rows = self.results.iter().filter(|row| row.table == 3);
+        rows.find(|row| row.dataset == dataset && row.algorithm == algorithm)
     }
 
     /// The row of Table 4 of this data set and metric.
-    #[must_use]
-    pub fn correlation(&self, dataset: &str, metric: &str) -> Option<&PaperCorrelation> {
-        self.correlations
-            .iter()
-            .find(|row| row.dataset == dataset && row.metric == metric)
+    pub(crate) fn correlation(&self, dataset: &str, metric: &str) -> Option<&PaperCorrelation> {
+        let mut rows = self.correlations.iter();
+        rows.find(|row| row.dataset == dataset && row.metric == metric)
     }
 }
 
 impl PaperResult {
     /// The name of its recipe, `MODEL-DATASET-ALGORITHM`; `None` for the base model, which is not trained.
-    #[must_use]
-    pub fn recipe(&self) -> Option<String> {
+    pub(crate) fn recipe(&self) -> Option<String> {
         (self.algorithm != "base")
             .then(|| format!("{}-{}-{}", self.model, self.dataset, self.algorithm))
     }
 
     /// The numbers in a line.
-    #[must_use]
-    pub fn line(&self) -> String {
+    pub(crate) fn line(&self) -> String {
         let mut line = format!("Table {}: Pass@1 {} %", self.table, self.pass_at_1.text());
         if let Some(pass) = self.pass_at_8 {
             let _ = write!(line, ", Pass@8 {} %", pass.text());
@@ -185,16 +175,12 @@ mod tests {
         }
         assert_eq!(PAPER.figures.len(), 4);
         let line = |dataset, algorithm| {
-            let row = PAPER.result("qwen2.5-0.5b", dataset, algorithm);
+            let row = PAPER.row("qwen2.5-0.5b", dataset, algorithm);
             row.unwrap().line()
         };
-        assert_eq!(
-            line("mbppplus", "sft"),
-            "Table 1: Pass@1 5.6 ± 2.8 %, Pass@8 35.4 ± 1.3 %, 2.0 min"
-        );
-        assert_eq!(
-            line("math", "rapid-h16"),
-            "Table 3: Pass@1 28.3 ± 0.8 %, 4 h 8 min, staleness 0.07"
-        );
+        let sft = "Table 1: Pass@1 5.6 ± 2.8 %, Pass@8 35.4 ± 1.3 %, 2.0 min";
+        assert_eq!(line("mbppplus", "sft"), sft);
+        let rapid = "Table 3: Pass@1 28.3 ± 0.8 %, 4 h 8 min, staleness 0.07";
+        assert_eq!(line("math", "rapid-h16"), rapid);
     }
 }

@@ -79,13 +79,17 @@ pub trait Policy: PromptEncoder {
     fn device_memory(&self) -> Option<MemoryMeter>;
 }
 
-impl PromptEncoder for Engine {
-    fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError> {
-        Engine::encode(self, text, special)
-    }
+/// Implements methods of a trait by the engine's own methods with the same names.
+macro_rules! by_the_engine {
+    ($(fn $name:ident(&self $(, $argument:ident: $type:ty)*) -> $result:ty;)*) => {
+        $(fn $name(&self $(, $argument: $type)*) -> $result { Engine::$name(self $(, $argument)*) })*
+    };
+}
 
-    fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError> {
-        Engine::chat_prompt(self, messages, day)
+impl PromptEncoder for Engine {
+    by_the_engine! {
+        fn encode(&self, text: &str, special: bool) -> Result<Vec<u32>, EngineError>;
+        fn chat_prompt(&self, messages: &[(String, String)], day: Date) -> Result<String, EngineError>;
     }
 
     fn context(&self) -> usize {
@@ -132,47 +136,14 @@ impl Policy for Engine {
         receiver
     }
 
-    fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError> {
-        Engine::score(self, groups, temperature)
-    }
-
-    fn step(
-        &self,
-        groups: Vec<Group>,
-        temperature: f32,
-        objective: Objective,
-        adamw: AdamW,
-    ) -> Result<StepReport, EngineError> {
-        Engine::step(self, groups, temperature, objective, adamw)
-    }
-
-    fn sketch(
-        &self,
-        groups: Vec<Group>,
-        temperature: f32,
-        objectives: Objectives,
-        sketch: CountSketch,
-    ) -> Result<Vec<Vec<f32>>, EngineError> {
-        Engine::sketch(self, groups, temperature, objectives, sketch)
-    }
-
-    fn save_model(&self, folder: PathBuf) -> Result<(), EngineError> {
-        Engine::save_model(self, folder)
-    }
-
-    fn save_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        Engine::save_state(self, file)
-    }
-
-    fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
-        Engine::load_state(self, file)
-    }
-
-    fn stop_tokens(&self) -> Vec<u32> {
-        Engine::stop_tokens(self)
-    }
-
-    fn device_memory(&self) -> Option<MemoryMeter> {
-        Engine::device_memory(self)
+    by_the_engine! {
+        fn score(&self, groups: Vec<Group>, temperature: f32) -> Result<Vec<TokenStats>, EngineError>;
+        fn step(&self, groups: Vec<Group>, temperature: f32, objective: Objective, adamw: AdamW) -> Result<StepReport, EngineError>;
+        fn sketch(&self, groups: Vec<Group>, temperature: f32, objectives: Objectives, sketch: CountSketch) -> Result<Vec<Vec<f32>>, EngineError>;
+        fn save_model(&self, folder: PathBuf) -> Result<(), EngineError>;
+        fn save_state(&self, file: PathBuf) -> Result<(), EngineError>;
+        fn load_state(&self, file: PathBuf) -> Result<(), EngineError>;
+        fn stop_tokens(&self) -> Vec<u32>;
+        fn device_memory(&self) -> Option<MemoryMeter>;
     }
 }

@@ -4,7 +4,6 @@ use std::fmt::Display;
 use std::fs;
 
 /// Bytes of this process since the last [`reset_peak`], or since it began; `None` where the system does not report it.
-#[must_use]
 pub fn peak() -> Option<u64> {
     peak_of("self")
 }

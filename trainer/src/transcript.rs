@@ -14,7 +14,7 @@ const MAX_LENGTH: usize = 4000;
 const MIN_SHARED: usize = 120;
 
 /// A page with all samples, those of a prompt one after the other. Equal completions of a prompt are shown once.
-pub fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
+pub(crate) fn page<'a>(title: &str, samples: impl IntoIterator<Item = &'a SampleRecord>) -> String {
     let samples: Vec<&SampleRecord> = samples.into_iter().collect();
     // A task can occur twice in a phase that spans two epochs; then its samples are numbered from 0 again.
     let of_one_prompt = |a: &&SampleRecord, b: &&SampleRecord| a.task == b.task && b.sample > 0;
@@ -62,17 +62,11 @@ fn shared_start<'a>(groups: &[&[&'a SampleRecord]]) -> &'a str {
         return "";
     };
     let first = first[0].prompt.as_str();
-    let common = rest
-        .iter()
-        .map(|group| {
-            first
-                .bytes()
-                .zip(group[0].prompt.bytes())
-                .take_while(|(a, b)| a == b)
-                .count()
-        })
-        .min()
-        .unwrap_or(0);
+    let common = rest.iter().map(|group| {
+        let pairs = first.bytes().zip(group[0].prompt.bytes());
+        pairs.take_while(|(a, b)| a == b).count()
+    });
+    let common = common.min().unwrap_or(0);
     // The end of a line is the end of a character too.
     match first.as_bytes()[..common].iter().rposition(|b| *b == b'\n') {
         Some(end) if end >= MIN_SHARED => &first[..=end],
@@ -127,26 +121,19 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
     if let Some(reward) = sample.reward {
         let _ = write!(out, " · reward {}", (reward * 1000.0).round() / 1000.0);
     }
-    let _ = write!(
-        out,
-        " · {} tokens · log-probability {:.1}{}",
-        sample.tokens,
-        sample.logp,
-        if sample.finish == Finish::Length {
-            " · cut off at the limit"
-        } else {
-            ""
-        }
-    );
+    let is_cut_off = usize::from(sample.finish == Finish::Length);
+    let end = ["", " · cut off at the limit"][is_cut_off];
+    let (tokens, logp) = (sample.tokens, sample.logp);
+    let _ = write!(out, " · {tokens} tokens · log-probability {logp:.1}{end}");
     let detail: String = sample.detail.to_string().chars().take(400).collect();
     if !["null", "{}"].contains(&detail.as_str()) {
         let _ = write!(out, " · {}", code(&detail));
     }
-    let _ = if sample.completion.trim().is_empty() {
-        write!(out, "\n\n(nothing)\n")
-    } else {
-        write!(out, "\n\n{}\n", cut(&sample.completion))
+    let text = match sample.completion.trim() {
+        "" => "(nothing)".to_owned(),
+        _ => cut(&sample.completion),
     };
+    let _ = write!(out, "\n\n{text}\n");
 }
 
 fn cut(text: &str) -> String {

@@ -142,11 +142,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if let Some(name) = &args.model {
         checks.extend(model::checks(name, &args.device));
     }
-    if args.json {
-        super::print(&(serde_json::to_string_pretty(&checks)? + "\n"))?;
-    } else {
-        super::print(&text(&checks))?;
-    }
+    super::print(&match args.json {
+        true => serde_json::to_string_pretty(&checks)? + "\n",
+        false => text(&checks),
+    })?;
     let failed = checks.iter().filter(|check| check.state == State::Fail);
     match failed.count() {
         0 => Ok(()),

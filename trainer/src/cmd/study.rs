@@ -16,9 +16,10 @@ use trainer::study::{self, Behaviour, Sampled, Study, StudyPlan};
 use super::args::{
     DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, parsed, up_to,
 };
-use super::bar::bar;
+use super::checkpoint_defaults::CheckpointDefaults;
+use super::progress_bar::progress_bar;
 use super::eval::Split;
-use super::{Usage, block_on, checkpoint_overrides, print, prompts};
+use super::{Usage, block_on, print, prompts};
 
 /// The toy's numbers of updates by which a behaviour policy is behind, and its completions per group.
 const STALENESS: [usize; 6] = [0, 1, 2, 4, 8, 16];
@@ -147,7 +148,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     for behaviour in &args.behaviour {
         model_path(behaviour)?;
     }
-    let mut checkpoint = checkpoint_overrides::Settings::of(&model_path(model)?)?;
+    let mut checkpoint = CheckpointDefaults::of(&model_path(model)?)?;
     let tasks = args.split.tasks(&dataset, None);
     let renderer = checkpoint.renderer(&args.prompt, name, &tasks)?;
     let plan = StudyPlan {
@@ -159,7 +160,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     };
     checkpoint.report();
     rewards.start(&[(name, &dataset)]).await?;
-    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device));
+    let open = |model: &str| tokio::task::block_in_place(|| open_model(model, &args.device, None));
     let shape = |engine: &engine::Engine| {
         let info = engine.info();
         format!(
@@ -174,7 +175,7 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
     let prompts = tokio::task::block_in_place(prompts)?;
     let prompts = plan.prompts(&prompts);
     let params = plan.sampling(prompts.len());
-    let bar = bar(0, "study");
+    let bar = progress_bar(0, "study");
     let show = |what: &str, done: usize, total: usize| {
         bar.set_length(total as u64);
         bar.set_position(done as u64);
@@ -197,14 +198,12 @@ async fn on_model(args: &EstimatorArgs, model: &str) -> anyhow::Result<Sampled> 
             );
             sampler = Arc::new(earlier);
         }
+        // Each model has its own random numbers, so one that is sampled twice gives independent samples.
+        let numbered: Vec<_> = prompts.iter().map(|it| (it.clone(), number)).collect();
         let rollout = collect(
             sampler.as_ref(),
             &rewards,
-            // Each model has its own random numbers, so one that is sampled twice gives independent samples.
-            &prompts
-                .iter()
-                .map(|it| (it.clone(), number))
-                .collect::<Vec<_>>(),
+            &numbered,
             &params,
             &mut PartialRollout::default(),
             // Nothing of a study that is stopped remains, so Ctrl-C ends the program at once.

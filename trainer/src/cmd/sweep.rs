@@ -9,7 +9,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use indicatif::ProgressBar;
 use trainer::config;
 use trainer::interrupt::StopSignal;
@@ -19,13 +19,13 @@ use trainer::stderr::say;
 use trainer::sweep::{Event, Plan, PlannedRun, RunState, SweepFile, SweepFolder};
 
 use super::args::{check_data_dir, parsed, positive};
-use super::bar::bar;
+use super::progress_bar::progress_bar;
 use super::verifier_process::VerifierProcess;
 use super::{Interrupted, Usage, count};
 use sizes::Sizes;
 
-/// How often a process looks whether runs that other processes make are done.
-const LOOK: Duration = Duration::from_secs(1);
+/// How often a process checks whether other processes have made their runs.
+const POLL_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Make the runs of a grid: arms, seeds and settings, in one folder
 ///
@@ -144,7 +144,7 @@ fn verifier(args: &Args, run: &PlannedRun) -> config::Verifier {
     settings
 }
 
-/// Refuses runs that would each fail for want of a verifier: theirs does not answer, or the one that is started beside a run does not judge its tasks.
+/// Refuses runs without a fit verifier: theirs does not answer, or the one that is started beside a run does not judge its tasks.
 async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> anyhow::Result<()> {
     let mut asked = BTreeSet::new();
     for run in runs {
@@ -152,11 +152,10 @@ async fn check_verifiers(args: &Args, runs: &[&PlannedRun], sizes: &Sizes) -> an
         let Some(url) = &settings.url else {
             let mut graders = sizes.of_run(run).graders.iter();
             if let Some(grader) = graders.find(|grader| **grader != "math") {
-                return Err(Usage(format!(
+                bail!(Usage(format!(
                     "the run {} has {grader} tasks, and the verifier that is started beside a run judges only mathematics; start one with `rapid-verifier serve`, and give its address with --verifier",
                     run.name
-                ))
-                .into());
+                )));
             }
             VerifierProcess::program()?;
             continue;
@@ -200,7 +199,7 @@ async fn sweep(args: &Args, root: &Path, file: SweepFile) -> anyhow::Result<()> 
         program,
         folder: &folder,
         sizes,
-        bar: bar(chosen.len() as u64, "sweep"),
+        bar: progress_bar(chosen.len() as u64, "sweep"),
         chosen,
         ended: BTreeMap::new(),
         stop: StopSignal::on_ctrl_c(),
@@ -218,7 +217,7 @@ impl<'a> Sweep<'a> {
                 Some((run, log)) => self.make(run, log).await?,
                 // Other processes make what is left.
                 None => tokio::select! {
-                    () = tokio::time::sleep(LOOK) => {}
+                    () = tokio::time::sleep(POLL_INTERVAL) => {}
                     () = self.stop.wait() => {}
                 },
             }
@@ -309,7 +308,7 @@ impl<'a> Sweep<'a> {
             say(&format!("finished: {finished}"));
             return Ok(());
         }
-        anyhow::bail!(
+        bail!(
             "{} of {runs} failed: {}; their logs are in {root}/runs, and the same command tries them again",
             failed.len(),
             failed.join(", ")

@@ -101,12 +101,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     if args.dry_run {
         super::check_alone()?;
         check_data_dir(args.data_dir.as_deref())?;
-        return plan(
-            &args.config()?,
-            &args.target(),
-            args.data_dir()?.as_deref(),
-            args.ranks,
-        );
+        let (config, data_dir) = (args.config()?, args.data_dir()?);
+        return plan(&config, &args.target(), data_dir.as_deref(), args.ranks);
     }
     super::on_ranks(args.threads, |ranks| {
         check_data_dir(args.data_dir.as_deref())?;
@@ -117,14 +113,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
                 run.display()
             ));
         }
+        let (data_dir, ranks) = (args.data_dir()?, ranks.cloned());
         let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(train(
-            config,
-            args.data_dir()?,
-            target,
-            args.until_stdin_ends,
-            ranks.cloned(),
-        ))
+        runtime.block_on(train(config, data_dir, target, args.until_stdin_ends, ranks))
     })
 }
 
@@ -192,10 +183,9 @@ async fn train(
         }
         Err(error) if folder.join("config.toml").is_file() && error.can_resume() => {
             // Whoever started a run that ends with its input, as `rapid sweep` does, continues it too.
-            let hint = if until_stdin_ends {
-                String::new()
-            } else {
-                format!("; continue it with `{resume}`")
+            let hint = match until_stdin_ends {
+                true => String::new(),
+                false => format!("; continue it with `{resume}`"),
             };
             Err(anyhow::Error::new(error).context(format!(
                 "the run in {} has ended early{hint}",
@@ -291,14 +281,13 @@ impl PlanInputs {
 
     /// The plan of a run on `ranks` ranks. Its settings may differ from those read for, but not in what changes a prompt.
     pub(super) fn plan(&self, config: &Config, ranks: usize) -> anyhow::Result<RunPlan> {
-        let memory = self
-            .model
-            .as_ref()
-            .map(|(model, prompts)| MemoryEstimate::new(config, model, prompts, ranks))
-            .transpose()?;
+        let memory = self.model.as_ref().map(|(model, prompts)| {
+            run::check_epoch(config, prompts)?;
+            anyhow::Ok(MemoryEstimate::new(config, model, prompts, ranks)?)
+        });
         Ok(RunPlan {
             trained_on: self.tasks.trained_on,
-            ..RunPlan::new(config, self.records, self.tasks.eval, memory)
+            ..RunPlan::new(config, self.records, self.tasks.eval, memory.transpose()?)
         })
     }
 }
@@ -370,9 +359,6 @@ mod tests {
         let sets = ["math", "code"].map(|it| format!("data.sets.{it}.dataset=starter-{it}"));
         let mixture = config::load("quickstart", &sets).unwrap();
         let plan = RunPlan::new(&mixture, 300, 100, None).text(&mixture, None, None);
-        assert!(
-            plan.starts_with("tasks: starter-code + starter-math, 300"),
-            "{plan}"
-        );
+        assert!(plan.starts_with("tasks: starter-code + starter-math, 300"));
     }
 }

@@ -123,21 +123,22 @@ impl VerifierProcess {
             .take()
             .context("the verifier was started without a stdout")?;
         let mut lines = BufReader::new(stdout).lines();
-        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line())
-            .await
-            .with_context(|| {
-                format!(
-                    "{NAME} did not print its address within {} s; see {}",
-                    START_TIMEOUT.as_secs(),
-                    log.display()
-                )
-            })?;
+        let line = tokio::time::timeout(START_TIMEOUT, lines.next_line());
+        let line = line.await.with_context(|| {
+            format!(
+                "{NAME} did not print its address within {} s; see {}",
+                START_TIMEOUT.as_secs(),
+                log.display()
+            )
+        })?;
         let Some(url) = line
             .ok()
             .flatten()
             .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
         else {
-            bail!("{NAME} ended before it listened: {}", last_line(log, before));
+            let silent = || format!("it logged nothing; its log is {}", log.display());
+            let reason = last_line(log, before).unwrap_or_else(silent);
+            bail!("{NAME} ended before it listened: {reason}");
         };
         // Any further output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });
@@ -159,14 +160,11 @@ fn option<'a, T: AsRef<OsStr> + ?Sized>(
         .flat_map(move |value| [flag.as_ref(), value.as_ref()])
 }
 
-/// The last line of a log after its first `before` bytes, for an error.
-fn last_line(log: &Path, before: usize) -> String {
-    let text = std::fs::read_to_string(log).unwrap_or_default();
-    let text = text.get(before..).unwrap_or_default();
-    match text.lines().rev().find(|line| !line.trim().is_empty()) {
-        Some(line) => line.to_owned(),
-        None => format!("it logged nothing; its log is {}", log.display()),
-    }
+/// The last line that is not empty of a log after its first `before` bytes, for an error.
+pub(crate) fn last_line(log: &Path, before: usize) -> Option<String> {
+    let text = std::fs::read_to_string(log).ok()?;
+    let line = text.get(before..)?.lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(line.to_owned())
 }
 
 #[cfg(unix)]

@@ -156,7 +156,6 @@ choice! {
 
 impl Factor {
     /// Whether it caps ratios or weights at η, or masks those above.
-    #[must_use]
     pub fn has_cap(self) -> bool {
         matches!(
             self,
@@ -165,7 +164,6 @@ impl Factor {
     }
 
     /// Whether it clips ratios to 1 − ε₋ … 1 + ε₊.
-    #[must_use]
     pub fn has_clip(self) -> bool {
         matches!(self, Factor::TokenPpoClip | Factor::Cispo)
     }
@@ -173,19 +171,16 @@ impl Factor {
 
 impl Baseline {
     /// Whether it needs at least two completions with a reward in each group.
-    #[must_use]
     pub fn is_of_the_group(self) -> bool {
         !matches!(self, Baseline::None | Baseline::Batch)
     }
 
     /// Whether it multiplies rewards by min(w, η).
-    #[must_use]
     pub fn has_cap(self) -> bool {
         matches!(self, Baseline::WeightedGroup | Baseline::WeightedLoo)
     }
 
     /// Whether it depends on importance weights.
-    #[must_use]
     pub fn has_weights(self) -> bool {
         self.has_cap() || self == Baseline::OptimalLoo
     }
@@ -193,7 +188,6 @@ impl Baseline {
 
 impl Algorithm {
     /// The values of a preset, which are the paper's where it states them.
-    #[must_use]
     pub const fn of(preset: Preset) -> Self {
         use {Baseline as B, Factor as F, LengthNorm as L, Preset as P};
         let (factor, baseline, length_norm, divide_by_std) = match preset {
@@ -247,19 +241,16 @@ impl Algorithm {
     }
 
     /// Whether completions of one prompt are compared with each other. If so, a group gives no gradient if it has one completion or if all its rewards are equal.
-    #[must_use]
     pub fn compares_within_groups(&self) -> bool {
         self.baseline.is_of_the_group() || self.divide_by_std
     }
 
     /// Rewards that a group needs for a gradient.
-    #[must_use]
     pub fn min_rewards(&self) -> usize {
         if self.compares_within_groups() { 2 } else { 1 }
     }
 
     /// Whether the gradient depends on the log-probabilities of completions with the advantage 0.
-    #[must_use]
     pub fn reads_all(&self) -> bool {
         self.kl > 0.0 || self.adaptive_eta > 0.0
     }

@@ -113,7 +113,6 @@ pub struct RunSet {
 
 impl RunSet {
     /// Its name among several.
-    #[must_use]
     pub fn name(&self) -> &str {
         self.section.splitn(3, '.').last().unwrap_or_default()
     }
@@ -121,7 +120,6 @@ impl RunSet {
 
 impl Config {
     /// The data sets of a run: those to train on, then those of `eval.sets`.
-    #[must_use]
     pub fn data_sets(&self) -> Vec<RunSet> {
         let mut all = Vec::new();
         if self.data.sets.is_empty() {
@@ -161,7 +159,6 @@ impl Data {
     }
 
     /// Where the tasks of its one data set come from.
-    #[must_use]
     pub fn source(&self) -> Source {
         let data = self.clone();
         Source {
@@ -176,7 +173,6 @@ impl Data {
     }
 
     /// The data set that is trained on, or those of a mixture, for people to read.
-    #[must_use]
     pub fn name(&self) -> String {
         match self.sets.is_empty() {
             true => self.dataset.clone(),
@@ -185,7 +181,6 @@ impl Data {
     }
 
     /// The parsed `chat_date`; `None` if it is not set or not a date.
-    #[must_use]
     pub fn chat_day(&self) -> Option<Date> {
         self.chat_date.as_deref()?.parse().ok()
     }

@@ -38,7 +38,6 @@ settings! {
 
 impl Engine {
     /// The engine's options.
-    #[must_use]
     pub fn options(&self) -> EngineOptions {
         let Device(device) = self.device;
         let mut kernels = Bf16Kernel::ALL.into_iter();
@@ -61,7 +60,6 @@ impl Engine {
 
     /// The same settings with the number type and the kernel that this machine takes for auto, as a run saves them. Products of f32 numbers, and a GPU's, have
     /// no kernel to choose.
-    #[must_use]
     pub fn resolved(mut self) -> Self {
         let options = self.options();
         self.dtype = options.dtype.name().to_owned();
@@ -72,7 +70,6 @@ impl Engine {
     }
 
     /// How matrix products are computed.
-    #[must_use]
     pub fn arithmetic(&self) -> String {
         let options = self.options();
         match kernel(&options) {

@@ -14,7 +14,7 @@ pub const KEYS: Keys = Keys::new(Config::KEYS, "optimiser.lr=1e-5");
 const VERIFIER: &str = "RAPID_VERIFIER";
 
 /// Pairs of keys that exclude each other. If `--set` sets both, the last one counts.
-const RIVALS: [[&str; 2]; 4] = [
+const EXCLUSIVE: [[&str; 2]; 4] = [
     ["data.dataset", "data.sets"],
     ["run.epochs", "run.updates"],
     ["eval.every", "eval.every_epochs"],
@@ -35,9 +35,6 @@ pub fn load(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
 }
 
 /// As [`load`], without the verifier that the environment names, so that the result is the same on every machine.
-///
-/// # Errors
-/// As [`load`].
 pub fn load_as_written(recipe: &str, sets: &[String]) -> Result<Config, SettingError> {
     let (origin, text) = recipes::find(recipe)?;
     let config = parse(&origin, &text, sets)?;
@@ -60,9 +57,6 @@ pub(super) fn set_default_address(verifier: &mut Verifier, address: Option<Strin
 }
 
 /// As [`load`], from a recipe's text; `origin` names it in errors.
-///
-/// # Errors
-/// As [`load`].
 pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, SettingError> {
     let mut table: Table = text
         .parse()
@@ -74,8 +68,8 @@ pub fn parse(origin: &str, text: &str, sets: &[String]) -> Result<Config, Settin
     }
     KEYS.check(origin, &table)?;
     for set in sets {
-        let (path, value) = parse_set(set)?;
-        for [one, other] in RIVALS {
+        let (path, value) = KEYS.parse_set(set)?;
+        for [one, other] in EXCLUSIVE {
             let is = |key: &str| path == key || path.starts_with(&format!("{key}."));
             if is(one) {
                 remove(&mut table, other);
@@ -107,18 +101,10 @@ fn remove(table: &mut Table, path: &str) {
     }
 }
 
-/// Parses `section.key=value` into path and value.
-///
-/// # Errors
-/// As [`load`].
-pub fn parse_set(set: &str) -> Result<(String, Value), SettingError> {
-    KEYS.parse_set(set)
-}
-
 /// Lays a recipe over the defaults and its preset.
 fn resolve(recipe: Table) -> Result<Config, SettingError> {
     KEYS.check_limits(&recipe)?;
-    for [one, other] in RIVALS {
+    for [one, other] in EXCLUSIVE {
         if value_of(&recipe, one).is_some() && value_of(&recipe, other).is_some() {
             let reason = format!("`{other}` is set too; keep one of the two");
             return Err(SettingError::value(one, reason));

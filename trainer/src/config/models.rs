@@ -19,17 +19,13 @@ pub enum NamedModel {
 }
 
 /// Distinguishes possible names from paths and from unknown names.
-#[must_use]
 pub fn named_model(text: &str) -> NamedModel {
     if is_path(text) {
         return NamedModel::Path;
     }
-    let known: Vec<String> = manifest::all()
-        .unwrap_or_default()
-        .into_iter()
-        .filter(|manifest| manifest.kind == ArtifactKind::Model)
-        .map(|manifest| manifest.name)
-        .collect();
+    let known = manifest::all().unwrap_or_default().into_iter();
+    let known = known.filter(|manifest| manifest.kind == ArtifactKind::Model);
+    let known: Vec<String> = known.map(|manifest| manifest.name).collect();
     if text.contains('/')
         || known.iter().any(|name| name == text)
         || fetch::locate(ArtifactKind::Model, text).is_some()

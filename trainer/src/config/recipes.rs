@@ -66,9 +66,8 @@ impl Rows {
         lay_over(&mut recipe, model);
         lay_over(&mut recipe, self.algorithms.get(algorithm)?.as_table()?);
         if as_authors {
-            let algorithm = algorithm
-                .split_once("-h")
-                .map_or(algorithm, |(name, _)| name);
+            let without_h = algorithm.split_once("-h");
+            let algorithm = without_h.map_or(algorithm, |(name, _)| name);
             let dataset = rest.split_once('-')?.0;
             for departures in ["all", algorithm, &format!("{dataset}-{algorithm}")] {
                 if let Some(settings) = self.authors.get(departures) {
@@ -102,13 +101,9 @@ fn lay_over(recipe: &mut Table, settings: &Table) {
 
 /// The names of the built-in recipes: those for a CPU, then two for each row of the paper's tables.
 pub fn names() -> impl Iterator<Item = String> {
-    let rows = [PAPER, AUTHORS]
-        .into_iter()
-        .flat_map(|prefix| RESULTS.keys().map(move |row| format!("{prefix}{row}")));
-    FOR_CPU
-        .iter()
-        .map(|(name, _)| (*name).to_owned())
-        .chain(rows)
+    let of = |prefix| RESULTS.keys().map(move |row| format!("{prefix}{row}"));
+    let for_cpu = FOR_CPU.iter().map(|(name, _)| (*name).to_owned());
+    for_cpu.chain([PAPER, AUTHORS].into_iter().flat_map(of))
 }
 
 fn source(name: &str) -> Option<Cow<'static, str>> {
@@ -117,10 +112,8 @@ fn source(name: &str) -> Option<Cow<'static, str>> {
             return ROWS.recipe(row, as_authors).map(Cow::Owned);
         }
     }
-    FOR_CPU
-        .iter()
-        .find(|(known, _)| *known == name)
-        .map(|(_, text)| Cow::Borrowed(*text))
+    let found = FOR_CPU.iter().find(|(known, _)| *known == name);
+    found.map(|(_, text)| Cow::Borrowed(*text))
 }
 
 /// The names of the built-in recipes in one line; those of the paper's rows as a pattern.

@@ -53,18 +53,17 @@ impl Reward {
         terms.filter(|(name, _)| !Self::TERMS.contains(name))
     }
 
+    /// Their weights.
+    pub(super) fn weights(&self) -> [f64; 5] {
+        [self.correct, self.share, self.format, self.length, self.overlong]
+    }
+
     /// Refuses a further term that has a weight twice, or a name that no grader's term can have.
     ///
     /// # Errors
     /// [`SettingError`].
     pub(super) fn check(&self) -> Result<(), SettingError> {
-        let weights = [
-            self.correct,
-            self.share,
-            self.format,
-            self.length,
-            self.overlong,
-        ];
+        let weights = self.weights();
         for (name, term) in &self.terms {
             let place = Self::TERMS.iter().position(|known| known == name);
             let reason = match place {

@@ -26,31 +26,24 @@ fn built_in_recipes_read_back_and_name_their_policies() {
         let saved = parse("config.toml", &config.to_toml(), &[]).unwrap();
         assert_eq!(saved, config, "{name}");
         assert!(!config.to_toml().contains("[reward.terms]"));
-        let policies = (
-            config.verifier.math_policy.as_deref(),
-            config.verifier.math_extraction.as_deref(),
-        );
-        let dataset = config.data.dataset.as_str();
-        let expected = if ["math", "gsm8k", "starter-math", "starter-math-400"].contains(&dataset) {
-            (Some("standard"), Some("boxed"))
-        } else {
-            (None, None)
-        };
-        assert_eq!(policies, expected, "{name}");
+        let verifier = &config.verifier;
+        let policies = [&verifier.math_policy, &verifier.math_extraction];
+        let math = ["math", "gsm8k", "starter-math", "starter-math-400"];
+        let is_math = math.contains(&config.data.dataset.as_str());
+        let expected = ["standard", "boxed"].map(|policy| is_math.then_some(policy));
+        assert_eq!(policies.map(Option::as_deref), expected, "{name}");
     }
 }
 
 #[test]
 fn every_file_in_the_recipes_folder_is_a_built_in_recipe() {
     let root = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("recipes");
-    let files: BTreeSet<String> = std::fs::read_dir(root)
-        .unwrap()
-        .flatten()
-        .filter_map(|entry| {
-            let name = entry.file_name().into_string().unwrap();
-            name.strip_suffix(".toml").map(str::to_owned)
-        })
-        .collect();
+    let files = std::fs::read_dir(root).unwrap().flatten();
+    let names = files.filter_map(|file| {
+        let name = file.file_name().into_string().unwrap();
+        name.strip_suffix(".toml").map(str::to_owned)
+    });
+    let files: BTreeSet<String> = names.collect();
     let for_cpu: BTreeSet<String> = built_in().filter(|name| !name.contains('/')).collect();
     assert_eq!(files, for_cpu);
 }
@@ -87,17 +80,15 @@ fn a_setting_overrides_the_recipe_the_preset_and_the_key_that_it_excludes() {
         assert_eq!(parse("saved", &config.to_toml(), &[]).unwrap(), config);
         let table = config.to_table();
         for value in values.split_whitespace() {
-            let (path, value) = parse_set(value).unwrap();
+            let (path, value) = KEYS.parse_set(value).unwrap();
             let (section, key) = path.split_once('.').unwrap();
             assert_eq!(table[section].get(key), Some(&value), "{line}: {path}");
         }
     }
     let config = set(&["run.updates=3", "eval.every_epochs=1"]).unwrap();
     assert_eq!((config.run.epochs, config.eval.every), (None, None));
-    assert_eq!(
-        (config.prompts_per_update(), config.prompts_per_phase()),
-        (8, 32)
-    );
+    let per_phase = config.prompts_per_phase();
+    assert_eq!((config.prompts_per_update(), per_phase), (8, 32));
 }
 
 /// Settings that are refused, each with the start of the message.
@@ -138,6 +129,18 @@ data.sets.a/b.dataset=math | `data.sets.a/b`: the name of a set
 eval.sets.a.dataset=math eval.sets.a.weight=1 | `eval.sets.a.weight`: evaluation uses every task
 "#;
 
+/// Recipes that are refused (`\n` is a line break), each with the start of the message.
+const REFUSED_RECIPES: &str = r#"
+data.dataset = "math" | `model.name`: neither it nor `model.path`
+model = { name = "m", path = "p" } | `model.name`: `model.path` is set too
+model.name = "m" | `data.dataset`: it is not set
+[data]\ndataset = "math"\n[data.sets.a]\ndataset = "math" | `data.dataset`: `data.sets` is set too; keep one of the two
+optimizer.lr = 1e-5 | my.toml: there is no key `optimizer`; did you mean the section [optimiser]?
+run.updates = "ten" | my.toml: `run.updates` takes a whole number
+[run | my.toml is not valid TOML: TOML parse error at line 1
+eval = { every = 7, every_epochs = 1 } | `eval.every`: `eval.every_epochs` is set too; keep one of the two
+"#;
+
 /// Keys that supervised fine-tuning refuses, with a value.
 const REFUSED_IN_SFT: &str = "algorithm.h=2 algorithm.group_size=4 algorithm.baseline=group algorithm.factor=w \
     algorithm.kl=0.04 algorithm.eta=3 algorithm.clip_high=0.3 algorithm.auto_h=0.5 algorithm.drop_last_phase=true \
@@ -168,38 +171,9 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
         set(&sets.each_ref().map(String::as_str)).unwrap();
     }
     set(&sft).unwrap();
-    for (recipe, start) in [
-        (
-            "[data]\ndataset = \"math\"",
-            "`model.name`: neither it nor `model.path`",
-        ),
-        (
-            "[model]\nname = \"m\"\npath = \"p\"",
-            "`model.name`: `model.path` is set too",
-        ),
-        ("[model]\nname = \"m\"", "`data.dataset`: it is not set"),
-        (
-            "[data]\ndataset = \"math\"\n[data.sets.a]\ndataset = \"math\"",
-            "`data.dataset`: `data.sets` is set too; keep one of the two",
-        ),
-        (
-            "[optimizer]\nlr = 1e-5",
-            "my.toml: there is no key `optimizer`; did you mean the section [optimiser]?",
-        ),
-        (
-            "[run]\nupdates = \"ten\"",
-            "my.toml: `run.updates` takes a whole number",
-        ),
-        (
-            "[run",
-            "my.toml is not valid TOML: TOML parse error at line 1",
-        ),
-        (
-            "[eval]\nevery = 7\nevery_epochs = 1",
-            "`eval.every`: `eval.every_epochs` is set too; keep one of the two",
-        ),
-    ] {
-        let error = refusal(parse("my.toml", recipe, &[]));
+    for line in REFUSED_RECIPES.trim().lines() {
+        let (recipe, start) = line.split_once(" | ").unwrap();
+        let error = refusal(parse("my.toml", &recipe.replace("\\n", "\n"), &[]));
         assert!(error.starts_with(start), "{recipe}: {error}");
     }
 }
@@ -207,11 +181,8 @@ fn a_configuration_that_cannot_run_is_refused_with_key_and_remedy() {
 #[test]
 fn a_key_of_0_1_is_ignored_if_it_was_off_and_else_refused() {
     let with = |value| {
-        parse(
-            "my.toml",
-            &format!("{RECIPE}[algorithm]\nadaptive_h = {value}\n"),
-            &[],
-        )
+        let recipe = format!("{RECIPE}[algorithm]\nadaptive_h = {value}\n");
+        parse("my.toml", &recipe, &[])
     };
     assert_eq!(with("0.0").unwrap(), set(&[]).unwrap());
     for refused in [with("0.5"), set(&["algorithm.adaptive_h=0.5"])] {

@@ -86,10 +86,8 @@ fn data_sets(config: &Config) -> Result<(), SettingError> {
 
 /// Checks the keys of supervised fine-tuning: the one that it requires, and those that it cannot have.
 fn supervised(config: &Config) -> Result<(), SettingError> {
-    let (is_sft, has_teacher) = (
-        config.algorithm.preset == Preset::Sft,
-        config.data.teacher.is_some(),
-    );
+    let is_sft = config.algorithm.preset == Preset::Sft;
+    let has_teacher = config.data.teacher.is_some();
     refuse_if(
         is_sft && !has_teacher,
         "data.teacher",
@@ -164,9 +162,7 @@ fn algorithm(config: &Config) -> Result<(), SettingError> {
 fn reward_and_eval(config: &Config) -> Result<(), SettingError> {
     let (r, eval) = (&config.reward, &config.eval);
     let further = r.terms.values().map(|term| term.weight);
-    let mut weights = [r.correct, r.share, r.format, r.length, r.overlong]
-        .into_iter()
-        .chain(further);
+    let mut weights = r.weights().into_iter().chain(further);
     refuse_if(
         weights.all(|weight| weight == 0.0),
         "reward",

@@ -37,7 +37,6 @@ settings! {
 
 impl Verifier {
     /// The token to send: what the environment variable `token_env` holds; `None` if it is unset or empty.
-    #[must_use]
     pub fn token(&self) -> Option<String> {
         std::env::var(&self.token_env)
             .ok()

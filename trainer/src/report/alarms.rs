@@ -8,11 +8,9 @@ use crate::record::{AlarmRecord, AlarmState};
 
 /// The section of one run as HTML; nothing if no alarm was raised. `name` is the end of its heading, which names the run.
 pub(super) fn section(out: &mut String, run: &RunData, name: &str) {
-    let raised: Vec<&AlarmRecord> = run
-        .alarms
-        .iter()
-        .filter(|alarm| alarm.state == AlarmState::Raised)
-        .collect();
+    let raised = run.alarms.iter();
+    let raised = raised.filter(|alarm| alarm.state == AlarmState::Raised);
+    let raised: Vec<&AlarmRecord> = raised.collect();
     if raised.is_empty() {
         return;
     }

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
-use super::chart::{Chart, Series};
+use super::line_chart::{LineChart, Series};
 use super::figure::Figure;
 use super::run_data::RunData;
 use crate::record::StepRecord;
@@ -137,12 +137,12 @@ const QUANTITIES: &[Quantity] = &[
 
 /// The chart of the evaluations' Pass@1, then one for each quantity, with a line for each run. What no run has is left out. `titles` are the names of the runs in the legends.
 pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
-    let chart = |quantity: &Quantity| Chart {
+    let chart = |quantity: &Quantity| LineChart {
         title: quantity.title.into(),
         note: quantity.note.into(),
         unit: quantity.unit,
         series: series(titles, runs, quantity.value),
-        ..Chart::default()
+        ..LineChart::default()
     };
     let mut charts = vec![evaluations(titles, runs, None)];
     let evals = runs.iter().flat_map(|run| &run.evals);
@@ -152,14 +152,14 @@ pub(super) fn charts(titles: &[String], runs: &[RunData]) -> Vec<Figure> {
     charts.extend(QUANTITIES.iter().map(chart));
     let steps = runs.iter().flat_map(|run| &run.steps);
     let names: BTreeSet<&String> = steps.flat_map(|step| step.terms.keys()).collect();
-    charts.extend(names.into_iter().map(|name| Chart {
+    charts.extend(names.into_iter().map(|name| LineChart {
         title: format!("Reward term: {name}"),
         note: "mean over the completions of the update, before its weight".into(),
         series: series(titles, runs, |step| step.terms.get(name).copied()),
-        ..Chart::default()
+        ..LineChart::default()
     }));
     charts.push(clipping(titles, runs));
-    charts.iter().filter_map(Chart::figure).collect()
+    charts.iter().filter_map(LineChart::figure).collect()
 }
 
 /// A number of every update as a line for each run.
@@ -171,17 +171,13 @@ fn series(
     let line = |(run, title): (&RunData, &String)| {
         let points = run.steps.iter();
         let points = points.filter_map(|step| Some((step.step as f64, value(step)?)));
-        Series {
-            name: title.clone(),
-            points: points.collect(),
-            ..Series::default()
-        }
+        Series::new(title, points.collect())
     };
     runs.iter().zip(titles).map(line).collect()
 }
 
 /// What clipping left of the gradient's norm, and in the note the share of each run's updates that were clipped.
-fn clipping(titles: &[String], runs: &[RunData]) -> Chart {
+fn clipping(titles: &[String], runs: &[RunData]) -> LineChart {
     let series = series(titles, runs, |step| step.grad_scale);
     let share = |series: &Series| {
         let points = &series.points;
@@ -194,7 +190,7 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Chart {
     };
     let clipped = series.iter().filter(|series| !series.points.is_empty());
     let clipped: Vec<String> = clipped.map(share).collect();
-    Chart {
+    LineChart {
         title: "Gradient kept".into(),
         note: format!(
             "share of the gradient's norm that clipping left; clipped updates: {}",
@@ -202,17 +198,14 @@ fn clipping(titles: &[String], runs: &[RunData]) -> Chart {
         ),
         unit: ValueFormat::Share,
         series,
-        ..Chart::default()
+        ..LineChart::default()
     }
 }
 
 /// The evaluations during training, on all tasks or on those of a data set.
-fn evaluations(titles: &[String], runs: &[RunData], set: Option<&String>) -> Chart {
+fn evaluations(titles: &[String], runs: &[RunData], set: Option<&String>) -> LineChart {
     let line = |(run, title): (&RunData, &String)| {
-        let mut series = Series {
-            name: title.clone(),
-            ..Series::default()
-        };
+        let mut series = Series::new(title, Vec::new());
         for eval in &run.evals {
             let pass_at = match set {
                 Some(set) => eval.sets.get(set).map(|set| &set.pass_at),
@@ -229,11 +222,11 @@ fn evaluations(titles: &[String], runs: &[RunData], set: Option<&String>) -> Cha
     };
     let held_out = runs.iter().all(|run| run.trained_on == Some(0));
     let title = ["Pass@1 of the evaluations", "Held-out Pass@1"][usize::from(held_out)];
-    Chart {
+    LineChart {
         title: set.map_or(title.into(), |set| format!("{title}: {set}")),
         note: format!("with its 95% interval over tasks, if there are {MIN_TASKS} or more"),
         unit: ValueFormat::Share,
         series: runs.iter().zip(titles).map(line).collect(),
-        ..Chart::default()
+        ..LineChart::default()
     }
 }

@@ -47,10 +47,9 @@ pub(crate) fn write_files(
     std::fs::create_dir_all(folder).map_err(|source| WriteError::new(folder, source))?;
     let list = folder.join(LIST);
     let earlier = read(&list)?;
-    let digests: Digests = files
-        .iter()
-        .map(|(name, text)| (name.clone(), digest(text.as_bytes())))
-        .collect();
+    let digests = files.iter();
+    let digests = digests.map(|(name, text)| (name.clone(), digest(text.as_bytes())));
+    let digests: Digests = digests.collect();
     for (name, text) in files {
         replace(&folder.join(name), text)?;
     }
@@ -93,9 +92,8 @@ mod tests {
 
     /// Writes a report of these files, each with this text.
     fn write(folder: &Path, names: &[&str], text: &str) -> Result<PathBuf, WriteError> {
-        let files = names
-            .iter()
-            .map(|name| ((*name).to_owned(), text.to_owned()));
+        let names = names.iter();
+        let files = names.map(|name| ((*name).to_owned(), text.to_owned()));
         write_files(folder, &files.collect::<Vec<_>>(), "page")
     }
 

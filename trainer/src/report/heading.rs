@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
+use super::config_diff::differing_keys;
 use super::escape::html;
 use super::page;
 use super::run_data::RunData;
 use super::run_labels::{letter, mark};
-use super::settings;
 use super::table::Columns;
 use crate::record::ExtensionRecord;
 
@@ -60,11 +60,7 @@ fn extended(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
         .filter(|extension| extension.updates_before < updates)
         .map(|extension| (extension.updates_before.to_string(), extension.equal))
         .unzip();
-    let equals = if *equal.last()? {
-        "equals"
-    } else {
-        "differs from"
-    };
+    let equals = ["differs from", "equals"][usize::from(*equal.last()?)];
     Some(format!(
         "after {}; {equals} a run of this length from the start",
         after.join(" and ")
@@ -76,7 +72,7 @@ pub(super) fn differences(out: &mut String, runs: &[RunData]) {
     if runs.len() < 2 {
         return;
     }
-    let settings = settings::differing(&runs.iter().collect::<Vec<_>>());
+    let settings = differing_keys(&runs.iter().collect::<Vec<_>>());
     let note = if settings.is_empty() {
         "None: every key is the same in all of them."
     } else {

@@ -1,10 +1,10 @@
 //! `report.html` and its CSV files, for one run or several side by side.
 //!
 //! ```text
-//! run_data ──▶ before_after ──▶ outcome ───────────────────────────┐
-//!        ├───▶ settings ──▶ heading, run_comparison ───────────────┤
-//!        ├───▶ curves, time_chart ──▶ chart, rows ──▶ figure ──────┼─▶ run_page ──▶ page
-//!        └───▶ samples, alarms ────────────────────────────────────┘
+//! run_data ──▶ before_after ──▶ outcome ───────────────────────────────┐
+//!        ├───▶ config_diff ──▶ heading, run_comparison ────────────────┤
+//!        ├───▶ curves, time_chart ──▶ line_chart, row_chart ──▶ figure ┼─▶ run_page ──▶ page
+//!        └───▶ samples, alarms ────────────────────────────────────────┘
 //! ```
 //!
 //! `files` writes the page and the CSV files into the report's folder.
@@ -15,21 +15,21 @@ mod alarms;
 
 pub(crate) mod axis;
 pub mod before_after;
-pub(crate) mod chart;
+pub(crate) mod config_diff;
 mod curves;
 pub(crate) mod figure;
 mod files;
 mod heading;
+pub(crate) mod line_chart;
 mod model_card;
 mod outcome;
 pub(crate) mod page;
-pub(crate) mod rows;
+pub(crate) mod row_chart;
 mod run_comparison;
 pub mod run_data;
 mod run_labels;
 mod run_page;
 mod samples;
-pub(crate) mod settings;
 pub(crate) mod table;
 pub(crate) mod time_chart;
 
@@ -47,6 +47,7 @@ pub use before_after::Comparison;
 pub use files::WriteError;
 pub(crate) use files::{replace, write_files};
 pub use model_card::model_card;
+pub use outcome::count;
 pub use run_data::{RunData, RunError};
 
 /// The style sheet of every page.
@@ -82,11 +83,8 @@ fn metrics(runs: &[RunData]) -> Table {
             rows.push(fields);
         }
     }
-    let names: BTreeSet<&str> = rows
-        .iter()
-        .flat_map(BTreeMap::keys)
-        .map(String::as_str)
-        .collect();
+    let names = rows.iter().flat_map(BTreeMap::keys);
+    let names: BTreeSet<&str> = names.map(String::as_str).collect();
     let first = ["run", "step"];
     let others = names.into_iter().filter(|name| !first.contains(name));
     let mut columns = Columns::of(&rows);

@@ -8,6 +8,7 @@ use datasets::passk::{Estimate, percent, points};
 
 use super::before_after::Comparison;
 use super::flat;
+use super::outcome::tasks;
 use super::run_data::RunData;
 use crate::checkpoint_settings::CheckpointSettings;
 
@@ -15,7 +16,6 @@ use crate::checkpoint_settings::CheckpointSettings;
 const KEYS: &str = "algorithm.preset algorithm.group_size algorithm.n_step algorithm.h optimiser.lr optimiser.schedule sampling.temperature sampling.max_tokens run.seed";
 
 /// The card of the checkpoint after `step` updates, with the settings in its folder. It shows only the last part of a path, since the rest may be private.
-#[must_use]
 pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSettings>) -> String {
     let keys = flat(&run.config_text.parse::<toml::Table>().ok(), "");
     let key = |name: &str| keys.get(name).map_or("", String::as_str);
@@ -29,10 +29,8 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
     let sets = keys.iter().filter(|(name, _)| is_of_mixture(name));
     let sets = sets.filter_map(|(_, path)| last_part(path));
     let sets: Vec<String> = last_part(tasks).into_iter().chain(sets).collect();
-    let (base, data) = (
-        on_hub(ArtifactKind::Model, model),
-        on_hub(ArtifactKind::Dataset, tasks),
-    );
+    let base = on_hub(ArtifactKind::Model, model);
+    let data = on_hub(ArtifactKind::Dataset, tasks);
     let header = |key: &str, value: &Option<String>| match value {
         Some(value) => format!("{key}: [{value:?}]"),
         None => format!("# {key}: add the OWNER/NAME on the hub"),
@@ -65,7 +63,7 @@ pub fn model_card(mut run: RunData, step: usize, settings: Option<&CheckpointSet
         ("version", env!("CARGO_PKG_VERSION").into()),
         (
             "results",
-            results.map_or("Not evaluated.".into(), |it| table(&it, run.trained_on)),
+            results.map_or("Not evaluated.".into(), |it| table(&it, &run)),
         ),
         ("settings", rows.chain(graders).collect()),
         // A template has any text, so it is the last.
@@ -85,15 +83,14 @@ fn on_hub(kind: ArtifactKind, name: &str) -> Option<String> {
         Source::Hub { repo, .. } => Some(repo),
         _ => None,
     });
-    let repository = name.split('@').next().filter(|name| {
-        let is_model = matches!(kind, ArtifactKind::Model);
-        is_model && name.contains('/')
-    });
+    let is_model = matches!(kind, ArtifactKind::Model);
+    let repository = name.split('@').next();
+    let repository = repository.filter(|name| is_model && name.contains('/'));
     known.next().or(repository.map(str::to_owned))
 }
 
 /// The evaluations before training and of the checkpoint.
-fn table(comparison: &Comparison, trained_on: Option<usize>) -> String {
+fn table(comparison: &Comparison, run: &RunData) -> String {
     let cell = |estimate: &Estimate, form: fn(f64) -> String| {
         let ends = estimate.interval;
         let ends = ends.map(|it| format!(" ({} to {})", form(it.low), form(it.high)));
@@ -108,10 +105,9 @@ fn table(comparison: &Comparison, trained_on: Option<usize>) -> String {
         )
     });
     format!(
-        "| | before | after | after − before, points |\n| --- | --- | --- | --- |\n{}\n{} held-out tasks, {} of them trained on too, {} samples of each; 95% intervals by bootstrap over tasks.",
+        "| | before | after | after − before, points |\n| --- | --- | --- | --- |\n{}\n{}, {} samples of each; 95% intervals by bootstrap over tasks.",
         rows.collect::<String>(),
-        comparison.tasks,
-        trained_on.map_or("an unknown number".into(), |tasks| tasks.to_string()),
+        tasks(run, comparison.tasks),
         comparison.samples
     )
 }

@@ -7,7 +7,7 @@ use datasets::passk::{Estimate, MIN_TASKS, percent, points};
 use super::axis::ValueFormat;
 use super::before_after::{self, Comparison, some_of};
 use super::escape::html;
-use super::rows::{Form, Mark, Row, Rows};
+use super::row_chart::{Mark, Row, RowChart, Shape};
 use super::run_data::RunData;
 use super::run_labels::titles;
 use super::table::{self, Cell, Columns, Table};
@@ -27,13 +27,14 @@ pub(super) fn section(out: &mut String, runs: &[RunData]) {
     table(runs, &compared).render(out);
 }
 
-pub(super) fn count(number: usize, what: &str) -> String {
+/// `1 task`, `2 tasks`.
+pub fn count(number: usize, what: &str) -> String {
     let s = if number == 1 { "" } else { "s" };
     format!("{number} {what}{s}")
 }
 
 /// The number of tasks of a run's evaluation in words, and whether they were held out.
-fn tasks(run: &RunData, number: usize) -> String {
+pub(super) fn tasks(run: &RunData, number: usize) -> String {
     match run.trained_on {
         None => count(number, "task"),
         Some(0) => count(number, "held-out task"),
@@ -95,10 +96,10 @@ fn hero(out: &mut String, run: &RunData, comparison: &Comparison) {
 /// The figures before and after on one scale, with their intervals.
 fn picture(comparison: &Comparison) -> String {
     let marks = |(series, estimate): (usize, &Estimate)| {
-        let interval = estimate.interval.map(Form::Line);
-        let forms = interval.into_iter().chain([Form::Dot(estimate.mean)]);
-        forms
-            .map(|form| Mark(series, 0, form))
+        let interval = estimate.interval.map(Shape::Line);
+        let shapes = interval.into_iter().chain([Shape::Dot(estimate.mean)]);
+        shapes
+            .map(|shape| Mark(series, 0, shape))
             .collect::<Vec<Mark>>()
     };
     let row = |row: &before_after::Row| Row {
@@ -109,7 +110,7 @@ fn picture(comparison: &Comparison) -> String {
             .flat_map(marks)
             .collect(),
     };
-    let rows = Rows {
+    let rows = RowChart {
         title: "Before and after".into(),
         note: String::new(),
         unit: ValueFormat::Share,

@@ -5,11 +5,11 @@ use std::fmt::Write as _;
 use datasets::passk;
 
 use super::before_after::{Row, rows, some_of};
+use super::config_diff::evaluation_differences;
 use super::escape::html;
 use super::outcome::count;
 use super::run_data::RunData;
 use super::run_labels::letter;
-use super::settings;
 use super::table::{ALL_DIGITS, Cell, Columns, Form, POINTS, Table};
 use crate::record::EvalRecord;
 
@@ -53,7 +53,7 @@ impl<'a> RunDifference<'a> {
             other,
             evaluations: [a, b],
             rows: rows(&ks, "", &b.tasks, &a.tasks),
-            evaluation_differences: settings::evaluation_differences(&runs[0], &runs[other]),
+            evaluation_differences: evaluation_differences(&runs[0], &runs[other]),
         })
     }
 

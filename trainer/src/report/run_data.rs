@@ -141,7 +141,6 @@ impl RunData {
     }
 
     /// The time of the run by activity, over all its processes.
-    #[must_use]
     pub fn times(&self) -> RunTimes {
         RunTimes::of(&self.clock, &self.timings)
     }
@@ -173,22 +172,17 @@ fn canonical(folder: &Path) -> PathBuf {
 }
 
 /// A distinct name for each path: its last components, as few as no other path ends with.
-#[must_use]
 pub fn distinct_names(paths: &[PathBuf]) -> Vec<String> {
     let is_distinct = |path: &Path, parts: usize| {
         let mut others = paths.iter().filter(|other| *other != path);
         others.all(|other| tail(other, parts) != tail(path, parts))
     };
-    paths
-        .iter()
-        .map(|path| {
-            let all = path.components().count();
-            let parts = (1..all)
-                .find(|parts| is_distinct(path, *parts))
-                .unwrap_or(all);
-            tail(path, parts)
-        })
-        .collect()
+    let name = |path: &PathBuf| {
+        let all = path.components().count();
+        let mut parts = (1..all).filter(|parts| is_distinct(path, *parts));
+        tail(path, parts.next().unwrap_or(all))
+    };
+    paths.iter().map(name).collect()
 }
 
 /// The last `parts` components of a path.
@@ -218,19 +212,17 @@ fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
     };
     let text = String::from_utf8_lossy(&text);
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
-    let lines = complete.lines().enumerate();
-    lines
-        .filter(|(_, line)| !line.trim().is_empty())
-        .map(|(number, line)| {
-            serde_json::from_str(line).map_err(|error| {
-                RunError::File(format!(
-                    "{}, line {} is not a record of this file ({error}); the file was changed, or a different version of rapid wrote it",
-                    path.display(),
-                    number + 1
-                ))
-            })
+    let lines = (1..).zip(complete.lines());
+    let lines = lines.filter(|(_, line)| !line.trim().is_empty());
+    let records = lines.map(|(number, line)| {
+        serde_json::from_str(line).map_err(|error| {
+            RunError::File(format!(
+                "{}, line {number} is not a record of this file ({error}); the file was changed, or a different version of rapid wrote it",
+                path.display()
+            ))
         })
-        .collect()
+    });
+    records.collect()
 }
 
 #[cfg(test)]
@@ -239,17 +231,14 @@ mod tests {
 
     #[test]
     fn runs_of_the_same_name_are_distinguished_by_their_folders() {
-        let names_of =
-            |paths: &[&str]| distinct_names(&paths.iter().map(PathBuf::from).collect::<Vec<_>>());
-        assert_eq!(
-            names_of(&["/o1/a", "/o2/a", "/o2/b"]),
-            ["o1/a", "o2/a", "b"]
-        );
-        assert_eq!(
-            names_of(&["/x/o/a", "/y/o/a", "/y/p/a"]),
-            ["x/o/a", "y/o/a", "p/a"]
-        );
-        assert_eq!(names_of(&["/a", "/x/a"]), ["/a", "x/a"]);
-        assert_eq!(names_of(&["/o/a"]), ["a"]);
+        for (paths, names) in [
+            ("/o1/a /o2/a /o2/b", "o1/a o2/a b"),
+            ("/x/o/a /y/o/a /y/p/a", "x/o/a y/o/a p/a"),
+            ("/a /x/a", "/a x/a"),
+            ("/o/a", "a"),
+        ] {
+            let paths: Vec<PathBuf> = paths.split(' ').map(PathBuf::from).collect();
+            assert_eq!(distinct_names(&paths).join(" "), names);
+        }
     }
 }

@@ -29,16 +29,3 @@ pub(super) fn titles(runs: &[RunData]) -> Vec<String> {
     runs.map(|(index, run)| format!("{} · {}", letter(index), run.name))
         .collect()
 }
-
-#[cfg(test)]
-mod tests {
-    use super::letter;
-
-    #[test]
-    fn numbers_follow_the_letters() {
-        assert_eq!(
-            [0, 1, 25, 26, 300].map(letter),
-            ["A", "B", "Z", "27", "301"]
-        );
-    }
-}

@@ -105,18 +105,13 @@ fn completion(out: &mut String, sample: &SampleRecord) {
         (_, Verdict::Malformed) => ("no", "no answer found"),
         _ => ("no", "incorrect"),
     };
-    let partial = sample
-        .reward
-        .filter(|reward| *reward > 0.0 && *reward < 1.0);
-    let reward = partial.map(|reward| ("reward", reward)).into_iter();
-    let terms = sample
-        .terms
-        .iter()
-        .map(|(name, value)| (name.as_str(), *value));
-    let numbers: String = reward
-        .chain(terms)
-        .map(|(name, value)| format!(", {} {value:.2}", html(name)))
-        .collect();
+    let reward = sample.reward.into_iter();
+    let partial = reward.filter(|reward| *reward > 0.0 && *reward < 1.0);
+    let terms = sample.terms.iter();
+    let terms = terms.map(|(name, value)| (name.as_str(), *value));
+    let numbers = partial.map(|reward| ("reward", reward)).chain(terms);
+    let numbers = numbers.map(|(name, value)| format!(", {} {value:.2}", html(name)));
+    let numbers: String = numbers.collect();
     let also = match sample.any_form {
         Some(1.0) if class == "no" => ", correct in another form",
         _ => "",

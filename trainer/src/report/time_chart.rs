@@ -1,7 +1,7 @@
 //! Times as stacked bars: the activities of a run add up to its total.
 
 use super::axis::{ValueFormat, format_value};
-use super::rows::{Form, Mark, Row, Rows};
+use super::row_chart::{Mark, Row, RowChart, Shape};
 use super::run_data::RunData;
 use crate::record::{Activity, RunTimes};
 
@@ -9,14 +9,14 @@ use crate::record::{Activity, RunTimes};
 pub(crate) type Bar = (String, String, Vec<(f64, Option<String>)>);
 
 /// Stacked bars of these parts.
-pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<Bar>) -> Rows {
+pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<Bar>) -> RowChart {
     let row = |(label, total, values): Bar| {
         let (mut end, mut marks) = (0.0, Vec::new());
         for (number, (seconds, remark)) in values.into_iter().enumerate() {
             let time = format_value(seconds, ValueFormat::Seconds);
             let remark = remark.map_or_else(String::new, |it| format!(" ({it})"));
             let tooltip = format!("{} {time}{remark}", parts[number].name());
-            marks.push(Mark(number, 0, Form::Bar(end, end + seconds, tooltip)));
+            marks.push(Mark(number, 0, Shape::Bar(end, end + seconds, tooltip)));
             end += seconds;
         }
         Row {
@@ -25,7 +25,7 @@ pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<B
             marks,
         }
     };
-    Rows {
+    RowChart {
         title: title.to_owned(),
         note,
         unit: ValueFormat::Seconds,
@@ -36,7 +36,7 @@ pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<B
 }
 
 /// The seconds of each activity that any of the runs has, with a bar for each run that has times. The labels are the runs' titles.
-pub(super) fn of_runs(titles: &[String], runs: &[RunData]) -> Rows {
+pub(super) fn of_runs(titles: &[String], runs: &[RunData]) -> RowChart {
     let times = titles.iter().zip(runs.iter().map(RunData::times));
     let times: Vec<(&String, RunTimes)> = times
         .filter(|(_, times)| !times.seconds.is_empty())
@@ -96,6 +96,6 @@ mod tests {
         let rows = stacked("t", "n".into(), &parts, vec![bar("a", &times, &parts)]);
         assert_eq!(rows.rows[0].total, "40 s training, 60 s in all");
         let tooltip = "forward 40 s (1.5 GiB, GPU 5.0 GiB)".to_owned();
-        assert_eq!(rows.rows[0].marks[1].2, Form::Bar(5.0, 45.0, tooltip));
+        assert_eq!(rows.rows[0].marks[1].2, Shape::Bar(5.0, 45.0, tooltip));
     }
 }

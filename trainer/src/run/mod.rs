@@ -36,7 +36,7 @@ pub use folder::{Log, RunFolder, read_log};
 pub use freeze_config::absolute;
 pub(crate) use freeze_config::pin;
 pub use job::{Job, RunOutcome, Summary};
-pub use launch::{Launch, Target, launch, locate_model, resume_config};
+pub use launch::{Launch, Target, check_epoch, launch, locate_model, resume_config};
 pub use observers::{Journal, Progress};
 pub use sft::count_teacher_lines;
 pub use train_loop::train;

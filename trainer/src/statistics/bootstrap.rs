@@ -8,7 +8,7 @@ const SEED: u64 = 0;
 
 /// The outcomes, such as Pass@1, of several arms on the same seeds and tasks.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Outcomes {
+pub(crate) struct Outcomes {
     /// By arm, seed and cluster: the sum of the tasks' outcomes.
     sums: Vec<Vec<Vec<f64>>>,
     /// Tasks of each cluster.
@@ -23,8 +23,7 @@ impl Outcomes {
     ///
     /// # Panics
     /// If a run has another number of tasks than `cluster`, or no task.
-    #[must_use]
-    pub fn new(values: &[Vec<Vec<f64>>], cluster: &[usize]) -> Self {
+    pub(crate) fn new(values: &[Vec<Vec<f64>>], cluster: &[usize]) -> Self {
         let mut numbers: Vec<usize> = cluster.to_vec();
         numbers.sort_unstable();
         numbers.dedup();
@@ -51,28 +50,24 @@ impl Outcomes {
     }
 
     /// Number of arms.
-    #[must_use]
-    pub fn arms(&self) -> usize {
+    pub(crate) fn arms(&self) -> usize {
         self.sums.len()
     }
 
     /// The mean outcome of an arm, by seed.
-    #[must_use]
-    pub fn by_seed(&self, arm: usize) -> Vec<f64> {
+    pub(crate) fn by_seed(&self, arm: usize) -> Vec<f64> {
         let once = vec![1.0; self.sizes.len()];
         self.weighted_means(arm, &once)
     }
 
     /// The mean outcome of an arm over seeds and tasks.
-    #[must_use]
-    pub fn mean(&self, arm: usize) -> f64 {
+    pub(crate) fn mean(&self, arm: usize) -> f64 {
         let by_seed = self.by_seed(arm);
         by_seed.iter().sum::<f64>() / by_seed.len() as f64
     }
 
     /// Number of clusters of tasks: the units that are drawn.
-    #[must_use]
-    pub fn clusters(&self) -> usize {
+    pub(crate) fn clusters(&self) -> usize {
         self.sizes.len()
     }
 
@@ -107,8 +102,7 @@ impl Outcomes {
     }
 
     /// The distribution of a statistic of the arms' means over the resamples.
-    #[must_use]
-    pub fn distribution(&self, statistic: impl Fn(&[f64]) -> f64) -> Distribution {
+    pub(crate) fn distribution(&self, statistic: impl Fn(&[f64]) -> f64) -> Distribution {
         let values = self.resamples.iter().map(|means| statistic(means));
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -118,12 +112,11 @@ impl Outcomes {
 
 /// The values of a statistic over the resamples, in ascending order.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Distribution(Vec<f64>);
+pub(crate) struct Distribution(Vec<f64>);
 
 impl Distribution {
     /// The percentile interval at this level, such as 0.95.
-    #[must_use]
-    pub fn interval(&self, level: f64) -> Interval {
+    pub(crate) fn interval(&self, level: f64) -> Interval {
         Interval {
             low: percentile(&self.0, f64::midpoint(0.0, 1.0 - level)),
             high: percentile(&self.0, f64::midpoint(1.0, level)),
@@ -131,14 +124,12 @@ impl Distribution {
     }
 
     /// The p-value of the hypothesis that a statistic is 0, against either side: twice the smaller share of resamples beyond 0.
-    #[must_use]
-    pub fn p_two_sided(&self) -> f64 {
+    pub(crate) fn p_two_sided(&self) -> f64 {
         (2.0 * self.p_at_most(0.0).min(self.p_at_least(0.0))).min(1.0)
     }
 
     /// The p-value of the hypothesis that a statistic is outside of ± `margin`: the larger of two one-sided ones.
-    #[must_use]
-    pub fn p_equivalence(&self, margin: f64) -> f64 {
+    pub(crate) fn p_equivalence(&self, margin: f64) -> f64 {
         self.p_at_most(-margin).max(self.p_at_least(margin))
     }
 
@@ -163,31 +154,20 @@ mod tests {
     /// Tasks that are right with this probability in every seed, by a fixed generator.
     fn tasks(share: f64, seeds: usize, tasks: usize, generator: u64) -> Vec<Vec<f64>> {
         let mut random = SplitMix(generator);
-        (0..seeds)
-            .map(|_| {
-                (0..tasks)
-                    .map(|_| f64::from(u8::from((random.below(1000) as f64) < share * 1000.0)))
-                    .collect()
-            })
-            .collect()
+        let mut task = || f64::from(u8::from((random.below(1000) as f64) < share * 1000.0));
+        let mut run = || -> Vec<f64> { (0..tasks).map(|_| task()).collect() };
+        (0..seeds).map(|_| run()).collect()
     }
 
     /// The 95% interval of a statistic of the arms' means.
-    fn interval(
-        arms: &[Vec<Vec<f64>>],
-        cluster: &[usize],
-        statistic: fn(&[f64]) -> f64,
-    ) -> Interval {
-        let outcomes = Outcomes::new(arms, cluster);
-        outcomes.distribution(statistic).interval(0.95)
+    fn interval(arms: &[Vec<Vec<f64>>], cluster: &[usize], of: fn(&[f64]) -> f64) -> Interval {
+        Outcomes::new(arms, cluster).distribution(of).interval(0.95)
     }
 
     #[test]
     fn means_are_over_tasks_then_seeds() {
-        let outcomes = Outcomes::new(
-            &[vec![vec![1.0, 0.0, 1.0, 0.0], vec![1.0; 4]]],
-            &[0, 0, 7, 7],
-        );
+        let arm = vec![vec![1.0, 0.0, 1.0, 0.0], vec![1.0; 4]];
+        let outcomes = Outcomes::new(&[arm], &[0, 0, 7, 7]);
         assert_eq!(outcomes.by_seed(0), [0.5, 1.0]);
         assert_eq!((outcomes.mean(0), outcomes.clusters()), (0.75, 2));
     }

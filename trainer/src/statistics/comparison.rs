@@ -9,22 +9,21 @@ const UNDETERMINED: &str = "undetermined";
 
 /// What is known of the difference between an arm and the reference.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Comparison {
+pub(crate) struct Comparison {
     /// The arm's mean − the reference's.
-    pub difference: Contrast,
+    pub(crate) difference: Contrast,
     /// The difference's 90% interval by the bootstrap, for the equivalence test; `None` for too few clusters of tasks, or seeds.
-    pub resampled_90: Option<Interval>,
+    pub(crate) resampled_90: Option<Interval>,
     /// Its 90% t interval over seeds, which has to agree with it.
-    pub over_seeds_90: Option<Interval>,
+    pub(crate) over_seeds_90: Option<Interval>,
     /// The p-value of the hypothesis that the difference is at least the margin, by two one-sided tests (Schuirmann 1987): at most 5% if the 90% interval is within
     /// the margin.
-    pub p_equivalence: f64,
+    pub(crate) p_equivalence: f64,
 }
 
 impl Comparison {
     /// The comparison of two arms. A difference within ± `margin` counts as none.
-    #[must_use]
-    pub fn of(outcomes: &Outcomes, arm: usize, reference: usize, margin: f64) -> Self {
+    pub(crate) fn of(outcomes: &Outcomes, arm: usize, reference: usize, margin: f64) -> Self {
         let mut weights = vec![0.0; outcomes.arms()];
         (weights[arm], weights[reference]) = (1.0, -1.0);
         let difference = Contrast::of(outcomes, &weights);
@@ -40,15 +39,15 @@ impl Comparison {
 
 /// A comparison's p-values after Holm's correction, and what they show. A small difference may be certain: then the arm is better or worse, and equivalent too.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Corrected {
+pub(crate) struct Corrected {
     /// For the hypothesis of no difference.
-    pub p_difference: f64,
+    pub(crate) p_difference: f64,
     /// For the hypothesis of a difference of at least the margin.
-    pub p_equivalence: f64,
+    pub(crate) p_equivalence: f64,
     /// What the test of a difference shows: the arm is `better` or `worse`, or it is `undetermined`.
-    pub difference: &'static str,
+    pub(crate) difference: &'static str,
     /// Whether the arm is as good as the reference, to within the margin: it `holds`, is `refuted`, or is `undetermined`.
-    pub equivalence: &'static str,
+    pub(crate) equivalence: &'static str,
 }
 
 /// The verdicts of a family of comparisons. The tests of a difference and those of equivalence are each corrected by Holm's method.
@@ -56,8 +55,7 @@ pub struct Corrected {
 /// - A difference needs a corrected p-value of at most 5%, and a 95% t interval over seeds without 0.
 /// - Equivalence needs a corrected p-value of at most 5%, and a 90% t interval over seeds within the margin. It is refuted if both 90% intervals are beyond the margin.
 /// - Without an interval, as with one seed, two, or too few clusters of tasks, nothing is concluded.
-#[must_use]
-pub fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
+pub(crate) fn verdicts(comparisons: &[Comparison], margin: f64) -> Vec<Corrected> {
     let corrected =
         |p: fn(&Comparison) -> f64| holm(&comparisons.iter().map(p).collect::<Vec<_>>());
     let differences = corrected(|comparison| comparison.difference.p);

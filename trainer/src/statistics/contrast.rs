@@ -6,31 +6,28 @@ use super::{Distribution, MIN_SEEDS, Outcomes, student};
 
 /// A weighted sum of the arms' means, with weights that sum to 0.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Contrast {
+pub(crate) struct Contrast {
     /// The sum over the means of all seeds and tasks.
-    pub estimate: f64,
+    pub(crate) estimate: f64,
     /// Its 95% interval by the hierarchical bootstrap; `None` for fewer than [`MIN_TASKS`] clusters of tasks, and for two seeds. With one seed it is
     /// over tasks alone.
-    pub resampled: Option<Interval>,
+    pub(crate) resampled: Option<Interval>,
     /// Its 95% t interval over seeds; `None` for fewer than [`MIN_SEEDS`] seeds, or equal ones.
-    pub over_seeds: Option<Interval>,
+    pub(crate) over_seeds: Option<Interval>,
     /// The sum of each seed.
-    pub by_seed: Vec<f64>,
+    pub(crate) by_seed: Vec<f64>,
     /// The two-sided p-value of the hypothesis that the sum is 0, by the bootstrap.
-    pub p: f64,
+    pub(crate) p: f64,
 }
 
 impl Contrast {
     /// The contrast with these weights, one for each arm. If all means are equal, it is exactly 0.
-    #[must_use]
-    pub fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
-        let arms: Vec<Vec<f64>> = (0..weights.len())
-            .map(|arm| outcomes.by_seed(arm))
-            .collect();
-        let seeds = arms.first().map_or(0, Vec::len);
-        let by_seed: Vec<f64> = (0..seeds)
-            .map(|seed| sum(weights, |arm| arms[arm][seed]))
-            .collect();
+    pub(crate) fn of(outcomes: &Outcomes, weights: &[f64]) -> Self {
+        let arms = (0..weights.len()).map(|arm| outcomes.by_seed(arm));
+        let arms: Vec<Vec<f64>> = arms.collect();
+        let seeds = 0..arms.first().map_or(0, Vec::len);
+        let by_seed = seeds.map(|seed| sum(weights, |arm| arms[arm][seed]));
+        let by_seed: Vec<f64> = by_seed.collect();
         Self {
             estimate: sum(weights, |arm| outcomes.mean(arm)),
             resampled: Self::interval(outcomes, weights, 0.95),
@@ -58,8 +55,7 @@ impl Contrast {
     }
 
     /// The weights for the mean of these arms − the mean of all others. Neither group is empty.
-    #[must_use]
-    pub fn with_and_without(with: &[bool]) -> Vec<f64> {
+    pub(crate) fn with_and_without(with: &[bool]) -> Vec<f64> {
         let ones = with.iter().filter(|with| **with).count();
         let others = with.len() - ones;
         let weight = |with: &bool| match with {
@@ -72,10 +68,9 @@ impl Contrast {
 
 /// The weighted sum of these means, each relative to the first. That changes nothing, since the weights sum to 0.
 fn sum(weights: &[f64], mean: impl Fn(usize) -> f64) -> f64 {
-    let terms = weights.iter().enumerate();
-    terms
-        .map(|(arm, weight)| weight * (mean(arm) - mean(0)))
-        .sum()
+    let weights = weights.iter().enumerate();
+    let terms = weights.map(|(arm, weight)| weight * (mean(arm) - mean(0)));
+    terms.sum()
 }
 
 #[cfg(test)]
@@ -87,11 +82,8 @@ mod tests {
         // Two factors in a full factorial: none, a, b, ab. Each adds to the mean. Seeds differ, and tasks do not.
         let mean = |a: f64, b: f64, seed: f64| 0.3 + 0.10 * a - 0.04 * b + 0.01 * seed;
         let arms = [(0.0, 0.0), (1.0, 0.0), (0.0, 1.0), (1.0, 1.0)];
-        let arms = arms.map(|(a, b)| {
-            [0.0, 1.0, 2.0]
-                .map(|seed| vec![mean(a, b, seed); 25])
-                .to_vec()
-        });
+        let run = |a, b, seed| vec![mean(a, b, seed); 25];
+        let arms = arms.map(|(a, b)| [0.0, 1.0, 2.0].map(|seed| run(a, b, seed)).to_vec());
         let outcomes = Outcomes::new(&arms, &(0..25).collect::<Vec<_>>());
         for (with, effect) in [
             ([false, true, false, true], 0.10),

@@ -2,8 +2,7 @@
 
 /// The p-values of a family, corrected by Holm's step-down method (Holm 1979), in the given order. The i-th smallest of m is multiplied by m − i + 1, and none is
 /// below a smaller one's. Refusing those that are at most α keeps the probability of any false refusal at most α, however the tests depend on each other.
-#[must_use]
-pub fn holm(p_values: &[f64]) -> Vec<f64> {
+pub(crate) fn holm(p_values: &[f64]) -> Vec<f64> {
     let mut order: Vec<usize> = (0..p_values.len()).collect();
     order.sort_by(|a, b| p_values[*a].total_cmp(&p_values[*b]));
     let mut corrected = vec![0.0; p_values.len()];

@@ -14,19 +14,19 @@ mod holm;
 mod ratio;
 mod slope;
 mod spread;
-pub mod student;
+pub(crate) mod student;
 
-pub use bootstrap::{Distribution, Outcomes};
-pub use comparison::{Comparison, Corrected, verdicts};
-pub use contrast::Contrast;
-pub use correlation::{Correlation, pearson};
-pub use holm::holm;
-pub use ratio::{Ratio, paired_ratio};
-pub use slope::{Slope, least_squares};
-pub use spread::Spread;
+pub(crate) use bootstrap::{Distribution, Outcomes};
+pub(crate) use comparison::{Comparison, Corrected, verdicts};
+pub(crate) use contrast::Contrast;
+pub(crate) use correlation::{Correlation, pearson};
+pub(crate) use holm::holm;
+pub(crate) use ratio::{Ratio, paired_ratio};
+pub(crate) use slope::{Slope, least_squares};
+pub(crate) use spread::Spread;
 
 /// With fewer seeds, or pairs, there is no interval over them: two values, or values that are equal by chance, say little about their spread.
-pub const MIN_SEEDS: usize = 3;
+pub(crate) const MIN_SEEDS: usize = 3;
 
 /// The level at which a hypothesis is refused.
-pub const ALPHA: f64 = 0.05;
+pub(crate) const ALPHA: f64 = 0.05;

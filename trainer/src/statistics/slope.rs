@@ -6,17 +6,16 @@ use super::{Contrast, Outcomes};
 
 /// How much the outcome changes with each doubling of H.
 #[derive(Debug, Clone, PartialEq)]
-pub struct Slope {
+pub(crate) struct Slope {
     /// By least squares on log₂ H, over the means of the arms.
-    pub slope: Contrast,
+    pub(crate) slope: Contrast,
     /// A slope within ± this changes the outcome by no more than the margin over the whole range of H.
-    pub bound: f64,
+    pub(crate) bound: f64,
 }
 
 impl Slope {
     /// The slope over `rungs`: arms of the outcomes, each with its H. Two of them at least have different H. A change of the outcome by at most `margin` counts as none.
-    #[must_use]
-    pub fn of(outcomes: &Outcomes, rungs: &[(usize, usize)], margin: f64) -> Self {
+    pub(crate) fn of(outcomes: &Outcomes, rungs: &[(usize, usize)], margin: f64) -> Self {
         let doublings: Vec<f64> = rungs.iter().map(|(_, h)| (*h as f64).log2()).collect();
         let mut weights = vec![0.0; outcomes.arms()];
         for ((arm, _), weight) in rungs.iter().zip(slope_weights(&doublings)) {
@@ -32,8 +31,7 @@ impl Slope {
 
     /// What it shows. Both intervals have to agree, and the wider end of the two counts. If both contain 0 and that end is within the bound, the slope is said to be
     /// no larger than it, in points. It is `undetermined` if they reach beyond the bound or disagree, or if there are too few seeds or tasks for them.
-    #[must_use]
-    pub fn conclusion(&self) -> String {
+    pub(crate) fn conclusion(&self) -> String {
         let both = [self.slope.resampled, self.slope.over_seeds];
         let all = |holds: fn(&Interval) -> bool| {
             let mut both = both.iter();
@@ -57,8 +55,7 @@ impl Slope {
 }
 
 /// The slope of the line through points `(x, y)` by least squares; 0 if all x are the same.
-#[must_use]
-pub fn least_squares(points: &[(f64, f64)]) -> f64 {
+pub(crate) fn least_squares(points: &[(f64, f64)]) -> f64 {
     let xs: Vec<f64> = points.iter().map(|point| point.0).collect();
     let terms = points.iter().zip(slope_weights(&xs));
     terms.map(|((_, y), weight)| weight * y).sum()
@@ -68,13 +65,7 @@ pub fn least_squares(points: &[(f64, f64)]) -> f64 {
 fn slope_weights(xs: &[f64]) -> Vec<f64> {
     let mean = xs.iter().sum::<f64>() / xs.len() as f64;
     let squares: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
-    let weight = |x: &f64| {
-        if squares > 0.0 {
-            (x - mean) / squares
-        } else {
-            0.0
-        }
-    };
+    let weight = |x: &f64| if squares > 0.0 { (x - mean) / squares } else { 0.0 };
     xs.iter().map(weight).collect()
 }
 
@@ -121,10 +112,8 @@ mod tests {
         assert_eq!(slope(equal).slope.estimate, 0.0);
         // The intervals disagree.
         let mut none = slope(none);
-        none.slope.resampled = Some(Interval {
-            low: 0.0005,
-            high: 0.0035,
-        });
+        let (low, high) = (0.0005, 0.0035);
+        none.slope.resampled = Some(Interval { low, high });
         assert_eq!(none.conclusion(), "undetermined");
     }
 }

@@ -2,17 +2,16 @@
 
 /// A mean over runs with its standard deviation, as the paper's tables have them.
 #[derive(Debug, Clone, Copy, PartialEq)]
-pub struct Spread {
+pub(crate) struct Spread {
     /// The mean.
-    pub mean: f64,
+    pub(crate) mean: f64,
     /// The sample standard deviation, over n − 1; `None` for a single value.
-    pub sd: Option<f64>,
+    pub(crate) sd: Option<f64>,
 }
 
 impl Spread {
     /// The spread of these values; `None` without any.
-    #[must_use]
-    pub fn of(values: &[f64]) -> Option<Self> {
+    pub(crate) fn of(values: &[f64]) -> Option<Self> {
         let runs = values.len();
         let mean = (runs > 0).then(|| values.iter().sum::<f64>() / runs as f64)?;
         let squares: f64 = values.iter().map(|value| (value - mean).powi(2)).sum();

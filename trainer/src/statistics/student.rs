@@ -6,8 +6,7 @@ use super::{MIN_SEEDS, Spread};
 
 /// The interval of a mean at this level, such as 0.95, from values that are independent and about normal: mean ± t · sd / √n with n − 1 degrees of freedom. `None`
 /// with fewer than [`MIN_SEEDS`] values, and if all are equal.
-#[must_use]
-pub fn interval(values: &[f64], level: f64) -> Option<Interval> {
+pub(crate) fn interval(values: &[f64], level: f64) -> Option<Interval> {
     let (spread, error) = error_of_mean(values)?;
     let width = quantile(level, values.len() - 1) * error;
     Some(Interval {
@@ -26,8 +25,7 @@ fn error_of_mean(values: &[f64]) -> Option<(Spread, f64)> {
 }
 
 /// The two-sided p-value of the hypothesis that the mean is 0, from values that are independent and about normal. `None` where [`interval`] is.
-#[must_use]
-pub fn p_of_zero(values: &[f64]) -> Option<f64> {
+pub(crate) fn p_of_zero(values: &[f64]) -> Option<f64> {
     let (spread, error) = error_of_mean(values)?;
     // The difference resolves nothing smaller, and no p-value is 0.
     let p = 1.0 - within((spread.mean / error).abs(), values.len() - 1);
@@ -106,14 +104,9 @@ mod tests {
     #[test]
     fn two_values_and_equal_values_have_no_interval() {
         let tenths = [0.1 + 0.2, 0.3, 0.3, 0.3];
-        for values in [
-            &[][..],
-            &[1.0],
-            &[1.0, 3.0],
-            &[0.0125; 5],
-            &[0.0; 3],
-            &tenths,
-        ] {
+        let few = [&[][..], &[1.0], &[1.0, 3.0]];
+        let equal = [&[0.0125; 5][..], &[0.0; 3], &tenths];
+        for values in few.into_iter().chain(equal) {
             assert_eq!(interval(values, 0.95), None, "{values:?}");
             assert_eq!(p_of_zero(values), None, "{values:?}");
         }

@@ -18,7 +18,7 @@ pub(super) const PRESETS: [Preset; 6] = [
     Preset::GrpoClip,
 ];
 
-/// Every combination of factor, baseline and η once, those without a cap with an η of 2, and the presets. A mini-batch is one group here, so the baseline of the whole
+/// Every combination of factor, baseline and η, and the presets, each once. Without a cap, η is 2. A mini-batch is one group here, so the baseline of the whole
 /// mini-batch equals the group's and is left out.
 pub(super) fn estimators() -> Vec<(Algorithm, Option<Preset>)> {
     let mut all = Vec::new();

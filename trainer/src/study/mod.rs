@@ -159,13 +159,8 @@ mod tests {
         let row = |products: &Products| {
             let pg = (Algorithm::of(Preset::Pg), Some(Preset::Pg));
             let row = Row::new(("updates", 1), pg, 4, products, 1.0);
-            [
-                row.bias,
-                row.cosine,
-                row.scale,
-                row.variance,
-                row.update_error,
-            ]
+            let lengths = [row.bias, row.cosine, row.scale];
+            (lengths, row.variance, row.update_error)
         };
         // g = (2, 0), m = (1.5, 0).
         let products = Products {
@@ -175,8 +170,8 @@ mod tests {
             variance: 16.0,
             noise: 0.0,
         };
-        assert_eq!(row(&products), [0.25, 1.0, 0.75, 4.0, 0.75]);
-        assert_eq!(row(&Products::default()), [0.0; 5]);
+        assert_eq!(row(&products), ([0.25, 1.0, 0.75], 4.0, 0.75));
+        assert_eq!(row(&Products::default()), ([0.0; 3], 0.0, 0.0));
     }
 
     #[test]

@@ -4,7 +4,7 @@ use super::estimators::PRESETS;
 use super::{Row, Study};
 use crate::config::Preset;
 use crate::report::axis::{ValueFormat, format_value};
-use crate::report::chart::{Chart, Series};
+use crate::report::line_chart::{LineChart, Series};
 use crate::report::page::{facts, page};
 use crate::report::table::{Cell, Columns, Form, Table};
 
@@ -50,24 +50,20 @@ fn part(out: &mut String, title: &str, rows: &[Row]) {
 }
 
 /// The error of an update over the staleness, with a line for each preset. The toy's course `drift` is not drawn.
-fn chart(title: &str, rows: &[Row]) -> Chart {
+fn chart(title: &str, rows: &[Row]) -> LineChart {
     let line = |preset: Preset| {
         let is_drawn = |row: &&Row| row.preset == Some(preset.name()) && row.course != "drift";
         let points = rows.iter().filter(is_drawn);
         let points = points.map(|row| (row.staleness as f64, row.update_error));
         let mut points: Vec<(f64, f64)> = points.collect();
         points.sort_by(|a, b| a.0.total_cmp(&b.0));
-        Series {
-            name: preset.name().to_owned(),
-            points,
-            ..Series::default()
-        }
+        Series::new(preset.name(), points)
     };
-    Chart {
+    LineChart {
         title: title.to_owned(),
         note: "error of an update, of the presets, over updates behind".into(),
         series: PRESETS.map(line).into(),
-        ..Chart::default()
+        ..LineChart::default()
     }
 }
 

@@ -44,7 +44,6 @@ pub struct StudyPlan {
 
 impl StudyPlan {
     /// The prompts of the study, in an order that depends on the seed. Their number is such that each has [`ROUNDS`] groups.
-    #[must_use]
     pub fn prompts(&self, all: &[Arc<Prompt>]) -> Vec<Arc<Prompt>> {
         let order = seed::permutation(self.seed, 0, all.len());
         let selected = order.into_iter().take((self.groups / ROUNDS).max(1));
@@ -52,7 +51,6 @@ impl StudyPlan {
     }
 
     /// How a model samples all groups of each prompt, with this number of prompts.
-    #[must_use]
     pub fn sampling(&self, prompts: usize) -> SamplingParams {
         SamplingParams {
             samples: (self.groups / prompts.max(1)).max(1) * self.group_size,

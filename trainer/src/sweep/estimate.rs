@@ -5,7 +5,6 @@ use super::plan::{Plan, PlannedRun};
 
 /// The finished runs with a known wall time, with the seconds of all their processes. A run with a process that was killed is left out, since nobody saw how long
 /// that took.
-#[must_use]
 pub fn finished<'a>(plan: &'a Plan, manifest: &[ManifestLine]) -> Vec<(&'a PlannedRun, f64)> {
     let seconds = |run: &PlannedRun| {
         let lines = || manifest.iter().filter(|line| line.run == run.name);

@@ -143,14 +143,12 @@ impl SweepFile {
     }
 
     /// The file as TOML, which [`SweepFile::read`] reads from any folder.
-    #[must_use]
     pub fn to_toml(&self) -> String {
         toml::to_string(self).expect("a sweep file consists of strings, numbers and lists")
     }
 
     /// The first difference from another sweep file that affects this one's runs, in words; `None` without any. `[compare]` affects none, and neither do further
     /// seeds after this one's.
-    #[must_use]
     pub fn difference(&self, other: &Self) -> Option<String> {
         let table =
             |file: &Self| Table::try_from(file).expect("a sweep file has the form of a table");
@@ -237,7 +235,7 @@ impl SweepFile {
 }
 
 impl Compare {
-    /// Checks it against the names of the arms. An error begins behind the section's `[compare`.
+    /// Checks it against the names of the arms. An error is what follows `[compare` in the message.
     fn check(&self, arms: &[&str]) -> Result<(), String> {
         let known = |name: &String| {
             if arms.contains(&name.as_str()) {
@@ -278,16 +276,10 @@ impl Compare {
 
 /// Whether a text is safe as a folder's name, with others appended to it.
 fn is_folder_name(name: &str) -> bool {
+    let is_safe = |letter: char| letter.is_ascii_alphanumeric() || "._-".contains(letter);
     name.len() <= 60
         && name.starts_with(|first: char| first.is_ascii_alphanumeric())
-        && name
-            .chars()
-            .all(|letter| letter.is_ascii_alphanumeric() || "._-".contains(letter))
-}
-
-/// A setting in the form that `--set` takes.
-pub(super) fn setting(key: &str, value: &Value) -> String {
-    format!("{key}={value}")
+        && name.chars().all(is_safe)
 }
 
 /// Reads settings with the keys of inner tables written whole: `algorithm.h = 2` without quotes is a table of tables. A key that is there in both forms is an error.

@@ -1,11 +1,12 @@
 //! The folder of a sweep:
 //!
 //! ```text
-//! sweep.toml          the sweep file, with paths in full
-//! recipes/NAME.toml   the resolved settings of each run, from which it is started
-//! runs/NAME/          its run folder
-//! runs/NAME.log       what its process printed; locked while it runs
-//! manifest.jsonl      what ran
+//! sweep.toml              the sweep file, with paths in full
+//! recipes/NAME.toml       the resolved settings of each run, from which it is started
+//! runs/NAME/              its run folder
+//! runs/NAME.log           what its process printed; locked while it runs
+//! runs/NAME.verifier.log  the log of the verifier that was started for it
+//! manifest.jsonl          what ran
 //! ```
 
 use std::fs::{File, TryLockError};
@@ -49,14 +50,12 @@ datasets::choice! {
 
 impl RunState {
     /// Whether nothing is left to do.
-    #[must_use]
     pub fn has_ended(self) -> bool {
         matches!(self, Self::Finished | Self::Diverged)
     }
 }
 
 /// Whether the folder is that of a sweep.
-#[must_use]
 pub fn is_sweep(folder: &Path) -> bool {
     folder.join("sweep.toml").is_file()
 }
@@ -169,31 +168,18 @@ impl SweepFolder {
     }
 
     /// `recipes/NAME.toml`: the settings that a run is started with.
-    #[must_use]
     pub fn recipe(&self, run: &str) -> PathBuf {
         self.root.join("recipes").join(format!("{run}.toml"))
     }
 
     /// `runs/NAME`: the run's folder.
-    #[must_use]
     pub fn run(&self, run: &str) -> PathBuf {
         self.root.join("runs").join(run)
     }
 
     /// `runs/NAME.log`: what the run's process printed.
-    #[must_use]
     pub fn log(&self, run: &str) -> PathBuf {
         self.run(&format!("{run}.log"))
-    }
-
-    /// `runs/NAME.verifier.log`: the log of the verifier that was started for a run.
-    #[must_use]
-    pub fn verifier_log(&self, run: &str) -> PathBuf {
-        self.run(&format!("{run}.verifier.log"))
-    }
-
-    fn manifest_path(&self) -> PathBuf {
-        self.root.join("manifest.jsonl")
     }
 
     /// What ran, in order.
@@ -201,7 +187,7 @@ impl SweepFolder {
     /// # Errors
     /// [`SweepError::File`].
     pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
-        manifest::read(&self.manifest_path())
+        manifest::read(&self.root.join("manifest.jsonl"))
     }
 
     /// Appends a line to the manifest.
@@ -209,7 +195,7 @@ impl SweepFolder {
     /// # Errors
     /// [`SweepError::File`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
-        manifest::append(&self.manifest_path(), line)
+        manifest::append(&self.root.join("manifest.jsonl"), line)
     }
 
     /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.
@@ -248,13 +234,11 @@ impl SweepFolder {
     }
 
     /// Whether there is a run in its folder, which can be resumed unless it has ended.
-    #[must_use]
     pub fn is_made(&self, run: &str) -> bool {
         self.run(run).join("config.toml").is_file()
     }
 
     /// How far a run is, by its folder and the manifest's lines.
-    #[must_use]
     pub fn state(&self, run: &PlannedRun, manifest: &[ManifestLine]) -> RunState {
         let mut lines = manifest.iter().filter(|line| line.run == run.name);
         let last = lines.clone().next_back().map(|line| line.event);

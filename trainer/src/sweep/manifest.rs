@@ -72,27 +72,24 @@ impl Machine {
         let mut fields = cpuinfo.lines().filter_map(|line| line.split_once(':'));
         let processor = fields.find(|(key, _)| key.trim() == "model name");
         let processor = processor.map_or(std::env::consts::ARCH, |(_, name)| name.trim());
+        let digest = Sha256::digest(bytes);
+        let digest = digest.iter().map(|byte| format!("{byte:02x}"));
         Ok(Self {
             processor: processor.to_owned(),
             version: env!("CARGO_PKG_VERSION").to_owned(),
-            binary: Sha256::digest(bytes)
-                .iter()
-                .map(|byte| format!("{byte:02x}"))
-                .collect(),
+            binary: digest.collect(),
         })
     }
 }
 
 impl ManifestLine {
     /// Whether the run ended because its weights no longer computed finite numbers.
-    #[must_use]
     pub fn is_divergence(&self) -> bool {
         let reason = self.reason.as_deref().unwrap_or_default();
         self.event == Event::Fail && is_divergence(reason)
     }
 
     /// A line about an event that happens now.
-    #[must_use]
     pub fn now(run: &str, event: Event, machine: &Machine) -> Self {
         Self {
             run: run.to_owned(),
@@ -143,17 +140,15 @@ pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
         other => other.map_err(|error| SweepError::io(path, &error))?,
     };
     let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
-    (1..)
-        .zip(lines)
-        .map(|(number, line)| {
-            serde_json::from_slice(line).map_err(|error| {
-                SweepError::File(format!(
-                    "{}, line {number}: {error}; restore the file, or delete that line",
-                    path.display()
-                ))
-            })
+    let lines = (1..).zip(lines).map(|(number, line)| {
+        serde_json::from_slice(line).map_err(|error| {
+            SweepError::File(format!(
+                "{}, line {number}: {error}; restore the file, or delete that line",
+                path.display()
+            ))
         })
-        .collect()
+    });
+    lines.collect()
 }
 
 /// The text up to the end of its last whole line.
@@ -172,10 +167,7 @@ mod tests {
         let [path, program] = ["manifest.jsonl", "program"].map(|name| folder.path().join(name));
         std::fs::write(&program, "abc").unwrap();
         let machine = Machine::here(&program).unwrap();
-        assert_eq!(
-            machine.binary,
-            "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad"
-        );
+        assert!(machine.binary.starts_with("ba7816bf8f01cfea"));
         let line = |event| ManifestLine::now("a", event, &machine);
         let write = |text: &[u8]| {
             let mut file = File::options().append(true).open(&path).unwrap();
@@ -190,9 +182,6 @@ mod tests {
         assert_eq!(read(&path).unwrap(), [first, second]);
         write(b"{}\n");
         let error = read(&path).unwrap_err().to_string();
-        assert!(
-            error.contains("manifest.jsonl, line 3: missing field"),
-            "{error}"
-        );
+        assert!(error.contains("manifest.jsonl, line 3: missing field"));
     }
 }

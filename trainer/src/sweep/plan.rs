@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use toml::Value;
 
 use super::SweepError;
-use super::file::{Arm, SweepFile, setting};
+use super::file::{Arm, SweepFile};
 use crate::config::{self, Config};
 
 /// The runs of a sweep, resolved and checked.
@@ -36,7 +36,6 @@ pub struct PlannedRun {
 
 impl PlannedRun {
     /// The seed and round of its block.
-    #[must_use]
     pub fn block(&self) -> (u64, usize) {
         (self.seed, self.round)
     }
@@ -92,18 +91,21 @@ impl Plan {
         self.blocks.iter().flatten()
     }
 
-    /// A sentence for each arm that does not see the same data as the first arm of its point of the grid. They are the same for every seed, so the first block
-    /// answers for all.
-    #[must_use]
+    /// A sentence for each arm that does not see, or may not see, the same prompts as the first arm of its point of the grid. They are the same for every seed, so
+    /// the first block answers for all.
     pub fn unmatched(&self) -> Vec<String> {
         let runs = self.blocks.first().map_or(&[][..], Vec::as_slice);
         let sentence = |run: &PlannedRun| {
             let first = runs.iter().find(|first| first.grid == run.grid)?;
-            let differing = differing(&first.config, &run.config).join(", ");
+            let (certain, possible) = differing(&first.config, &run.config);
+            let sees = ["does not see", "may not see"][usize::from(certain.is_empty())];
+            let differing = [certain, possible].concat();
             (!differing.is_empty()).then(|| {
                 format!(
-                    "{} does not see the same prompts in the same order as {}: they differ in {differing}",
-                    run.name, first.name
+                    "{} {sees} the same prompts in the same order as {}: they differ in {}",
+                    run.name,
+                    first.name,
+                    differing.join(", ")
                 )
             })
         };
@@ -111,12 +113,14 @@ impl Plan {
     }
 }
 
-/// What two runs must have in common to see the same prompts in the same order, and these do not.
-fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
+/// What two runs must have in common to see the same prompts in the same order, and these do not: what makes their prompts differ, then what may.
+fn differing(one: &Config, other: &Config) -> (Vec<&'static str>, Vec<&'static str>) {
     let (a, b) = (&one.algorithm, &other.algorithm);
     // Prompts that do not fill a phase. H says the size of a phase.
     let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
-    let shared = [
+    let replaced = a.dynamic_sampling == 0 || (a.h, a.auto_h) == (b.h, b.auto_h);
+    let too_long = |config: &Config| (config.model.clone(), config.sampling.max_tokens);
+    let certain = [
         ("[data]", one.data == other.data),
         ("algorithm.group_size", a.group_size == b.group_size),
         ("algorithm.n_step", a.n_step == b.n_step),
@@ -133,8 +137,18 @@ fn differing(one: &Config, other: &Config) -> Vec<&'static str> {
             dropped,
         ),
     ];
-    let differing = shared.into_iter().filter(|(_, is_equal)| !is_equal);
-    differing.map(|(name, _)| name).collect()
+    let possible = [
+        ("the prompts that replace discarded groups", replaced),
+        (
+            "the prompts that are left out as too long for the model",
+            too_long(one) == too_long(other),
+        ),
+    ];
+    let differing = |shared: &[(&'static str, bool)]| {
+        let differing = shared.iter().filter(|(_, is_equal)| !is_equal);
+        differing.map(|(name, _)| *name).collect()
+    };
+    (differing(&certain), differing(&possible))
 }
 
 /// Every combination of the grid's values, the last key varying fastest; one empty point for an empty grid.
@@ -184,7 +198,7 @@ fn planned(
     // A setting of the arm comes later, and overrides one of every run.
     let settings = file.set.iter().chain(&arm.set).chain(point);
     let sets: Vec<String> = settings
-        .map(|(key, value)| setting(key, value))
+        .map(|(key, value)| format!("{key}={value}"))
         .chain([format!("run.seed={seed}")])
         .collect();
     let config = config::load_as_written(&file.recipe, &sets).map_err(|error| {

@@ -48,16 +48,10 @@ fn names(plan: &Plan) -> Vec<&str> {
 #[test]
 fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
     let plan = plan(TWO_ARMS);
-    let expected = [0, 7].map(|seed| {
-        [
-            "pg-n_step=8",
-            "rapid-h4-n_step=8",
-            "pg-n_step=32",
-            "rapid-h4-n_step=32",
-        ]
-        .map(|name| format!("{name}-seed-{seed}"))
-    });
-    assert_eq!(names(&plan), expected.concat());
+    let points = "pg-n_step=8 rapid-h4-n_step=8 pg-n_step=32 rapid-h4-n_step=32".split(' ');
+    let of_seed = |seed| points.clone().map(move |point| format!("{point}-seed-{seed}"));
+    let expected: Vec<String> = of_seed(0).chain(of_seed(7)).collect();
+    assert_eq!(names(&plan), expected);
     assert_eq!(plan.blocks.len(), 2);
     let run = &plan.blocks[1][3];
     let algorithm = &run.config.algorithm;
@@ -73,15 +67,9 @@ fn every_round_is_a_block_and_every_second_one_is_in_reverse_order() {
         .replace("[8, 32]", "[8]");
     let plan = plan(&text);
     assert_eq!(plan.blocks.len(), 2);
-    assert_eq!(
-        names(&plan),
-        [
-            "pg-n_step=8-seed-0-round-0",
-            "rapid-h4-n_step=8-seed-0-round-0",
-            "rapid-h4-n_step=8-seed-0-round-1",
-            "pg-n_step=8-seed-0-round-1",
-        ]
-    );
+    let runs = "pg 0, rapid-h4 0, rapid-h4 1, pg 1".split(", ");
+    let expected = runs.map(|run| run.replace(' ', "-n_step=8-seed-0-round-"));
+    assert!(names(&plan).into_iter().eq(expected));
 }
 
 #[test]
@@ -137,6 +125,14 @@ fn what_makes_no_sense_is_refused_with_the_remedy() {
     }
 }
 
+/// Parts of [`TWO_ARMS`], what stands behind each, whether other prompts are certain, and which these are. What fills no phase is dropped, and a phase is as long as
+/// H. Each phase has its own replacements.
+const OTHER_PROMPTS: &str = r#"
+[set] | \nalgorithm.drop_last_phase = true | does not | that are dropped at the end of an epoch
+[set] | \nalgorithm.dynamic_sampling = 1 | may not | that replace discarded groups
+"algorithm.h" = 4 | , sampling.max_tokens = 9 | may not | that are left out as too long for the model
+"#;
+
 #[test]
 fn arms_that_see_other_data_are_named() {
     let text = TWO_ARMS.replace("\"algorithm.h\" = 4", "\"algorithm.group_size\" = 4");
@@ -144,13 +140,16 @@ fn arms_that_see_other_data_are_named() {
         plan(&text).unmatched()[0],
         "rapid-h4-n_step=8-seed-0 does not see the same prompts in the same order as pg-n_step=8-seed-0: they differ in algorithm.group_size"
     );
-    // What fills no phase is dropped, and a phase is as long as H.
-    let dropping = TWO_ARMS.replace("[set]", "[set]\n\"algorithm.drop_last_phase\" = true");
-    let sentence = &plan(&dropping).unmatched()[0];
-    assert!(
-        sentence.ends_with("they differ in the prompts that are dropped at the end of an epoch"),
-        "{sentence}"
-    );
+    for line in OTHER_PROMPTS.trim().lines() {
+        let [place, setting, sees, prompts] = Vec::from_iter(line.split(" | "))[..] else {
+            panic!("{line}")
+        };
+        let setting = format!("{place}{setting}").replace("\\n", "\n");
+        let sentence = &plan(&TWO_ARMS.replace(place, &setting)).unmatched()[0];
+        let start = format!("rapid-h4-n_step=8-seed-0 {sees} see the same prompts");
+        assert!(sentence.starts_with(&start), "{sentence}");
+        assert!(sentence.ends_with(prompts), "{sentence}");
+    }
 }
 
 fn create(root: &Path) -> SweepFolder {
@@ -219,12 +218,13 @@ fn a_finished_run_keeps_its_checkpoints_unless_the_sweep_does_not() {
         let text = format!("keep_checkpoints = {keep}{TWO_ARMS}");
         let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
         let run = folder.run("pg-n_step=8-seed-0");
-        for name in ["checkpoints/step-4", "rollouts", "samples"] {
-            std::fs::create_dir_all(run.join(name)).unwrap();
+        let folders = ["checkpoints/step-4", "rollouts", "samples"].map(|name| run.join(name));
+        for folder in &folders {
+            std::fs::create_dir_all(folder).unwrap();
         }
         folder.tidy("pg-n_step=8-seed-0").unwrap();
         folder.tidy("pg-n_step=8-seed-0").unwrap();
-        let exist = ["checkpoints/step-4", "rollouts", "samples"].map(|it| run.join(it).exists());
+        let exist = folders.map(|folder| folder.exists());
         assert_eq!(exist, [keep, keep, true]);
     }
 }
@@ -267,6 +267,7 @@ fn a_run_is_claimed_by_one_process_until_it_has_ended() {
     assert_eq!(state(run), Some(RunState::Finished));
 
     // A run that failed is made again, and one that diverged is not.
+    const DIVERGED: &str = "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another";
     let fail = |reason: &str| {
         let line = ManifestLine {
             reason: Some(reason.into()),
@@ -276,9 +277,7 @@ fn a_run_is_claimed_by_one_process_until_it_has_ended() {
     };
     fail("the verifier is gone");
     assert_eq!(state(other), Some(RunState::Failed));
-    fail(
-        "after 3 updates, the loss is not finite. With --resume, the run would compute the same and end here again. Start another",
-    );
+    fail(DIVERGED);
     // A process that was killed while it tried again.
     folder.record(&line(other, Event::Resume, None)).unwrap();
     assert_eq!(state(other), Some(RunState::Diverged));
@@ -290,9 +289,8 @@ fn the_chats_of_all_runs_have_the_date_on_which_the_sweep_began() {
     let text = TWO_ARMS.replace("[set]", "[set]\n\"data.chat\" = true");
     let folder = SweepFolder::create(place.path(), file(&text)).unwrap();
     let dates = |folder: &SweepFolder| -> BTreeSet<String> {
-        let runs = folder.plan.runs();
-        runs.map(|run| run.config.data.chat_date.clone().unwrap())
-            .collect()
+        let dates = folder.plan.runs().map(|run| &run.config.data.chat_date);
+        dates.map(|date| date.clone().unwrap()).collect()
     };
     let today = dates(&folder);
     assert_eq!(today.len(), 1);
@@ -327,21 +325,13 @@ fn a_runs_time_is_estimated_from_the_most_alike_runs() {
         line(first, Event::Finish, Some(30.0)),
     ];
     let finished = estimate::finished(&plan, &manifest);
+    let by_settings = Some((40.0, "finished runs of these settings"));
+    let by_completions = Some((160.0, "completions of other runs"));
     for (run, finished, rate, expected) in [
         (first, &[][..], None, None),
-        (first, &[][..], Some(4.0), Some((20.0, "--rate"))),
-        (
-            equal,
-            &finished[..],
-            Some(4.0),
-            Some((40.0, "finished runs of these settings")),
-        ),
-        (
-            other,
-            &finished[..],
-            None,
-            Some((160.0, "completions of other runs")),
-        ),
+        (first, &[], Some(4.0), Some((20.0, "--rate"))),
+        (equal, &finished, Some(4.0), by_settings),
+        (other, &finished, None, by_completions),
     ] {
         let found = estimate::seconds(run, finished, completions, rate);
         assert_eq!(found, expected);

@@ -22,7 +22,7 @@ pub(super) struct ArmRuns<'a> {
     pub(super) is_reference: bool,
 }
 
-/// Arms with the same settings but for H, at one point of the grid: the rungs over which Pass@1 is a function of H.
+/// Arms at one point of the grid that differ only in H: its rungs.
 #[derive(Debug)]
 pub(super) struct Ladder<'a, 'r> {
     /// In ascending order of H.
@@ -31,7 +31,7 @@ pub(super) struct Ladder<'a, 'r> {
     begins_with_reference: bool,
 }
 
-/// The items with equal keys together, in the order of the first of each.
+/// The items grouped by key, in the order in which the keys first appear.
 pub(super) fn grouped<T, K: PartialEq>(
     items: impl IntoIterator<Item = T>,
     key: impl Fn(&T) -> K,
@@ -79,7 +79,7 @@ impl<'a> ArmRuns<'a> {
         self.config.algorithm.h
     }
 
-    /// A value for each seed, from its first run with one: rounds repeat the same computation.
+    /// The value of each seed, from its first run that has one: rounds repeat the same computation.
     fn by_seed<T>(&self, of: impl Fn(&'a SweepRun) -> Option<T>) -> BTreeMap<u64, T> {
         let mut by_seed = BTreeMap::new();
         for run in &self.runs {
@@ -132,9 +132,8 @@ pub(super) fn ladders<'a, 'r>(arms: &'r [ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     points.iter().flat_map(|point| ladders_at(point)).collect()
 }
 
-/// The ladders of a point of the grid, in the order of their first arms. A ladder's arms differ in nothing but H, and have at least two values of it. The reference
-/// is the lowest rung if it has H = 1, none of the arms has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`)
-/// are no rungs. A ladder has at least three rungs.
+/// The ladders of a point of the grid, in the order of their first arms. A ladder has at least three rungs. The reference becomes the lowest rung if it has H = 1,
+/// none of the arms has, and it differs from them in its algorithm alone. Arms that choose H during the run (`algorithm.auto_h`) are no rungs.
 pub(super) fn ladders_at<'a, 'r>(point: &[&'r ArmRuns<'a>]) -> Vec<Ladder<'a, 'r>> {
     let point = point.iter().copied();
     let point: Vec<&ArmRuns<'a>> = point

@@ -2,13 +2,13 @@
 
 use super::arms::{ArmRuns, at_point, ladders};
 use super::runs::SweepRun;
-use super::tests_of_arms::Tests;
+use super::significance::Tests;
 use crate::paper::PAPER;
 use crate::record::{Activity, StepRecord};
 use crate::report::axis::{ValueFormat, format_value};
-use crate::report::chart::{Chart, Series};
+use crate::report::line_chart::{LineChart, Series};
 use crate::report::figure::Figure;
-use crate::report::rows::Rows;
+use crate::report::row_chart::RowChart;
 use crate::report::table::points_as_given;
 use crate::report::time_chart::{Bar, stacked};
 use crate::statistics::{Spread, student};
@@ -87,11 +87,8 @@ pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<SweepFigur
         });
         all.extend(figure);
     };
-    add(
-        "comparisons.svg",
-        "comparisons",
-        comparisons(tests).figure(),
-    );
+    let differences = comparisons(tests).figure();
+    add("comparisons.svg", "comparisons", differences);
     add("effects.svg", "effects", effects(tests).figure());
     add("figure-1.svg", "figure-1", time_of_arms(arms).figure());
     for quantity in &BY_H {
@@ -104,7 +101,7 @@ pub(super) fn all(arms: &[ArmRuns<'_>], tests: &Tests<'_, '_>) -> Vec<SweepFigur
 }
 
 /// The difference of every arm from the reference.
-fn comparisons(tests: &Tests<'_, '_>) -> Rows {
+fn comparisons(tests: &Tests<'_, '_>) -> RowChart {
     let reference = tests.compared.first().map_or("", |it| it.reference.arm);
     let margin = tests.tested.then_some(tests.margin);
     let of_margin = margin.map(points_as_given).map_or_else(String::new, |it| {
@@ -116,17 +113,17 @@ fn comparisons(tests: &Tests<'_, '_>) -> Rows {
     });
     let note = format!("Pass@1 of each arm − that of {reference}, in points{of_margin}");
     let title = format!("Accuracy beside {reference}");
-    Rows::forest(title, &note, margin, rows)
+    RowChart::forest(title, &note, margin, rows)
 }
 
-fn effects(tests: &Tests<'_, '_>) -> Rows {
+fn effects(tests: &Tests<'_, '_>) -> RowChart {
     let rows = tests.effects.iter().filter_map(|effect| {
         let point = effect.arms.first()?.point;
         Some((at_point(effect.factor, point), &effect.effect))
     });
     let note = "mean Pass@1 of the arms that have the factor − that of all others, in points";
     let title = "Effects of factors on accuracy".to_owned();
-    Rows::forest(title, note, None, rows)
+    RowChart::forest(title, note, None, rows)
 }
 
 /// What the paper says of its figure.
@@ -138,14 +135,14 @@ fn claim(number: u32) -> String {
 }
 
 impl ByH {
-    fn chart(&self, arms: &[ArmRuns<'_>]) -> Chart {
+    fn chart(&self, arms: &[ArmRuns<'_>]) -> LineChart {
         let (series, ticks) = self.lines(arms);
         let about = "with the 95% t interval over runs, where three of them differ";
         let mut note = format!("{}{about}", self.note);
         if self.table == "figures-2-and-4" {
             note = format!("{note}; {}", claim(2));
         }
-        Chart {
+        LineChart {
             title: self.title.into(),
             note,
             unit: self.unit,
@@ -158,10 +155,7 @@ impl ByH {
     fn lines(&self, arms: &[ArmRuns<'_>]) -> (Vec<Series>, Vec<(f64, String)>) {
         let (mut all, mut ticks) = (Vec::new(), Vec::new());
         for ladder in ladders(arms) {
-            let mut series = Series {
-                name: ladder.label(),
-                ..Series::default()
-            };
+            let mut series = Series::new(ladder.label(), Vec::new());
             for rung in &ladder.rungs {
                 let x = (rung.h() as f64).log2();
                 // Rounds repeat a computation, but not its time.
@@ -174,9 +168,8 @@ impl ByH {
                 };
                 series.points.push((x, spread.mean));
                 let interval = student::interval(&values, 0.95);
-                series
-                    .intervals
-                    .extend(interval.map(|it| (x, it.low, it.high)));
+                let interval = interval.map(|it| (x, it.low, it.high));
+                series.intervals.extend(interval);
                 ticks.push((x, format!("H = {}", rung.h())));
             }
             all.push(series);
@@ -188,7 +181,7 @@ impl ByH {
 }
 
 /// Figure 1: the seconds of training by activity, a bar for each arm.
-fn time_of_arms(arms: &[ArmRuns<'_>]) -> Rows {
+fn time_of_arms(arms: &[ArmRuns<'_>]) -> RowChart {
     let seconds = |arm: &ArmRuns<'_>, activity: Activity| -> f64 {
         let values = arm.times(|run| Some(run.times()?.of_activity(activity)));
         Spread::of(&values).map_or(0.0, |spread| spread.mean)
@@ -212,7 +205,7 @@ fn time_of_arms(arms: &[ArmRuns<'_>]) -> Rows {
 }
 
 /// Figure 3: the token-level weights of the last recorded completion of a run with the largest H. If an arm chooses H, it is the H of that completion's phase.
-fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
+fn token_weights(arms: &[ArmRuns<'_>]) -> Option<LineChart> {
     let recorded = arms.iter().filter_map(|arm| {
         let runs = arm.runs.iter().filter(|run| run.finished());
         let mut last = runs.filter_map(|run| Some((run, run.data.as_ref()?.weights.last()?)));
@@ -225,7 +218,8 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
     let (_, run, weights) =
         recorded.reduce(|best, next| if next.0 > best.0 { next } else { best })?;
     let points = (1..).zip(weights.log_ratios());
-    Some(Chart {
+    let points = points.map(|(token, ratio)| (f64::from(token), ratio));
+    Some(LineChart {
         title: "Figure 3: token-level importance weights".into(),
         note: format!(
             "log π/μ of each token of one completion: {}, phase {}, its last update ({} after sampling), task {}, reward {}; {}",
@@ -236,29 +230,22 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<Chart> {
             weights.reward,
             claim(3)
         ),
-        series: vec![Series {
-            name: run.planned.name.clone(),
-            points: points
-                .map(|(token, ratio)| (f64::from(token), ratio))
-                .collect(),
-            ..Series::default()
-        }],
-        ..Chart::default()
+        series: vec![Series::new(&run.planned.name, points.collect())],
+        ..LineChart::default()
     })
 }
 
 /// Figure 4: the share of weights above η over the updates, mean over the runs, with a line for each H of the ladders above 1.
-fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
+fn clipped(arms: &[ArmRuns<'_>]) -> LineChart {
     let rungs = ladders(arms)
         .into_iter()
         .flat_map(|ladder| ladder.rungs)
         .filter(|rung| rung.h() > 1);
-    let series = rungs.map(|rung| Series {
-        name: rung.label(),
-        points: mean_by_update(rung, |step| step.algo.of_measured(|it| it.clip_share)),
-        ..Series::default()
+    let series = rungs.map(|rung| {
+        let share = |step: &StepRecord| step.algo.of_measured(|it| it.clip_share);
+        Series::new(rung.label(), mean_by_update(rung, share))
     });
-    Chart {
+    LineChart {
         title: "Figure 4: clipped weights".into(),
         note: format!(
             "share of importance weights above η, by update, mean over runs; {}",
@@ -266,7 +253,7 @@ fn clipped(arms: &[ArmRuns<'_>]) -> Chart {
         ),
         unit: ValueFormat::Share,
         series: series.collect(),
-        ..Chart::default()
+        ..LineChart::default()
     }
 }
 

@@ -2,24 +2,23 @@
 //! 4, and the paper's numbers beside ours.
 //!
 //! ```text
-//! runs ──▶ arms ──▶ tests_of_arms ──▶ tables, test_tables ─────────────┐
-//!           │              ▲   │       time_to_target                    │
-//!           │        computations            ▲                           ├─▶ page
-//!           │                  │         paper_row                       │
-//!           └──────────────────┴─▶ figures ──▶ report/chart, rows ───────┘
+//! runs ──▶ arms ──▶ significance ──▶ tables, significance_tables ──────────────┐
+//!           │              ▲   │       time_to_target                          │
+//!           │       task_clusters      paper_row                               ├─▶ page
+//!           └──────────────────┴─▶ figures ──▶ report: line_chart, row_chart ──┘
 //! ```
 //!
 //! A number is rounded once, in [`crate::report::table`]: the page and the CSV files have the same digits.
 
 mod arms;
-mod computations;
 mod figures;
 mod page;
 mod paper_row;
 mod runs;
+mod significance;
+mod significance_tables;
 mod tables;
-mod test_tables;
-mod tests_of_arms;
+mod task_clusters;
 mod time_to_target;
 mod warnings;
 
@@ -37,7 +36,7 @@ pub fn write(sweep: &Path, out: &Path, times: bool) -> Result<PathBuf, SweepErro
     let folder = SweepFolder::open(sweep)?;
     let runs = runs::read(&folder, times)?;
     let arms = arms::of(&folder, &runs);
-    let tests = tests_of_arms::run(&folder, &arms);
+    let tests = significance::run(&folder, &arms);
     let tables = tables::all(&folder, &runs, &arms, &tests);
     let figures = figures::all(&arms, &tests);
     let warnings = warnings::all(&folder, &runs, &tests, times);

@@ -7,7 +7,7 @@ use crate::paper::{PAPER, PaperCorrelation, PaperResult};
 /// The model of the paper's Tables 1, 3 and 4. It stands beside models that the paper did not train.
 const MAIN_MODEL: &str = "qwen2.5-0.5b";
 
-/// The paper's data set of the same kind of task, as the recipes name it; `None` for a file of the user's.
+/// The paper's data set with the same kind of task, as the recipes name it; `None` for a user's own file.
 fn dataset(config: &Config) -> Option<&'static str> {
     match config.data.dataset.as_str() {
         "mbppplus" | "humaneval" | "starter-code" => Some("mbppplus"),
@@ -81,7 +81,7 @@ pub(super) fn correlation(
 /// The paper's row of an algorithm, or of `base`, beside runs with these settings.
 pub(super) fn row(config: &Config, algorithm: &str) -> Option<&'static PaperResult> {
     let dataset = dataset(config)?;
-    PAPER.result(model(config, dataset), dataset, algorithm)
+    PAPER.row(model(config, dataset), dataset, algorithm)
 }
 
 #[cfg(test)]

@@ -25,7 +25,7 @@ pub(super) struct SweepRun {
     pub(super) binaries: BTreeSet<String>,
 }
 
-/// The runs in the order of the plan, without `times` as if they had no clock.
+/// The runs in the order of the plan. Without `times` they report no time.
 pub(super) fn read(folder: &SweepFolder, times: bool) -> Result<Vec<SweepRun>, SweepError> {
     let manifest = folder.manifest()?;
     let read = |planned: &PlannedRun| {

@@ -76,19 +76,7 @@ fn a_strong_effect_is_found_and_a_null_effect_is_not() {
 }
 
 /// The tables of a sweep with everything that `[compare]` may have.
-const ALL: [&str; 11] = [
-    "slope",
-    "comparisons",
-    "effects",
-    "time-ratios",
-    "time-to-target",
-    "table-1",
-    "table-3",
-    "table-4",
-    "figure-1",
-    "figures-2-and-4",
-    "runs",
-];
+const ALL: &str = "slope comparisons effects time-ratios time-to-target table-1 table-3 table-4 figure-1 figures-2-and-4 runs";
 
 #[test]
 fn every_table_and_figure_has_its_numbers_on_the_page_too() {
@@ -100,13 +88,12 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
     };
     let file = arms("[0, 1, 2]", 0.0125, more);
     let sweep = Synthetic::made(&file, all_but("rapid-h4", better));
-    insta::assert_snapshot!(sweep.report(true, &ALL));
+    insta::assert_snapshot!(sweep.report(true, ALL));
     let page = sweep.page(true);
     let shown = page.replace('\u{2212}', "-");
     let mut numbers = 0;
-    for table in ALL {
-        let text = fs::read_to_string(sweep.out().join(format!("{table}.csv"))).unwrap();
-        for field in text.lines().skip(1).flat_map(fields) {
+    for table in ALL.split(' ') {
+        for field in sweep.table(table).lines().skip(1).flat_map(fields) {
             let text = crate::escape::html(&field).replace('\u{2212}', "-");
             assert!(shown.contains(&text), "{field} of {table}");
             numbers += usize::from(field.parse::<f64>().is_ok());
@@ -122,15 +109,11 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
         assert!(svg.starts_with("<svg xmlns=") && !svg.contains("NaN"));
         assert!(page.contains(&format!("href=\"{figure}\"")), "{figure}");
     }
-    for words in [
-        // The page has the sweep file's numbers with all of their digits.
-        "Time to a Pass@1 of 50.5%",
-        "within ± 1.25<",
-        "; the equivalence margin is ±\u{a0}1.25;",
-        // The run with the largest H, and its token with a weight that grew by e^1.25.
-        "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3",
-        "rapid-h8-seed-0: 1.250 at 3",
-    ] {
+    // The page has the sweep file's numbers with all of their digits.
+    let margin = "Time to a Pass@1 of 50.5% | within ± 1.25< | ; the equivalence margin is ±\u{a0}1.25;";
+    // The run with the largest H, and its token with a weight that grew by e^1.25.
+    let token = "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3 | rapid-h8-seed-0: 1.250 at 3";
+    for words in margin.split(" | ").chain(token.split(" | ")) {
         assert!(page.contains(words), "{words}");
     }
     assert!(!page.contains("NaN") && !page.contains("http-equiv=\"refresh\""));
@@ -175,8 +158,7 @@ fn runs_that_are_missing_failed_damaged_or_unlike_their_plan_are_named() {
     edit("rapid-h4-seed-3", "metrics.jsonl", &|text| {
         text.split_inclusive('\n').skip(1).collect()
     });
-    let tables = ["comparisons", "time-ratios", "table-1", "runs"];
-    let report = sweep.report(true, &tables);
+    let report = sweep.report(true, "comparisons time-ratios table-1 runs");
     let place = sweep.folder.root.display().to_string();
     insta::assert_snapshot!(report.replace(&place, "FOLDER"));
     let page = Synthetic::new(&arms(FIVE, 0.02, "")).page(true);
@@ -193,7 +175,7 @@ fn a_grid_without_evaluations_compares_times_at_each_point() {
         // A machine that gets slower from round to round.
         seconds: 100.0 * (1.0 + run.round as f64) / (run.config.algorithm.h as f64),
     });
-    insta::assert_snapshot!(sweep.report(true, &["time-ratios", "table-3", "table-4"]));
+    insta::assert_snapshot!(sweep.report(true, "time-ratios table-3 table-4"));
     for name in ["comparisons.csv", "comparisons.svg", "slope.csv"] {
         assert!(!sweep.out().join(name).exists(), "{name}");
     }
@@ -209,19 +191,14 @@ fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
     let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02, more));
     for run in sweep.folder.plan.runs() {
         let effect = if run.config.algorithm.h > 2 { 0.2 } else { 0.0 };
-        let truth = Truth {
-            tasks: 200,
-            effect,
-            ..EQUAL
-        };
-        sweep.run(run, truth);
+        let tasks = 200;
+        sweep.run(run, Truth { tasks, effect, ..EQUAL });
         match run.name.as_str() {
             "rapid-h2-seed-0" => sweep.end(run, Event::Fail, Some(DIVERGED)),
             _ => sweep.end(run, Event::Finish, None),
         }
     }
-    let tables = ["comparisons", "slope", "time-ratios", "effects"];
-    insta::assert_snapshot!(sweep.report(true, &tables));
+    insta::assert_snapshot!(sweep.report(true, "comparisons slope time-ratios effects"));
     let large = &sweep.csv("effects")[0];
     assert!((number(large, "effect_points") - 20.0).abs() < 3.0);
     assert!(number(large, "effect_points_low") > 0.0);
@@ -231,22 +208,14 @@ fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
 
 #[test]
 fn every_estimator_has_its_rungs_and_the_papers_its_numbers() {
-    let arms = [
-        ("rapid-1", "rapid-paper", 1),
-        ("rapid-4", "rapid-paper", 4),
-        ("rapid-16", "rapid-paper", 16),
-        ("loo-1", "rapid-loo", 1),
-        ("loo-4", "rapid-loo", 4),
-        ("loo-16", "rapid-loo", 16),
-        ("pg-1", "pg", 1),
-        ("pg-4", "pg", 4),
-        ("pg-16", "pg", 16),
-    ];
+    let presets = [("rapid", "rapid-paper"), ("loo", "rapid-loo"), ("pg", "pg")];
+    let arms = presets.map(|(name, preset)| [1, 4, 16].map(|h| (format!("{name}-{h}"), preset, h)));
+    let arms = arms.as_flattened().iter();
+    let arms: Vec<_> = arms.map(|(name, preset, h)| (&**name, *preset, *h)).collect();
     // Two seeds have no interval.
     let file = file("[0, 1]", &arms, "reference = \"pg-1\"\nmargin = 0.02\n");
     let sweep = Synthetic::made(&file, |_| EQUAL);
-    let tables = ["comparisons", "slope", "table-3", "table-4"];
-    insta::assert_snapshot!(sweep.report(true, &tables));
+    insta::assert_snapshot!(sweep.report(true, "comparisons slope table-3 table-4"));
 }
 
 #[test]
@@ -254,16 +223,13 @@ fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
     let gemma = "[[arms]]\nname = \"gemma\"\nset = { \"model.name\" = \"gemma3-270m\", \"algorithm.h\" = 1 }\n[[arms]]";
     let auto = "[[arms]]\nname = \"auto\"\nset = { \"algorithm.preset\" = \"rapid-paper\", \"algorithm.h\" = 16, \"algorithm.auto_h\" = 0.5 }\n[compare]";
     let file = arms("[0, 1]", 0.02, "");
-    let more = file
-        .replacen("[[arms]]", gemma, 1)
-        .replace("[compare]", auto);
+    let more = file.replacen("[[arms]]", gemma, 1);
+    let more = more.replace("[compare]", auto);
     let sweep = Synthetic::made(&more, |_| EQUAL);
     sweep.page(true);
     assert_eq!(sweep.column("table-3", "h"), ["1", "2", "4", "8"]);
-    assert_eq!(
-        sweep.column("table-1", "arm")[..2],
-        ["gemma, before training", "pg, before training"]
-    );
+    let before = &sweep.column("table-1", "arm")[..2];
+    assert_eq!(before, ["gemma, before training", "pg, before training"]);
     // The arm that chooses has no row of the paper, and chose no more than there are updates.
     let papers = sweep.column("table-1", "paper_row");
     assert_eq!([&*papers[3], &*papers[7]], ["Table 1, pg", ""]);
@@ -279,25 +245,13 @@ fn another_model_or_an_arm_that_chooses_h_is_no_rung() {
 
 #[test]
 fn without_times_nothing_is_measured_in_seconds() {
+    const OF_TIMES: &str =
+        "time-ratios.csv figure-1.csv figure-1.svg figure-2-inference.svg table-3-time.svg";
     let sweep = Synthetic::made(&arms("[0, 1]", 0.02, "target = 0.1\n"), |_| EQUAL);
     sweep.page(true);
-    let of_times = [
-        "time-ratios.csv",
-        "figure-1.csv",
-        "figure-1.svg",
-        "figure-2-inference.svg",
-        "table-3-time.svg",
-    ];
-    let exist = || of_times.map(|name| sweep.out().join(name).exists());
-    assert_eq!(exist(), [true; 5]);
-    let tables = [
-        "time-to-target",
-        "table-1",
-        "table-3",
-        "table-4",
-        "figures-2-and-4",
-        "runs",
-    ];
-    insta::assert_snapshot!(sweep.report(false, &tables));
-    assert_eq!(exist(), [false; 5]);
+    let exists = |name: &str| sweep.out().join(name).exists();
+    assert!(OF_TIMES.split(' ').all(exists));
+    let tables = "time-to-target table-1 table-3 table-4 figures-2-and-4 runs";
+    insta::assert_snapshot!(sweep.report(false, tables));
+    assert!(!OF_TIMES.split(' ').any(exists));
 }

@@ -4,7 +4,7 @@ use super::arms::ArmRuns;
 use super::runs::SweepRun;
 use crate::report::table::{Cell, Columns, Form, Table, points_as_given};
 
-/// The updates and the minutes of training, without times none, until an evaluation first reached the target. `None` if none did.
+/// The updates until an evaluation first reached the target, and the minutes of training if times are reported. `None` if no evaluation reached it.
 type Reached = Option<(f64, Option<f64>)>;
 
 fn reached(run: &SweepRun, target: f64) -> Reached {

@@ -5,9 +5,9 @@ use std::collections::{BTreeMap, BTreeSet};
 use datasets::passk::MIN_TASKS;
 
 use super::runs::SweepRun;
-use super::tests_of_arms::Tests;
+use super::significance::Tests;
 use crate::record::AlarmState;
-use crate::report::settings::evaluation_differences;
+use crate::report::config_diff::evaluation_differences;
 use crate::sweep::{RunState, SweepFolder};
 
 /// A run with more than this share of samples without a verdict is named.
@@ -70,13 +70,6 @@ pub(super) fn all(
     let mut seen = BTreeSet::new();
     warnings.retain(|warning| seen.insert(warning.clone()));
     warnings
-}
-
-/// `the seed 1`, `the seeds 1, 2`.
-pub(super) fn listed(what: &str, items: impl Iterator<Item = String>) -> String {
-    let items: Vec<String> = items.collect();
-    let s = if items.len() == 1 { "" } else { "s" };
-    format!("{what}{s} {}", items.join(", "))
 }
 
 fn missing(runs: &[SweepRun]) -> Vec<String> {

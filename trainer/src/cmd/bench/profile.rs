@@ -6,8 +6,8 @@ use engine::Engine;
 use engine::backend::cuda::ledger::{DeviceModel, H100, H200, Line};
 use serde::Serialize;
 
-use super::plan::{self, Plan};
-use super::work::work;
+use super::prediction::Prediction;
+use super::workload::run_once;
 use super::{DeviceChoice, Options, What, Workload};
 
 /// Kernels that the text lists.
@@ -28,7 +28,7 @@ struct Row {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Profiled {
+pub(super) struct Profile {
     device: String,
     /// The device of the prediction.
     predicted_for: DeviceModel,
@@ -41,7 +41,7 @@ pub(super) struct Profiled {
     rows: Vec<Row>,
 }
 
-impl Profiled {
+impl Profile {
     /// Measures the work of a command.
     pub(super) fn measure(what: What, options: &Options) -> anyhow::Result<Self> {
         let engine_options = options.engine_options();
@@ -49,9 +49,9 @@ impl Profiled {
         let (engine, profile) = Engine::profiled(options.config()?, engine_options)?;
         let device = engine.info().device.clone();
         // The first time memory is allocated, and the library chooses algorithms.
-        work(what, &engine, options)?;
+        run_once(what, &engine, options)?;
         profile.take();
-        work(what, &engine, options)?;
+        run_once(what, &engine, options)?;
         let measured = profile.take();
         drop(engine);
         let model = if device.contains("H100") { H100 } else { H200 };
@@ -59,10 +59,11 @@ impl Profiled {
         planned.device.device = DeviceChoice::Planned(model);
         // The number type that `auto` is on this device.
         planned.device.dtype = dtype.to_owned();
-        let predicted = Plan::new(model, what, &planned)?.work.rows;
+        let predicted = Prediction::new(model, what, &planned)?.work.rows;
         let predicted_seconds = |(operation, kernel): &Line| {
-            let same = |row: &&plan::Row| row.operation == *operation && row.kernel == *kernel;
-            predicted.iter().find(same).map(|row| row.launches.seconds)
+            let mut rows = predicted.iter();
+            let same = rows.find(|row| row.operation == *operation && row.kernel == *kernel);
+            same.map(|row| row.launches.seconds)
         };
         let all: f64 = measured.values().map(|(_, seconds)| seconds).sum();
         let rows = measured.into_iter().map(|(line, (launches, seconds))| Row {

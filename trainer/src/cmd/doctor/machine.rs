@@ -18,7 +18,7 @@ pub(super) fn checks(args: &DeviceArgs) -> Vec<Check> {
         resources(),
         gpu(),
         device(args),
-        Check::ok("products", args.arithmetic()),
+        Check::ok("products", args.settings().arithmetic()),
         cache_folder(),
         mpi(),
     ];

@@ -20,7 +20,7 @@ const GPU_TOLERANCES: [f32; 2] = [1e-3, 0.1];
 const LOGIT_TOLERANCE: f32 = 1e-3;
 
 pub(super) fn checks(name: &str, device: &DeviceArgs) -> Vec<Check> {
-    let engine = match open_model(name, device) {
+    let engine = match open_model(name, device, None) {
         Ok(engine) => engine,
         Err(error) => {
             return vec![Check::fail(

@@ -11,12 +11,13 @@ use trainer::rollout::SamplingParams;
 use trainer::run::{device_name, model_digest, tasks_digest};
 
 use super::Args;
-use crate::cmd::{Usage, checkpoint_overrides};
+use crate::cmd::Usage;
+use crate::cmd::checkpoint_defaults::CheckpointDefaults;
 
 /// The command line's settings, else the checkpoint's, else the defaults. Minimum and maximum tokens that do not go together are an error.
 pub(super) fn resolve(
     args: &Args,
-    checkpoint: &checkpoint_overrides::Settings,
+    checkpoint: &CheckpointDefaults,
 ) -> Result<SamplingParams, Usage> {
     let eval = checkpoint.eval();
     let max_tokens = checkpoint.max_tokens(args.max_tokens, 512);

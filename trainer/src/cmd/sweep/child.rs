@@ -13,10 +13,10 @@ use trainer::sweep::{Event, ManifestLine, PlannedRun};
 
 use super::{Sweep, verifier};
 use crate::cmd::paragraph;
-use crate::cmd::verifier_process::VerifierProcess;
+use crate::cmd::verifier_process::{VerifierProcess, last_line};
 
 /// How often the process's memory is read.
-const LOOK: Duration = Duration::from_millis(500);
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// Makes or resumes a run that this process has claimed, and writes what happens into the manifest. Returns how the process ended, and why if it failed. `show` is
 /// called with the updates done so far.
@@ -46,10 +46,10 @@ pub(super) async fn make(
         Ok(status) if status.success() => (Event::Finish, None),
         Ok(status) if status.code() == Some(130) && sweep.stop.requested() => (Event::Stop, None),
         Ok(status) => {
-            let last = last_line(&folder.log(&run.name));
+            let last = last_line(&folder.log(&run.name), 0);
             let said = last.filter(|_| status.code().is_some());
-            let said = said.unwrap_or_else(|| status.to_string());
-            (Event::Fail, Some(said))
+            let said = said.map(|line| line.trim_start_matches("error: ").to_owned());
+            (Event::Fail, said.or_else(|| Some(status.to_string())))
         }
         Err(error) => (Event::Fail, Some(paragraph(error))),
     };
@@ -78,7 +78,7 @@ async fn process(
     let started = match &known {
         Some(_) => None,
         None => {
-            let log = sweep.folder.verifier_log(&run.name);
+            let log = sweep.folder.run(&format!("{}.verifier.log", run.name));
             let program = VerifierProcess::program()?;
             Some(VerifierProcess::start(&program, &log, &run.config.verifier, false, None).await?)
         }
@@ -112,7 +112,7 @@ async fn process(
         tokio::select! {
             status = child.wait() => return Ok(status?),
             () = sweep.stop.wait(), if stdin.is_some() => drop(stdin.take()),
-            () = tokio::time::sleep(LOOK) => look(child.id()),
+            () = tokio::time::sleep(POLL_INTERVAL) => look(child.id()),
         }
     }
 }
@@ -121,11 +121,4 @@ async fn process(
 fn updates_done(folder: &Path) -> usize {
     let text = std::fs::read(folder.join("metrics.jsonl")).unwrap_or_default();
     text.iter().filter(|byte| **byte == b'\n').count()
-}
-
-/// The last line of a log that is not empty.
-fn last_line(log: &Path) -> Option<String> {
-    let text = std::fs::read_to_string(log).ok()?;
-    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
-    Some(line.trim_start_matches("error: ").to_owned())
 }

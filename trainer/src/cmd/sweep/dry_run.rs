@@ -13,7 +13,7 @@ use super::{Args, chosen};
 use crate::cmd::count;
 
 /// The dry run, as `--json` prints it.
-#[derive(Serialize)]
+#[derive(Default, Serialize)]
 struct DryRun {
     runs: Vec<Row>,
     /// Arms that do not see the same data, in sentences.
@@ -116,13 +116,11 @@ impl DryRun {
     }
 
     fn text(&self) -> String {
+        let unknown = || "?".to_owned();
         let size = |bytes: Option<u64>| {
-            bytes.map_or_else(
-                || "?".to_owned(),
-                |bytes| format!("{:.1} GB", bytes as f64 / 1e9),
-            )
+            bytes.map_or_else(unknown, |bytes| format!("{:.1} GB", bytes as f64 / 1e9))
         };
-        let time = |seconds: Option<f64>| seconds.map_or_else(|| "?".to_owned(), duration);
+        let time = |seconds: Option<f64>| seconds.map_or_else(unknown, duration);
         let names = self.runs.iter().map(|row| row.run.len());
         let width = names.fold(3, usize::max);
         let mut text = format!(
@@ -154,15 +152,13 @@ impl DryRun {
             size(self.disk)
         );
         // Unknown sizes are not compared with the free space.
-        if self
-            .disk_free
-            .is_some_and(|free| self.disk_left > Some(free))
-        {
+        let (left, free) = (self.disk_left, self.disk_free);
+        if free.is_some() && left > free {
             let _ = writeln!(
                 text,
                 "warning: the checkpoints of the runs that are left take up to {} of disk space, including what those that have begun have written, and {} is free: free some, lower run.keep, or give --out on another disk",
-                size(self.disk_left),
-                size(self.disk_free)
+                size(left),
+                size(free)
             );
         }
         for sentence in &self.unmatched {
@@ -185,13 +181,9 @@ mod tests {
             (Some(1), None, false),
         ] {
             let report = DryRun {
-                runs: Vec::new(),
-                unmatched: Vec::new(),
-                seconds: None,
-                disk: disk_left,
                 disk_left,
                 disk_free,
-                memory: largest(std::iter::empty()),
+                ..DryRun::default()
             };
             let text = report.text();
             let warning = "warning: the checkpoints of the runs that are left take up to 2.5 GB";

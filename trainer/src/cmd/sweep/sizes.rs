@@ -31,7 +31,7 @@ fn key(run: &PlannedRun) -> String {
 }
 
 impl Sizes {
-    /// Reads the data sets and the models' sizes. Runs share a reading if their settings differ at most in sections on which no prompt depends.
+    /// Reads the data sets and the models' sizes, once for all runs that differ only in sections that change no prompt.
     pub(super) fn of(plan: &Plan, data_dir: Option<&Path>) -> anyhow::Result<Self> {
         let mut inputs: Vec<(&Config, PlanInputs)> = Vec::new();
         let mut sizes = BTreeMap::new();

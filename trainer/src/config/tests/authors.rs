@@ -37,8 +37,8 @@ impl AuthorValue {
     fn is_for(&self, row: &str, dataset: &str) -> bool {
         let (model, algorithm) = row.split_once(&format!("-{dataset}-")).unwrap();
         let has = |list: &Option<Vec<String>>, name: &str| {
-            list.as_ref()
-                .is_none_or(|list| list.iter().any(|listed| listed == name))
+            let list = list.as_ref();
+            list.is_none_or(|list| list.iter().any(|listed| listed == name))
         };
         has(&self.models, model) && has(&self.datasets, dataset) && has(&self.algorithms, algorithm)
     }
@@ -56,9 +56,8 @@ fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
         };
         let config = load(&name, &[]).unwrap();
         if kind == "paper" {
-            let (_, algorithm) = row
-                .rsplit_once(&format!("-{}-", config.data.dataset))
-                .unwrap();
+            let dataset = format!("-{}-", config.data.dataset);
+            let (_, algorithm) = row.rsplit_once(&dataset).unwrap();
             let preset = match algorithm {
                 "dapo" => Preset::DapoPaper,
                 // `rapid-hN` is no preset.
@@ -75,12 +74,8 @@ fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
                 continue;
             }
             used.insert(number);
-            assert!(
-                keys.insert(&*expected.key),
-                "{row} has {} twice",
-                expected.key
-            );
             let (section, key) = expected.key.split_once('.').unwrap();
+            assert!(keys.insert(&*expected.key), "{row} has {key} twice");
             let ours = table[section].get(key);
             if ours != Some(&expected.value) {
                 wrong.push(format!(
@@ -89,14 +84,8 @@ fn the_recipe_of_every_row_has_the_values_that_the_authors_ran() {
                 ));
             }
         }
-        for key in [
-            "model.name",
-            "algorithm.n_step",
-            "algorithm.h",
-            "optimiser.lr",
-        ] {
-            assert!(keys.contains(key), "{row} has no {key}");
-        }
+        let mut required = "model.name algorithm.n_step algorithm.h optimiser.lr".split(' ');
+        assert!(required.all(|key| keys.contains(key)), "{row}");
     }
     assert_eq!((wrong, rows), (Vec::<String>::new(), 39));
     assert_eq!(used.len(), authors.values.len(), "a value is for no row");

@@ -44,32 +44,22 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
         (&["run.seed=7"], 0..1, 4),
         (&["data.dataset=gsm8k", "algorithm.preset=grpo"], 0..24, 4),
     ]);
-    for words in [
-        "A · a-run: 1 held-out task, 4 completions of each.",
-        "B · b-run: 24 held-out tasks, 4 completions of each.",
-        "A</span> a-run</h3>",
-        "B</span> b-run</h3>",
-        "seed <b>7</b>",
-        "data <b>gsm8k</b>",
-        "algorithm <b>grpo</b>",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let notes = "A · a-run: 1 held-out task, 4 completions of each. | B · b-run: 24 held-out tasks, 4 completions of each.";
+    assert_has(&page, notes);
+    assert_has(&page, "A</span> a-run</h3> | B</span> b-run</h3>");
+    let facts = "seed <b>7</b> | data <b>gsm8k</b> | algorithm <b>grpo</b>";
+    assert_has(&page, facts);
     assert!(!page.contains("1 held-out tasks"));
     let (_folder, page, _) = reported(&[
         (&["run.seed=7"], 0..24, 4),
         (&["optimiser.lr=0.5", "eval.limit=24"], 0..24, 4),
     ]);
-    let (_, table) = page
-        .split_once("Differences in the configurations")
-        .unwrap();
-    let (table, _) = table.split_once("</table>").unwrap();
+    let mut parts = page.split("Differences in the configurations");
+    let table = parts.nth(1).unwrap().split("</table>").next().unwrap();
     let keys = table.split("<th scope=\"row\">").skip(1);
     let keys: Vec<&str> = keys.map(|row| row.split('<').next().unwrap()).collect();
     assert_eq!(keys, ["eval.limit", "optimiser.lr", "run.seed"]);
-    for value in ["not set", "0.5", "7"] {
-        assert!(table.contains(&format!(">{value}</td>")), "{value}");
-    }
+    assert_has(table, ">not set</td> | >0.5</td> | >7</td>");
     let (_folder, same, _) = reported(&[(&[], 0..24, 4), (&[], 0..24, 6)]);
     assert!(same.contains("None: every key is the same"));
 }
@@ -78,13 +68,12 @@ fn each_run_has_a_header_its_own_number_of_tasks_and_its_differing_keys() {
 fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
     let (folder, page, csv) = reported(&[(&[], 0..24, 6), (&[], 0..24, 2), (&[], 0..24, 6)]);
     // Six of eight minus two of eight, in the same way on every second pair of tasks.
-    for words in [
-        "A has the higher Pass@1 of A and B: the whole interval lies above zero.",
-        "It is undetermined which of A and C has the higher Pass@1: the interval contains zero.",
-        "after 10 updates, on the same 24 tasks",
-    ] {
-        assert!(page.contains(words), "{words}");
-    }
+    let higher = "A has the higher Pass@1 of A and B: the whole interval lies above zero.";
+    assert_has(&page, higher);
+    let undetermined =
+        "It is undetermined which of A and C has the higher Pass@1: the interval contains zero.";
+    assert_has(&page, undetermined);
+    assert_has(&page, "after 10 updates, on the same 24 tasks");
     let fields: Vec<Vec<&str>> = csv.lines().map(|line| line.split(',').collect()).collect();
     assert_eq!(fields.len(), 5, "{csv}");
     let first = ["a-run", "b-run", "Pass@1", "24", "0.75", "0.25", "0.5"];
@@ -93,13 +82,11 @@ fn runs_evaluated_on_the_same_tasks_are_compared_task_by_task() {
     assert!(fields[3][7].starts_with("-0.137976") && fields[3][8].starts_with("0.137976"));
     // Paired by task the differences are equal, and a share of 0.138 of other tasks may differ.
     for (end, expected) in fields[1][7..].iter().zip([0.293, 0.569]) {
-        assert!(
-            (end.parse::<f64>().unwrap() - expected).abs() < 1e-3,
-            "{end}"
-        );
+        let off = end.parse::<f64>().unwrap() - expected;
+        assert!(off.abs() < 1e-3, "{end}");
     }
     // The differences do not stay beside the report of one.
-    let one = RunData::read(&folder.path().join("a-run")).unwrap();
+    let one = read(&folder.path().join("a-run"));
     let both = folder.path().join("both");
     page_of(&[one], &both);
     assert!(!both.join("report-differences.csv").exists());
@@ -117,42 +104,26 @@ fn a_task_that_one_run_has_not_judged_is_in_no_figure_of_the_difference() {
     for line in csv.lines().skip(1) {
         let numbers = line.split(',').skip(3).map(|n| n.parse().unwrap());
         let numbers: Vec<f64> = numbers.collect();
-        assert_eq!(numbers[0], 23.0);
-        assert!(
-            (numbers[1] - numbers[2] - numbers[3]).abs() < 1e-12,
-            "{line}"
-        );
+        let rest = numbers[1] - numbers[2] - numbers[3];
+        assert!(numbers[0] == 23.0 && rest.abs() < 1e-12, "{line}");
     }
 }
 
 #[test]
 fn what_makes_a_difference_unsure_is_said_beside_it() {
-    let all = 0..24;
-    for (first, second, words, rows) in [
-        (
-            (&[][..], all.clone(), 6),
-            (&[][..], 4..30, 2),
-            "they were evaluated on different tasks (24 and 26, 20 of them the same)",
-            0,
-        ),
-        (
-            (&[][..], 0..1, 6),
-            (&[][..], 0..1, 2),
-            "on the same 1 task. A and B: no interval: 1 task, and it takes 20, so nothing is concluded.",
-            2,
-        ),
-        (
-            (
-                &["eval.temperature=0.5", "eval.min_tokens=3"][..],
-                all.clone(),
-                6,
-            ),
-            (&["sampling.max_tokens=32"][..], all, 6),
-            "A and B were evaluated with different settings (eval.temperature, eval.min_tokens, eval.max_tokens)",
-            2,
-        ),
+    const DIFFERENT: &str =
+        "they were evaluated on different tasks (24 and 26, 20 of them the same)";
+    const ONE_TASK: &str = "on the same 1 task. A and B: no interval: 1 task, and it takes 20, so nothing is concluded.";
+    const SETTINGS: &str = "A and B were evaluated with different settings (eval.temperature, eval.min_tokens, eval.max_tokens)";
+    let eval = &["eval.temperature=0.5", "eval.min_tokens=3"][..];
+    let max_tokens = &["sampling.max_tokens=32"][..];
+    for (sets, tasks, correct, words, rows) in [
+        ([&[][..]; 2], [0..24, 4..30], [6, 2], DIFFERENT, 0),
+        ([&[][..]; 2], [0..1, 0..1], [6, 2], ONE_TASK, 2),
+        ([eval, max_tokens], [0..24, 0..24], [6, 6], SETTINGS, 2),
     ] {
-        let (_folder, page, csv) = reported(&[first, second]);
+        let run = |number: usize| (sets[number], tasks[number].clone(), correct[number]);
+        let (_folder, page, csv) = reported(&[run(0), run(1)]);
         assert!(page.contains(words), "{words}");
         let claim = "has the higher Pass@1 of A and B: the";
         assert!(!page.contains(claim), "{words}");
@@ -182,17 +153,11 @@ fn each_run_has_its_own_bar_of_times_and_its_own_line() {
         from.split("</figure>").next().unwrap()
     };
     let times = figure("Where the time went");
-    for bar in [
-        ">A · a</text>",
-        ">backward 90 s<",
-        ">B · b &amp; c</text>",
-        ">backward 5 min 00 s<",
-    ] {
-        assert!(times.contains(bar), "{bar}: {times}");
-    }
+    assert_has(times, ">A · a</text> | >backward 90 s<");
+    assert_has(times, ">B · b &amp; c</text> | >backward 5 min 00 s<");
     let chart = figure("Held-out Pass@1");
-    assert!(chart.contains("<g class=\"s0 d0\">") && chart.contains("<g class=\"s1 d0\">"));
-    assert!(chart.contains("A · a<") && chart.contains("B · b &amp; c<"));
+    assert_has(chart, "<g class=\"s0 d0\"> | <g class=\"s1 d0\">");
+    assert_has(chart, "A · a< | B · b &amp; c<");
 }
 
 #[test]

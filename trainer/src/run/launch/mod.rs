@@ -25,6 +25,7 @@ use crate::policy::Policy;
 use crate::reward::RewardClient;
 
 pub use open::locate_model;
+pub use preflight::check_epoch;
 pub use resume_config::resume_config;
 
 /// The folder that a run is written to.

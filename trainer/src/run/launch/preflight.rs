@@ -27,7 +27,7 @@ pub(super) fn check(
     if config.algorithm.sum_padding {
         rollout::end_token(policy)?;
     }
-    check_schedule(config, prompts)?;
+    check_epoch(config, prompts)?;
     // A run that does not fit into memory is refused now, not after the first phase.
     let estimate = MemoryEstimate::new(config, model, prompts, ranks)?;
     for misfit in estimate.check(config, memory, disk)? {
@@ -39,9 +39,13 @@ pub(super) fn check(
     Ok(estimate)
 }
 
-/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has, and a mixture with a set that has no place in an epoch.
-fn check_schedule(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
-    let (tasks, phase) = (prompts.train.len(), config.prompts_per_phase());
+/// Refuses prompts of which an epoch cannot be made.
+///
+/// # Errors
+/// [`DataError::Nothing`] if an epoch has no whole phase and `algorithm.drop_last_phase` is set, or if a set of a mixture has no place in it.
+pub fn check_epoch(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
+    let tasks = prompts.train.len();
+    let phase = config.prompts_per_phase();
     if config.algorithm.drop_last_phase && tasks < phase {
         return Err(DataError::Nothing(format!(
             "no update is left: a phase has {phase} prompts (`algorithm.n_step` / `algorithm.group_size` × `algorithm.h`), an epoch has {tasks}, and \

@@ -22,7 +22,7 @@ pub fn resume_config(run: &Path, sets: &[String]) -> Result<Config, TrainError> 
     let fixed = ["engine.dtype", "engine.kernel"];
     let mut changes = Vec::new();
     for set in sets {
-        let (path, _) = config::parse_set(set)?;
+        let (path, _) = config::KEYS.parse_set(set)?;
         let free = path.starts_with("verifier.")
             || (path.starts_with("engine.") && !fixed.contains(&path.as_str()))
             || matches!(

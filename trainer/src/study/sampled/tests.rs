@@ -64,16 +64,11 @@ fn study(
         let params = plan.sampling(prompts.len());
         let mut of_model = prompts.iter().flat_map(|it| params.seeds(it, stream));
         assert!(of_model.all(|seed| seeds.insert(seed)));
+        let moved = FakePolicy::moved(*distance);
         Behaviour {
             name: format!("{distance}"),
             staleness: stream,
-            groups: groups(
-                &FakePolicy::moved(*distance),
-                &prompts,
-                stream,
-                &plan,
-                judge,
-            ),
+            groups: groups(&moved, &prompts, stream, &plan, judge),
         }
     });
     let models: Vec<Behaviour> = models.collect();
@@ -85,11 +80,9 @@ fn estimates_agree_with_theory_within_their_noise() {
     let results = study(2000, &[0.0, 0.6], &rewards).unwrap();
     assert_eq!((results.prompts, results.masked), (16, 0));
     let row = |staleness: usize, factor: &str, baseline: &str| {
-        let mut rows = results.rows.iter();
-        let row = rows.find(|row| {
-            row.staleness == staleness && (row.factor, row.baseline) == (factor, baseline)
-        });
-        row.unwrap()
+        let wanted = (staleness, factor, baseline);
+        let is_it = |row: &&Row| (row.staleness, row.factor, row.baseline) == wanted;
+        results.rows.iter().find(is_it).unwrap()
     };
     for staleness in [1, 2] {
         let whole = row(staleness, "w", "loo");

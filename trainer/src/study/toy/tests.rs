@@ -1,6 +1,6 @@
 use super::super::estimators::plain;
 use super::*;
-use crate::config::{Baseline, Factor};
+use crate::config::{Baseline, Baseline as B, Factor};
 
 /// Rounding errors of log-probabilities and coefficients in single precision.
 const ROUNDING: f64 = 1e-5;
@@ -46,15 +46,12 @@ fn the_exact_gradient_is_the_slope_of_the_value() {
     let (policy, all) = (seed::normals(3, "test", PARAMETERS), completions());
     // Ended at the first token; after one of two letters; after two of them, ended or truncated.
     assert_eq!(all.len(), 1 + 2 + 4 * 3);
-    let rewards: Vec<f64> = (0..15_u8)
-        .map(|i| f64::from(u8::from(i % 3 == 0)))
-        .collect();
+    let rewards: Vec<f64> = (0..15).map(|i| [1.0, 0.0, 0.0][i % 3]).collect();
     let value = |logits: &[f64], rewards: &[f64]| -> f64 {
         let logp = log_probabilities(logits);
         let values = all.iter().zip(rewards);
-        values
-            .map(|(c, reward)| reward * total_logp(c, &logp).exp())
-            .sum()
+        let values = values.map(|(c, reward)| reward * total_logp(c, &logp).exp());
+        values.sum()
     };
     assert!((value(&policy, &[1.0; 15]) - 1.0).abs() < 1e-12);
     let gradient = exact_gradient(&log_probabilities(&policy), &all, &rewards);
@@ -95,12 +92,7 @@ fn the_mean_of_every_estimator_is_that_of_theory() {
         let gradient = &prompt.gradient;
         let largest = prompt.weights().into_iter().fold(1.0, f64::max);
         // The whole weight is unbiased with every baseline that is independent of the completion, and a cap is if all weights are below it.
-        for baseline in [
-            Baseline::None,
-            Baseline::Loo,
-            Baseline::WeightedLoo,
-            Baseline::OptimalLoo,
-        ] {
+        for baseline in [B::None, B::Loo, B::WeightedLoo, B::OptimalLoo] {
             for (factor, eta) in [(Factor::W, 2.0), (Factor::WCapped, largest * 1.001)] {
                 let bias = prompt.bias(factor, baseline, eta);
                 assert!(bias < ROUNDING, "{factor:?} {baseline:?}: {bias}");

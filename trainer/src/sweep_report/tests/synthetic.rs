@@ -130,28 +130,28 @@ impl Synthetic {
         fs::read_to_string(page).unwrap()
     }
 
-    /// Writes the report, and returns the warnings of its page and the content of these tables.
-    pub(super) fn report(&self, times: bool, tables: &[&str]) -> String {
+    /// The text of a table of the report.
+    pub(super) fn table(&self, name: &str) -> String {
+        fs::read_to_string(self.out().join(format!("{name}.csv"))).unwrap()
+    }
+
+    /// Writes the report, and returns the warnings of its page and the content of these tables, named with spaces between them.
+    pub(super) fn report(&self, times: bool, tables: &str) -> String {
         let page = self.page(times);
         let warnings = page.split("<li class=\"warning\">").skip(1);
         let warnings = warnings.map(|text| text.split("</li>").next().unwrap().to_owned());
-        let tables = tables.iter().map(|table| {
-            let text = fs::read_to_string(self.out().join(format!("{table}.csv"))).unwrap();
-            format!("\n{table}.csv\n{text}")
-        });
-        let mut parts: Vec<String> = warnings.collect();
-        parts.extend(tables);
-        parts.join("\n")
+        let tables = tables.split(' ');
+        let tables = tables.map(|table| format!("\n{table}.csv\n{}", self.table(table)));
+        warnings.chain(tables).collect::<Vec<_>>().join("\n")
     }
 
     /// A table of the report, as rows of fields by their column.
     pub(super) fn csv(&self, name: &str) -> Vec<BTreeMap<String, String>> {
-        let text = fs::read_to_string(self.out().join(format!("{name}.csv"))).unwrap();
+        let text = self.table(name);
         let mut lines = text.lines().map(fields);
         let columns = lines.next().unwrap();
-        lines
-            .map(|fields| columns.iter().cloned().zip(fields).collect())
-            .collect()
+        let rows = lines.map(|fields| columns.iter().cloned().zip(fields).collect());
+        rows.collect()
     }
 
     /// A column of a table of the report.
@@ -195,22 +195,20 @@ fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
         hash.wrapping_mul(31).wrapping_add(u64::from(byte))
     });
     let mut random = SplitMix(of_name);
-    let counts: BTreeMap<String, Counts> = (0..tasks)
-        .map(|task| {
-            let probability = 0.1 + 0.6 * (task % 7) as f64 / 6.0 + effect;
-            let right = |_: &usize| (random.below(1_000_000) as f64) < 1e6 * probability;
-            let correct = (0..SAMPLES).filter(right).count();
-            let judged = SAMPLES;
-            (format!("task/{task}"), Counts { judged, correct })
-        })
-        .collect();
+    let counts = (0..tasks).map(|task| {
+        let probability = 0.1 + 0.6 * (task % 7) as f64 / 6.0 + effect;
+        let right = |_: &usize| (random.below(1_000_000) as f64) < 1e6 * probability;
+        let correct = (0..SAMPLES).filter(right).count();
+        let judged = SAMPLES;
+        (format!("task/{task}"), Counts { judged, correct })
+    });
+    let counts: BTreeMap<String, Counts> = counts.collect();
     let all: Vec<Counts> = counts.values().copied().collect();
+    let pass_at = [1, SAMPLES].map(|k| (k, passk::pass_at(&all, k).unwrap()));
     EvalRecord {
         step,
         samples: SAMPLES,
-        pass_at: [1, SAMPLES]
-            .map(|k| (k, passk::pass_at(&all, k).unwrap()))
-            .into(),
+        pass_at: pass_at.into(),
         tasks: counts,
         masked: 0,
         length_mean: 12.0,

@@ -14,9 +14,9 @@ use super::prompts;
 
 /// A checkpoint's settings, as far as they suit the tasks at hand; `None` for a model without settings.
 #[derive(Debug)]
-pub(crate) struct Settings(Option<CheckpointSettings>);
+pub(crate) struct CheckpointDefaults(Option<CheckpointSettings>);
 
-impl Settings {
+impl CheckpointDefaults {
     /// The settings in a model's folder. Warns of a checkpoint that was copied without them.
     pub(crate) fn of(model: &Path) -> Result<Self, CheckpointSettingsError> {
         let settings = CheckpointSettings::of(model)?;
@@ -121,49 +121,29 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = settings_file(&config, &[PromptRenderer::new(&config.data).unwrap()], 10);
         std::fs::write(folder.path().join(NAME), file).unwrap();
-        let own = ("few-shot-boxed", Some("\n"), 33);
-        let ended = ("few-shot-boxed", Some("END"), 33);
         let none = tempfile::tempdir().unwrap();
-        for (model, dataset, template, stop, given, expected) in [
-            (&folder, "starter-math", None, None, None, own),
-            (
-                &folder,
-                "starter-math",
-                Some("boxed"),
-                None,
-                Some(9),
-                ("boxed", None, 9),
-            ),
-            (&folder, "starter-math", None, Some("END"), None, ended),
-            (
-                &folder,
-                "starter-code",
-                None,
-                None,
-                None,
-                ("auto", None, 512),
-            ),
-            (
-                &none,
-                "starter-math",
-                None,
-                None,
-                None,
-                ("auto", Some("\n"), 512),
-            ),
+        let (own, math) = (&folder, "starter-math");
+        for (model, dataset, [template, stop], given, expected) in [
+            (own, math, ["", ""], None, ("few-shot-boxed", "\n", 33)),
+            (own, math, ["boxed", ""], Some(9), ("boxed", "", 9)),
+            (own, math, ["", "END"], None, ("few-shot-boxed", "END", 33)),
+            (own, "starter-code", ["", ""], None, ("auto", "", 512)),
+            (&none, math, ["", ""], None, ("auto", "\n", 512)),
         ] {
             let tasks = datasets::open(dataset, None).unwrap().eval;
+            let [template, stop] = [template, stop].map(str::to_owned);
             let prompt = PromptArgs {
-                template: template.map(str::to_owned),
+                template: Some(template).filter(|it| !it.is_empty()),
                 chat: false,
-                stop: stop.map(str::to_owned).into_iter().collect(),
+                stop: Some(stop).filter(|it| !it.is_empty()).into_iter().collect(),
             };
-            let mut settings = Settings::of(model.path()).unwrap();
+            let mut settings = CheckpointDefaults::of(model.path()).unwrap();
             let renderer = settings.renderer(&prompt, dataset, &tasks).unwrap();
             let max_tokens = settings.max_tokens(given, 512);
-            let stop = renderer.stop_strings().first().map(String::as_str);
+            let stop = renderer.stop_strings().first();
+            let stop = stop.map_or("", String::as_str);
             assert_eq!((&*renderer.name, stop, max_tokens), expected);
-            let is_used = model.path() == folder.path() && dataset == "starter-math";
+            let is_used = model.path() == folder.path() && dataset == math;
             assert_eq!(settings.source().is_some(), is_used);
             let error = settings.renderer(&prompt, dataset, &[]).unwrap_err();
             assert!(error.to_string().contains("has no tasks"), "{error}");

@@ -13,7 +13,7 @@ const TOP: f64 = 12.0;
 const BOTTOM: f64 = 36.0;
 
 /// One line of a chart.
-#[derive(Debug, Clone, PartialEq, Default)]
+#[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Series {
     /// The name in the legend.
     pub(crate) name: String,
@@ -23,9 +23,19 @@ pub(crate) struct Series {
     pub(crate) intervals: Vec<(f64, f64, f64)>,
 }
 
+impl Series {
+    pub(crate) fn new(name: impl Into<String>, points: Vec<(f64, f64)>) -> Self {
+        Self {
+            name: name.into(),
+            points,
+            intervals: Vec::new(),
+        }
+    }
+}
+
 /// A chart of lines over whole numbers, such as the number of updates, or over given ticks.
 #[derive(Debug, Clone, PartialEq, Default)]
-pub(crate) struct Chart {
+pub(crate) struct LineChart {
     pub(crate) title: String,
     /// A line that explains the quantity.
     pub(crate) note: String,
@@ -36,7 +46,7 @@ pub(crate) struct Chart {
     pub(crate) ticks: Vec<(f64, String)>,
 }
 
-impl Chart {
+impl LineChart {
     fn finite(&self) -> impl Iterator<Item = (f64, f64)> + '_ {
         let points = self.series.iter().flat_map(|s| &s.points).copied();
         points.filter(|(x, y)| x.is_finite() && y.is_finite())
@@ -72,16 +82,10 @@ impl Chart {
         }
         let whole = xs.ticks().filter(|_| ticks.is_empty());
         let whole = whole.map(|tick| (tick, format_tick(tick, xs.step, ValueFormat::Number)));
-        for (tick, label) in ticks.iter().cloned().chain(whole) {
-            text(
-                &mut out,
-                "middle",
-                x_at(tick),
-                HEIGHT - BOTTOM + 24.0,
-                &label,
-            );
-        }
         let bottom = HEIGHT - BOTTOM;
+        for (tick, label) in ticks.iter().cloned().chain(whole) {
+            text(&mut out, "middle", x_at(tick), bottom + 24.0, &label);
+        }
         line(&mut out, "axis", (LEFT, bottom), (WIDTH - RIGHT, bottom));
         for (number, series) in self.series.iter().enumerate() {
             let _ = write!(out, "<g class=\"{}\">", class_of(number));
@@ -137,22 +141,16 @@ mod tests {
 
     #[test]
     fn all_points_are_drawn_and_one_that_is_not_finite_breaks_the_line() {
-        let chart = |points: &[(f64, f64)]| Chart {
+        let chart = |points: &[(f64, f64)]| LineChart {
             title: "loss <x>".into(),
-            series: vec![Series {
-                name: "a".into(),
-                points: points.to_vec(),
-                ..Series::default()
-            }],
-            ..Chart::default()
+            series: vec![Series::new("a", points.to_vec())],
+            ..LineChart::default()
         };
+        let broken = [(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)];
         for (points, lines) in [
             (&[(1.0, 0.0), (2.0, 0.0)][..], 1),
             (&[(3.0, 1e-7)], 1),
-            (
-                &[(0.0, 1.0), (1.0, f64::INFINITY), (2.0, 1.0), (3.0, 2.0)],
-                2,
-            ),
+            (&broken, 2),
         ] {
             let page = chart(points).figure().unwrap().render();
             assert!(!page.contains("NaN") && !page.contains("inf"), "{page}");
@@ -164,7 +162,7 @@ mod tests {
         for points in [&[][..], &[(0.0, f64::NAN)]] {
             assert_eq!(chart(points).figure(), None);
         }
-        let chart = Chart {
+        let chart = LineChart {
             ticks: vec![(0.0, "H = 1".to_owned()), (3.0, "H = 8".to_owned())],
             ..chart(&[(0.0, 1.0), (3.0, 2.0)])
         };

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use datasets::{Task, TaskSpec};
 
 /// A number for the computation of each of these tasks: that of the mathematics question with the same id in the data set, else one of its own.
-pub(super) fn computations(tasks: &[&String], dataset: &[Task]) -> Vec<usize> {
+pub(super) fn clusters_of(tasks: &[&String], dataset: &[Task]) -> Vec<usize> {
     let mut numbers = BTreeMap::new();
     let mut known = BTreeMap::new();
     for task in dataset {
@@ -53,8 +53,8 @@ mod tests {
         let mut tasks: Vec<&String> = dataset.iter().map(|task| &task.id).collect();
         let unknown = "of other data".to_owned();
         tasks.push(&unknown);
-        let found = computations(&tasks, &dataset);
+        let found = clusters_of(&tasks, &dataset);
         assert_eq!(found, [0, 0, 1, 2, 8, 9, 10]);
-        assert_eq!(computations(&tasks, &[]), [0, 1, 2, 3, 4, 5, 6]);
+        assert_eq!(clusters_of(&tasks, &[]), [0, 1, 2, 3, 4, 5, 6]);
     }
 }

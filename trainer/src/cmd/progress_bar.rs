@@ -5,7 +5,7 @@ use std::io::IsTerminal as _;
 use indicatif::{ProgressBar, ProgressStyle};
 
 /// A bar over a known number of items; hidden where stderr is not a terminal.
-pub(crate) fn bar(length: u64, what: &'static str) -> ProgressBar {
+pub(crate) fn progress_bar(length: u64, what: &'static str) -> ProgressBar {
     if !std::io::stderr().is_terminal() {
         return ProgressBar::hidden();
     }

@@ -20,7 +20,7 @@ const EVALUATION_KEYS: &[&str] = &[
 ];
 
 /// The keys that differ between the runs, in alphabetical order, each with its value in each run; `None` if a run does not set it.
-pub(super) fn differing(runs: &[&RunData]) -> Vec<(String, Vec<Option<String>>)> {
+pub(super) fn differing_keys(runs: &[&RunData]) -> Vec<(String, Vec<Option<String>>)> {
     // A text that is not TOML has no keys.
     let keys = |run: &&RunData| flat(&run.config_text.parse::<toml::Table>().ok(), "");
     let all: Vec<BTreeMap<String, String>> = runs.iter().map(keys).collect();
@@ -33,7 +33,7 @@ pub(super) fn differing(runs: &[&RunData]) -> Vec<(String, Vec<Option<String>>)>
 
 /// The differing keys that change the evaluation of two runs.
 pub(crate) fn evaluation_differences(a: &RunData, b: &RunData) -> Vec<String> {
-    let differing = differing(&[a, b]).into_iter().map(|(key, _)| key);
+    let differing = differing_keys(&[a, b]).into_iter().map(|(key, _)| key);
     let is_of_evaluation = |key: &String| {
         let is_of_prompts = key.ends_with(".template") || key.ends_with(".system");
         is_of_prompts || EVALUATION_KEYS.contains(&key.as_str())

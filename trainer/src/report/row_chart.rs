@@ -19,7 +19,7 @@ const BOTTOM: f64 = 30.0;
 
 /// A chart of rows, from the top.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Rows {
+pub(crate) struct RowChart {
     pub(crate) title: String,
     /// A line that explains the marks.
     pub(crate) note: String,
@@ -40,12 +40,12 @@ pub(crate) struct Row {
     pub(crate) marks: Vec<Mark>,
 }
 
-/// A mark: its series, its track, from 0 at the top, and its form.
+/// A mark: its series, its track, from 0 at the top, and its shape.
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) struct Mark(pub(crate) usize, pub(crate) usize, pub(crate) Form);
+pub(crate) struct Mark(pub(crate) usize, pub(crate) usize, pub(crate) Shape);
 
 #[derive(Debug, Clone, PartialEq)]
-pub(crate) enum Form {
+pub(crate) enum Shape {
     /// A bar between two values, with a tooltip.
     Bar(f64, f64, String),
     Line(Interval),
@@ -53,7 +53,7 @@ pub(crate) enum Form {
     Ring(f64),
 }
 
-impl Rows {
+impl RowChart {
     /// Differences of Pass@1, each with its label: the estimate on its bootstrap interval, below it the interval over seeds, and below that each seed. Differences within
     /// ± `margin` count as none; `None` where that is not tested.
     pub(crate) fn forest<'a>(
@@ -67,13 +67,13 @@ impl Rows {
             let intervals = [(0, difference.resampled), (1, difference.over_seeds)];
             let lines = intervals
                 .into_iter()
-                .filter_map(|(track, interval)| Some(Mark(track, track, Form::Line(interval?))));
+                .filter_map(|(track, interval)| Some(Mark(track, track, Shape::Line(interval?))));
             Row {
                 label,
                 total: String::new(),
                 marks: lines
-                    .chain([Mark(0, 0, Form::Dot(difference.estimate))])
-                    .chain(seeds.map(|seed| Mark(2, 2, Form::Ring(*seed))))
+                    .chain([Mark(0, 0, Shape::Dot(difference.estimate))])
+                    .chain(seeds.map(|seed| Mark(2, 2, Shape::Ring(*seed))))
                     .collect(),
             }
         };
@@ -128,9 +128,9 @@ impl Rows {
         for row in &self.rows {
             text(&mut out, "start", 0.0, top + 18.0, &row.label);
             text(&mut out, "end", WIDTH, top + 18.0, &row.total);
-            for Mark(series, track, form) in &row.marks {
+            for Mark(series, track, shape) in &row.marks {
                 let _ = write!(out, "<g class=\"{}\">", class_of(*series));
-                form.draw(&mut out, top + LABEL + TRACK * (*track as f64 + 0.5), &x_at);
+                shape.draw(&mut out, top + LABEL + TRACK * (*track as f64 + 0.5), &x_at);
                 out.push_str("</g>");
             }
             top += row.height();
@@ -146,7 +146,7 @@ impl Row {
     }
 }
 
-impl Form {
+impl Shape {
     fn values(&self) -> [f64; 2] {
         match self {
             Self::Bar(from, to, _) => [*from, *to],
@@ -192,7 +192,7 @@ mod tests {
         let interval = |low, high| Some(Interval { low, high });
         let drawn = |label: &str, margin, row: &Contrast| {
             let rows = [(label.to_owned(), row)];
-            let forest = Rows::forest("t".into(), "n", margin, rows);
+            let forest = RowChart::forest("t".into(), "n", margin, rows);
             forest.figure().unwrap().render()
         };
         let mut row = Contrast {

@@ -4,7 +4,7 @@ use datasets::passk::Interval;
 
 use super::arms::ArmRuns;
 use super::paper_row;
-use super::tests_of_arms::{Compared, Effect, Sloped, Tests};
+use super::significance::{Compared, Effect, Sloped, Tests};
 use crate::paper::PaperResult;
 use crate::report::table::{Cell, Columns, Form, POINTS, Table, points_as_given};
 use crate::statistics::{Comparison, Contrast, Corrected, Ratio, least_squares};
@@ -78,7 +78,7 @@ fn p_column<R>(columns: &mut Columns<'_, R>, heading: &str, name: &str, p: impl 
     columns.add(heading, name, Form::P, |row| Cell::number(Some(p(row))));
 }
 
-/// The columns of a difference of Pass@1. `of` gives a remark too. It follows the seeds' differences, unless a conclusion shows it.
+/// The columns of a difference of Pass@1. `of` returns it with a remark, which stands behind the seeds' differences unless the table has `concluded` and shows it there.
 fn contrast_columns<R>(
     columns: &mut Columns<'_, R>,
     name: &str,
@@ -128,7 +128,7 @@ fn papers(compared: &Compared<'_, '_>) -> Option<(&'static PaperResult, &'static
     paper_row::of(compared.arm).zip(paper_row::of(compared.reference))
 }
 
-/// What stands behind a conclusion if runs of these arms diverged.
+/// The remark on how many runs of these arms diverged; empty if none did.
 fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
     let runs = arms.iter().flat_map(|arm| &arm.runs);
     let diverged = runs.filter(|run| run.state == RunState::Diverged);

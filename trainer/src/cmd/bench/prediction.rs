@@ -7,7 +7,7 @@ use engine::backend::cuda::ledger::{DeviceModel, H100, H200, HostCalls, Launches
 use engine::{Engine, Footprint};
 use serde::Serialize;
 
-use super::work::work;
+use super::workload::run_once;
 use super::{Options, What, Workload};
 use crate::cmd::args::{DeviceChoice, device_choice};
 
@@ -49,7 +49,7 @@ pub(super) struct Table {
 }
 
 #[derive(Debug, Serialize)]
-pub(super) struct Plan {
+pub(super) struct Prediction {
     #[serde(flatten)]
     workload: Workload,
     device: DeviceModel,
@@ -66,7 +66,7 @@ pub(super) struct Plan {
     pub(super) work: Table,
 }
 
-impl Plan {
+impl Prediction {
     /// Counts the work of a command.
     pub(super) fn new(device: DeviceModel, what: What, options: &Options) -> anyhow::Result<Self> {
         let config = options.config()?;
@@ -75,9 +75,9 @@ impl Plan {
         let planned = Footprint::on_gpu(device.memory, &config, &engine_options, &demand);
         let (engine, ledger) = Engine::planned(config, device, engine_options)?;
         // The first time memory is allocated and passes are recorded, which is not counted.
-        work(what, &engine, options)?;
+        run_once(what, &engine, options)?;
         ledger.take();
-        work(what, &engine, options)?;
+        run_once(what, &engine, options)?;
         let work = Table::of(&ledger.take());
         Ok(Self {
             workload: options.workload(what),
@@ -165,18 +165,20 @@ impl Table {
 
 #[cfg(test)]
 mod tests {
+    use clap::ValueEnum as _;
+
     use super::*;
 
-    fn plan(what: What, line: &str) -> Plan {
+    fn prediction(what: What, line: &str) -> Prediction {
         let line = format!("--device cuda:plan --dtype bf16 --random-weights {line}");
         let options = super::super::tests::options(&line).unwrap();
-        Plan::new(H200, what, &options).unwrap()
+        Prediction::new(H200, what, &options).unwrap()
     }
 
     #[test]
     fn an_iteration_of_a_published_model_is_predicted() {
         let line = "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100";
-        let plan = plan(What::Step, line);
+        let plan = prediction(What::Step, line);
         let seconds: f64 = plan.work.rows.iter().map(|row| row.launches.seconds).sum();
         let share = seconds / plan.work.seconds;
         assert!((0.95..=1.0).contains(&share), "{share}");
@@ -201,56 +203,32 @@ mod tests {
             " --pack-tokens 16384 --activations-mib 60000",
             " --pack-tokens 2048 --activations-mib 6144",
         ];
-        let plans = more.map(|more| plan(What::Step, &format!("{line}{more}")).work.seconds);
+        let plans = more.map(|more| prediction(What::Step, &format!("{line}{more}")).work.seconds);
         assert!(plans[0] == plans[1] && plans[0] < plans[2], "{plans:?}");
     }
+
+    /// What is measured, and the options.
+    const ALLOCATED: &str = "
+train qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048
+train qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048 --activations-mib 0
+train qwen2.5-0.5b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048 --lora 16
+train gemma3-1b --prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048
+train qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 1 --tokens 64
+rollout qwen2.5-0.5b --prompts 16 --samples 64 --prompt-tokens 960 --tokens 80 --max-sequences 1024
+rollout qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 16 --tokens 8
+step qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100
+";
 
     /// Scratch memory, the logits of a step, activations, and keys and values are all in the plan.
     #[test]
     fn the_planned_memory_is_within_a_tenth_of_what_is_allocated() {
-        let train = "--prompts 16 --samples 1 --prompt-tokens 1 --tokens 2048";
-        let cases: [(What, &str); 8] = [
-            (What::Train, &format!("qwen2.5-0.5b {train}")),
-            (
-                What::Train,
-                &format!("qwen2.5-0.5b {train} --activations-mib 0"),
-            ),
-            (What::Train, &format!("qwen2.5-0.5b {train} --lora 16")),
-            (What::Train, &format!("gemma3-1b {train}")),
-            (
-                What::Train,
-                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 1 --tokens 64",
-            ),
-            (
-                What::Rollout,
-                "qwen2.5-0.5b --prompts 16 --samples 64 --prompt-tokens 960 --tokens 80 --max-sequences 1024",
-            ),
-            (
-                What::Rollout,
-                "qwen2.5-0.5b --prompts 1 --samples 1 --prompt-tokens 16 --tokens 8",
-            ),
-            (
-                What::Step,
-                "qwen2.5-1.5b --prompts 8 --samples 32 --max-sequences 100",
-            ),
-        ];
-        for (what, line) in cases {
-            let plan = plan(what, line);
+        for line in ALLOCATED.trim().lines() {
+            let (what, line) = line.split_once(' ').unwrap();
+            let plan = prediction(What::from_str(what, false).unwrap(), line);
             let planned = (plan.planned_bytes - plan.reserved_bytes) as f64;
             let allocated = plan.allocated_bytes as f64;
             let figures = format!("{line}: {planned:.3e}, {allocated:.3e}");
             assert!((planned / allocated - 1.0).abs() < 0.1, "{figures}");
-        }
-    }
-
-    #[test]
-    fn only_known_devices_are_accepted() {
-        for (text, model) in [("cuda:plan", H200), ("cuda:plan:h100", H100)] {
-            assert_eq!(device_or_plan(text), Ok(DeviceChoice::Planned(model)));
-        }
-        assert_eq!(device_or_plan("cpu"), device_choice("cpu"));
-        for unknown in ["cuda:pan", "cuda:plan:h300"] {
-            assert!(device_or_plan(unknown).unwrap_err().contains("cuda:plan"));
         }
     }
 }

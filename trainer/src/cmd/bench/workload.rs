@@ -16,7 +16,7 @@ const DEFAULT_SEQUENCES: usize = 256;
 const UPDATES: usize = 2;
 
 #[derive(Debug, Clone, Copy)]
-pub(super) struct Measured {
+pub(super) struct Measurement {
     pub(super) seconds: f64,
     /// Prompt and completion tokens.
     pub(super) tokens: usize,
@@ -26,13 +26,13 @@ pub(super) struct Measured {
     pub(super) bytes_per_weight: f64,
 }
 
-impl Measured {
+impl Measurement {
     /// Measures the work, after a first time that plans and touches memory.
     pub(super) fn of(what: What, engine: &Engine, options: &Options) -> anyhow::Result<Self> {
         // A GPU also chooses and records its kernels for each batch size. Elsewhere, sampling for one prompt suffices.
         match (what, options.device.options().device.memory()) {
             (What::Rollout, None) => sample(engine, options, 1)?,
-            _ => work(what, engine, options)?,
+            _ => run_once(what, engine, options)?,
         }
         let rounds = match what {
             What::Rollout => 1,
@@ -40,7 +40,7 @@ impl Measured {
         };
         let started = Instant::now();
         for _ in 0..rounds {
-            work(what, engine, options)?;
+            run_once(what, engine, options)?;
         }
         let seconds = started.elapsed().as_secs_f64() / rounds as f64;
         let (sampled, trained) = (options.sampled_tokens(engine), options.trained_tokens());
@@ -84,7 +84,7 @@ fn training_bytes(options: &Options) -> f64 {
 }
 
 /// Does the work once. An iteration trains on as many tokens as it samples, but on others: a device that only counts samples the same token every time.
-pub(super) fn work(what: What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
+pub(super) fn run_once(what: What, engine: &Engine, options: &Options) -> anyhow::Result<()> {
     if what != What::Train {
         sample(engine, options, options.prompts)?;
     }

@@ -3,9 +3,8 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::arms::{ArmRuns, Ladder, at_point, by_point, ladders_at};
-use super::computations::computations;
 use super::runs::SweepRun;
-use super::warnings::listed;
+use super::task_clusters::clusters_of;
 use crate::run::data_dir_of;
 use crate::statistics::{
     Comparison, Contrast, Corrected, Outcomes, Ratio, Slope, paired_ratio, verdicts,
@@ -64,10 +63,12 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
     let Some(compare) = &folder.file.compare else {
         return Tests::default();
     };
+    let runs = arms.iter().flat_map(|arm| &arm.runs);
+    let missing = runs.filter(|run| !run.state.has_ended());
     let mut tests = Tests {
         tested: compare.tests,
         margin: compare.margin,
-        untimed: incomplete_blocks(arms),
+        untimed: missing.map(|run| run.planned.block()).collect(),
         ..Tests::default()
     };
     let mut found = Vec::new();
@@ -112,14 +113,6 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
     tests
 }
 
-/// The blocks with a run that neither finished nor diverged: seed and round.
-fn incomplete_blocks(arms: &[ArmRuns<'_>]) -> BTreeSet<(u64, usize)> {
-    let runs = arms.iter().flat_map(|arm| &arm.runs);
-    runs.filter(|run| !run.state.has_ended())
-        .map(|run| run.planned.block())
-        .collect()
-}
-
 /// The effects of the factors of `[compare.effects]` at a point of the grid.
 fn effects<'a, 'r>(
     point: &[&'r ArmRuns<'a>],
@@ -162,9 +155,11 @@ fn outcomes(point: &[&ArmRuns<'_>], warnings: &mut Vec<String>) -> Option<Outcom
     let tasks: Vec<&String> = all.iter().copied().filter(is_judged).collect();
     let place = at_point("The comparisons of accuracy", point[0].point);
     if !missing.is_empty() {
-        let seeds = listed("the seed", missing.iter().map(u64::to_string));
+        let s = if missing.len() == 1 { "" } else { "s" };
+        let seeds: Vec<String> = missing.iter().map(u64::to_string).collect();
         warnings.push(format!(
-            "{place} leave out {seeds}, since a run of theirs does not count."
+            "{place} leave out the seed{s} {}, since a run of theirs does not count.",
+            seeds.join(", ")
         ));
     }
     if tasks.len() < all.len() {
@@ -198,7 +193,7 @@ fn clusters(point: &[&ArmRuns<'_>], tasks: &[&String], warnings: &mut Vec<String
         ));
         Vec::new()
     });
-    computations(tasks, &known)
+    clusters_of(tasks, &known)
 }
 
 /// The ratio of the times of an arm and the reference, over the blocks that are whole.
