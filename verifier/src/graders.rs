@@ -15,7 +15,7 @@ use verifier_api::{GraderInfo, GraderState, Verdict};
 use crate::cache::{ExpectedValueStore, Key, KeyWriter};
 use crate::grade::Grading;
 use crate::grade::code::{
-    self, CanonicalResult, CodeGrader, Extraction, CodingTask, NoCanonicalResult, Pending,
+    self, CanonicalResult, CodeGrader, CodingTask, Extraction, NoCanonicalResult, Pending,
     TestMode, Wanted,
 };
 use crate::grade::custom::{CustomGrader, CustomSettings};

@@ -352,7 +352,11 @@ fn a_proof_that_ends_a_process_is_tried_in_another_and_never_unavailable() {
         ("panic", (Incorrect, true), once, any),
     ] {
         let (grading, asked) = judged_by(mode);
-        assert_eq!((decided(&grading), &asked[..]), (decision, requests), "{mode}");
+        assert_eq!(
+            (decided(&grading), &asked[..]),
+            (decision, requests),
+            "{mode}"
+        );
         assert!(why == any || grading.detail["reason"] == why, "{mode}");
     }
 }

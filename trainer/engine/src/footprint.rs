@@ -119,7 +119,8 @@ impl Footprint {
         let pack = packs.first().copied().unwrap_or(0);
         let running = options.max_sequences.unwrap_or(MAX_SEQUENCES);
         let shared = demand.sampled_prompts.saturating_sub(1) * demand.shared_prompt_tokens;
-        let prompt_tokens = TOKEN_BUDGET.min(demand.sampled_prompts * demand.prompt_tokens - shared);
+        let prompt_tokens =
+            TOKEN_BUDGET.min(demand.sampled_prompts * demand.prompt_tokens - shared);
         let samples = demand.sampled_prompts * demand.samples;
         let step = prompt_tokens + running.min(samples);
         let size = PassSize {

@@ -2,7 +2,7 @@
 //!
 //! The counts are held exactly, so that a change of any of them is seen. Where a count is above its target, a comment states the target.
 
-use engine::backend::cuda::ledger::{DeviceModel, H200, Launches, Ledger, Line, CountedWork};
+use engine::backend::cuda::ledger::{CountedWork, DeviceModel, H200, Launches, Ledger, Line};
 use engine::backend::{Dtype, cuda};
 use engine::batch::{Batch, Group, KvRows};
 use engine::config::{published, published_names};

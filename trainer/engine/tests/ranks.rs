@@ -339,7 +339,11 @@ struct Watched {
 
 fn watched(ranks: Arc<dyn ProcessGroup>, faulty: bool) -> Arc<Watched> {
     let gathered = AtomicBool::new(false);
-    Arc::new(Watched { ranks, gathered, faulty })
+    Arc::new(Watched {
+        ranks,
+        gathered,
+        faulty,
+    })
 }
 
 impl ProcessGroup for Watched {
@@ -421,7 +425,11 @@ fn gpus_exchange_gradients_and_weights_with_each_other() {
         let alone = saved(&engine, folder.path());
         let mut ranks = local(size, DEADLINE);
         let watched: Vec<_> = ranks.drain(1..).map(|r| watched(r, false)).collect();
-        ranks.extend(watched.iter().map(|r| Arc::clone(r) as Arc<dyn ProcessGroup>));
+        ranks.extend(
+            watched
+                .iter()
+                .map(|r| Arc::clone(r) as Arc<dyn ProcessGroup>),
+        );
         let (norms, together) = with_ranks(ranks, |open| {
             let engine = open(&path, options()).unwrap();
             let norms = updated(&engine);

@@ -35,7 +35,10 @@ fn request(engine: &Engine, prompt: &str, seeds: &[u64], max_tokens: usize) -> G
 #[test]
 fn the_model_knows_the_capital_of_france_and_so_do_its_exported_files() {
     let folder = tempfile::tempdir().unwrap();
-    let turn = [("user".to_owned(), "What is the capital of France?".to_owned())];
+    let turn = [(
+        "user".to_owned(),
+        "What is the capital of France?".to_owned(),
+    )];
     let prompt = ENGINE.chat_prompt(&turn, engine::text::today()).unwrap();
     let reply = |engine: &Engine| {
         let greedy = GenerateRequest {

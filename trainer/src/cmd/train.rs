@@ -115,7 +115,13 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         }
         let (data_dir, ranks) = (args.data_dir()?, ranks.cloned());
         let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(train(config, data_dir, target, args.until_stdin_ends, ranks))
+        runtime.block_on(train(
+            config,
+            data_dir,
+            target,
+            args.until_stdin_ends,
+            ranks,
+        ))
     })
 }
 

@@ -106,7 +106,9 @@ pub(super) async fn canonical_result(
 ) -> Option<CanonicalResult> {
     let on = Arc::clone(&judge);
     let work = move |first_pass: bool, abandoned: &Abandoned| {
-        let result = on.graders.try_canonical_result(&task, first_pass, Some(abandoned));
+        let result = on
+            .graders
+            .try_canonical_result(&task, first_pass, Some(abandoned));
         match result {
             Ok(result) => Ok(Some(result)),
             Err(NoCanonicalResult::Deferred) => Err(Unfinished::Deferred),

@@ -14,8 +14,8 @@ use datasets::loose_json;
 use flate2::read::MultiGzDecoder;
 use futures::StreamExt as _;
 
-use super::body_memory::BodyPermit;
 use super::backoff::Backoff;
+use super::body_memory::BodyPermit;
 use super::pace::Pace;
 use super::request_context::RequestContext;
 use super::{ProblemResponse, Service};

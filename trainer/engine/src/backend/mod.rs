@@ -10,15 +10,15 @@
 pub mod cpu;
 pub mod cuda;
 pub(crate) mod device_spec;
-pub mod ranks;
 mod memory_meter;
+pub mod ranks;
 
 use std::ops::Range;
 use std::sync::Arc;
 
 pub use self::cpu::Bf16Kernel;
-use self::ranks::ProcessGroup;
 pub use self::memory_meter::MemoryMeter;
+use self::ranks::ProcessGroup;
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::error::EngineError;

@@ -18,7 +18,9 @@ use self::forward::{Constants, Decoder};
 use self::layout::{Layout, TensorLayout};
 pub(crate) use self::train_state::TrainingBuffers;
 pub use self::weights::TensorKind;
-use self::workspace::{BackwardWorkspace, BlockActivations, PassSize, PerPurpose, Widths, Workspace};
+use self::workspace::{
+    BackwardWorkspace, BlockActivations, PassSize, PerPurpose, Widths, Workspace,
+};
 use crate::backend::ranks::{Route, Sharing};
 use crate::backend::{Backend, Buf, Purpose, TrainingDefaults};
 use crate::batch::Batch;

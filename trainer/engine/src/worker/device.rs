@@ -89,7 +89,10 @@ impl Device {
     ///
     /// # Errors
     /// [`EngineError::Device`] if the device is not a GPU, or cannot be used.
-    pub(super) fn open_profiled(self, dtype: Dtype) -> Result<(impl OpenBackend, Profile), EngineError> {
+    pub(super) fn open_profiled(
+        self,
+        dtype: Dtype,
+    ) -> Result<(impl OpenBackend, Profile), EngineError> {
         let driver = match self.resolved()? {
             Found::Gpu(gpu) => cuda::device::open(gpu.ordinal)?,
             Found::Emulated => Emulated::open().0,

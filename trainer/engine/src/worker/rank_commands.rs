@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 use super::generate;
 use super::thread::{self, Opened};
 use crate::api::{AdamW, Device, EngineOptions, GenerateRequest, Objective};
-use crate::backend::ranks::{ProcessGroup, Leader, LeaderState, Sharing, fail, next_command};
+use crate::backend::ranks::{Leader, LeaderState, ProcessGroup, Sharing, fail, next_command};
 use crate::batch::Group;
 use crate::error::EngineError;
 use crate::infer::runner::Limits;

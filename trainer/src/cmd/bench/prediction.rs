@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use clap::Arg;
-use engine::backend::cuda::ledger::{DeviceModel, H100, H200, HostCalls, Launches, CountedWork};
+use engine::backend::cuda::ledger::{CountedWork, DeviceModel, H100, H200, HostCalls, Launches};
 use engine::{Engine, Footprint};
 use serde::Serialize;
 
@@ -203,7 +203,11 @@ mod tests {
             " --pack-tokens 16384 --activations-mib 60000",
             " --pack-tokens 2048 --activations-mib 6144",
         ];
-        let plans = more.map(|more| prediction(What::Step, &format!("{line}{more}")).work.seconds);
+        let plans = more.map(|more| {
+            prediction(What::Step, &format!("{line}{more}"))
+                .work
+                .seconds
+        });
         assert!(plans[0] == plans[1] && plans[0] < plans[2], "{plans:?}");
     }
 

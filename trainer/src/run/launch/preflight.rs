@@ -44,7 +44,12 @@ pub(super) fn check(
 /// # Errors
 /// [`DataError::Nothing`] if an epoch has no whole phase and `algorithm.drop_last_phase` is set, or if a set of a mixture has no place in it.
 pub fn check_epoch(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
-    let tasks = prompts.train.len();
+    whole_phases(config, prompts.train.len())?;
+    shares(config, prompts)
+}
+
+/// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
+fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
     let phase = config.prompts_per_phase();
     if config.algorithm.drop_last_phase && tasks < phase {
         return Err(DataError::Nothing(format!(
@@ -52,12 +57,34 @@ pub fn check_epoch(config: &Config, prompts: &Prompts) -> Result<(), DataError> 
              `algorithm.drop_last_phase` drops phases that are not whole. Set it to false, or lower `algorithm.h`"
         )));
     }
-    let schedule = PromptSchedule::new(config, tasks).with_mixture(&prompts.weights);
+    Ok(())
+}
+
+/// Refuses a mixture with a set that has no place in an epoch.
+fn shares(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
+    let schedule = PromptSchedule::new(config, prompts.train.len()).with_mixture(&prompts.weights);
     let Some(set) = schedule.set_without_a_place() else {
         return Ok(());
     };
     Err(DataError::Nothing(format!(
-        "`{}.weight`: its share of an epoch's {tasks} prompts is less than one prompt, so it is never trained on; raise it",
-        config.data_sets()[set].section
+        "`{}.weight`: its share of an epoch's {} prompts is less than one prompt, so it is never trained on; raise it",
+        config.data_sets()[set].section,
+        prompts.train.len()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config;
+
+    #[test]
+    fn a_data_set_without_a_whole_phase_is_refused_if_such_phases_are_dropped() {
+        for (tasks, drop, is_refused) in [(8, true, false), (7, false, false), (7, true, true)] {
+            let sizes = ["n_step=8", "group_size=4", "h=4"].map(|set| format!("algorithm.{set}"));
+            let drop = format!("algorithm.drop_last_phase={drop}");
+            let config = config::load("quickstart", &[&sizes[..], &[drop]].concat()).unwrap();
+            assert_eq!(whole_phases(&config, tasks).is_err(), is_refused);
+        }
+    }
 }

@@ -212,7 +212,13 @@ async fn respond(
     axum::Json(body): axum::Json<Json>,
 ) -> (axum::http::StatusCode, String) {
     let number: usize = uri.path()[1..].parse().unwrap();
-    let (given, _) = RESPONSES.trim().lines().nth(number).unwrap().split_once(" => ").unwrap();
+    let (given, _) = RESPONSES
+        .trim()
+        .lines()
+        .nth(number)
+        .unwrap()
+        .split_once(" => ")
+        .unwrap();
     let [form, status, text] = given.splitn(3, ' ').collect::<Vec<_>>()[..] else {
         panic!("{given}")
     };

@@ -140,7 +140,11 @@ pub(super) fn item(task: Arc<RegisteredTask>, prompt: String, completion: &str) 
 }
 
 /// Judges items until all have a reward.
-pub(super) async fn rewards(context: &RequestContext, items: Vec<JudgeItem>, backoff: &mut Backoff) -> Rewards {
+pub(super) async fn rewards(
+    context: &RequestContext,
+    items: Vec<JudgeItem>,
+    backoff: &mut Backoff,
+) -> Rewards {
     let mut rewards: Vec<Option<Rewarded>> = items.iter().map(|_| None).collect();
     let items = Arc::new(items);
     loop {

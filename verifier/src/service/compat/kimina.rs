@@ -64,11 +64,17 @@ const VERIFY_FORM: Form = Form {
     time_in_response: true,
 };
 
-pub(super) async fn check(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn check(
+    context: RequestContext,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
     answer(&context, body, CHECK_FORM).await
 }
 
-pub(super) async fn verify(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn verify(
+    context: RequestContext,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
     answer(&context, body, VERIFY_FORM).await
 }
 
@@ -98,7 +104,11 @@ fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
         .map_err(ProblemResponse::no_jail)
 }
 
-async fn answer(context: &RequestContext, body: Body, form: Form) -> Result<Json<Value>, ProblemResponse> {
+async fn answer(
+    context: &RequestContext,
+    body: Body,
+    form: Form,
+) -> Result<Json<Value>, ProblemResponse> {
     check_jail(&context.service)?;
     let judged = CLIENT.judge(context, body, "withheld", move |service, fields| {
         items(service, fields, form)

@@ -43,7 +43,10 @@ const ANSWER_FIELDS: [&str; 6] = [
 type Row = BTreeMap<String, Box<RawValue>>;
 
 /// Begins or ends a session. Judging needs no state, so this only repeats the session's id. NeMo Gym has sent it since 0.7.
-pub(super) async fn session(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn session(
+    context: RequestContext,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
     const ID: &str = "resources_session_id";
     let mut backoff = CLIENT.backoff(&context.service);
     let id = CLIENT.read_object(&context, body, &mut backoff, |_, mut fields| {
@@ -60,7 +63,10 @@ pub(super) async fn reverify_mode() -> Json<&'static str> {
     Json("stateless")
 }
 
-pub(super) async fn verify(context: RequestContext, body: Body) -> Result<Json<Row>, ProblemResponse> {
+pub(super) async fn verify(
+    context: RequestContext,
+    body: Body,
+) -> Result<Json<Row>, ProblemResponse> {
     let has_failsafe = context.service.settings.nemo_gym_failsafe;
     let outcome = if has_failsafe { "failsafe" } else { "withheld" };
     let (rewards, mut row) = CLIENT.judge(&context, body, outcome, item_and_row).await?;

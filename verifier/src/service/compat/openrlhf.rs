@@ -24,7 +24,10 @@ const CLIENT: Client = Client {
     refusal: ProblemResponse::unavailable,
 };
 
-pub(super) async fn get_reward(context: RequestContext, body: Body) -> Result<Json<Value>, ProblemResponse> {
+pub(super) async fn get_reward(
+    context: RequestContext,
+    body: Body,
+) -> Result<Json<Value>, ProblemResponse> {
     let (rewards, ()) = CLIENT.judge(&context, body, "withheld", items).await?;
     let rewards = rewards.map_err(|withheld| CLIENT.refused(&withheld))?;
     let rewards: Vec<f64> = rewards.iter().map(|item| item.reward).collect();
@@ -34,10 +37,7 @@ pub(super) async fn get_reward(context: RequestContext, body: Body) -> Result<Js
     ))
 }
 
-fn items(
-    service: &Service,
-    mut fields: Fields<'_>,
-) -> Result<(Vec<JudgeItem>, ()), FieldError> {
+fn items(service: &Service, mut fields: Fields<'_>) -> Result<(Vec<JudgeItem>, ()), FieldError> {
     let queries = fields.required_list("query")?;
     check_count("query", queries.len(), &service.settings.limits)?;
     let labels = list_like(&mut fields, "labels", queries.len())?;

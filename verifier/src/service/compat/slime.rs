@@ -31,10 +31,7 @@ pub(super) async fn rm(context: RequestContext, body: Body) -> Result<Json<f64>,
     }
 }
 
-fn items(
-    service: &Service,
-    mut fields: Fields<'_>,
-) -> Result<(Vec<JudgeItem>, ()), FieldError> {
+fn items(service: &Service, mut fields: Fields<'_>) -> Result<(Vec<JudgeItem>, ()), FieldError> {
     let prompt = fields.optional("prompt").map(RawValue::get);
     let prompt = prompt
         .map_or(Ok(Value::Null), serde_json::from_str)

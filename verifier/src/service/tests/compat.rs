@@ -209,8 +209,7 @@ async fn judging_that_takes_longer_than_the_client_waits_gives_503_and_goes_on()
 static ANY: LazyLock<(Runtime, Router)> = LazyLock::new(|| (Runtime::new().unwrap(), ready().0));
 
 /// Pieces of JSON that a parser may not expect, separated by spaces. The first is empty.
-const PIECES: &str =
-    " null [] {} [[ \" \\ud800 - 1e999 \0 , : {\"kind\":\"code\"} \"a/b\"";
+const PIECES: &str = " null [] {} [[ \" \\ud800 - 1e999 \0 , : {\"kind\":\"code\"} \"a/b\"";
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(300))]

@@ -234,9 +234,18 @@ mod tests {
     #[test]
     fn a_known_device_gets_machine_code_and_a_newer_one_ptx() {
         let known = [75, 80, 86, 89, 90, 100, 120];
-        assert_eq!(CompileTarget::of(90, &known), Some(CompileTarget::Cubin(90)));
-        assert_eq!(CompileTarget::of(80, &known), Some(CompileTarget::Cubin(80)));
-        assert_eq!(CompileTarget::of(130, &known), Some(CompileTarget::Ptx(120)));
+        assert_eq!(
+            CompileTarget::of(90, &known),
+            Some(CompileTarget::Cubin(90))
+        );
+        assert_eq!(
+            CompileTarget::of(80, &known),
+            Some(CompileTarget::Cubin(80))
+        );
+        assert_eq!(
+            CompileTarget::of(130, &known),
+            Some(CompileTarget::Ptx(120))
+        );
         assert_eq!(CompileTarget::of(87, &known), Some(CompileTarget::Ptx(86)));
         // There is no PTX for architectures below 8.0.
         assert_eq!(CompileTarget::of(80, &[75]), None);

@@ -1,7 +1,7 @@
 //! Operations at the sizes of real models, which small ones do not reach: a vocabulary of 151,936 tokens, groups of 7 and of 16 heads, windows over several
 //! tiles. Also sequences of 2,048 tokens, decoding steps of 8 to 15 sequences, and a KV cache of more than 2³¹ elements.
 
-use super::operations::{OpRun, Heads, attention, batch};
+use super::operations::{Heads, OpRun, attention, batch};
 use super::{Compared, Extent, Open, limits};
 use crate::backend::{Attention, Backend, Buf, Dtype, Linear, Purpose, Target, cpu};
 use crate::batch::Batch;
@@ -258,7 +258,7 @@ fn stored(t: &mut OpRun<'_>, first_row: usize) -> Result<(), EngineError> {
     let [k, v] = [0, kv].map(|column| store.rows(column, row_len()));
     for (to, column) in [(k, q), (v, q + kv)] {
         t.backend
-            .store(to, qkv.rows(column, stride), kv_heads, head_dim);
+            .write_kv(to, qkv.rows(column, stride), kv_heads, head_dim);
     }
     let y = t.poisoned(Purpose::Activations, STORED * q)?;
     let lse = t.poisoned(Purpose::Sums, STORED * heads)?;

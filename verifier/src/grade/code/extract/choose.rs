@@ -141,9 +141,8 @@ fn defines_entry_point(wanted: Wanted<'_>, piece: &Piece) -> bool {
 
 /// The blocks of a text with fences, in order.
 fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a>> {
-    let part = |is_at: &dyn Fn(&PartPosition) -> bool| {
-        parts.iter().find(|parsed| is_at(&parsed.position))
-    };
+    let part =
+        |is_at: &dyn Fn(&PartPosition) -> bool| parts.iter().find(|parsed| is_at(&parsed.position));
     let mut blocks = Vec::new();
     let (mut index, mut is_outside) = (0, true);
     while index <= marks.len() {
@@ -159,8 +158,9 @@ fn fenced_text_blocks<'a>(marks: &[Mark], parts: &'a [Part<'_>]) -> Vec<Block<'a
             (index, is_outside) = (index + 1, true);
             continue;
         }
-        let block =
-            part(&|position| matches!(position, PartPosition::Block { mark, .. } if *mark == index));
+        let block = part(
+            &|position| matches!(position, PartPosition::Block { mark, .. } if *mark == index),
+        );
         let Some(parsed) = block else {
             // The block is blank.
             let closes = marks.get(index + 1).is_some_and(Mark::is_bare);

@@ -240,11 +240,39 @@ fn asserts_count_with_the_tests_and_judging_may_end_with_a_failure() {
     let first_assert = json!("assert f(9) == 18");
     for (task, program, mode, expected, (field, shown), runs) in [
         // One run of the program, and one to parse the asserts.
-        (&both, "wrong", UntilFailure, (Incorrect, 0, 5), ("got", json!("1")), 2),
-        (&both, "wrong", All, (Incorrect, 1, 5), ("got", json!("1")), 2),
-        (&both, "right", UntilFailure, (Correct, 5, 5), ("got", Json::Null), 2),
+        (
+            &both,
+            "wrong",
+            UntilFailure,
+            (Incorrect, 0, 5),
+            ("got", json!("1")),
+            2,
+        ),
+        (
+            &both,
+            "wrong",
+            All,
+            (Incorrect, 1, 5),
+            ("got", json!("1")),
+            2,
+        ),
+        (
+            &both,
+            "right",
+            UntilFailure,
+            (Correct, 5, 5),
+            ("got", Json::Null),
+            2,
+        ),
         (&both, "right", All, (Correct, 5, 5), ("got", Json::Null), 2),
-        (&asserts, "wrong", UntilFailure, (Incorrect, 0, 2), ("assert", first_assert), 1),
+        (
+            &asserts,
+            "wrong",
+            UntilFailure,
+            (Incorrect, 0, 2),
+            ("assert", first_assert),
+            1,
+        ),
     ] {
         let before = sandbox.runs();
         let grading = grader.judge(task, program, mode);
@@ -303,8 +331,20 @@ fn a_program_that_stops_is_run_again_for_the_tests_after_it_three_times() {
         (&[2, 10][..], End::OutOfFuel, Timeout, 8, &twice[..]),
         (&[2, 10], End::OutOfMemory, Memory, 8, &twice),
         (&[2, 10], End::Died("exit".to_owned()), Incorrect, 8, &twice),
-        (all, End::OutOfFuel, Timeout, 0, &[0, 1_000, 2_000, 3_000].map(|used| whole - used)),
-        (all, End::OutOfTime, Timeout, 0, &[whole, waited, waited, waited]),
+        (
+            all,
+            End::OutOfFuel,
+            Timeout,
+            0,
+            &[0, 1_000, 2_000, 3_000].map(|used| whole - used),
+        ),
+        (
+            all,
+            End::OutOfTime,
+            Timeout,
+            0,
+            &[whole, waited, waited, waited],
+        ),
     ] {
         let (grading, seen) = stopping(stops, end);
         assert_eq!(outcome(&grading), (verdict, passed, 10));

@@ -156,11 +156,21 @@ fn refused_texts_never_reach_lean() {
         (HEADER, "#eval 1", Incorrect, "#"),
         (HEADER, "", Malformed, "no proof"),
         (HEADER, "<think>\nrfl", Malformed, "within its thought"),
-        (HEADER, "theorem other : True := trivial", Malformed, "not `swap`"),
+        (
+            HEADER,
+            "theorem other : True := trivial",
+            Malformed,
+            "not `swap`",
+        ),
         (HEADER, &long, Malformed, too_long),
         // A header that is not listed is checked like a proof.
         ("axiom cheat : False", "rfl", Unavailable, "header"),
-        ("import Mathlib\nlocal notation \"ℕ\" => Unit", "rfl", Unavailable, "header"),
+        (
+            "import Mathlib\nlocal notation \"ℕ\" => Unit",
+            "rfl",
+            Unavailable,
+            "header",
+        ),
         ("#eval 1", "rfl", Unavailable, "header"),
         (&long, "rfl", Unavailable, too_long),
     ] {

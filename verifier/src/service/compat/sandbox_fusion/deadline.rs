@@ -6,8 +6,8 @@ use axum::body::Body;
 use serde::de::DeserializeOwned;
 use tokio::time::{Instant, timeout_at};
 
-use crate::service::compat::client::Client;
 use crate::service::backoff::Backoff;
+use crate::service::compat::client::Client;
 use crate::service::request_context::RequestContext;
 use crate::service::{ProblemResponse, Service};
 

@@ -7,8 +7,8 @@
 //! **Operations** are multiplications and additions, also those for masked pairs inside tiles that are computed. Any other function counts as one.
 
 use super::super::driver::{Arg, Launch, Product};
-use super::attention;
 use super::address_space::AddressSpace;
+use super::attention;
 use super::signature::{Kind, Signature};
 use crate::backend::Dtype;
 

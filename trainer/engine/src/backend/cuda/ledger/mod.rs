@@ -4,23 +4,23 @@
 //! It needs neither a GPU nor the memory that the work would take, so a model's true size can be counted on any machine. Numbers that it returns to the host
 //! are 0.
 
+mod address_space;
 mod attention;
 mod cost;
-mod device_model;
-mod address_space;
-mod signature;
 mod counted_work;
+mod device_model;
+mod signature;
 
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 
+use self::address_space::AddressSpace;
 use self::cost::CostSum;
 pub use self::cost::{Cost, Unit};
+pub use self::counted_work::{CountedWork, HostCalls, Launches, Line};
 pub use self::device_model::{DeviceModel, H100, H200};
-use self::address_space::AddressSpace;
 use self::signature::Signature;
-pub use self::counted_work::{HostCalls, Launches, Line, CountedWork};
 use super::driver::{Address, Arg, Driver, Fault, Launch, Product, Recording, Step};
 use super::kernels;
 use super::step_recorder::StepRecorder;

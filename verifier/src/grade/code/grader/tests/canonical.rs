@@ -12,7 +12,12 @@ fn a_first_pass_returns_the_key_of_a_missing_canonical_result() {
     let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
     let needs = |grader: &CodeGrader| {
-        grader.grade(&task, "right too", TestMode::All, &mut SampleState::default())
+        grader.grade(
+            &task,
+            "right too",
+            TestMode::All,
+            &mut SampleState::default(),
+        )
     };
     let Err(Pending::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");

@@ -43,7 +43,10 @@ fn every_test_is_a_run_and_judging_may_end_with_the_first_failed_one() {
         });
         let grading = judged(&grader, &doubling(), mode);
         assert_eq!(outcome(&grading), (verdict, passed, 3));
-        assert_eq!((sandbox.runs(), grading.deterministic), (expected_runs, true));
+        assert_eq!(
+            (sandbox.runs(), grading.deterministic),
+            (expected_runs, true)
+        );
         if wrong.is_some() {
             // Each run uses 1,000 units of fuel.
             let fuel = 1_000 * expected_runs;
