@@ -34,7 +34,14 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         ("killed", &every_third),
         ("waiting", &at_the_end),
     ]
-    .map(|(name, sets)| Job::new(&folder.path().join(name), "quickstart", Some(&verifier), sets));
+    .map(|(name, sets)| {
+        Job::new(
+            &folder.path().join(name),
+            "quickstart",
+            Some(&verifier),
+            sets,
+        )
+    });
 
     let outcome = undisturbed.start().finish().success();
     assert_eq!(outcome.stdout.trim(), undisturbed.folder.to_str().unwrap());
@@ -124,8 +131,8 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     let sizes = "algorithm.group_size=4 algorithm.n_step=8 algorithm.h=2 run.updates=4";
     let others = "run.checkpoint_every=2 lora.rank=4 optimiser.lr=1e-3";
     sets.extend([rewards, shares, sizes, others].into_iter().flat_map(set));
-    let [undisturbed, killed] = ["undisturbed", "killed"]
-        .map(|name| Job::new(&home.join(name), "quickstart", None, &sets));
+    let [undisturbed, killed] =
+        ["undisturbed", "killed"].map(|name| Job::new(&home.join(name), "quickstart", None, &sets));
     let _ = undisturbed.start().finish().success();
     let mut first = killed.start();
     killed.reach(&mut first, 3);

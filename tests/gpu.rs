@@ -58,7 +58,9 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
 /// `scripts/gpu.sh` on the emulated device, at small sizes and without Python.
 fn first_hour(program: &Path, out: &Path, more: &[&str]) -> Outcome {
     let mut command = script("gpu.sh", program, out);
-    command.args(["--quick", "--device", "cuda:emulated"]).args(more);
+    command
+        .args(["--quick", "--device", "cuda:emulated"])
+        .args(more);
     run(command.env("PYTHON", "no-python"))
 }
 

@@ -51,7 +51,8 @@ pub(super) fn open(path: &Path) -> Result<Dataset, DatasetError> {
     tasks.sort_by_key(|task| task.as_ref().map(|(number, _)| *number));
     let tasks = tasks.into_iter().flatten();
     let (train, eval): (Vec<_>, Vec<_>) = tasks.partition(|(number, _)| *number <= LAST_OF_TRAIN);
-    let [train, eval] = [train, eval].map(|split| split.into_iter().map(|(_, task)| task).collect());
+    let [train, eval] =
+        [train, eval].map(|split| split.into_iter().map(|(_, task)| task).collect());
     Ok(Dataset {
         name: "mbppplus".to_owned(),
         train,

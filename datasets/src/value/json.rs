@@ -102,9 +102,8 @@ fn tagged(tag: &str, content: Value, depth: usize) -> Result<Option<Value>, Stri
             let Some(pairs) = items.into_iter().map(pair).collect::<Option<Vec<_>>>() else {
                 return Ok(None);
             };
-            let untagged = |[key, value]: [Value; 2]| {
-                Ok((untag(key, depth + 1)?, untag(value, depth + 1)?))
-            };
+            let untagged =
+                |[key, value]: [Value; 2]| Ok((untag(key, depth + 1)?, untag(value, depth + 1)?));
             let entries = pairs.into_iter().map(untagged);
             Some(Value::Dict(entries.collect::<Result<_, String>>()?))
         }

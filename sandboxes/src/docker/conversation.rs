@@ -2,9 +2,9 @@
 
 use std::time::{Duration, Instant};
 
-use super::watchdog::{self, allowed, overrun};
 use super::guest::{Guest, Meter};
 use super::termination::Termination;
+use super::watchdog::{self, allowed, overrun};
 use crate::protocol::{ProgramConversation, is_answered};
 use crate::{Call, Deferred, End, Limits, Run, SandboxError};
 

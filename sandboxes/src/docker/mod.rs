@@ -22,10 +22,10 @@ use std::time::Duration;
 use tokio::runtime::Runtime;
 use tokio::sync::Semaphore;
 
-pub use self::watchdog::FUEL_PER_SECOND;
 use self::engine::Engine;
 use self::parsing_containers::ParsingContainers;
 use self::pool::{ContainerFactory, Pool};
+pub use self::watchdog::FUEL_PER_SECOND;
 use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Abandoned, Deferred, Identity, Limits, SandboxError};
 

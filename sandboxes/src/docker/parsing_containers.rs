@@ -7,8 +7,8 @@ use super::conversation::{prepare, report, talk};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
-use crate::protocol::ProgramConversation;
 use crate::idle_parsers::IdleParsers;
+use crate::protocol::ProgramConversation;
 use crate::{End, Limits, Run, SandboxError};
 
 /// A parsing container is removed after this time of reading, so that nothing accumulates in it.

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::DockerSandbox;
-use super::watchdog::overrun;
 use super::conversation::{converse, prepare, read, report, talk};
 use super::guest::Guest;
 use super::pool::Pool;
 use super::termination::Termination;
+use super::watchdog::overrun;
 use crate::protocol::test_conversation::{NO_QUESTION, call_answer};
 use crate::protocol::{
     Broken, ProgramConversation, Reply, TestConversation, arguments, broken_off, is_answered,
@@ -40,8 +40,10 @@ impl Sandbox for DockerSandbox {
         let pool = Arc::clone(&self.pool);
         match request.work {
             Work::Calls { program, calls } => {
-                let conversation = ProgramConversation::calling(program, calls, request.watch, &limits);
-                let results = |conversation: &mut ProgramConversation, outcome: Result<(), Termination>| {
+                let conversation =
+                    ProgramConversation::calling(program, calls, request.watch, &limits);
+                let results = |conversation: &mut ProgramConversation,
+                               outcome: Result<(), Termination>| {
                     let end = conversation.end(outcome.err().map(Termination::end))?;
                     Ok((conversation.take_results(), end))
                 };
@@ -54,8 +56,7 @@ impl Sandbox for DockerSandbox {
                 tests,
             } => {
                 let conversation = ProgramConversation::serving(program, &limits);
-                let tests =
-                    TestConversation::new(program, prelude, tests, request.watch, &limits);
+                let tests = TestConversation::new(program, prelude, tests, request.watch, &limits);
                 self.wait_for(
                     request.abandoned,
                     run_tests(pool, conversation, tests, limits),
@@ -65,15 +66,17 @@ impl Sandbox for DockerSandbox {
                 whole_program::check(stdin)?;
                 let conversation = whole_program::conversation(source, Some(stdin), &limits);
                 let output = whole_program::max_output(&limits);
-                let results = move |conversation: &mut ProgramConversation, outcome: Result<(), Termination>| {
-                    let exited = whole_program::end(&conversation.take_results(), output);
-                    let end = match (exited, outcome) {
-                        (Some(exited), Ok(())) => exited,
-                        (None, Ok(())) => broken_off(),
-                        (_, Err(stop)) => stop.end()?,
+                let results =
+                    move |conversation: &mut ProgramConversation,
+                          outcome: Result<(), Termination>| {
+                        let exited = whole_program::end(&conversation.take_results(), output);
+                        let end = match (exited, outcome) {
+                            (Some(exited), Ok(())) => exited,
+                            (None, Ok(())) => broken_off(),
+                            (_, Err(stop)) => stop.end()?,
+                        };
+                        Ok((Vec::new(), end))
                     };
-                    Ok((Vec::new(), end))
-                };
                 let run = run_program(pool, conversation, limits, results);
                 self.wait_for(request.abandoned, run)
             }
@@ -117,7 +120,10 @@ async fn run_program(
     pool: Arc<Pool>,
     mut conversation: ProgramConversation,
     limits: Limits,
-    results: impl FnOnce(&mut ProgramConversation, Result<(), Termination>) -> Result<Results, SandboxError>,
+    results: impl FnOnce(
+        &mut ProgramConversation,
+        Result<(), Termination>,
+    ) -> Result<Results, SandboxError>,
 ) -> Result<Run, SandboxError> {
     let [mut guest] = prepared_guests(&pool, &limits).await?;
     let started = Instant::now();

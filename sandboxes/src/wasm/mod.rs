@@ -34,8 +34,8 @@ use self::artifact::Artifact;
 use self::compiled::Compiled;
 use self::parsing_instance::ParsingInstance;
 use self::store_data::StoreData;
-use crate::protocol::{HARNESS, IMPORTS};
 use crate::idle_parsers::IdleParsers;
+use crate::protocol::{HARNESS, IMPORTS};
 use crate::{Identity, SandboxError};
 
 /// The source that a turn of a warmed guest runs.

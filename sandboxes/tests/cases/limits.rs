@@ -4,7 +4,9 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 
 use sandboxes::{Abandoned, Call, Deferred, End, Request, Sandbox, Work};
 
-use super::{assert_unusable, changed, program, result, returned, run, run_within, timed_out, try_run};
+use super::{
+    assert_unusable, changed, program, result, returned, run, run_within, timed_out, try_run,
+};
 
 pub(crate) fn a_loop_inside_one_library_call_is_metered(sandbox: &dyn Sandbox) {
     let limits = changed(|it| it.fuel = 1_000_000_000);

@@ -68,7 +68,9 @@ pub(crate) fn a_program_that_exits_the_process_keeps_its_answers(sandbox: &dyn S
     assert!(matches!(run.end, End::Died(_)), "{:?}", run.end);
 }
 
-pub(crate) fn what_a_program_does_to_its_interpreter_changes_nothing_for_the_harness(sandbox: &dyn Sandbox) {
+pub(crate) fn what_a_program_does_to_its_interpreter_changes_nothing_for_the_harness(
+    sandbox: &dyn Sandbox,
+) {
     let source = "import builtins, sys, json, types, gc, binascii, numpy, _json
 def broken(*a, **k): raise RuntimeError('patched')
 for name in ['len', 'type', 'isinstance', 'str', 'int', 'float', 'list', 'dict', 'tuple', 'set', 'map', 'repr', 'exec', 'compile', 'max', 'min', 'id', 'range', 'BaseException', 'Exception', 'print', 'getattr', '__import__', 'bytes']:

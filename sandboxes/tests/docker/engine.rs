@@ -10,8 +10,8 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::defined_names::{self, Text};
+use sandboxes::docker::{DockerSandbox, Settings};
 use sandboxes::{Call, Deferred, End, Limits, SandboxError};
 
 use super::support::{docker, open, settings};

@@ -4,8 +4,8 @@ use std::fs::File;
 use std::os::unix::fs::FileExt;
 use std::path::Path;
 
-use sandboxes::wasm::WasmSandbox;
 use sandboxes::Sandbox;
+use sandboxes::wasm::WasmSandbox;
 
 use super::support::{artifact, cache, sandbox};
 use crate::cases::{assert_unusable, result};

@@ -35,7 +35,14 @@ fn the_end_of_a_name_tells_the_format() {
         "a.parquet.gz",
         "csv",
     ];
-    let formats = ["JsonLines a", "JsonArray A.b", "Csv a", "Parquet a/b", "", ""];
+    let formats = [
+        "JsonLines a",
+        "JsonArray A.b",
+        "Csv a",
+        "Parquet a/b",
+        "",
+        "",
+    ];
     assert_eq!(names.map(|name| of(name).unwrap_or_default()), formats);
 }
 
