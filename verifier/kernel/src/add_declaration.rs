@@ -1,12 +1,12 @@
 //! Checks declarations, and adds them to the environment.
 
-use crate::{Error, rejected, unreadable};
-use crate::type_checker::TypeChecker;
 use crate::declaration::{ConstantInfo, Kind, RecursorVal};
 use crate::decode::{self, DecodeCache, Decoder};
 use crate::infer::InferMode;
 use crate::olean::Image;
 use crate::term_store::{Expr, ExprId, LEVEL, Level, LevelId, Map, NameId, TermStore};
+use crate::type_checker::TypeChecker;
+use crate::{Error, rejected, unreadable};
 
 /// The declarations of a compiled module.
 pub struct CompiledModule {
@@ -138,7 +138,10 @@ impl TypeChecker<'_> {
                 return Err(rejected("two of its universe levels have one name"));
             }
         }
-        if terms.iter().any(|term| self.store.loose_bvar_range(*term) > 0) {
+        if terms
+            .iter()
+            .any(|term| self.store.loose_bvar_range(*term) > 0)
+        {
             return Err(rejected("a variable is not bound"));
         }
         let mut levels: Map<LevelId, ()> = Map::default();

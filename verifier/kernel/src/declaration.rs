@@ -44,7 +44,7 @@ pub enum Kind {
     /// Part of Lean's quotients.
     Quotient,
     /// An inductive type.
-    InductiveVal(Inductive),
+    Inductive(InductiveVal),
     /// A constructor.
     Constructor(ConstructorVal),
     /// A recursor.

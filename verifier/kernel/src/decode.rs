@@ -2,12 +2,12 @@
 
 use dashu_int::ops::BitTest as _;
 
-use crate::{Error, unreadable};
 use crate::declaration::{
     ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal, ReducibilityHint,
 };
 use crate::olean::{Image, Object};
 use crate::term_store::{ANONYMOUS, Expr, ExprId, Level, LevelId, Map, NameId, TermStore, ZERO};
+use crate::{Error, unreadable};
 
 /// The objects of one module that were decoded into one store.
 #[derive(Default)]
@@ -170,7 +170,9 @@ impl Decoder<'_> {
             return Ok(ZERO);
         }
         let known = self.cache.levels.get(&object);
-        known.copied().ok_or_else(|| unreadable("a level holds itself"))
+        known
+            .copied()
+            .ok_or_else(|| unreadable("a level holds itself"))
     }
 
     /// Decodes an expression, without `mdata`.

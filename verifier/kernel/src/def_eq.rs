@@ -5,10 +5,10 @@ use std::cmp::Ordering;
 use dashu_int::UBig;
 
 use crate::Error;
-use crate::type_checker::TypeChecker;
 use crate::declaration::ReducibilityHint;
-use crate::whnf::ProjReduction;
 use crate::term_store::{Expr, ExprId, NO_LEVELS};
+use crate::type_checker::TypeChecker;
+use crate::whnf::ProjReduction;
 
 /// The outcome of a step of delta reduction.
 enum DeltaStep {
@@ -153,11 +153,7 @@ impl TypeChecker<'_> {
     }
 
     /// Proof irrelevance: two proofs of one proposition are equal; `None` if they are not.
-    fn is_def_eq_proof_irrel(
-        &mut self,
-        one: ExprId,
-        other: ExprId,
-    ) -> Result<Option<bool>, Error> {
+    fn is_def_eq_proof_irrel(&mut self, one: ExprId, other: ExprId) -> Result<Option<bool>, Error> {
         let ty = self.type_of(one)?;
         if !self.is_prop(ty)? {
             return Ok(None);
@@ -288,7 +284,11 @@ impl TypeChecker<'_> {
     }
 
     /// Whether each expression is definitionally equal to the other at its place.
-    pub(crate) fn all_def_eq(&mut self, these: &[ExprId], others: &[ExprId]) -> Result<bool, Error> {
+    pub(crate) fn all_def_eq(
+        &mut self,
+        these: &[ExprId],
+        others: &[ExprId],
+    ) -> Result<bool, Error> {
         for (one, other) in these.iter().zip(others) {
             if !self.is_def_eq(*one, *other)? {
                 return Ok(false);

@@ -5,11 +5,13 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::{Error, rejected};
-use crate::type_checker::TypeChecker;
-use crate::declaration::{ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorVal, RecursorRule};
+use crate::declaration::{
+    ConstantInfo, ConstructorVal, InductiveVal, Kind, RecursorRule, RecursorVal,
+};
 use crate::infer::InferMode;
 use crate::term_store::{Expr, ExprId, LINKS, Level, LevelId, LevelsId, NameId, ZERO};
+use crate::type_checker::TypeChecker;
+use crate::{Error, rejected};
 
 /// An inductive family: inductive types that are declared together.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -239,7 +241,9 @@ impl TypeChecker<'_> {
             if at == 0 {
                 opened.sort = sort;
             } else if !self.store.levels_equal(opened.sort, sort) {
-                return Err(rejected("inductive types that are declared together live in different universes"));
+                return Err(rejected(
+                    "inductive types that are declared together live in different universes",
+                ));
             }
             opened.indices.push(indices);
         }
@@ -282,8 +286,10 @@ impl TypeChecker<'_> {
         while let Expr::Pi(domain, body) = self.store.expr_of(rest) {
             let level = self.infer_sort(domain, InferMode::Checking)?;
             if !self.store.is_zero(opened.sort) && !self.store.at_most(level, opened.sort) {
-                return Err(rejected(format!("a field of `{}` lives in a larger universe than its type",
-                    self.store.show(name))));
+                return Err(rejected(format!(
+                    "a field of `{}` lives in a larger universe than its type",
+                    self.store.show(name)
+                )));
             }
             let field = self.fresh_fvar(domain);
             if let Some((arguments, of, indices)) = self.recursive_argument(opened, domain)? {
@@ -304,8 +310,10 @@ impl TypeChecker<'_> {
                 recursive_fields,
                 indices,
             }),
-            _ => Err(rejected(format!("the constructor `{}` does not return a value of its type",
-                self.store.show(name)))),
+            _ => Err(rejected(format!(
+                "the constructor `{}` does not return a value of its type",
+                self.store.show(name)
+            ))),
         }
     }
 
@@ -358,7 +366,9 @@ impl TypeChecker<'_> {
         while self.mentions(opened, rest)? {
             if let Expr::Pi(domain, body) = self.store.expr_of(rest) {
                 if self.mentions(opened, domain)? {
-                    return Err(rejected("an inductive type occurs left of an arrow in a field of its own constructor"));
+                    return Err(rejected(
+                        "an inductive type occurs left of an arrow in a field of its own constructor",
+                    ));
                 }
                 let argument = self.fresh_fvar(domain);
                 arguments.push(argument);
@@ -368,7 +378,9 @@ impl TypeChecker<'_> {
             }
             return match self.is_valid_ind_app(opened, rest)? {
                 Some((of, indices)) => Ok(Some((arguments, of, indices))),
-                None => Err(rejected("a field holds an inductive type within another one, which this kernel does not support")),
+                None => Err(rejected(
+                    "a field holds an inductive type within another one, which this kernel does not support",
+                )),
             };
         }
         Ok(None)

@@ -1,9 +1,9 @@
 //! Infers the type of an expression.
 
-use crate::{Error, rejected};
-use crate::type_checker::TypeChecker;
 use crate::declaration::Kind;
 use crate::term_store::{Expr, ExprId, Level, LevelId, NO_LEVELS, NameId, ZERO};
+use crate::type_checker::TypeChecker;
+use crate::{Error, rejected};
 
 /// How much type inference checks.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
@@ -86,7 +86,9 @@ impl TypeChecker<'_> {
         let reduced = self.whnf(ty)?;
         match self.store.expr_of(reduced) {
             Expr::Sort(level) => Ok(level),
-            _ => Err(rejected("an expression that should be a type is not a type")),
+            _ => Err(rejected(
+                "an expression that should be a type is not a type",
+            )),
         }
     }
 
@@ -111,8 +113,9 @@ impl TypeChecker<'_> {
                 _ => {
                     let whole = self.store.instantiate(ty, &arguments[from..at]);
                     from = at;
-                    self.whnf_pi(whole)?
-                        .ok_or_else(|| rejected("an expression is applied that is not a function"))?
+                    self.whnf_pi(whole)?.ok_or_else(|| {
+                        rejected("an expression is applied that is not a function")
+                    })?
                 }
             };
             if mode == InferMode::Checking {

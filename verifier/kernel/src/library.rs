@@ -4,11 +4,11 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use crate::{Error, unreadable};
 use crate::declaration::{ConstantInfo, Kind};
 use crate::decode::{self, DecodeCache, Decoder};
 use crate::olean::{Image, Object};
 use crate::term_store::{Map, NameId, TermStore};
+use crate::{Error, unreadable};
 
 /// The declarations of a set of modules and of all that these import.
 pub struct Library {

@@ -3,12 +3,12 @@
 use std::collections::HashSet;
 use std::rc::Rc;
 
-use crate::type_checker::TypeChecker;
 use crate::add_declaration::CompiledModule;
 use crate::declaration::{ConstantInfo, Kind};
 use crate::inductive::InductiveFamily;
 use crate::library::Library;
 use crate::term_store::{LINKS, Level, LevelId, Map, Name, NameId, TermStore};
+use crate::type_checker::TypeChecker;
 use crate::{Budget, Error, rejected};
 
 /// Axioms that Lean's own library depends on.
@@ -82,7 +82,10 @@ impl TheoremCheck<'_> {
         })
     }
 
-    fn read_statement(&self, checker: &mut TypeChecker<'_>) -> Result<(CompiledModule, ConstantInfo), String> {
+    fn read_statement(
+        &self,
+        checker: &mut TypeChecker<'_>,
+    ) -> Result<(CompiledModule, ConstantInfo), String> {
         let unreadable = |error: Error| format!("what Lean compiled of the statement: {error}");
         let module = CompiledModule::read(checker, self.statement.to_vec()).map_err(unreadable)?;
         let found = module
@@ -291,7 +294,11 @@ impl<'a> Adding<'a> {
         })
     }
 
-    fn declare(&mut self, checker: &mut TypeChecker<'_>, constant: &Rc<ConstantInfo>) -> Result<(), Error> {
+    fn declare(
+        &mut self,
+        checker: &mut TypeChecker<'_>,
+        constant: &Rc<ConstantInfo>,
+    ) -> Result<(), Error> {
         // Types that are declared together are added with the first of them, with their constructors and recursors.
         if checker.find(constant.name)?.is_some() {
             return Ok(());
@@ -303,7 +310,8 @@ impl<'a> Adding<'a> {
                     let shown = checker.store.show(name);
                     rejected(format!("`{shown}` is not part of its inductive family"))
                 };
-                let family = InductiveFamily::collect(constant, inductive, find).map_err(missing)?;
+                let family =
+                    InductiveFamily::collect(constant, inductive, find).map_err(missing)?;
                 if !inductive.all.contains(&constant.name) {
                     return Err(missing(constant.name));
                 }

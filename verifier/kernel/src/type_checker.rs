@@ -211,10 +211,12 @@ impl<'a> TypeChecker<'a> {
         let constant = self.declared(name)?;
         let list = self.store.levels_of(levels).to_vec();
         if list.len() != constant.params.len() {
-            return Err(rejected(format!("`{}` has {} universe levels, not {}",
+            return Err(rejected(format!(
+                "`{}` has {} universe levels, not {}",
                 self.store.show(name),
                 constant.params.len(),
-                list.len())));
+                list.len()
+            )));
         }
         let ty = self
             .store

@@ -4,9 +4,9 @@ use dashu_int::UBig;
 use dashu_int::ops::{BitTest as _, Gcd as _};
 
 use crate::Error;
-use crate::type_checker::{BINARY, TypeChecker};
 use crate::declaration::{Kind, RecursorRule, ReducibilityHint};
 use crate::term_store::{Expr, ExprId, LINKS, LevelsId, NO_LEVELS, NameId, ZERO};
+use crate::type_checker::{BINARY, TypeChecker};
 
 /// Greatest exponent of a power that is computed, and greatest left shift.
 const MAX_EXPONENT: u32 = 1 << 24;
@@ -151,7 +151,10 @@ impl TypeChecker<'_> {
     }
 
     /// The definition at the head, with its reducibility hint.
-    pub(crate) fn definition(&mut self, id: ExprId) -> Result<Option<(NameId, ReducibilityHint)>, Error> {
+    pub(crate) fn definition(
+        &mut self,
+        id: ExprId,
+    ) -> Result<Option<(NameId, ReducibilityHint)>, Error> {
         let Some((name, levels)) = self.store.head_name(id) else {
             return Ok(None);
         };

@@ -1,6 +1,6 @@
 //! The kernel counts the cost of a check: proofs that would take hours or all of the memory are given up, always at the same step.
 
-use kernel::{Budget, TypeChecker, Error, Expr, ExprId, TermStore};
+use kernel::{Budget, Error, Expr, ExprId, TermStore, TypeChecker};
 
 use crate::lean::{deep, library};
 use crate::terms::{equation, term};

@@ -1,6 +1,6 @@
 //! The kernel computes operations on numbers directly instead of unfolding their definitions. The results are right, and no wrong result is accepted.
 
-use kernel::{Budget, TypeChecker, Error, Library};
+use kernel::{Budget, Error, Library, TypeChecker};
 
 use crate::lean::library;
 use crate::terms::{equation, term};

@@ -1,7 +1,8 @@
 //! The rules of Lean's type theory, one by one: what may be declared, and what follows from it. The tests write terms that Lean itself would never write.
 
 use kernel::{
-    Budget, TypeChecker, ConstantInfo, Error, Expr, InductiveFamily, ReducibilityHint, Kind, Level, LevelId, Library, InductiveType,
+    Budget, ConstantInfo, Error, Expr, InductiveFamily, InductiveType, Kind, Level, LevelId,
+    Library, ReducibilityHint, TypeChecker,
 };
 
 use crate::next;

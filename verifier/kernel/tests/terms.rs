@@ -18,7 +18,12 @@ pub(crate) fn term(store: &mut TermStore, text: &str) -> ExprId {
 }
 
 /// `left = right`, both of the type `ty`, with a proof by computing.
-pub(crate) fn equation(store: &mut TermStore, ty: &str, left: ExprId, right: ExprId) -> ConstantInfo {
+pub(crate) fn equation(
+    store: &mut TermStore,
+    ty: &str,
+    left: ExprId,
+    right: ExprId,
+) -> ConstantInfo {
     let (ty, eq, refl) = (
         term(store, ty),
         term(store, "Eq@1"),

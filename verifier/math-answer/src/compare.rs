@@ -2,21 +2,21 @@
 
 use std::borrow::Cow;
 
-use crate::question_hints::{QuestionHints, Likelihood, is_time, value_after_asked_formula};
-use crate::meter::Meter;
-use crate::parser::multiple_choice::{same_choice, value_after_label};
-use crate::parser::counted_nouns::all_used;
-use crate::parser::lexer::{tokens, with_ascii_forms};
-use crate::parser::grammar::{Commas, Letters, ParsedAnswer, parse_answer};
-use crate::match_rule::Rule;
 use crate::equivalence::matching_rule;
 use crate::equivalence::quantities::has_sized_unit;
 use crate::equivalence::value_equality::ValueComparer;
+use crate::expression::Expr;
+use crate::match_rule::Rule;
+use crate::math_normalisation;
+use crate::meter::Meter;
+use crate::parser::counted_nouns::all_used;
+use crate::parser::grammar::{Commas, Letters, ParsedAnswer, parse_answer};
+use crate::parser::lexer::{tokens, with_ascii_forms};
+use crate::parser::multiple_choice::{same_choice, value_after_label};
+use crate::question_hints::{Likelihood, QuestionHints, is_time, value_after_asked_formula};
 use crate::random_seed::seed;
 use crate::settings::Policy;
 use crate::simplification::remaining_simplification;
-use crate::math_normalisation;
-use crate::expression::Expr;
 
 /// Maximum length in bytes of an answer that is parsed. Longer ones are compared as text alone.
 const MAX_LENGTH: usize = 4096;

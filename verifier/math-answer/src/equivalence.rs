@@ -1,10 +1,10 @@
 //! Whether two parsed answers are the same, compared by kind: words, lists, sets, relations, ratios, quantities.
 
-mod linear_form;
 pub(crate) mod assignments;
+pub(crate) mod intervals;
+mod linear_form;
 pub(crate) mod plus_minus;
 pub(crate) mod quantities;
-pub(crate) mod intervals;
 pub(crate) mod value_equality;
 
 use std::borrow::Borrow;
@@ -12,18 +12,18 @@ use std::borrow::Borrow;
 use dashu_ratio::RBig;
 
 use crate::arithmetic::modular::FieldElement;
-use crate::question_hints::Likelihood;
-use crate::parser::unit::{Measure, measure};
-use crate::parser::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
-use crate::match_rule::Rule;
 use crate::equivalence::assignments::{
     assigned_value, has_several_names, is_ambiguous, last_of_chain, solutions_as_points,
 };
+use crate::equivalence::intervals::RealSet;
 use crate::equivalence::plus_minus::variants;
 use crate::equivalence::quantities::{compare_quantities, split_measure};
-use crate::equivalence::intervals::RealSet;
 use crate::equivalence::value_equality::ValueComparer;
 use crate::expression::{Bracket, Expr, FullDebug, Relation, SetOperator};
+use crate::match_rule::Rule;
+use crate::parser::unit::{Measure, measure};
+use crate::parser::word_answers::{WordAnswer, letters, number_expr, same_words, word_answer};
+use crate::question_hints::Likelihood;
 
 /// Maximum number of elements that are compared in any order. Longer lists are compared in order only.
 const MAX_UNORDERED: usize = 48;
@@ -291,7 +291,9 @@ pub(crate) fn equal_in_any_order<E: Borrow<Expr>>(
     // Fingerprints distinguish most elements that differ.
     let fingerprints = |items: &[E]| -> Vec<Option<FieldElement>> {
         let items = items.iter();
-        items.map(|item| fingerprint(comparer, item.borrow())).collect()
+        items
+            .map(|item| fingerprint(comparer, item.borrow()))
+            .collect()
     };
     let (expected_prints, answer_prints) = (fingerprints(expected), fingerprints(answer));
     let alike = |a: usize, b: usize| {
@@ -344,8 +346,7 @@ fn compare_relations(
         return Some(Rule::Relation);
     }
     let turned = other_relations.iter().rev().map(|one| one.mirrored());
-    if relations.iter().copied().eq(turned)
-        && equal_in_order(comparer, parts, others.iter().rev())
+    if relations.iter().copied().eq(turned) && equal_in_order(comparer, parts, others.iter().rev())
     {
         return Some(Rule::Relation);
     }

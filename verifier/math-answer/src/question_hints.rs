@@ -2,12 +2,12 @@
 
 use dashu_ratio::RBig;
 
+use crate::expression::Expr;
 use crate::parser::contains_word;
 use crate::parser::counted_nouns::counted_words;
 use crate::parser::grammar::{Commas, Letters, parse_answer};
 use crate::parser::unit::{Dimension, Measure, measure, money};
 use crate::parser::word_answers::is_numeral;
-use crate::expression::Expr;
 
 /// Maximum length in bytes of a formula of the question that is parsed.
 const MAX_FORMULA: usize = 256;
@@ -234,7 +234,9 @@ fn named_units(lower: &str) -> (Vec<NamedUnit>, Option<Measure>) {
             ["and", rest @ ..] if last_unit.0 == at && at > 0 => (last_unit.1, rest),
             _ => continue,
         };
-        let skipped = rest.iter().take_while(|word| contains_word(SKIPPED_WORDS, word));
+        let skipped = rest
+            .iter()
+            .take_while(|word| contains_word(SKIPPED_WORDS, word));
         let rest = &rest[skipped.count()..];
         if !is_counted && !begins_unit(rest) {
             continue;

@@ -2,32 +2,32 @@
 //!
 //! A problem that asks for 27 + 45 has the right value in `\boxed{27 + 45}`. A grader that accepts it teaches a model to copy the problem.
 
-mod step_counts;
 mod distributive_law;
 mod lowest_terms;
+mod step_counts;
 mod written_form;
 
 use dashu_int::UBig;
 use dashu_int::ops::BitTest as _;
 
-use crate::question_hints::AskedUnit;
-use crate::parser::unit::Measure;
-use crate::parser::word_answers;
-use crate::match_rule::Rule;
-use crate::equivalence::matching_rule;
 use crate::equivalence::assignments::last_of_chain;
+use crate::equivalence::intervals::RealSet;
+use crate::equivalence::matching_rule;
 use crate::equivalence::plus_minus::variants;
 use crate::equivalence::quantities::{angle_unit, dozens, larger_unit, split_measure};
-use crate::equivalence::intervals::RealSet;
 use crate::equivalence::value_equality::{ValueComparer, is_infinite};
-use crate::simplification::step_counts::{Shape, Simplification, SimplificationCounts, shape};
+use crate::expression::{Expr, FullDebug, Relation, SetOperator};
+use crate::match_rule::Rule;
+use crate::parser::unit::Measure;
+use crate::parser::word_answers;
+use crate::question_hints::AskedUnit;
 use crate::simplification::distributive_law::{divides_evenly, same_terms};
 use crate::simplification::lowest_terms::is_less_reduced;
+use crate::simplification::step_counts::{Shape, Simplification, SimplificationCounts, shape};
 use crate::simplification::written_form::{
     is_literal, is_plain_number, is_ratio_to_one, is_whole, is_whole_quotient, is_written_power,
     without_unit,
 };
-use crate::expression::{Expr, FullDebug, Relation, SetOperator};
 
 /// Why an answer with the right value is not accepted; `detail.reason` states it.
 const NOT_A_NUMBER: &str = "it is to be written as one number";

@@ -4,8 +4,8 @@ use dashu_int::ops::{Abs as _, BitTest as _, Gcd as _, SquareRoot as _, Unsigned
 use dashu_int::{IBig, UBig};
 use dashu_ratio::RBig;
 
-use crate::meter::{Meter, arithmetic_cost, limb_count};
 use crate::expression::{Expr, FullDebug, Function};
+use crate::meter::{Meter, arithmetic_cost, limb_count};
 
 /// Maximum length of a number in bits.
 const MAX_BITS: usize = 8192;

@@ -12,9 +12,9 @@ use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
 use crate::arithmetic::prime::Prime;
+use crate::expression::{Constant, Expr, FullDebug, Function};
 use crate::meter::{Meter, limb_count};
 use crate::random_seed::{hash, mix};
-use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Factorials of larger numbers are not computed.
 const MAX_FACTORIAL: u64 = 4096;

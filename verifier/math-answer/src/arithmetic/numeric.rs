@@ -11,9 +11,9 @@ use dashu_ratio::RBig;
 
 use crate::arithmetic::complex::{Complex, Precision, Real, forget_constants, is_zero};
 use crate::arithmetic::exact::rational;
+use crate::expression::{Constant, Expr, Function};
 use crate::meter::Meter;
 use crate::random_seed::{hash, mix};
-use crate::expression::{Constant, Expr, Function};
 
 /// The lower precision in bits, and the number of additional bits of the higher one.
 const LOW_PRECISION: usize = 128;

@@ -2,9 +2,9 @@
 
 use std::borrow::Cow;
 
-use crate::parser::assignment_target::is_assignable;
 use crate::equivalence::value_equality::{RealNumber, ValueComparer};
 use crate::expression::{Bracket, Expr, Relation};
+use crate::parser::assignment_target::is_assignable;
 
 /// Maximum relative difference of a number and its rounded value.
 const MAX_RELATIVE_DIFFERENCE: f64 = 0.1;

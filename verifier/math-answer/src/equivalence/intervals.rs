@@ -4,10 +4,10 @@ use std::cmp::Ordering;
 
 use dashu_ratio::RBig;
 
-use crate::meter::arithmetic_cost;
 use crate::equivalence::linear_form::LinearForm;
 use crate::equivalence::value_equality::{RealNumber, ValueComparer};
 use crate::expression::{Bracket, Constant, Expr, Relation, SetOperator};
+use crate::meter::arithmetic_cost;
 
 /// Maximum number of intervals of a set.
 const MAX_INTERVALS: usize = 32;

@@ -3,8 +3,8 @@
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::{add, multiply, rational};
-use crate::meter::Meter;
 use crate::expression::Expr;
+use crate::meter::Meter;
 
 /// Meter steps for visiting a node.
 const NODE_COST: u64 = 4;

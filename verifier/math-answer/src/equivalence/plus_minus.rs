@@ -2,8 +2,8 @@
 
 use std::borrow::Cow;
 
-use crate::meter::Meter;
 use crate::expression::{Expr, Relation, Side};
+use crate::meter::Meter;
 
 /// Maximum number of values of an expression with ±.
 const MAX_VARIANTS: usize = 16;

@@ -6,13 +6,13 @@ use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::rational;
-use crate::question_hints::{AskedUnit, Likelihood};
+use crate::equivalence::value_equality::{RealNumber, ValueComparer};
+use crate::expression::{Constant, Expr, Function};
+use crate::match_rule::Rule;
 use crate::meter::Meter;
 use crate::parser::counted_nouns::count_alike;
 use crate::parser::unit::{self, Measure, measure};
-use crate::match_rule::Rule;
-use crate::equivalence::value_equality::{RealNumber, ValueComparer};
-use crate::expression::{Constant, Expr, Function};
+use crate::question_hints::{AskedUnit, Likelihood};
 
 /// Compares numbers with their measures.
 pub(crate) fn compare_quantities(

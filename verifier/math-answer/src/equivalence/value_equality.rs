@@ -6,12 +6,12 @@ use std::cmp::Ordering;
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
-use crate::arithmetic::modular::{FieldElement, Field, NoValue};
+use crate::arithmetic::modular::{Field, FieldElement, NoValue};
 use crate::arithmetic::numeric::{self, Computed, Domain, Point};
-use crate::question_hints::QuestionHints;
+use crate::expression::{Constant, Expr, FullDebug, Function};
 use crate::match_rule::Rule;
 use crate::meter::{Meter, arithmetic_cost};
-use crate::expression::{Constant, Expr, FullDebug, Function};
+use crate::question_hints::QuestionHints;
 
 /// Meter steps for each unit of `cost` when a value is computed to many digits.
 const STEPS_PER_COST: u64 = 6_000;

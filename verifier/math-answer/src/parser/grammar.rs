@@ -14,17 +14,17 @@
 
 mod atom;
 mod function_call;
+mod list_separators;
 mod matrix;
 mod number;
-mod list_separators;
 mod special_forms;
 mod unit_suffix;
 
+use crate::expression::{Expr, FullDebug, Relation, SetOperator, Side};
 use crate::parser::assignment_target::is_assignable;
 use crate::parser::lexer::{Kind, Token, counted_text, tokens};
 use crate::parser::unit;
 use crate::parser::word_answers;
-use crate::expression::{Expr, FullDebug, Relation, SetOperator, Side};
 use unit_suffix::{fraction, is_whole_amount, mixed};
 
 /// Maximum nesting while parsing.

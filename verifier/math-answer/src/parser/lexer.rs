@@ -1,7 +1,7 @@
 //! Splits an answer into tokens: LaTeX as people write it, mixed with plain text and Unicode.
 
-use crate::parser::{contains_word, unit};
 use crate::expression::Function;
+use crate::parser::{contains_word, unit};
 
 mod symbols;
 mod text_command;
@@ -213,7 +213,11 @@ impl<'a> Lexer<'a> {
 
     fn command(&mut self, name: &'a str) {
         // `\operatorname*{…}`, `\hspace*{…}`.
-        if self.rest.starts_with('*') && [TEXT, INVISIBLE].iter().any(|list| contains_word(list, name)) {
+        if self.rest.starts_with('*')
+            && [TEXT, INVISIBLE]
+                .iter()
+                .any(|list| contains_word(list, name))
+        {
             self.take(1);
         }
         if name == "mathbf" && self.rest.starts_with("{R}") {
@@ -341,13 +345,10 @@ impl<'a> Lexer<'a> {
     fn single_letter(&mut self, letter: &'a str) {
         let capital = letter.starts_with(|c: char| c.is_ascii_uppercase());
         let follows_number = self.follows_number();
-        let degrees = self.last_kind() == Some(Kind::Command("circ"))
-            || self.follows_degree_group();
+        let degrees =
+            self.last_kind() == Some(Kind::Command("circ")) || self.follows_degree_group();
         let is_text = if capital {
-            let added = matches!(
-                self.last_kind(),
-                Some(Kind::Char('+' | '-'))
-            );
+            let added = matches!(self.last_kind(), Some(Kind::Char('+' | '-')));
             !(follows_number || added)
                 || degrees
                 || (self.spaced && unit::is_capital_unit(letter))

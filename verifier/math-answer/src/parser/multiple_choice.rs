@@ -1,12 +1,12 @@
 //! Labels of choices, with or without their values: `(C) 7`, `C) 7`, `Option C`.
 
+use crate::expression::Expr;
 use crate::parser::contains_word;
-use crate::parser::lexer::{leading_text, whole_text};
 use crate::parser::grammar::{Commas, Letters, parse_answer};
+use crate::parser::lexer::{leading_text, whole_text};
+use crate::parser::unit::{Measure, measure};
 use crate::parser::word_answers::is_choice;
 use crate::parser::words_after_number::parse_trailing_words;
-use crate::parser::unit::{Measure, measure};
-use crate::expression::Expr;
 
 /// Maximum length in bytes of an answer that may be a choice.
 const MAX_LENGTH: usize = 256;
@@ -76,7 +76,9 @@ fn begins_with(text: &str, words: &str) -> bool {
 
 /// The phrase that announces the answer, and the text after it.
 fn split_announcement(text: &str) -> Option<(&str, &str)> {
-    let words = ANNOUNCEMENTS.iter().find(|words| begins_with(text, words))?;
+    let words = ANNOUNCEMENTS
+        .iter()
+        .find(|words| begins_with(text, words))?;
     let (label, rest) = text.split_at(words.len());
     let value = rest.strip_prefix(':').unwrap_or(rest);
     let ends_word = value.is_empty() || value.len() < rest.len() || value.starts_with(' ');

@@ -1,8 +1,8 @@
 //! Answers in words: choices, names, days, times, and numbers in words.
 
+use crate::expression::{Constant, Expr, FullDebug};
 use crate::parser::contains_word;
 use crate::parser::unit::{Measure, measure};
-use crate::expression::{Constant, Expr, FullDebug};
 
 const MONTHS: &str = "january february march april may june july august september october \
     november december";
@@ -191,13 +191,12 @@ fn time(text: &str) -> Option<WordAnswer> {
 
 /// `June 20`, `20 June 2004`.
 fn date(parts: &[&str]) -> Option<WordAnswer> {
-    let month = parts
-        .iter()
-        .find_map(|part| position(MONTHS, part))?;
+    let month = parts.iter().find_map(|part| position(MONTHS, part))?;
     let numbers: Vec<u32> = parts
         .iter()
         .filter(|part| {
-            !contains_word(MONTHS, part) && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
+            !contains_word(MONTHS, part)
+                && !matches!(**part, "th" | "st" | "nd" | "rd" | "of" | "the")
         })
         .map(|part| part.parse().ok())
         .collect::<Option<_>>()?;

@@ -3,11 +3,11 @@
 //! If they cannot be a unit, a scale such as "million" or a plain noun phrase, the answer is not parsed and is compared as text. `counted_nouns.rs` decides
 //! whether a noun is known.
 
+use crate::expression::Function;
 use crate::parser::contains_word;
 use crate::parser::counted_nouns::{FILLER_WORDS, may_end_phrase, normalise_word, unlisted_words};
 use crate::parser::unit::{Measure, measure};
 use crate::parser::word_answers::{is_choice, is_numeral};
-use crate::expression::Function;
 
 /// Maximum number of words of a phrase for what is counted.
 const MAX_WORDS: usize = 12;

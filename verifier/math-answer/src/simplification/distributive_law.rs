@@ -4,11 +4,11 @@ use dashu_ratio::RBig;
 use dashu_ratio::ops::Abs as _;
 
 use crate::arithmetic::exact::{multiply, rational};
-use crate::meter::Meter;
 use crate::equivalence::equal_in_any_order;
 use crate::equivalence::value_equality::ValueComparer;
-use crate::simplification::written_form::{has_sum_factor, is_constant};
 use crate::expression::Expr;
+use crate::meter::Meter;
+use crate::simplification::written_form::{has_sum_factor, is_constant};
 
 /// Meter steps for visiting or copying a node.
 const NODE_COST: u64 = 10;

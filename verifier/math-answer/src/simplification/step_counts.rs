@@ -10,8 +10,8 @@ mod sum;
 
 use dashu_ratio::RBig;
 
-use crate::meter::Meter;
 use crate::expression::Expr;
+use crate::meter::Meter;
 use sum::StepCounter;
 
 /// A kind of simplification.

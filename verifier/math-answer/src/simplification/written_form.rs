@@ -3,8 +3,8 @@
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
-use crate::meter::Meter;
 use crate::expression::{Expr, FullDebug, Relation};
+use crate::meter::Meter;
 
 /// The expression without units and names. Of a chain of equal values, the last one.
 pub(crate) fn without_unit(expr: &Expr) -> &Expr {

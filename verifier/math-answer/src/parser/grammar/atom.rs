@@ -2,9 +2,9 @@
 
 use super::number::{based_number, literal};
 use super::{MAX_ATOMS, Parser};
+use crate::expression::{Bracket, Constant, Expr, FullDebug, Function};
 use crate::parser::contains_word;
 use crate::parser::lexer::{Kind, Token};
-use crate::expression::{Bracket, Constant, Expr, FullDebug, Function};
 
 /// Names that are read as functions if a bracket follows.
 const APPLIED: [char; 6] = ['f', 'g', 'h', 'F', 'G', 'P'];
@@ -327,10 +327,7 @@ impl<'a> Parser<'a> {
 
     /// Whether a bracket or a power follows in `ahead` tokens: xsin(x).
     fn is_applied(&self, ahead: usize) -> bool {
-        matches!(
-            self.kind_at(ahead),
-            Some(Kind::Char('(' | '^'))
-        )
+        matches!(self.kind_at(ahead), Some(Kind::Char('(' | '^')))
     }
 
     /// The statements, if any, up to a closing bracket. The bracket is not consumed.

@@ -1,8 +1,8 @@
 //! Functions with their powers, bases and arguments.
 
 use super::Parser;
-use crate::parser::lexer::Kind;
 use crate::expression::{Expr, Function};
+use crate::parser::lexer::Kind;
 
 impl Parser<'_> {
     /// A function's power, base and argument.

@@ -1,8 +1,8 @@
 //! Separators of the elements of a list.
 
 use super::{Parser, is_separator};
-use crate::parser::lexer::Kind;
 use crate::expression::{Expr, Relation, SetOperator};
+use crate::parser::lexer::Kind;
 
 /// How two elements are joined.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]

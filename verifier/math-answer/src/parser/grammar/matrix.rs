@@ -1,8 +1,8 @@
 //! Matrices and determinants.
 
 use super::Parser;
-use crate::parser::lexer::Kind;
 use crate::expression::Expr;
+use crate::parser::lexer::Kind;
 
 impl Parser<'_> {
     /// After `\begin`.
@@ -65,7 +65,8 @@ impl Parser<'_> {
             .map(|mut row| row.pop().filter(|_| row.is_empty()))
             .collect::<Option<_>>()?;
         let named = self.environment_name()? == "cases";
-        (named && equations.iter().all(|row| row.equation().is_some())).then_some(Expr::List(equations))
+        (named && equations.iter().all(|row| row.equation().is_some()))
+            .then_some(Expr::List(equations))
     }
 
     fn environment_name(&mut self) -> Option<String> {

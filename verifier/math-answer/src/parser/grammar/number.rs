@@ -4,9 +4,9 @@ use dashu_int::UBig;
 use dashu_ratio::RBig;
 
 use super::{Commas, Parser};
+use crate::expression::{Expr, FullDebug};
 use crate::parser::lexer::Kind;
 use crate::parser::word_answers::{number_expr, word_answer};
-use crate::expression::{Expr, FullDebug};
 
 /// Maximum number of digits.
 const MAX_DIGITS: usize = 1024;
@@ -81,11 +81,7 @@ impl Parser<'_> {
 
     /// Consumes three more digits of a number, after a comma or a space.
     fn eat_thousands_group(&mut self, whole: &mut String) -> bool {
-        let (kind, ahead) = match (
-            self.peek(),
-            self.kind_at(1),
-            self.kind_at(2),
-        ) {
+        let (kind, ahead) = match (self.peek(), self.kind_at(1), self.kind_at(2)) {
             (Some(Kind::Char(',')), _, _) => (Kind::Char(','), 1),
             (Some(Kind::Open), Some(Kind::Char(',')), Some(Kind::Close)) => (Kind::Open, 3),
             (Some(Kind::Number(_)), _, _) if self.spaced() => (Kind::Number(""), 0),

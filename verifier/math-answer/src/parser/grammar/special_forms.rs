@@ -1,10 +1,10 @@
 //! Forms that are recognised by their beginning: names before an equals sign, choices before their values, set-builder notation, and answers in plain words.
 
 use super::{Parser, product};
+use crate::expression::{Bracket, Constant, Expr, Relation, SetOperator};
 use crate::parser::assignment_target::is_assignable;
 use crate::parser::lexer::Kind;
 use crate::parser::{contains_word, word_answers};
-use crate::expression::{Bracket, Constant, Expr, Relation, SetOperator};
 
 /// Maximum length in bytes of plain words for a number or a set.
 const MAX_PLAIN_WORDS_LENGTH: usize = 32;
@@ -134,7 +134,9 @@ impl Parser<'_> {
                 break;
             }
             neutral |= words.iter().any(|word| contains_word(NEUTRAL_WORDS, word));
-            let last = words.iter().rfind(|word| contains_word(QUANTITY_KINDS, word));
+            let last = words
+                .iter()
+                .rfind(|word| contains_word(QUANTITY_KINDS, word));
             kind = last.map(|word| (*word).to_owned()).or(kind);
             self.at += length;
         }

@@ -4,11 +4,11 @@ use dashu_int::ops::UnsignedAbs as _;
 use dashu_ratio::RBig;
 
 use super::{Parser, is_separator, is_whole, number::based_number};
+use crate::expression::{Expr, FullDebug};
 use crate::parser::lexer::Kind;
-use crate::parser::words_after_number::parse_trailing_words;
 use crate::parser::unit::{self, Measure, measure};
 use crate::parser::word_answers;
-use crate::expression::{Expr, FullDebug};
+use crate::parser::words_after_number::parse_trailing_words;
 
 impl Parser<'_> {
     /// The term with the unit or the words after it. `None` if the words may mean more than what is counted.
@@ -127,9 +127,7 @@ impl Parser<'_> {
             'p' => "pm",
             _ => return None,
         };
-        let dot = |ahead: usize| {
-            usize::from(self.kind_at(ahead) == Some(Kind::Char('.')))
-        };
+        let dot = |ahead: usize| usize::from(self.kind_at(ahead) == Some(Kind::Char('.')));
         let mut length = 1 + dot(1);
         let Some(Kind::Letter('m' | 'M')) = self.kind_at(length) else {
             return None;
@@ -159,8 +157,7 @@ impl Parser<'_> {
             },
             _ => return None,
         };
-        let closed = braced == 0
-            || self.kind_at(braced + length) == Some(Kind::Close);
+        let closed = braced == 0 || self.kind_at(braced + length) == Some(Kind::Close);
         let expected = ordinal_suffix(number)?;
         if !closed || suffix != expected {
             return None;
@@ -276,7 +273,8 @@ fn plain_mixed(whole: &Expr, fraction: &Expr) -> Option<Expr> {
     let (Expr::Number(FullDebug(whole)), Expr::Quotient(above, below)) = (whole, fraction) else {
         return None;
     };
-    let (Expr::Number(FullDebug(above)), Expr::Number(FullDebug(below))) = (&**above, &**below) else {
+    let (Expr::Number(FullDebug(above)), Expr::Number(FullDebug(below))) = (&**above, &**below)
+    else {
         return None;
     };
     let proper = whole.is_int() && above.is_int() && below.is_int() && above < below;

@@ -8,15 +8,15 @@ use dashu_ratio::RBig;
 
 use super::perfect_powers::{MAX_RADICAND, has_whole_root, is_multiple, is_perfect, is_power};
 use super::right_angles::is_shifted_by_right_angles;
-use super::sum::{StepCounter, NODE_COST, Term};
+use super::sum::{NODE_COST, StepCounter, Term};
 use super::{Simplification, SimplificationCounts};
 use crate::arithmetic::exact::{bits, multiply, rational, whole_root};
+use crate::expression::{Constant, Expr, FullDebug, Function};
 use crate::meter::Meter;
 use crate::simplification::written_form::{
     has_inverse, has_sum_factor, is_literal, is_one, is_plus_minus_one, is_signed, is_ten,
     is_whole_quotient,
 };
-use crate::expression::{Constant, Expr, FullDebug, Function};
 
 /// Powers of larger numbers are not looked for in a radicand.
 const MAX_FACTOR: u32 = 1 << 12;

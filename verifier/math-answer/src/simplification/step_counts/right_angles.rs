@@ -3,8 +3,8 @@
 use dashu_ratio::RBig;
 
 use crate::arithmetic::exact::rational;
-use crate::meter::Meter;
 use crate::expression::{Constant, Expr, Function};
+use crate::meter::Meter;
 
 /// Whether a trigonometric function has an argument that adds right angles to a variable. The right angles can be removed.
 pub(super) fn is_shifted_by_right_angles(

@@ -9,12 +9,12 @@ use dashu_ratio::RBig;
 use super::monomial::{Atom, Monomial, Sum};
 use super::{Simplification, SimplificationCounts};
 use crate::arithmetic::exact::{gcd, rational};
+use crate::expression::{Constant, Expr};
 use crate::meter::Meter;
 use crate::simplification::written_form::{
     has_sum_factor, is_constant, is_literal, is_percent_or_degrees, is_plain_number,
     is_plus_minus_one, is_whole_quotient, without_unit,
 };
-use crate::expression::{Constant, Expr};
 
 /// Meter steps for visiting a node.
 pub(super) const NODE_COST: u64 = 20;
