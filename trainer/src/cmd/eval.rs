@@ -182,8 +182,7 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
             })?,
             None => started?,
         };
-        let engine =
-            tokio::task::block_in_place(|| open_model(&args.model, &args.device, ranks))?;
+        let engine = tokio::task::block_in_place(|| open_model(&args.model, &args.device, ranks))?;
         let device = engine.info().device.clone();
         let message = [("user".to_owned(), "a".to_owned())];
         let has_chat = engine.chat_prompt(&message, renderer.day).is_ok();

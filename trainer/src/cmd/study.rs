@@ -17,8 +17,8 @@ use super::args::{
     DeviceArgs, PromptArgs, from_zero, model_path, open_dataset, open_model, parsed, up_to,
 };
 use super::checkpoint_defaults::CheckpointDefaults;
-use super::progress_bar::progress_bar;
 use super::eval::Split;
+use super::progress_bar::progress_bar;
 use super::{Usage, block_on, print, prompts};
 
 /// The toy's numbers of updates by which a behaviour policy is behind, and its completions per group.

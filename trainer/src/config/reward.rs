@@ -55,7 +55,13 @@ impl Reward {
 
     /// Their weights.
     pub(super) fn weights(&self) -> [f64; 5] {
-        [self.correct, self.share, self.format, self.length, self.overlong]
+        [
+            self.correct,
+            self.share,
+            self.format,
+            self.length,
+            self.overlong,
+        ]
     }
 
     /// Refuses a further term that has a weight twice, or a name that no grader's term can have.

@@ -5,8 +5,8 @@ use std::collections::BTreeSet;
 use datasets::passk::{MIN_TASKS, percent};
 
 use super::axis::ValueFormat;
-use super::line_chart::{LineChart, Series};
 use super::figure::Figure;
+use super::line_chart::{LineChart, Series};
 use super::run_data::RunData;
 use crate::record::StepRecord;
 

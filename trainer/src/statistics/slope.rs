@@ -65,7 +65,13 @@ pub(crate) fn least_squares(points: &[(f64, f64)]) -> f64 {
 fn slope_weights(xs: &[f64]) -> Vec<f64> {
     let mean = xs.iter().sum::<f64>() / xs.len() as f64;
     let squares: f64 = xs.iter().map(|x| (x - mean).powi(2)).sum();
-    let weight = |x: &f64| if squares > 0.0 { (x - mean) / squares } else { 0.0 };
+    let weight = |x: &f64| {
+        if squares > 0.0 {
+            (x - mean) / squares
+        } else {
+            0.0
+        }
+    };
     xs.iter().map(weight).collect()
 }
 
