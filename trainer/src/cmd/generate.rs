@@ -334,10 +334,9 @@ fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::
         }
         (Some(prompt), None) => engine.encode(prompt, true)?,
         (None, Some(messages)) => {
-            let messages = messages
-                .iter()
-                .map(|it| (it.role.clone(), it.content.clone()));
-            engine.encode_chat(&engine.chat_prompt(&messages.collect::<Vec<_>>(), day)?)?
+            let pair = |it: &Message| (it.role.clone(), it.content.clone());
+            let messages: Vec<_> = messages.iter().map(pair).collect();
+            engine.encode_chat(&engine.chat_prompt(&messages, day)?)?
         }
         _ => bail!("give either \"prompt\" or \"messages\""),
     };

@@ -111,10 +111,8 @@ fn chosen<'a>(args: &Args, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Usage>
         })?,
     };
     let seed = |run: &PlannedRun| format!("seed={}", run.seed);
-    let known: BTreeSet<String> = plan
-        .runs()
-        .flat_map(|run| [run.arm.clone(), seed(run)])
-        .collect();
+    let known = plan.runs().flat_map(|run| [run.arm.clone(), seed(run)]);
+    let known: BTreeSet<String> = known.collect();
     if let Some(only) = args.only.iter().find(|only| !known.contains(*only)) {
         let known = Vec::from_iter(known).join(", ");
         return Err(Usage(format!(
@@ -124,12 +122,10 @@ fn chosen<'a>(args: &Args, plan: &'a Plan) -> Result<Vec<&'a PlannedRun>, Usage>
     // An arm's name has no `=`.
     let (seeds, arms): (Vec<&String>, Vec<&String>) =
         args.only.iter().partition(|only| only.contains('='));
-    let runs: Vec<&PlannedRun> = blocks
-        .iter()
-        .flatten()
-        .filter(|run| arms.is_empty() || arms.contains(&&run.arm))
-        .filter(|run| seeds.is_empty() || seeds.contains(&&seed(run)))
-        .collect();
+    let runs = blocks.iter().flatten();
+    let runs = runs.filter(|run| arms.is_empty() || arms.contains(&&run.arm));
+    let runs = runs.filter(|run| seeds.is_empty() || seeds.contains(&&seed(run)));
+    let runs: Vec<&PlannedRun> = runs.collect();
     if runs.is_empty() {
         return Err(Usage("--block and --only have no run in common".to_owned()));
     }

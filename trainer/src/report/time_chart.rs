@@ -38,9 +38,8 @@ pub(crate) fn stacked(title: &str, note: String, parts: &[Activity], bars: Vec<B
 /// The seconds of each activity that any of the runs has, with a bar for each run that has times. The labels are the runs' titles.
 pub(super) fn of_runs(titles: &[String], runs: &[RunData]) -> RowChart {
     let times = titles.iter().zip(runs.iter().map(RunData::times));
-    let times: Vec<(&String, RunTimes)> = times
-        .filter(|(_, times)| !times.seconds.is_empty())
-        .collect();
+    let times = times.filter(|(_, times)| !times.seconds.is_empty());
+    let times: Vec<(&String, RunTimes)> = times.collect();
     let has = |part: &Activity| times.iter().any(|(_, it)| it.seconds.contains_key(part));
     let parts: Vec<Activity> = Activity::ALL.into_iter().filter(has).collect();
     let bars = times.iter().map(|(title, times)| bar(title, times, &parts));

@@ -178,9 +178,8 @@ fn label(point: &BTreeMap<String, Value>) -> String {
             1 => short(key),
             _ => key.clone(),
         };
-        let value = value
-            .as_str()
-            .map_or_else(|| value.to_string(), str::to_owned);
+        let text = value.as_str().map(str::to_owned);
+        let value = text.unwrap_or_else(|| value.to_string());
         let is_unsafe = |letter: char| !letter.is_ascii_alphanumeric() && !"._-+".contains(letter);
         format!("-{key}={}", value.replace(is_unsafe, "_"))
     };

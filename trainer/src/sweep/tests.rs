@@ -49,13 +49,9 @@ fn names(plan: &Plan) -> Vec<&str> {
 fn every_arm_meets_every_point_of_the_grid_in_a_block_for_each_seed() {
     let plan = plan(TWO_ARMS);
     let points = "pg-n_step=8 rapid-h4-n_step=8 pg-n_step=32 rapid-h4-n_step=32".split(' ');
-    let of_seed = |seed| {
-        points
-            .clone()
-            .map(move |point| format!("{point}-seed-{seed}"))
-    };
-    let expected: Vec<String> = of_seed(0).chain(of_seed(7)).collect();
-    assert_eq!(names(&plan), expected);
+    let seeds = [0, 7].into_iter();
+    let runs = seeds.flat_map(|seed| points.clone().map(move |it| format!("{it}-seed-{seed}")));
+    assert!(names(&plan).into_iter().eq(runs));
     assert_eq!(plan.blocks.len(), 2);
     let run = &plan.blocks[1][3];
     let algorithm = &run.config.algorithm;

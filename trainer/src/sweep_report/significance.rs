@@ -86,9 +86,8 @@ pub(super) fn run<'a, 'r>(folder: &'a SweepFolder, arms: &'r [ArmRuns<'a>]) -> T
             let slopes = ladders_at(&point).into_iter().map(|ladder| {
                 let number = |rung| point.iter().position(|arm| std::ptr::eq(*arm, rung));
                 let rungs = ladder.rungs.iter();
-                let rungs: Vec<(usize, usize)> = rungs
-                    .filter_map(|rung| Some((number(*rung)?, rung.h())))
-                    .collect();
+                let rungs = rungs.filter_map(|rung| Some((number(*rung)?, rung.h())));
+                let rungs: Vec<(usize, usize)> = rungs.collect();
                 let slope = Slope::of(outcomes, &rungs, compare.margin);
                 Sloped { ladder, slope }
             });
@@ -212,8 +211,6 @@ fn time(
         Some((run.seconds_per_update()?, other.seconds_per_update()?))
     };
     let pairs = runs.filter_map(pair);
-    let pairs: Vec<(f64, f64)> = pairs
-        .filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0)
-        .collect();
-    paired_ratio(&pairs)
+    let timed = pairs.filter(|(ours, theirs)| *ours > 0.0 && *theirs > 0.0);
+    paired_ratio(&timed.collect::<Vec<(f64, f64)>>())
 }

@@ -141,9 +141,8 @@ fn with_diverged(arms: &[&ArmRuns<'_>]) -> String {
 
 pub(super) fn effects(tests: &Tests<'_, '_>) -> Table {
     let rows = tests.effects.iter();
-    let rows: Vec<(&Effect<'_, '_>, String)> = rows
-        .map(|effect| (effect, with_diverged(&effect.point)))
-        .collect();
+    let rows = rows.map(|effect| (effect, with_diverged(&effect.point)));
+    let rows: Vec<(&Effect<'_, '_>, String)> = rows.collect();
     let mut columns = Columns::of(&rows);
     columns.text("factor", "factor", |row| row.0.factor.to_owned());
     columns.text("arms that have it", "arms", |row| labels(&row.0.arms));
@@ -191,9 +190,8 @@ pub(super) fn time_ratios(tests: &Tests<'_, '_>) -> Table {
 /// The slope of Pass@1 on log₂ H.
 pub(super) fn slopes(tests: &Tests<'_, '_>) -> Table {
     let rows = tests.slopes.iter();
-    let rows: Vec<(&Sloped<'_, '_>, String)> = rows
-        .map(|it| (it, with_diverged(&it.ladder.rungs)))
-        .collect();
+    let rows = rows.map(|it| (it, with_diverged(&it.ladder.rungs)));
+    let rows: Vec<(&Sloped<'_, '_>, String)> = rows.collect();
     let mut note =
         "The slope of Pass@1 on log₂ H by least squares, in points per doubling. ".to_owned();
     let mut columns = Columns::of(&rows);

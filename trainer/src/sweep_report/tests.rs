@@ -110,8 +110,7 @@ fn every_table_and_figure_has_its_numbers_on_the_page_too() {
         assert!(page.contains(&format!("href=\"{figure}\"")), "{figure}");
     }
     // The page has the sweep file's numbers with all of their digits.
-    let margin =
-        "Time to a Pass@1 of 50.5% | within ± 1.25< | ; the equivalence margin is ±\u{a0}1.25;";
+    let margin = "Time to a Pass@1 of 50.5% | within ± 1.25< | margin is ±\u{a0}1.25;";
     // The run with the largest H, and its token with a weight that grew by e^1.25.
     let token = "one completion: rapid-h8-seed-0, phase 1, its last update (7 after sampling), task task/3 | rapid-h8-seed-0: 1.250 at 3";
     for words in margin.split(" | ").chain(token.split(" | ")) {
@@ -192,15 +191,12 @@ fn a_sweep_that_tests_nothing_has_estimates_with_its_diverged_runs() {
     let sweep = Synthetic::new(&arms("[0, 1, 2]", 0.02, more));
     for run in sweep.folder.plan.runs() {
         let effect = if run.config.algorithm.h > 2 { 0.2 } else { 0.0 };
-        let tasks = 200;
-        sweep.run(
-            run,
-            Truth {
-                tasks,
-                effect,
-                ..EQUAL
-            },
-        );
+        let truth = Truth {
+            tasks: 200,
+            effect,
+            ..EQUAL
+        };
+        sweep.run(run, truth);
         match run.name.as_str() {
             "rapid-h2-seed-0" => sweep.end(run, Event::Fail, Some(DIVERGED)),
             _ => sweep.end(run, Event::Finish, None),
@@ -219,9 +215,8 @@ fn every_estimator_has_its_rungs_and_the_papers_its_numbers() {
     let presets = [("rapid", "rapid-paper"), ("loo", "rapid-loo"), ("pg", "pg")];
     let arms = presets.map(|(name, preset)| [1, 4, 16].map(|h| (format!("{name}-{h}"), preset, h)));
     let arms = arms.as_flattened().iter();
-    let arms: Vec<_> = arms
-        .map(|(name, preset, h)| (&**name, *preset, *h))
-        .collect();
+    let arms = arms.map(|(name, preset, h)| (&**name, *preset, *h));
+    let arms: Vec<_> = arms.collect();
     // Two seeds have no interval.
     let file = file("[0, 1]", &arms, "reference = \"pg-1\"\nmargin = 0.02\n");
     let sweep = Synthetic::made(&file, |_| EQUAL);

@@ -53,11 +53,8 @@ fn resources() -> Check {
     let features =
         ["flags", "Features"].map(|name| field("/proc/cpuinfo", name).unwrap_or_default());
     let features = features.concat();
-    let sets: Vec<&str> = SETS
-        .split(' ')
-        .filter(|set| features.split(' ').any(|it| it == *set))
-        .collect();
-    let sets = sets.join(" ");
+    let has = |set: &&str| features.split(' ').any(|it| it == *set);
+    let sets = SETS.split(' ').filter(has).collect::<Vec<_>>().join(" ");
     let found = format!("{threads} threads, {free:.1} GiB free of {all:.1}, {sets}");
     Check::ok("resources", found)
 }
