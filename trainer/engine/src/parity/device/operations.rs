@@ -214,8 +214,8 @@ pub(super) fn attention(
     let store = t.filled(Cache, rows * 2 * kv)?;
     let [k, v] = [0, kv].map(|column| store.rows(column, 2 * kv));
     let own = [q, q + kv].map(|column| qkv.rows(column, stride));
-    t.backend.store(k, own[0], kv_heads, head_dim);
-    t.backend.store(v, own[1], kv_heads, head_dim);
+    t.backend.write_kv(k, own[0], kv_heads, head_dim);
+    t.backend.write_kv(v, own[1], kv_heads, head_dim);
     let operands = |k: Rows, v: Rows| Attention {
         q: qkv.rows(0, stride),
         k,

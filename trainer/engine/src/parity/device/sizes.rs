@@ -258,7 +258,7 @@ fn stored(t: &mut Bench<'_>, first_row: usize) -> Result<(), EngineError> {
     let [k, v] = [0, kv].map(|column| store.rows(column, row_len()));
     for (to, column) in [(k, q), (v, q + kv)] {
         t.backend
-            .store(to, qkv.rows(column, stride), kv_heads, head_dim);
+            .write_kv(to, qkv.rows(column, stride), kv_heads, head_dim);
     }
     let y = t.poisoned(Purpose::Activations, STORED * q)?;
     let lse = t.poisoned(Purpose::Sums, STORED * heads)?;
