@@ -15,9 +15,7 @@ impl Factor {
             // w (the paper's Eq. 3).
             Factor::W | Factor::WCapped => all(weight(log_weight(sample))),
             // w^(1/T) for a completion of T tokens: the geometric mean of its ratios (the sequence ratio of GSPO, Zheng et al. 2025, Eq. 7).
-            Factor::Geometric => {
-                all(weight(log_weight(sample) / sample.new.len().max(1) as f64))
-            }
+            Factor::Geometric => all(weight(log_weight(sample) / sample.new.len().max(1) as f64)),
             // rₜ. The tokens before and after it are not reweighted, so their distribution stays μ's.
             Factor::TokenPpoClip | Factor::TokenCapped | Factor::TokenMasked | Factor::Cispo => {
                 log_ratios(sample).map(weight).collect()

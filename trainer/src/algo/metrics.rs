@@ -3,8 +3,8 @@
 use serde::{Deserialize, Serialize};
 
 use super::Batch;
-use super::loss_term::k3;
 use super::importance_weight::{MAX_LOG_WEIGHT, difference, log_ratios, log_sum_exp};
+use super::loss_term::k3;
 use crate::config::algorithm::Algorithm;
 
 /// The metrics of one mini-batch. Every number is finite; those of an empty mini-batch are 0.

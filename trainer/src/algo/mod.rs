@@ -94,9 +94,8 @@ pub fn gradient(
                 .length_norm
                 .divisor(tokens, judged, batch.tokens, max_tokens);
             let ratios = algorithm.factor.ratios(sample);
-            let term = |ratio: &f64| {
-                algorithm.factor.bounded(*ratio, advantage, algorithm) * advantage
-            };
+            let term =
+                |ratio: &f64| algorithm.factor.bounded(*ratio, advantage, algorithm) * advantage;
             let mut terms: Vec<f64> = ratios.iter().map(term).collect();
             if bounded {
                 let unbounded = ratios.iter().map(|ratio| (ratio * advantage).abs());

@@ -137,7 +137,10 @@ impl VerifierProcess {
             .flatten()
             .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
         else {
-            bail!("{NAME} ended before it listened: {}", last_line(log, before));
+            bail!(
+                "{NAME} ended before it listened: {}",
+                last_line(log, before)
+            );
         };
         // Any further output must not fill the pipe.
         tokio::spawn(async move { while let Ok(Some(_)) = lines.next_line().await {} });

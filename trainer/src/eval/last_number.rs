@@ -116,7 +116,11 @@ mod tests {
             ("1,2,3", "3"),
         ] {
             let expected = Some(expected).filter(|it| !it.is_empty());
-            assert_eq!(last_number(completion).as_deref(), expected, "{completion:?}");
+            assert_eq!(
+                last_number(completion).as_deref(),
+                expected,
+                "{completion:?}"
+            );
         }
     }
 

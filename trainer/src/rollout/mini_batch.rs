@@ -38,14 +38,16 @@ impl Rollout {
         let shuffled: Vec<(usize, usize)> = order.map(|place| all[*place]).collect();
         let mut by_prompt = shuffled.clone();
         by_prompt.sort_unstable();
-        let sample = |(group, sample): &(usize, usize)| self.groups[*group].samples[*sample].clone();
+        let sample =
+            |(group, sample): &(usize, usize)| self.groups[*group].samples[*sample].clone();
         let of_prompt = |own: &[(usize, usize)]| SampledGroup {
             prompt: self.groups[own[0].0].prompt.clone(),
             samples: own.iter().map(sample).collect(),
         };
         let groups = by_prompt.chunk_by(|a, b| a.0 == b.0).map(of_prompt);
         // Each completion is once in `by_prompt`.
-        let place = |completion: &(usize, usize)| by_prompt.partition_point(|other| other < completion);
+        let place =
+            |completion: &(usize, usize)| by_prompt.partition_point(|other| other < completion);
         let of_group = |group: &[(usize, usize)]| group.iter().map(place).collect();
         MiniBatch {
             groups: groups.collect(),

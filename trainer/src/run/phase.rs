@@ -110,7 +110,9 @@ impl Run {
             let groups = samples.groups.iter().enumerate();
             let without = groups.filter(|(_, group)| group.has_no_signal());
             no_signal = without.map(|(at, _)| at).collect::<Vec<usize>>();
-            uses = self.schedule.replacements(phase.index, round, no_signal.len());
+            uses = self
+                .schedule
+                .replacements(phase.index, round, no_signal.len());
             if uses.is_empty() {
                 break;
             }

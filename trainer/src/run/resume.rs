@@ -50,7 +50,8 @@ impl Run {
             !logged && job.evaluates() && schedule.evaluates_after(step)
         };
         let extensions = extend::extensions(&job, &previous, tasks, updates, is_due)?;
-        let schedule = auto_h::schedule(&job.config, tasks, updates).with_mixture(&job.prompts.weights);
+        let schedule =
+            auto_h::schedule(&job.config, tasks, updates).with_mixture(&job.prompts.weights);
         if job.demonstrations.is_none() {
             rollouts::check(folder, &schedule, step, &job.prompts.train)?;
         }

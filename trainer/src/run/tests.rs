@@ -3,8 +3,8 @@ mod auto_h;
 mod clock;
 mod diverging;
 mod extending;
-mod resuming;
 mod masked;
+mod resuming;
 mod watching;
 
 use std::collections::{BTreeMap, BTreeSet};

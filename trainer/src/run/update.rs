@@ -51,7 +51,8 @@ impl UpdateSettings {
         if !self.computes_all {
             let reward = |place: &usize| self.reward_of(samples[*place]);
             let rewards = |group: &Vec<usize>| group.iter().map(reward).collect();
-            let rewards: Vec<Vec<Option<f64>>> = batch.baseline_groups.iter().map(rewards).collect();
+            let rewards: Vec<Vec<Option<f64>>> =
+                batch.baseline_groups.iter().map(rewards).collect();
             let has_gradient = algo::has_gradient(&self.algorithm, &rewards).concat();
             for (place, has_gradient) in batch.baseline_groups.iter().flatten().zip(has_gradient) {
                 computed[*place] = has_gradient;

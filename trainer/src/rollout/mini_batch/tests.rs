@@ -18,7 +18,16 @@ fn phase() -> (Phase, Rollout) {
     let phase = Phase {
         index: 5,
         first_update: 0,
-        updates: vec![vec![PromptUse { epoch: 0, prompt: 0 }; 2]; 3],
+        updates: vec![
+            vec![
+                PromptUse {
+                    epoch: 0,
+                    prompt: 0
+                };
+                2
+            ];
+            3
+        ],
     };
     (phase, samples)
 }

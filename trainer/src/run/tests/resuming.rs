@@ -68,7 +68,10 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
 
     // A folder without the mark is not a checkpoint, and the next checkpoint replaces it. Lines after the checkpoint before it may be damaged. Checkpoints and files that
     // were being written when a process was killed are removed. It may have been killed before it pointed `last` at the newest checkpoint.
-    let (mark, last) = ("checkpoints/step-10/run.json", root.join("checkpoints/last"));
+    let (mark, last) = (
+        "checkpoints/step-10/run.json",
+        root.join("checkpoints/last"),
+    );
     std::fs::remove_file(root.join(mark)).unwrap();
     damage(&root.join("metrics.jsonl"), 9);
     std::fs::remove_file(&last).unwrap();

@@ -94,7 +94,10 @@ async fn the_last_update_of_a_phase_has_a_line_with_stale_weights() {
     let (home, server) = home_and_verifier().await;
     // In a phase of one update, all weights are 1.
     for (h, expected) in [
-        ("algorithm.h=4", &[(4, 0), (8, 1), (12, 2), (16, 3), (20, 4)][..]),
+        (
+            "algorithm.h=4",
+            &[(4, 0), (8, 1), (12, 2), (16, 3), (20, 4)][..],
+        ),
         ("algorithm.h=1", &[]),
     ] {
         let root = home.path().join(h);
