@@ -2,10 +2,12 @@ mod algorithms;
 mod auto_h;
 mod clock;
 mod diverging;
+mod evaluating;
 mod extending;
 mod masked;
 mod resuming;
 mod watching;
+mod weights;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

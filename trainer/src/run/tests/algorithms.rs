@@ -44,6 +44,21 @@ async fn every_preset_learns_and_resumes_to_the_bit() {
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn grpo_logs_the_divergence_from_the_reference() {
+    let (home, server) = home_and_verifier().await;
+    let mut last = Vec::new();
+    for beta in ["algorithm.kl=0.04", "algorithm.kl=20"] {
+        let root = home.path().join(beta);
+        let steps = trained(&root, &server.url, Preset::Grpo, &[beta]).await;
+        let kl = |step: &StepRecord| step.algo.kl_reference.unwrap();
+        let kl: Vec<f64> = steps.iter().map(kl).collect();
+        assert_eq!(kl[0], 0.0);
+        last.push(kl[19]);
+    }
+    assert!(last[0] > 0.01 && last[1] < last[0] / 4.0, "{last:?}");
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn completions_without_a_gradient_are_computed_for_metrics_of_all_alone() {
     let (home, server) = home_and_verifier().await;
     for preset in [Preset::RapidPaper, Preset::RapidLoo, Preset::RapidAuto] {

@@ -123,6 +123,33 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
 }
 
 #[tokio::test(flavor = "multi_thread")]
+async fn a_finished_run_can_be_resumed_from_each_remaining_checkpoint() {
+    let (home, server) = home_and_verifier().await;
+    let root = home.path().join("run");
+    let config = config(&server.url, &["run.keep=4", "run.checkpoint_every=1"]);
+    run_in(&root, &config).await.unwrap();
+    let expected = outputs(&root);
+    let folder = |step: usize| root.join(format!("checkpoints/step-{step}"));
+    // Phase 2 has the updates 7 to 9.
+    for newest in [9, 8, 7] {
+        for step in newest + 1..10 {
+            std::fs::remove_dir_all(folder(step)).unwrap();
+        }
+        // A folder without the mark is not a checkpoint, and the next checkpoint replaces it.
+        std::fs::remove_file(folder(10).join("run.json")).unwrap();
+        // The process may have been killed before it pointed `last` at the newest.
+        let last = root.join("checkpoints/last");
+        std::fs::remove_file(&last).unwrap();
+        std::os::unix::fs::symlink("step-7", &last).unwrap();
+        let summary = run_in(&root, &config).await.unwrap();
+        assert_eq!((summary.ended, summary.step), (RunOutcome::Finished, 10));
+        assert!(folder(10).join("run.json").is_file());
+        assert_eq!(std::fs::read_link(&last).unwrap(), Path::new("step-10"));
+        assert_same(&outputs(&root), &expected, &format!("from {newest}"));
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
 async fn missing_samples_are_reported_before_any_file_changes() {
     let (home, server) = home_and_verifier().await;
     let root = home.path().join("run");
