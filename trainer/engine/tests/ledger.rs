@@ -318,3 +318,23 @@ fn the_products_of_every_published_model_are_those_of_its_matrices() {
         assert_eq!(of("linear"), expected + head * tokens, "{name}");
     }
 }
+
+#[test]
+fn a_decoding_step_computes_at_most_an_eighth_more_than_its_sequences() {
+    let of = |sequences| decoded(QWEN, sequences, 64).operation("linear").flops;
+    let of_one = of(1);
+    for (sequences, computed) in [(64, 64), (520, 576), (1025, 1152), (1500, 1536)] {
+        assert_eq!(of(sequences), computed * of_one, "{sequences}");
+    }
+}
+
+#[test]
+fn decoding_attention_reads_every_key_and_value_once() {
+    let work = decoded(QWEN, 1024, CONTEXT);
+    let mut lines = work.lines.iter();
+    let decode = lines.find(|((_, kernel), _)| kernel.starts_with("attention_decode"));
+    let (_, decode) = decode.unwrap();
+    // Keys and values of 2 heads of 64 numbers in bf16.
+    let cached = LAYERS * 1024 * CONTEXT as u64 * 2 * 2 * 64 * 2;
+    assert!(decode.reads >= cached && decode.reads < cached + cached / 50);
+}

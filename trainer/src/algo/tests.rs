@@ -292,3 +292,16 @@ fn the_clipped_gradient_is_the_share_that_is_removed() {
 
 mod autograd;
 mod properties;
+
+#[test]
+fn staleness_as_the_authors_compute_it_is_of_the_first_quarter() {
+    // Eight completions with weights 3 (capped at 2), ½, 1, …: the first quarter is two. A masked one does not count.
+    let weights = [3.0_f32, 0.5, 1.0, 1.0, 1.0, 1.0, 0.25, 1.0];
+    let mut group = vec![one(&[-1.0], &[-9.0], None)];
+    group.extend(weights.map(|w| one(&[-1.0 + w.ln()], &[-1.0], Some(1.0))));
+    let metrics = run(&PAPER, &[group]).metrics;
+    let quarter = metrics.stale_abs_log_mean_quarter.unwrap();
+    assert!(close(quarter, (2.5_f64 / 2.0).ln()), "{quarter}");
+    let all = (2.0 + 0.5 + 5.0 + 0.25_f64) / 8.0;
+    assert!(close(metrics.stale_abs_log_mean, all.ln().abs()));
+}

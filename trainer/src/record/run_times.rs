@@ -232,4 +232,13 @@ mod tests {
         assert_eq!(times.memory, [(Forward, 9)].into());
         assert_eq!(times.device_memory, [(Forward, 18)].into());
     }
+
+    #[test]
+    fn a_line_with_a_key_of_an_earlier_version_is_read() {
+        let text =
+            r#"{"step":3,"anew":"inference","seconds":{"inference":2.5},"memory":{"inference":7}}"#;
+        let mut expected = line(3, &[(Inference, 2.5)]);
+        expected.times.memory = [(Inference, 7)].into();
+        assert_eq!(serde_json::from_str::<ClockRecord>(text).unwrap(), expected);
+    }
 }

@@ -314,4 +314,50 @@ mod tests {
             );
         }
     }
+
+    #[test]
+    fn packs_of_2048_tokens_repeat_at_most_a_tenth_of_the_tree() {
+        // Prompts, completions of each, tokens with which all prompts begin, those of a prompt alone, and those of a completion.
+        let cases = [
+            ("quickstart", 16, 8, 135, 8..31, 8..25),
+            ("longer prompts", 16, 8, 135, 8..166, 24..25),
+            ("shorter examples", 16, 8, 80, 5..31, 24..25),
+            ("smollm2-gsm8k", 8, 8, 135, 40..201, 30..49),
+            ("smollm2-mbppplus", 8, 4, 2, 40..201, 60..161),
+            ("more of them", 64, 8, 135, 8..166, 8..25),
+        ];
+        for (name, prompts, samples, common, own, completion) in cases {
+            let mut seed = 1u32;
+            let mut random = |lengths: &std::ops::Range<usize>| {
+                seed = seed.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+                let token = seed >> 8;
+                vec![token; lengths.start + token as usize % lengths.len()]
+            };
+            let groups: Vec<Group> = (0..prompts)
+                .map(|_| Group {
+                    prompt: [vec![0; common], random(&own)].concat().into(),
+                    // Completions begin alike.
+                    completions: (0..samples)
+                        .map(|_| [vec![1; 4], random(&completion)].concat())
+                        .collect(),
+                })
+                .collect();
+            let [tree, packed] = [usize::MAX, 2048].map(|pack_tokens| -> usize {
+                let packs = pack(&groups, pack_tokens);
+                packs.iter().map(|p| p.batch.tokens.len()).sum()
+            });
+            assert!(
+                10 * (packed - tree) <= tree,
+                "{name}: {packed} tokens, {tree} in the tree"
+            );
+        }
+    }
+
+    #[test]
+    fn unwanted_completions_are_left_out() {
+        let groups = [group(&[1], &[&[2, 3], &[4, 5]]), group(&[6], &[&[7]])];
+        let packs = super::pack(&sequences(&groups, |number| number == 1), 100);
+        assert_eq!(packs.len(), 1);
+        assert_eq!(packs[0].batch.tokens, [1, 4]);
+    }
 }

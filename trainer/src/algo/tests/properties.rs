@@ -69,6 +69,22 @@ proptest! {
     }
 
     #[test]
+    fn a_mini_batch_is_the_weighted_sum_of_its_parts(groups in groups(), estimator in prop_oneof![Just(PAPER), Just(PG)]) {
+        let whole = run(&estimator, &groups);
+        let parts: Vec<Gradient> = groups.iter().map(|group| run(&estimator, std::slice::from_ref(group))).collect();
+        let scaled: Vec<Vec<f32>> = parts
+            .iter()
+            .flat_map(|part| {
+                let share = part.metrics.judged as f64 / whole.metrics.judged.max(1) as f64;
+                part.dlogp.iter().map(move |tokens| tokens.iter().map(|d| (f64::from(*d) * share) as f32).collect())
+            })
+            .collect();
+        for (a, b) in whole.dlogp.iter().zip(&scaled) {
+            prop_assert!(near(a, b), "{a:?} {b:?}");
+        }
+    }
+
+    #[test]
     fn an_adaptive_cap_equals_the_same_cap_set_by_hand(groups in groups(), estimator in estimators()) {
         let computed = run(&estimator, &groups);
         let by_hand = Algorithm { eta: computed.metrics.eta.unwrap(), adaptive_eta: 0.0, ..estimator };
