@@ -199,10 +199,7 @@ fn attack(backend: &str, time: &str, every: usize) {
     let sandbox = format!("code.sandbox={backend}");
     let memory = "code.memory_bytes=536870912";
     let settings: [&str; 5] = [&tasks, "workers=2", &sandbox, time, memory];
-    let arguments: Vec<&str> = settings
-        .into_iter()
-        .flat_map(|set| ["--set", set])
-        .collect();
+    let arguments = settings.map(|set| ["--set", set]).concat();
     let verifier = Verifier::start_with(&arguments, &[("RAPID_TEST_SECRET", &bait.secret)]);
     let info = verifier.request("GET", "/v1/info", b"").json();
     let grader = info["graders"]

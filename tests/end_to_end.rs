@@ -35,12 +35,8 @@ fn killing_a_run_or_its_verifier_does_not_change_the_result() {
         ("waiting", &at_the_end),
     ]
     .map(|(name, sets)| {
-        Job::new(
-            &folder.path().join(name),
-            "quickstart",
-            Some(&verifier),
-            sets,
-        )
+        let out = folder.path().join(name);
+        Job::new(&out, "quickstart", Some(&verifier), sets)
     });
 
     let outcome = undisturbed.start().finish().success();

@@ -42,12 +42,10 @@ impl Sandbox for DockerSandbox {
             Work::Calls { program, calls } => {
                 let conversation =
                     ProgramConversation::calling(program, calls, request.watch, &limits);
-                let results = |conversation: &mut ProgramConversation,
-                               outcome: Result<(), Termination>| {
+                let run = run_program(pool, conversation, limits, |conversation, outcome| {
                     let end = conversation.end(outcome.err().map(Termination::end))?;
                     Ok((conversation.take_results(), end))
-                };
-                let run = run_program(pool, conversation, limits, results);
+                });
                 self.wait_for(request.abandoned, run)
             }
             Work::Tests {
@@ -57,27 +55,22 @@ impl Sandbox for DockerSandbox {
             } => {
                 let conversation = ProgramConversation::serving(program, &limits);
                 let tests = TestConversation::new(program, prelude, tests, request.watch, &limits);
-                self.wait_for(
-                    request.abandoned,
-                    run_tests(pool, conversation, tests, limits),
-                )
+                let run = run_tests(pool, conversation, tests, limits);
+                self.wait_for(request.abandoned, run)
             }
             Work::WholeProgram { source, stdin } => {
                 whole_program::check(stdin)?;
                 let conversation = whole_program::conversation(source, Some(stdin), &limits);
                 let output = whole_program::max_output(&limits);
-                let results =
-                    move |conversation: &mut ProgramConversation,
-                          outcome: Result<(), Termination>| {
-                        let exited = whole_program::end(&conversation.take_results(), output);
-                        let end = match (exited, outcome) {
-                            (Some(exited), Ok(())) => exited,
-                            (None, Ok(())) => broken_off(),
-                            (_, Err(stop)) => stop.end()?,
-                        };
-                        Ok((Vec::new(), end))
+                let run = run_program(pool, conversation, limits, move |conversation, outcome| {
+                    let exited = whole_program::end(&conversation.take_results(), output);
+                    let end = match (exited, outcome) {
+                        (Some(exited), Ok(())) => exited,
+                        (None, Ok(())) => broken_off(),
+                        (_, Err(stop)) => stop.end()?,
                     };
-                let run = run_program(pool, conversation, limits, results);
+                    Ok((Vec::new(), end))
+                });
                 self.wait_for(request.abandoned, run)
             }
             Work::Outline { texts } => {

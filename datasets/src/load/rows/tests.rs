@@ -27,23 +27,16 @@ fn read(name: &str, content: &[u8]) -> String {
 #[test]
 fn the_end_of_a_name_tells_the_format() {
     let of = |name| Format::of(name).map(|(format, stem)| format!("{format:?} {stem}"));
-    let names = [
-        "a.jsonl",
-        "A.b.JSON.gz",
-        "a.csv.zst",
-        "a/b.parquet",
-        "a.parquet.gz",
-        "csv",
-    ];
-    let formats = [
-        "JsonLines a",
-        "JsonArray A.b",
-        "Csv a",
-        "Parquet a/b",
-        "",
-        "",
-    ];
-    assert_eq!(names.map(|name| of(name).unwrap_or_default()), formats);
+    for (name, format) in [
+        ("a.jsonl", "JsonLines a"),
+        ("A.b.JSON.gz", "JsonArray A.b"),
+        ("a.csv.zst", "Csv a"),
+        ("a/b.parquet", "Parquet a/b"),
+        ("a.parquet.gz", ""),
+        ("csv", ""),
+    ] {
+        assert_eq!(of(name).unwrap_or_default(), format, "{name}");
+    }
 }
 
 #[test]
