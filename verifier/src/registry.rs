@@ -170,7 +170,7 @@ impl Registry {
         self.datasets.insert(dataset.name, info);
     }
 
-    /// The inline task of a request. `path` is that of its `kind`.
+    /// The inline task of a request. `path` is the path of its `kind`.
     ///
     /// # Errors
     /// If there is no grader of that kind.

@@ -58,7 +58,7 @@ pub enum Outcome {
 pub async fn run(judge: &Arc<Judge>, tasks: &[TaskToRun], mut report: impl FnMut(usize, Outcome)) {
     let outcomes = futures::stream::iter(tasks.iter().enumerate())
         .map(move |(index, task)| async move { (index, outcome(judge, &task.task).await) });
-    // As many as the queue has room for.
+    // Bounds the solutions that wait. They hold no permits.
     let mut outcomes = pin!(outcomes.buffer_unordered(judge.queue_capacity.max(1)));
     while let Some((index, outcome)) = outcomes.next().await {
         report(index, outcome);
@@ -71,7 +71,10 @@ async fn outcome(judge: &Arc<Judge>, task: &Arc<RegisteredTask>) -> Outcome {
     }
     let result = run_canonical_solution(judge, task).await;
     let failure = match &result {
-        None => Some(("the work in the sandbox was lost", true)),
+        None => Some((
+            "the sandbox is unavailable, or the work in it was lost",
+            true,
+        )),
         Some(result) => result.failure(),
     };
     match failure {

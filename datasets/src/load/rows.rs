@@ -145,8 +145,10 @@ pub(super) struct CsvRows {
 struct Bounded {
     text: Box<dyn BufRead>,
     left: Rc<Cell<usize>>,
-    /// Whether the last byte was in a quoted cell: an odd number of quotation marks came before.
+    /// Whether the next byte is in a quoted cell.
     is_quoted: bool,
+    /// Whether a quotation mark here opens a cell: at its start, or again after the mark that closed it. Elsewhere it is a character of the cell.
+    may_open: bool,
 }
 
 impl Read for Bounded {
@@ -162,7 +164,11 @@ impl Read for Bounded {
             let mut kept = 0;
             for at in 0..length {
                 let byte = buffer[at];
-                self.is_quoted ^= byte == b'"';
+                let is_mark = byte == b'"' && (self.is_quoted || self.may_open);
+                // A byte order mark may come before the first cell.
+                let is_bom = matches!(byte, 0xEF | 0xBB | 0xBF) && self.may_open;
+                self.may_open = matches!(byte, b',' | b'\n') || is_mark && self.is_quoted || is_bom;
+                self.is_quoted ^= is_mark;
                 buffer[kept] = byte;
                 kept += usize::from(self.is_quoted || byte != b'\r');
             }
@@ -182,12 +188,16 @@ impl CsvRows {
             text,
             left: Rc::clone(&left),
             is_quoted: false,
+            may_open: true,
         };
         let mut rows = csv::Reader::from_reader(bounded);
         let header = rows
             .headers()
             .map_err(|error| wrong_row(packed, 1, error))?;
-        let columns: Vec<String> = header.iter().map(str::to_owned).collect();
+        let columns: Vec<String> = header
+            .iter()
+            .map(|name| name.replace("\r\n", "\n"))
+            .collect();
         let mut named = columns.iter().filter(|name| !name.is_empty());
         match named.find(|name| columns.iter().filter(|other| other == name).count() > 1) {
             Some(twice) => Err(LineError::Line {

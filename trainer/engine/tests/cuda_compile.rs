@@ -32,8 +32,13 @@ fn every_kernel_compiles_for_every_architecture() {
     if !nvrtc() {
         return;
     }
-    for (number, architecture) in ARCHITECTURES.into_iter().enumerate() {
-        if number > 0 && !long::long(&format!("the CUDA kernels on sm_{architecture}")) {
+    // The other test compiles for sm_90 with the compiler that it knows.
+    let others = (compile::version().unwrap() != COMPILER).then_some(90);
+    let always: Vec<u32> = others.into_iter().chain([ARCHITECTURES[0]]).collect();
+    for architecture in ARCHITECTURES {
+        if !always.contains(&architecture)
+            && !long::long(&format!("the CUDA kernels on sm_{architecture}"))
+        {
             continue;
         }
         let (ptx, _) = compile(SOURCES, NAMES, CompileTarget::Ptx(architecture), &[]).unwrap();

@@ -37,12 +37,23 @@ impl Factor {
             // sampling: `token_truncate` in TRL, trl/trainer/grpo_trainer.py).
             Factor::WCapped | Factor::TokenCapped => ratio.min(eta),
             // rₜ if rₜ ≤ η, else 0. A masked token still counts in the divisors (token-level masked importance sampling: `token_mask` there).
-            Factor::TokenMasked if ratio > eta => 0.0,
+            Factor::TokenMasked => {
+                if ratio > eta {
+                    0.0
+                } else {
+                    ratio
+                }
+            }
             // The gradient of min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A): rₜ if the unclipped term is at most the clipped one, else 0 (PPO, Schulman et al. 2017, Eq. 7; the
             // objective of GRPO, Shao et al. 2024, Eq. 3, and of DAPO, Yu et al. 2025, Eq. 8).
-            Factor::TokenPpoClip if advantage > 0.0 && ratio > 1.0 + clip_high => 0.0,
-            Factor::TokenPpoClip if advantage <= 0.0 && ratio < 1.0 - clip_low => 0.0,
-            Factor::TokenMasked | Factor::TokenPpoClip => ratio,
+            Factor::TokenPpoClip => {
+                let stops = if advantage > 0.0 {
+                    ratio > 1.0 + clip_high
+                } else {
+                    ratio < 1.0 - clip_low
+                };
+                if stops { 0.0 } else { ratio }
+            }
             // clip(rₜ, 1 − ε₋, 1 + ε₊): unlike with PPO's clip, no token loses its gradient (CISPO, MiniMax-M1 2025, Eqs. 4 and 5).
             Factor::Cispo => ratio.clamp(1.0 - clip_low, 1.0 + clip_high),
         }

@@ -144,6 +144,7 @@ batch          | 111 0-0 1-0 1- - | yyy y-y y-y y- -
 batch          | 111 1-           | nnn n-
 group          | 111 0-0 1-0 1- - | nnn n-n y-y n- -
 loo std        | 111 0-0 1-0 1- - | nnn n-n y-y n- -
+optimal-loo std | 111 1-1 | nnn n-n
 optimal-loo    | 111 0-0 1-0 1- - | nnn n-n y-y n- -
 weighted-group | 111 0-0 1-0 1- - | yyy n-n y-y n- -
 weighted-loo   | 111 0-0 1-0 1- - | yyy n-n y-y n- -

@@ -219,6 +219,9 @@ fn plan(
         RewardClient::new(&config.verifier)?;
     }
     let inputs = PlanInputs::read(config, data_dir)?;
+    if let Some((_, prompts)) = &inputs.model {
+        run::check_epoch(config, prompts)?;
+    }
     let plan = inputs.plan(config, ranks)?;
     let device = config.engine_options().device;
     if let Err(error) = device.available() {
@@ -283,7 +286,6 @@ impl PlanInputs {
     /// The plan of a run on `ranks` ranks. Its settings may differ from those read for, but not in what changes a prompt.
     pub(super) fn plan(&self, config: &Config, ranks: usize) -> anyhow::Result<RunPlan> {
         let memory = self.model.as_ref().map(|(model, prompts)| {
-            run::check_epoch(config, prompts)?;
             anyhow::Ok(MemoryEstimate::new(config, model, prompts, ranks)?)
         });
         Ok(RunPlan {

@@ -162,12 +162,10 @@ fn option<'a, T: AsRef<OsStr> + ?Sized>(
 
 /// The last line that is not empty of a log after its first `before` bytes, for an error.
 pub(crate) fn last_line(log: &Path, before: usize) -> Option<String> {
-    let text = std::fs::read_to_string(log).ok()?;
-    let line = text
-        .get(before..)?
-        .lines()
-        .rev()
-        .find(|line| !line.trim().is_empty())?;
+    let text = std::fs::read(log).ok()?;
+    // A log that was truncated meanwhile is read whole.
+    let text = String::from_utf8_lossy(text.get(before..).unwrap_or(&text));
+    let line = text.lines().rev().find(|line| !line.trim().is_empty())?;
     Some(line.to_owned())
 }
 

@@ -172,6 +172,7 @@ mod tests {
 
     #[test]
     fn a_part_of_an_interval_is_at_most_the_whole_and_a_meter_is_read_once() {
+        let began = Instant::now();
         let clock = Clock::start();
         let meter = MemoryMeter::default();
         clock.watch([meter.clone(), meter, MemoryMeter::default()].into_iter());
@@ -184,6 +185,7 @@ mod tests {
         ]);
         let times = clock.state().line.times.clone();
         assert!(!times.seconds.contains_key(&Activity::Exchange));
-        assert!(times.wall() < 9.0 && times.seconds.values().all(|seconds| *seconds >= 0.0));
+        assert!(times.wall() <= began.elapsed().as_secs_f64());
+        assert!(times.seconds.values().all(|seconds| *seconds >= 0.0));
     }
 }

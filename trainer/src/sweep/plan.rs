@@ -98,8 +98,16 @@ impl Plan {
         let sentence = |run: &PlannedRun| {
             let first = runs.iter().find(|first| first.grid == run.grid)?;
             let (certain, possible) = differing(&first.config, &run.config);
-            let sees = ["does not see", "may not see"][usize::from(certain.is_empty())];
-            let differing = [certain, possible].concat();
+            let sees = if certain.is_empty() {
+                "may not see"
+            } else {
+                "does not see"
+            };
+            let differing = if certain.is_empty() {
+                possible
+            } else {
+                certain
+            };
             (!differing.is_empty()).then(|| {
                 format!(
                     "{} {sees} the same prompts in the same order as {}: they differ in {}",
@@ -118,7 +126,8 @@ fn differing(one: &Config, other: &Config) -> (Vec<&'static str>, Vec<&'static s
     let (a, b) = (&one.algorithm, &other.algorithm);
     // Prompts that do not fill a phase. H says the size of a phase.
     let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
-    let replaced = a.dynamic_sampling == 0 || (a.h, a.auto_h) == (b.h, b.auto_h);
+    // How many are replaced depends on the samples.
+    let replaced = a.dynamic_sampling == 0 || one == other;
     let too_long = |config: &Config| (config.model.clone(), config.sampling.max_tokens);
     let certain = [
         ("[data]", one.data == other.data),

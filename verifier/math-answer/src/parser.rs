@@ -11,5 +11,6 @@ pub(crate) mod words_after_number;
 
 /// Whether `words`, which are separated by single spaces, contain `word`.
 pub(crate) fn contains_word(words: &str, word: &str) -> bool {
-    words.split(' ').any(|one| one == word)
+    // A search for the text alone is faster, and finds nothing for most words.
+    words.contains(word) && words.split(' ').any(|one| one == word)
 }

@@ -356,4 +356,19 @@ mod tests {
         }
         assert!(folder.path().join("cache-8.redb").is_file());
     }
+
+    #[test]
+    fn the_error_names_a_path_that_cannot_be_written() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("file");
+        std::fs::write(&file, "").unwrap();
+        let error = VerdictDb::open(&file.join("cache.redb"), BYTES)
+            .err()
+            .unwrap()
+            .to_string();
+        assert!(
+            error.contains("cache.redb") && error.contains("--cache-dir"),
+            "{error}"
+        );
+    }
 }

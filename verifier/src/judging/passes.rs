@@ -45,7 +45,7 @@ where
     loop {
         let had_permit = permit.is_some();
         let run = {
-            // No two take the same idle thread.
+            // No two canonical solutions take the same idle thread.
             let _choice = lock(&judge.idle_thread);
             let is_first =
                 *first_pass.get_or_insert_with(|| !(may_skip_first && judge.long.is_idle()));
@@ -88,7 +88,7 @@ where
         Err(SandboxError::Deferred(_)) if first_pass => Err(Unfinished::Deferred),
         done => Ok(done.map_err(|error| error.to_string())),
     };
-    // The waiter is dropped when the client disconnects.
+    // Work goes on while the waiter lives. It is dropped when the client disconnects.
     let (_waiter, waiters) = Waiters::<()>::unshared();
     let lane = Lane::new(client);
     let done = in_passes(judge, lane, Some(permit), false, &waiters, work);
@@ -119,11 +119,12 @@ pub(super) async fn canonical_result(
     in_passes(&judge, lane, None, true, &waiters, work).await?
 }
 
-/// [`canonical_result`] without a sample that waits for it. `None` if the work was lost.
+/// [`canonical_result`] without a sample that waits for it. `None` if the work was lost, or no sandbox is available.
 pub(crate) async fn run_canonical_solution(
     judge: &Arc<Judge>,
     task: &Arc<RegisteredTask>,
 ) -> Option<CanonicalResult> {
+    // Work goes on while the waiter lives.
     let (_waiter, waiters) = Waiters::unshared();
     let lane = Lane::new(ClientId::default());
     canonical_result(Arc::clone(judge), Arc::clone(task), lane, waiters).await

@@ -2,8 +2,8 @@
 //!
 //! At most `limits.connections`, and some more, may wait for their clients. At this limit, a new connection gets the socket of a client that lags. Clients that do not
 //! read their answers come first, then the address with the most connections, then the longest lag. If none lags, an address with the most connections loses one. No
-//! request is ended while it is being answered. Several times as many requests may be in flight. Of the addresses that wait for a socket or a permit, the one with the
-//! fewest is next.
+//! request is ended while it is being answered. Several times as many requests may be in flight. Of the addresses that wait for a socket or a permit, the one that
+//! holds the fewest is next.
 
 use std::collections::{HashMap, VecDeque};
 use std::io;

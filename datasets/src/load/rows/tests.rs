@@ -53,6 +53,9 @@ fn records_of_texts_are_read_with_their_numbers() {
         read("a.json", b"{\"a\":1}\n{\"a\":2}"),
         "1 {\"a\":1}\n2 {\"a\":2}\n"
     );
+    // A quotation mark within a cell is a character.
+    let nails = "2 {\"a\":\"1\",\"q\":\"5\\\" nail\"}\n3 {\"a\":\"2\",\"q\":\"x\"}\n";
+    assert_eq!(read("a.csv", b"q,a\r\n5\" nail,1\r\nx,2\r\n"), nails);
     assert_eq!(read("a.csv", b"q,a\n") + &read("a.json", b"[]"), "");
 }
 

@@ -141,17 +141,7 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         None => (None, None),
     };
     // Nothing is written before everything is checked.
-    let folder = match &launch.target {
-        // It stays as it is: the checks of its logs and checkpoints come later, and may refuse it.
-        Target::Resume(root) => RunFolder::open(root)?,
-        Target::New(root) => {
-            let folder = RunFolder::claim(root)?;
-            provenance.save(&folder)?;
-            // From here on the folder is a run, which can be resumed.
-            folder.save_config(&config.to_toml())?;
-            folder
-        }
-    };
+    let folder = open_folder(&launch.target, &config, &provenance)?;
     let tasks = prompts.train.len();
     let tasks = demonstrations.as_ref().map_or(tasks, Vec::len);
     let plan = RunPlan {
@@ -181,4 +171,44 @@ pub async fn launch(mut launch: Launch) -> Result<Summary, TrainError> {
         clock,
     })
     .await
+}
+
+/// Opens the folder of the run. One to resume stays as it is: the checks of its logs and checkpoints come later, and may refuse it.
+fn open_folder(
+    target: &Target,
+    config: &Config,
+    provenance: &Provenance,
+) -> Result<RunFolder, TrainError> {
+    let root = match target {
+        Target::New(root) => root,
+        Target::Resume(root) => return RunFolder::open(root),
+    };
+    let folder = RunFolder::claim(root)?;
+    provenance.save(&folder)?;
+    // From here on the folder is a run, which can be resumed.
+    folder.save_config(&config.to_toml())?;
+    Ok(folder)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::fakes::dataset;
+
+    #[test]
+    fn opening_a_run_to_resume_leaves_its_provenance_as_it_is() {
+        let home = tempfile::tempdir().unwrap();
+        let root = home.path().join("run");
+        let config = config::load("quickstart", &[]).unwrap();
+        for (target, data_dir) in [
+            (Target::New(root.clone()), "/first"),
+            (Target::Resume(root.clone()), "/second"),
+        ] {
+            let data_dir = Some(Path::new(data_dir));
+            let provenance = Provenance::of(&config, &[&dataset(2, 2)], data_dir).unwrap();
+            drop(open_folder(&target, &config, &provenance).unwrap());
+            let kept = Provenance::of_run(&root).unwrap().unwrap();
+            assert_eq!(kept.data_dir, Some(PathBuf::from("/first")));
+        }
+    }
 }

@@ -1,4 +1,4 @@
-//! LinearForm forms in one variable, such as −2y + 1.
+//! Linear forms in one variable, such as −2y + 1.
 
 use dashu_ratio::RBig;
 

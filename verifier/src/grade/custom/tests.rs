@@ -70,6 +70,7 @@ fn only_a_number_from_0_to_1_for_this_item_in_time_is_a_reward() {
         let (body, expected) = line.split_once(" => ").unwrap();
         let grader = grader(&settings(PROGRAM.replace("BODY", body)));
         let grading = grade(&grader, "hello");
+        // A status parses as a number too.
         match expected.parse::<f64>() {
             Ok(reward) => assert_eq!(grading.reward(), Some(reward), "{body}: {grading:?}"),
             Err(_) => assert!(reason(&grading).contains(expected), "{body}: {grading:?}"),

@@ -276,6 +276,8 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
     let limit_exceeded = |verdict, why: String| {
         Grading::with_reason(verdict, &format!("to check it once more, {why}"))
     };
+    // What a clock or the machine's memory decided is not stored.
+    let by_machine = |verdict, why| limit_exceeded(verdict, why).deterministic_if(false);
     match failure {
         CheckFailure::Task(reason) => *bad_task(&reason),
         CheckFailure::Unavailable(reason) => Grading::unavailable(&reason, true),
@@ -284,16 +286,14 @@ fn failure_grading(failure: CheckFailure, compiled: &Compiled) -> Grading {
             tracing::warn!("{KERNEL_FAILED} ({why})");
             incorrect(KERNEL_FAILED).deterministic_if(false)
         }
-        CheckFailure::Ended(KernelExit::Late(seconds)) => limit_exceeded(
+        CheckFailure::Ended(KernelExit::Late(seconds)) => by_machine(
             Verdict::Timeout,
             format!("the kernel took longer than {seconds} seconds"),
-        )
-        .deterministic_if(false),
-        CheckFailure::Ended(KernelExit::Memory(mib)) => limit_exceeded(
+        ),
+        CheckFailure::Ended(KernelExit::Memory(mib)) => by_machine(
             Verdict::Memory,
             format!("the kernel needed more than {mib} MiB of memory"),
-        )
-        .deterministic_if(false),
+        ),
         CheckFailure::Proof(error @ kernel::Error::Budget) => {
             limit_exceeded(Verdict::Timeout, error.to_string())
         }

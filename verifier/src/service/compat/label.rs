@@ -17,7 +17,7 @@ const MIN_DATASET_NAME: usize = 3;
 /// How to write an answer that could also be something else.
 const WRITE_AN_ANSWER: &str = r#"give an answer as {"kind": "math", "answer": …}"#;
 
-/// The task that `label` means; `path` is the label's in the body.
+/// The task that `label` means; `path` is the label's path in the body.
 ///
 /// # Errors
 /// If it means none, or may mean two.

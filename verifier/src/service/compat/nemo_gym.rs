@@ -165,10 +165,10 @@ pub(super) async fn aggregate_metrics(
     body: Body,
 ) -> Result<Json<Value>, ProblemResponse> {
     let mut backoff = CLIENT.backoff(&context.service);
-    let responses = CLIENT.read_object(&context, body, &mut backoff, |service, fields| {
+    let metrics = CLIENT.read_object(&context, body, &mut backoff, |service, fields| {
         Ok(aggregate::metrics(&responses(service, fields)?))
     });
-    Ok(Json(responses.await?))
+    Ok(Json(metrics.await?))
 }
 
 fn responses(

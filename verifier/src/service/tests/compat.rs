@@ -225,6 +225,12 @@ proptest! {
             ("/v1/verify", items, ""),
         ];
         let (path, body, _) = &[one_of_each(), others].concat()[which];
+        // Labels are also texts: an id, or an answer.
+        let body = match which {
+            0 => &openrlhf(&[(r"\boxed{2}", json!("sums/1")), ("right", doubles())]),
+            2 => &nemo_gym(r"\boxed{2}", &json!("2")),
+            _ => body,
+        };
         let mut text = body.to_string().into_bytes();
         let (from, to) = (from.index(text.len()), to.index(text.len()));
         let pieces: Vec<&str> = PIECES.split(' ').collect();

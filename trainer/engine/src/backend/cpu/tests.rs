@@ -1,6 +1,6 @@
 use super::simd::{SimdLevel, levels};
 use super::{Cpu, Format, Threads};
-use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Purpose, Target};
+use crate::backend::{AdamWStep, Attention, Backend, Buf, Dtype, Linear, Purpose, SQUARES, Target};
 use crate::batch::Batch;
 use crate::config::Activation;
 use crate::parity::device::{every_operation, numbers};
@@ -49,6 +49,10 @@ fn everything(mut cpu: Cpu) -> Vec<(&'static str, Vec<u32>)> {
         .map(|(name, values)| (name, values.iter().map(|x| x.to_bits()).collect()))
         .collect();
     results.push(("gate backward", bits(&mut cpu, pairs)));
+    let x = filled(&mut cpu, SQUARES + 1001, 7);
+    let sums = cpu.sum_squares(x).expect("a sum");
+    let halves = |sum: &f64| [sum.to_bits() as u32, (sum.to_bits() >> 32) as u32];
+    results.push(("sum of squares", sums.iter().flat_map(halves).collect()));
     results
 }
 

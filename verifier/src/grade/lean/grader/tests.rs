@@ -7,7 +7,7 @@ use verifier_api::Verdict::{Correct, Incorrect, Malformed, Memory, Timeout, Unav
 
 use super::*;
 use crate::fake_lean::{FakeLean, message};
-use crate::grade::lean::{AxiomsChoice, JailChoice, LeanSettings, settings};
+use crate::grade::lean::{AxiomsChoice, Backend, JailChoice, LeanSettings, settings};
 
 /// The output of a real Lean for one of the kernel's test modules.
 fn module(name: &str) -> Compiled {
@@ -382,4 +382,19 @@ fn the_digest_depends_on_variables_and_where_modules_are() {
     assert_eq!(plain, digest("/lib", "v4.28.0"));
     assert_ne!(plain, digest("/other/lib", "v4.28.0"));
     assert_ne!(plain, digest("/lib", "v4.29.0"));
+}
+
+#[test]
+fn without_lean_the_error_has_a_remedy() {
+    for (backend, remedy) in [
+        (LeanSettings::default().backend, "lean.project"),
+        (Backend::None, "lean.backend"),
+    ] {
+        let settings = LeanSettings {
+            backend,
+            ..LeanSettings::default()
+        };
+        let error = LeanGrader::open(&settings, 1).err().unwrap();
+        assert!(error.contains(remedy), "{error}");
+    }
 }

@@ -44,7 +44,7 @@ pub fn serve(
                 let budget = Budget { steps, terms };
                 let opened =
                     run_on_kernel_thread(|| Statement::open(&libraries, files, axioms, budget))?;
-                task_response(opened.map(|opened| opened.map(|opened| statement = Some(opened))))
+                task_response(opened.map(|result| result.map(|new| statement = Some(new))))
             }
             RequestKind::Alone => {
                 let question = current_check(statement.as_ref())?;
