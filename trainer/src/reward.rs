@@ -234,10 +234,13 @@ impl RewardClient {
             drop(permit);
             match answers {
                 Ok(answers) => {
+                    let mut unavailable = None;
                     for (i, answer) in open.iter().zip(answers) {
                         let is_verdict = answer.reward.is_some();
                         // Without patience, what could be judged later is masked at once.
                         if !is_verdict && answer.retryable && !self.patience.is_zero() {
+                            let reason = answer.detail["reason"].as_str().unwrap_or_default();
+                            unavailable.get_or_insert(reason.to_owned());
                             continue;
                         }
                         if is_verdict {
@@ -252,8 +255,8 @@ impl RewardClient {
                             terms: answer.terms,
                         });
                     }
-                    if open.iter().any(|i| judged[*i].is_none()) {
-                        let reason = "it answers `unavailable` for now".to_owned();
+                    if let Some(why) = unavailable {
+                        let reason = format!("the verifier answers `unavailable` for now: {why}");
                         self.wait_or_mask(&mut outage, reason, None, &mut judged)
                             .await;
                     }
