@@ -39,7 +39,7 @@ pub(super) fn check(
     Ok(estimate)
 }
 
-/// Refuses prompts of which an epoch cannot be made.
+/// Refuses prompts that do not make an epoch.
 ///
 /// # Errors
 /// [`DataError::Nothing`] if an epoch has no whole phase and `algorithm.drop_last_phase` is set, or if a set of a mixture has no place in it.
