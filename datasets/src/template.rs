@@ -113,6 +113,9 @@ impl Template {
             )));
         }
         let mut template = Template::parse(&file.text)?;
+        for stop in &file.stop {
+            check_control("the template's stop string", stop)?;
+        }
         template.kind = file.kind;
         template.stop = file.stop;
         Ok(template)
@@ -121,8 +124,9 @@ impl Template {
     /// A template from its text, without stop strings.
     ///
     /// # Errors
-    /// [`TemplateError`] for a misspelt placeholder, and for a text without a placeholder for the question.
+    /// [`TemplateError`] for a misspelt placeholder, a control character, and a text without a placeholder for the question.
     pub fn parse(text: &str) -> Result<Template, TemplateError> {
+        check_control("the prompt template", text)?;
         for found in identifiers_in_braces(text) {
             if !PLACEHOLDERS.contains(&found)
                 && let Some(meant) = nearest(found, PLACEHOLDERS)
@@ -177,6 +181,24 @@ impl Template {
         }
         prompt
     }
+}
+
+/// Refuses control characters in a text of a prompt, such as the backspace that TOML makes of `"\boxed"`.
+///
+/// # Errors
+/// [`TemplateError`] with the remedy; it begins with `what`.
+pub fn check_control(what: &str, text: &str) -> Result<(), TemplateError> {
+    let lines = text.replace("\r\n", "\n");
+    let is_wrong = |it: char| it.is_control() && !matches!(it, '\n' | '\t');
+    let Some(start) = lines.find(is_wrong) else {
+        return Ok(());
+    };
+    let near: String = lines[start..].chars().take(12).collect();
+    Err(TemplateError(format!(
+        "{what} has the control character {}: between double quotes, TOML reads \\b, \\f and \\r as control characters. Write it between single \
+         quotes, '…' or '''…''', where a backslash is a backslash",
+        near.escape_debug()
+    )))
 }
 
 /// The texts between braces that could be a placeholder's name.
@@ -241,6 +263,11 @@ mod tests {
             ("text = '{question}'\nstops = []", "unknown field `stops`"),
             ("text = 'Q:'", "neither {question} nor {statement}"),
             ("text = '{example}'", "neither {question} nor {statement}"),
+            (
+                "text = \"{question} Answer in \\boxed{}.\"",
+                r"the control character \u{8}oxed{}.: between double quotes",
+            ),
+            ("text = '{question}'\nstop = [\"\\frac\"]", "single quotes"),
             (
                 "text = '{questoin}'",
                 "`{questoin}`; did you mean `{question}`?",

@@ -10,6 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
+use datasets::template::check_control;
 use datasets::{Dataset, DatasetError, Task, Template};
 use engine::EngineError;
 use engine::text::{Date, today};
@@ -99,6 +100,10 @@ impl PromptRenderer {
             Template::named(name).map_err(|error| error.to_string())
         };
         let template = template.map_err(DataError::Template)?;
+        if let Some(system) = &settings.system {
+            check_control("`data.system`", system)
+                .map_err(|error| DataError::Template(error.to_string()))?;
+        }
         Ok(Self::with_template(template, settings))
     }
 

@@ -76,13 +76,16 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         )));
     }
     let shown = out.display();
+    let settings = CheckpointSettings::of(&checkpoint)?;
     let (exported, next) = if is_folder {
-        let settings = CheckpointSettings::of(&checkpoint)?;
         let card = model_card(run, step, settings.as_ref());
         let next = format!("complete its README.md, and upload it: hf upload OWNER/NAME {shown}");
         (export::to_folder(&checkpoint, &out, dtype, card), next)
     } else {
-        let next = format!("run it with llama.cpp: llama-cli -m {shown}");
+        let next = format!(
+            "run it with llama.cpp: llama-cli -m {shown}{}",
+            prompt_form(settings.as_ref())
+        );
         (export::to_gguf(&checkpoint, &out, dtype, &name), next)
     };
     exported.map_err(|error| match error {
@@ -92,4 +95,19 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     super::print(&format!("{shown}\n"))?;
     say(&next);
     Ok(())
+}
+
+/// The form that the model's prompts had in training, for whoever writes them by hand elsewhere.
+fn prompt_form(settings: Option<&CheckpointSettings>) -> String {
+    let Some(settings) = settings else {
+        return String::new();
+    };
+    let way = match settings.data.chat {
+        true => "the user's message",
+        false => "a prompt without chat template (-no-cnv)",
+    };
+    format!(
+        "; in training, a question was {way} of this form:\n{}",
+        settings.template.text()
+    )
 }

@@ -158,9 +158,13 @@ async fn train(
     };
     let result = run::launch(launch).await;
     if verifier.is_some() && !folder.join("config.toml").exists() {
-        // A run that is refused leaves nothing.
-        let _ = std::fs::remove_file(folder.join("verifier.log"))
-            .and_then(|()| std::fs::remove_dir(&folder));
+        let log = folder.join("verifier.log");
+        if let Err(TrainError::Reward(_)) = &result {
+            say(&format!("the verifier's log is {}", log.display()));
+        } else {
+            // A run that is refused leaves nothing else.
+            let _ = std::fs::remove_file(log).and_then(|()| std::fs::remove_dir(&folder));
+        }
     }
     drop(verifier);
     let (program, typed) = (shell::program(), shell::path(&folder));

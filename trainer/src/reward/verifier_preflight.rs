@@ -160,8 +160,9 @@ impl RewardClient {
                 }) => {
                     let reason = reason.as_deref().unwrap_or("it gave no reason");
                     return Err(self.unusable(&format!(
-                        "cannot judge {kind} tasks: {}. Without it, there are no rewards; fix it there (`rapid-verifier doctor` says how) and start again",
-                        reason.trim_end_matches('.')
+                        "cannot judge {kind} tasks: {}. Without it, there are no rewards; fix it there ({} says how) and start again",
+                        reason.trim_end_matches('.'),
+                        self.doctor()
                     )));
                 }
                 Some(GraderInfo {
@@ -229,9 +230,18 @@ impl RewardClient {
         };
         Err(self.unusable(&format!(
             "cannot judge {kind} tasks: {}{more} got no verdict ({reason}). Without verdicts, there are no rewards; correct the tasks, or fix the verifier \
-             (`rapid-verifier doctor` says how), and start again",
-            first.0.task.id
+             ({} says how), and start again",
+            first.0.task.id,
+            self.doctor()
         )))
+    }
+
+    /// The command that says what the verifier lacks.
+    fn doctor(&self) -> String {
+        match &self.settings.config {
+            Some(file) => format!("`rapid-verifier doctor --config {}`", file.display()),
+            None => "`rapid-verifier doctor`".to_owned(),
+        }
     }
 }
 

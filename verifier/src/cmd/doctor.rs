@@ -91,7 +91,10 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     // Lean is checked only if it is configured.
     let lean = config.lean.project.is_some() || !config.lean.command.is_empty();
     for grader in &judge.readiness().graders {
-        checks.push(state(grader, lean || grader.name != "lean", seconds));
+        checks.push(match judge.graders.try_out(&grader.name) {
+            Ok(()) => state(grader, lean || grader.name != "lean", seconds),
+            Err(reason) => Check::new(State::Fail, &format!("grader {}", grader.name), reason),
+        });
     }
 
     print_result(args.json, &checks, || format_checks(&checks))?;
@@ -154,7 +157,7 @@ fn state(grader: &GraderInfo, needed: bool, seconds: f64) -> Check {
                         "{} judged a right and a wrong sample as it should{interpreter}",
                         grader.version
                     ),
-                    false => "it can be started; it is first asked for the first item".to_owned(),
+                    false => "it starts; it is first asked for the first item".to_owned(),
                 },
             )
         }

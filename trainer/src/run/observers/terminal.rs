@@ -7,7 +7,7 @@ use datasets::passk::{MIN_TASKS, no_interval, percent};
 use indicatif::{ProgressBar, ProgressStyle};
 
 use crate::data::{Phase, PromptSchedule};
-use crate::record::{EvalRecord, StepRecord, best};
+use crate::record::{EvalRecord, StepRecord};
 use crate::rollout::RolloutProgress;
 use crate::stderr::say;
 
@@ -24,12 +24,18 @@ pub struct Progress {
     /// Updates of the run, and phases if their number is known; 0 before the run begins.
     updates: usize,
     phases: Option<usize>,
-    /// When this process began its first update, or the sampling for it, and the updates made since.
+    /// When this process began, and the updates made since.
     began: Instant,
     made: usize,
+    /// The evaluations that the run has yet to make; those made by this process, and their time.
+    evaluations: usize,
+    evaluated: usize,
+    evaluating: Duration,
+    /// When the last update or evaluation ended.
+    ended: Instant,
     /// Seconds to the end of the run, as estimated at the end of the last phase; 0 before.
     left: f64,
-    /// The best evaluation after at least one update: its step and its Pass@1.
+    /// The best evaluation, also before the first update: its step and its Pass@1, the earliest among equals.
     best: Option<(usize, f64)>,
     /// When the last line was printed.
     last_line: Instant,
@@ -65,6 +71,10 @@ impl Progress {
             phases: None,
             began: Instant::now(),
             made: 0,
+            evaluations: 0,
+            evaluated: 0,
+            evaluating: Duration::ZERO,
+            ended: Instant::now(),
             left: 0.0,
             best: None,
             last_line: Instant::now(),
@@ -74,8 +84,10 @@ impl Progress {
     /// The run starts or resumes with these evaluations.
     pub(in crate::run) fn begin(&mut self, schedule: &PromptSchedule, evals: &[EvalRecord]) {
         (self.updates, self.phases) = (schedule.updates(), schedule.phases());
+        self.evaluations = schedule.evaluations().saturating_sub(evals.len());
         self.began = Instant::now();
-        self.best = best(evals);
+        self.ended = self.began;
+        self.best = evals.iter().fold(None, better);
         if let Output::Bar(bar) = &self.output {
             // An update reports nothing until it is done; the spinner shows that it is under way.
             bar.enable_steady_tick(Duration::from_millis(200));
@@ -146,23 +158,30 @@ impl Progress {
     pub(in crate::run) fn updated(&mut self, record: &StepRecord) {
         self.last_line = Instant::now();
         self.made += 1;
+        self.ended = Instant::now();
         // Before a phase's last update, its sampling is spread over too few updates.
         if record.update + 1 == record.phase_updates {
-            let each = self.began.elapsed().as_secs_f64() / self.made as f64;
-            self.left = each * self.updates.saturating_sub(record.step) as f64;
+            self.left = self.time_left(record.step);
         }
         self.say(&update_line(record, self.updates, &self.outlook()));
     }
 
     pub(in crate::run) fn evaluated(&mut self, record: &EvalRecord) {
         self.last_line = Instant::now();
-        if self.made == 0 {
-            self.began = Instant::now();
-        }
-        let is_better = |now: f64| self.best.is_none_or(|(_, before)| now > before);
-        let better = best([record]).filter(|(_, now)| is_better(*now));
-        self.best = better.or(self.best);
+        self.evaluations = self.evaluations.saturating_sub(1);
+        self.evaluated += 1;
+        self.evaluating += self.ended.elapsed();
+        self.ended = Instant::now();
         self.say(&evaluation_line(record, self.best));
+        self.best = better(self.best, record);
+    }
+
+    /// The seconds of what follows the first `done` updates, if updates and evaluations take as long as those of this process so far.
+    fn time_left(&self, done: usize) -> f64 {
+        let updating = self.began.elapsed().saturating_sub(self.evaluating);
+        let each = |all: Duration, number: usize| all.as_secs_f64() / number.max(1) as f64;
+        each(updating, self.made) * self.updates.saturating_sub(done) as f64
+            + each(self.evaluating, self.evaluated) * self.evaluations as f64
     }
 
     /// Removes the bar.
@@ -212,6 +231,15 @@ pub(in crate::run) fn human_duration(seconds: f64) -> String {
     }
 }
 
+/// The better of the best evaluation so far and another.
+fn better(best: Option<(usize, f64)>, record: &EvalRecord) -> Option<(usize, f64)> {
+    let now = record.pass_at_1().map(|pass| (record.step, pass));
+    match (best, now) {
+        (Some((_, before)), Some((_, pass))) if pass <= before => best,
+        _ => now.or(best),
+    }
+}
+
 /// The speed, the mean reward and the time left of sampling.
 fn sampling_state(progress: &RolloutProgress) -> String {
     if progress.sampled == 0 {
@@ -227,7 +255,8 @@ fn sampling_state(progress: &RolloutProgress) -> String {
     if progress.masked > 0 {
         state += &format!(", {} masked", progress.masked);
     }
-    if progress.is_sampling() {
+    // The first completions to end say little about the others, which are sampled beside them.
+    if progress.is_sampling() && progress.sampled * 8 >= progress.wanted {
         let each = seconds / progress.sampled as f64;
         let left = each * (progress.wanted - progress.sampled) as f64;
         state += &format!(", {} left", human_duration(left));
@@ -257,6 +286,7 @@ fn update_line(record: &StepRecord, updates: usize, outlook: &str) -> String {
     )
 }
 
+/// The line of an evaluation, with the best one before it.
 fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
     let mut figures: Vec<String> = record
         .pass_at
@@ -285,11 +315,19 @@ fn evaluation_line(record: &EvalRecord, best: Option<(usize, f64)>) -> String {
         let pass = set.pass_at.get(&1).map(|pass| percent(pass.mean));
         figures.extend(pass.map(|pass| format!("{name} Pass@1 {pass}")));
     }
-    let best = match best {
-        Some((_, pass)) if pass <= 0.0 => String::new(),
-        Some((step, _)) if step == record.step => "; the best so far".to_owned(),
-        Some((step, pass)) => format!("; the best so far: Pass@1 {} after {step}", percent(pass)),
-        None => String::new(),
+    let best = match (best, record.pass_at_1()) {
+        (Some((_, before)), Some(now)) if now > before => "; the best so far".to_owned(),
+        (Some((step, before)), Some(now)) if before > 0.0 => {
+            let when = match step {
+                0 => "before training".to_owned(),
+                step => format!("after {step}"),
+            };
+            match now < before {
+                true => format!("; the best so far: Pass@1 {} {when}", percent(before)),
+                false => format!("; as good as the best so far, {when}"),
+            }
+        }
+        _ => String::new(),
     };
     let s = |number: usize| if number == 1 { "" } else { "s" };
     let tasks = record.tasks.len();
@@ -345,10 +383,16 @@ mod tests {
         };
         let figures = "Pass@1 50.0% (95% interval 43.1% to 56.9%)";
         assert!(line(0, 24, None).ends_with(&format!("on 24 tasks: {figures}")));
-        assert!(line(8, 24, Some((8, 0.5))).ends_with("; the best so far"));
-        let best = "; the best so far: Pass@1 60.0% after 8";
-        assert!(line(9, 24, Some((8, 0.6))).ends_with(best));
-        assert!(line(8, 24, Some((8, 0.0))).ends_with(figures), "no best");
+        for (before, pass, end) in [
+            (0, 0.4, "; the best so far"),
+            (4, 0.0, "; the best so far"),
+            (0, 0.5, "; as good as the best so far, before training"),
+            (4, 0.5, "; as good as the best so far, after 4"),
+            (4, 0.6, "; the best so far: Pass@1 60.0% after 4"),
+        ] {
+            let line = line(8, 24, Some((before, pass)));
+            assert!(line.ends_with(end), "{line}");
+        }
         assert_eq!(
             line(1, 1, None),
             "evaluation after 1 update on 1 task: Pass@1 50.0%, no interval: 1 task, and it takes 20"

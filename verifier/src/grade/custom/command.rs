@@ -7,7 +7,8 @@
 use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use datasets::excerpt::excerpt;
 use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
@@ -21,12 +22,16 @@ use crate::mutex::lock;
 
 /// Maximum length of an answer, in bytes.
 const MAX_LINE: usize = 1 << 20;
+/// How long a program gets to end because it cannot work, as when a module is missing.
+const TRIAL: Duration = Duration::from_secs(2);
 
 /// Starts processes, asks them, and replaces those that misbehave. There are as many as threads that ask.
 pub(super) struct Processes {
     launch: HelperCommand,
     time: Duration,
     idle: Mutex<Vec<Process>>,
+    /// Whether a process has ever answered an item.
+    has_answered: AtomicBool,
 }
 
 /// A process that waits for its next item.
@@ -82,6 +87,7 @@ impl Processes {
             launch,
             time: Duration::try_from_secs_f64(settings.seconds).unwrap_or(Duration::MAX),
             idle: Mutex::default(),
+            has_answered: AtomicBool::new(false),
         })
     }
 
@@ -92,6 +98,24 @@ impl Processes {
     pub(super) fn warm_up(&self, content: &Content) -> Result<(), String> {
         let process = self.start(content).map_err(|failure| failure.reason)?;
         lock(&self.idle).push(process);
+        Ok(())
+    }
+
+    /// Waits for whether a process that was not asked yet ends.
+    ///
+    /// # Errors
+    /// How it ended.
+    pub(super) fn try_out(&self) -> Result<(), String> {
+        let started = Instant::now();
+        while started.elapsed() < TRIAL {
+            let ended = lock(&self.idle)
+                .extract_if(.., |process| !process.process.is_alive())
+                .next();
+            if let Some(process) = ended {
+                return Err(self.failure(process, NoAnswer::Ended).reason);
+            }
+            std::thread::sleep(TRIAL / 40);
+        }
         Ok(())
     }
 
@@ -110,6 +134,7 @@ impl Processes {
             };
             match process.ask(question, self.time) {
                 Ok(answer) => {
+                    self.has_answered.store(true, Ordering::Relaxed);
                     let checked = answer.check();
                     lock(&self.idle).push(process);
                     return checked;
@@ -118,7 +143,13 @@ impl Processes {
                     let failure = self.failure(process, wrong);
                     // The process may have ended since its last answer. That says nothing about the item.
                     if !(was_idle && failure.retryable) {
-                        return Err(failure);
+                        // What has never worked does not work the next time either.
+                        let worked = self.has_answered.load(Ordering::Relaxed);
+                        let retryable = failure.retryable && worked;
+                        return Err(Failure {
+                            retryable,
+                            ..failure
+                        });
                     }
                 }
             }

@@ -60,6 +60,17 @@ impl CustomGrader {
         })
     }
 
+    /// Waits for whether its program ends although it was not asked yet, as when a module is missing. Blocks for two seconds.
+    ///
+    /// # Errors
+    /// How it ended.
+    pub fn try_out(&self) -> Result<(), String> {
+        match &self.source {
+            Source::Command(processes) => processes.try_out(),
+            Source::Url(_) => Ok(()),
+        }
+    }
+
     /// What its rewards depend on besides the item: `grader.version`, or else the content of its files, now.
     ///
     /// # Errors

@@ -90,6 +90,18 @@ fn a_misbehaving_process_is_replaced_and_answers_no_other_item() {
         reason(&second).contains("more than one line")
             || reason(&second).contains("answered the item")
     );
+    // What has answered before may answer again; what never has, ends a run's start at once.
+    let body = "say(reward=1) if text == 'a' else sys.exit(3)";
+    for (first, retryable) in [("a", true), ("b", false)] {
+        let fragile = grader(&settings(PROGRAM.replace("BODY", body)));
+        grade(&fragile, first);
+        let last = grade(&fragile, "b");
+        assert!(reason(&last).contains("status 3"));
+        assert_eq!(last.retryable, retryable, "{first}");
+    }
+    let broken = grader(&settings("import absent".to_owned()));
+    let end = broken.try_out().unwrap_err();
+    assert!(end.contains("status 1: ModuleNotFoundError"), "{end}");
     // It ends after each item, or is killed while it waits.
     let body = "say(reward=1); time.sleep(0.2); os.kill(os.getpid(), 9)";
     let mortal = grader(&settings(PROGRAM.replace("BODY", body)));
