@@ -53,7 +53,8 @@ fn service(settings: ServiceSettings) -> Arc<Service> {
     Service::new(settings, registry(), DiskStores::default()).unwrap()
 }
 
-fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
+/// Opens a fake sandbox.
+pub(crate) fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
     let sandbox: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(sandbox);
     Box::new(move || Ok(sandbox))
 }

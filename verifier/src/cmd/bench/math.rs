@@ -19,11 +19,10 @@ const MIN_TIME: Duration = Duration::from_secs(1);
 /// Compares the pairs of a file again and again, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
 pub(super) fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
-        return Err(Usage(format!(
+        anyhow::bail!(Usage(format!(
             "there is no file {}; give another to --pairs",
             path.display()
-        ))
-        .into());
+        )));
     }
     let text = datasets::jsonl::read_text(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;

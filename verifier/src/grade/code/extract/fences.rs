@@ -362,10 +362,8 @@ mod tests {
         let code = 1..6;
         let outside = outside_of(text, &all, std::slice::from_ref(&code));
         assert_eq!((all.len(), outside.len()), (4, 2));
-        assert_eq!(
-            parts(text, &outside)[0].text,
-            "x = \"\"\"\n```\ny\n```\n\"\"\"\n"
-        );
+        let program = "x = \"\"\"\n```\ny\n```\n\"\"\"\n";
+        assert_eq!(parts(text, &outside)[0].text, program);
     }
 
     #[test]
