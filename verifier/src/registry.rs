@@ -265,10 +265,8 @@ mod tests {
         let (train, eval) = (dataset.train.len(), dataset.eval.len());
         registry.add(dataset);
         let info = &registry.datasets()[0];
-        assert_eq!(
-            (&info.digest, &info.graders[..]),
-            (&digest, &["code".to_owned()][..])
-        );
+        assert_eq!(info.digest, digest);
+        assert_eq!(info.graders, ["code"]);
         assert_eq!((info.train, info.eval), (train, eval));
         assert!(registry.get(&id).is_some() && registry.get("starter-code/none").is_none());
     }

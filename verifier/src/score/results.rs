@@ -43,6 +43,11 @@ pub enum ResultsError {
 }
 
 impl ResultsError {
+    fn io(path: &Path, source: io::Error) -> ResultsError {
+        let path = path.to_owned();
+        ResultsError::Io { path, source }
+    }
+
     /// The error for an existing file with other content, as `reason` says.
     fn other(path: &Path, reason: &str) -> ResultsError {
         ResultsError::Misnamed {
@@ -74,10 +79,7 @@ impl Results {
         path: &Path,
         samples: &[Sample],
     ) -> Result<(Results, Vec<Judgement>), ResultsError> {
-        let io = |source| ResultsError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let io = |source| ResultsError::io(path, source);
         let opened = OpenOptions::new()
             .create(true)
             .read(true)
@@ -159,14 +161,14 @@ impl Results {
         let line = line_of(sample, judgement);
         if let Some(complete) = self.incomplete_from.take() {
             let cut = self.file.set_len(complete);
-            cut.map_err(|source| self.io(source))?;
+            cut.map_err(|source| ResultsError::io(&self.path, source))?;
         }
         if index < self.written {
             self.replaced.insert(index, line);
             return Ok(());
         }
         let written = self.file.write_all(line.as_bytes());
-        written.map_err(|source| self.io(source))?;
+        written.map_err(|source| ResultsError::io(&self.path, source))?;
         self.written += 1;
         Ok(())
     }
@@ -181,7 +183,7 @@ impl Results {
         } else {
             self.rewrite()
         };
-        done.map_err(|source| self.io(source))
+        done.map_err(|source| ResultsError::io(&self.path, source))
     }
 
     /// Writes the file again under another name, with the replaced lines, and renames it. A symbolic link to the file, and its mode, stay.
@@ -207,13 +209,6 @@ impl Results {
         temporary.as_file().sync_all()?;
         temporary.persist(&path)?;
         Ok(())
-    }
-
-    fn io(&self, source: io::Error) -> ResultsError {
-        ResultsError::Io {
-            path: self.path.clone(),
-            source,
-        }
     }
 
     /// The error for a file with judgements of these samples under other keys.

@@ -75,9 +75,7 @@ impl<'a> Part<'a> {
             after_prefix: None,
         }
     }
-}
 
-impl Part<'_> {
     /// The ranges of lines that are Python.
     pub(super) fn code(&self) -> Vec<Range<usize>> {
         let pieces = self.alone.pieces.iter().chain(self.pieces_after_prefix());
