@@ -232,7 +232,7 @@ impl Config {
 
     /// Checks names of graders, and keys that depend on each other.
     fn check(&self) -> Result<(), SettingError> {
-        let refuse = |key, reason: String| Err(SettingError::value(key, reason));
+        let refuse = |key, reason: &str| Err(SettingError::value(key, reason));
         for (name, grader) in &self.graders {
             if let Err((key, reason)) = grader.check(name) {
                 let path = format!("graders.{name}.{key}");
@@ -247,35 +247,27 @@ impl Config {
         if let Some(name) = self.require.iter().find(unknown) {
             let near = hint(nearest(name, known.iter().copied()));
             let known = known.join(", ");
-            return refuse(
-                "require",
-                format!("`{name}` is not a grader{near}; the graders are {known}"),
-            );
+            let reason = format!("`{name}` is not a grader{near}; the graders are {known}");
+            return refuse("require", &reason);
         }
-        if self.limits.queue < self.limits.items {
-            return refuse(
-                "limits.queue",
-                format!(
-                    "{} has no room for a whole request of limits.items = {}; raise it, or lower limits.items",
-                    self.limits.queue, self.limits.items
-                ),
+        let LimitsConfig { queue, items, .. } = self.limits;
+        if queue < items {
+            let reason = format!(
+                "{queue} has no room for a whole request of limits.items = {items}; raise it, or lower limits.items"
             );
+            return refuse("limits.queue", &reason);
         }
         if self.code.sandbox == SandboxKind::Docker && self.code.fuel != Limits::default().fuel {
             let reason = "Docker has no fuel; give docker.seconds: one second stood for 2 G";
-            return refuse("code.fuel", reason.to_owned());
+            return refuse("code.fuel", reason);
         }
         if self.docker.containers == 1 {
-            return refuse(
-                "docker.containers",
-                "give at least 2, as a task with test code needs two at once; 0 chooses by the number of workers".to_owned(),
-            );
+            let reason = "give at least 2, as a task with test code needs two at once; 0 chooses by the number of workers";
+            return refuse("docker.containers", reason);
         }
         if self.lean.project.is_some() && !self.lean.command.is_empty() {
-            return refuse(
-                "lean.command",
-                "it is for a Lean without a project; give it or lean.project, not both".to_owned(),
-            );
+            let reason = "it is for a Lean without a project; give it or lean.project, not both";
+            return refuse("lean.command", reason);
         }
         Ok(())
     }

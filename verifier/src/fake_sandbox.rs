@@ -118,20 +118,13 @@ pub(crate) fn raised(kind: &str, message: &str) -> Call {
 
 /// The run of a whole program that exited with `status` after it wrote `stdout`.
 pub(crate) fn exited(status: i32, stdout: &str) -> Run {
-    let stderr = if status == 0 {
-        ""
-    } else {
-        "Traceback\nValueError: no\n"
+    let stderr = match status {
+        0 => String::new(),
+        _ => "Traceback\nValueError: no\n".to_owned(),
     };
     Run {
         stdout: stdout.to_owned(),
-        ..ended(
-            Vec::new(),
-            End::Exited {
-                status,
-                stderr: stderr.to_owned(),
-            },
-        )
+        ..ended(Vec::new(), End::Exited { status, stderr })
     }
 }
 

@@ -91,10 +91,8 @@ mod tests {
     #[test]
     fn the_pool_excludes_the_free_allowances_of_the_threads() {
         let limit = 4 * FREE_ALLOWANCE;
-        assert_eq!(
-            pool_bytes(16 * FREE_ALLOWANCE, 4, limit),
-            8 * FREE_ALLOWANCE
-        );
+        let pool = pool_bytes(16 * FREE_ALLOWANCE, 4, limit);
+        assert_eq!(pool, 8 * FREE_ALLOWANCE);
         assert_eq!(pool_bytes(0, 4, limit), 2 * limit);
         assert!(available_bytes() > 0);
     }

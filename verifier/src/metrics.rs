@@ -108,13 +108,10 @@ impl Metrics {
 
     /// Counts items by the outcome that the client got.
     pub fn client_items(&self, client: &'static str, outcome: &'static str, items: usize) {
-        let labels = [
-            ("client", client.to_owned()),
-            ("outcome", outcome.to_owned()),
-        ];
-        self.client_items
-            .get_or_create(&labels)
-            .inc_by(items as u64);
+        let labels = [("client", client), ("outcome", outcome)];
+        let labels = labels.map(|(name, value)| (name, value.to_owned()));
+        let counter = self.client_items.get_or_create(&labels);
+        counter.inc_by(items as u64);
     }
 
     /// All metrics as text of the type [`CONTENT_TYPE`].
@@ -159,10 +156,8 @@ mod tests {
             "rapid_verifier_queued_items 3",
             "rapid_verifier_ready 1",
         ] {
-            assert!(
-                text.lines().any(|line| line == expected),
-                "{expected} in\n{text}"
-            );
+            let found = text.lines().any(|line| line == expected);
+            assert!(found, "{expected} in\n{text}");
         }
     }
 }

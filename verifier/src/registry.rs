@@ -64,10 +64,7 @@ impl RegisteredTask {
     pub fn inline(spec: TaskSpec) -> RegisteredTask {
         let task = RegisteredTask::from(spec);
         let content = match &task.spec {
-            TaskSpec::Code(code) if code.canonical.is_some() => KeyWriter::new()
-                .field("brought")
-                .field(task.content.0)
-                .finish(),
+            TaskSpec::Code(code) if code.canonical.is_some() => key("brought", task.content.0),
             _ => task.content,
         };
         RegisteredTask {
@@ -81,10 +78,7 @@ impl RegisteredTask {
     pub fn snippet(seconds: u64) -> RegisteredTask {
         let (header, statement) = (String::new(), String::new());
         RegisteredTask {
-            content: KeyWriter::new()
-                .field("snippet-1")
-                .field(seconds.to_le_bytes())
-                .finish(),
+            content: key("snippet-1", seconds.to_le_bytes()),
             snippet_seconds: Some(seconds),
             ..RegisteredTask::inline(TaskSpec::Lean(LeanTask { header, statement }))
         }
@@ -94,14 +88,16 @@ impl RegisteredTask {
     /// keys.
     pub fn for_whole_programs(&self) -> RegisteredTask {
         RegisteredTask {
-            content: KeyWriter::new()
-                .field("program")
-                .field(self.content.0)
-                .finish(),
+            content: key("program", self.content.0),
             is_whole_program: true,
             ..self.clone()
         }
     }
+}
+
+/// The digest of a task of the named form.
+fn key(form: &str, content: impl AsRef<[u8]>) -> Key {
+    KeyWriter::new().field(form).field(content).finish()
 }
 
 /// Tasks by id.
@@ -253,15 +249,10 @@ mod tests {
             (code(None), true),
             (code(Some("def f(n): return 2")), false),
         ] {
-            let (of_data_set, inline) = (
-                RegisteredTask::from(spec.clone()),
-                RegisteredTask::inline(spec),
-            );
-            assert_eq!(
-                of_data_set.content == inline.content,
-                same,
-                "{of_data_set:?}"
-            );
+            let of_data_set = RegisteredTask::from(spec.clone());
+            let inline = RegisteredTask::inline(spec);
+            let are_equal = of_data_set.content == inline.content;
+            assert_eq!(are_equal, same, "{of_data_set:?}");
             assert_eq!((of_data_set.inline, inline.inline), (false, true));
         }
     }
@@ -274,10 +265,8 @@ mod tests {
         let (train, eval) = (dataset.train.len(), dataset.eval.len());
         registry.add(dataset);
         let info = &registry.datasets()[0];
-        assert_eq!(
-            (&info.digest, &info.graders[..]),
-            (&digest, &["code".to_owned()][..])
-        );
+        assert_eq!(info.digest, digest);
+        assert_eq!(info.graders, ["code"]);
         assert_eq!((info.train, info.eval), (train, eval));
         assert!(registry.get(&id).is_some() && registry.get("starter-code/none").is_none());
     }

@@ -70,11 +70,9 @@ async fn outcome(judge: &Arc<Judge>, task: &Arc<RegisteredTask>) -> Outcome {
         return Outcome::Cached;
     }
     let result = run_canonical_solution(judge, task).await;
+    let lost = "the sandbox is unavailable, or the work in it was lost";
     let failure = match &result {
-        None => Some((
-            "the sandbox is unavailable, or the work in it was lost",
-            true,
-        )),
+        None => Some((lost, true)),
         Some(result) => result.failure(),
     };
     match failure {

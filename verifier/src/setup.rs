@@ -85,11 +85,8 @@ pub fn service(
     let registry = Registry::open(&config.datasets, config.data_dir.as_deref())?;
     let settings = settings(config, token);
     let service = Service::new(settings, registry, open_disk_stores(config));
-    Ok((
-        service.map_err(SetupError::Threads)?,
-        addresses,
-        sandbox(config),
-    ))
+    let service = service.map_err(SetupError::Threads)?;
+    Ok((service, addresses, sandbox(config)))
 }
 
 /// The judge of a configuration, with the opener of its sandbox, for commands that judge without a service.
@@ -107,6 +104,7 @@ pub fn judge(
 }
 
 pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings {
+    let own_host = config.listen.host().to_owned();
     ServiceSettings {
         limits: RequestLimits {
             body_bytes: config.limits.body_bytes,
@@ -116,11 +114,7 @@ pub(crate) fn settings(config: &Config, token: Option<Token>) -> ServiceSettings
         connections: config.limits.connections,
         token,
         // A service without a token answers to these names, and to that in `listen`.
-        allowed_hosts: [
-            &config.allowed_hosts[..],
-            &[config.listen.host().to_owned()],
-        ]
-        .concat(),
+        allowed_hosts: [&config.allowed_hosts[..], &[own_host]].concat(),
         compat_hold: Duration::from_secs(config.compat.hold_seconds),
         nemo_gym_failsafe: config.compat.nemo_gym.failsafe,
         cache_bytes: config.cache.memory_bytes,
@@ -159,6 +153,7 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
     }
+    let limit = config.code.memory_bytes;
     let all = match config.code.memory_total_bytes {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
@@ -166,11 +161,7 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
     // Two sets of threads: for first passes, and for long programs and canonical solutions, with one more. Instances that stay to read texts take as much as a third
     // set.
     let threads = workers(config).saturating_mul(3) + 1;
-    Some(memory_pool::pool_bytes(
-        all,
-        threads,
-        config.code.memory_bytes,
-    ))
+    Some(memory_pool::pool_bytes(all, threads, limit))
 }
 
 /// Opens the stores on disk. One that cannot be opened is left out, with a warning: its content is then in memory only.
@@ -202,11 +193,8 @@ pub fn open_expected_values(config: &Config) -> Option<Arc<ExpectedValueStore>> 
 
 /// The folder of the verdict database, of the expected values and of the warmed interpreter.
 pub fn cache_dir(config: &Config) -> PathBuf {
-    config
-        .cache
-        .dir
-        .clone()
-        .unwrap_or_else(|| fetch::home().join("verifier"))
+    let default = || fetch::home().join("verifier");
+    config.cache.dir.clone().unwrap_or_else(default)
 }
 
 /// Returns a function that opens the configured sandbox.
@@ -236,12 +224,9 @@ pub fn sandbox(config: &Config) -> OpenSandbox {
 
 /// The folders of the wasm sandbox.
 pub fn wasm_folders(config: &Config) -> WasmFolders {
+    let fetched = || fetch::locate(ArtifactKind::Sandbox, SANDBOX);
     WasmFolders {
-        artifact_dir: config
-            .code
-            .dir
-            .clone()
-            .or_else(|| fetch::locate(ArtifactKind::Sandbox, SANDBOX)),
+        artifact_dir: config.code.dir.clone().or_else(fetched),
         cache_dir: cache_dir(config).join("wasm"),
     }
 }
@@ -295,12 +280,7 @@ mod tests {
             }
             assert_eq!(start(open, Some("secret")), Ok(()), "{open}");
         }
-        for closed in [
-            "127.0.0.1:0",
-            "[::1]:0",
-            "[::ffff:127.0.0.1]:0",
-            "localhost:0",
-        ] {
+        for closed in "127.0.0.1:0 [::1]:0 [::ffff:127.0.0.1]:0 localhost:0".split(' ') {
             assert_eq!(start(closed, None), Ok(()), "{closed}");
         }
     }

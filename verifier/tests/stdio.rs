@@ -87,12 +87,9 @@ fn programs() -> Option<Vec<Labelled>> {
             return None;
         }
     };
-    python
-        .stdin
-        .take()
-        .unwrap()
-        .write_all(functions.join("\n").as_bytes())
-        .unwrap();
+    let mut stdin = python.stdin.take().unwrap();
+    stdin.write_all(functions.join("\n").as_bytes()).unwrap();
+    drop(stdin);
     let output = python.wait_with_output().unwrap();
     assert!(output.status.success());
     let lines = str::from_utf8(&output.stdout).unwrap().lines();
@@ -155,10 +152,8 @@ async fn programs_are_judged_as_native_cpython_judges_them_in_both_sandboxes() {
     let some: Vec<&Labelled> = all.iter().copied().step_by(share_in_docker).collect();
     let in_docker = judge("docker", &some).await;
     assert_as_labelled("docker", &some, &in_docker);
-    for (native, wasm) in in_docker
-        .iter()
-        .zip(in_wasm.iter().step_by(share_in_docker))
-    {
+    let same = in_wasm.iter().step_by(share_in_docker);
+    for (native, wasm) in in_docker.iter().zip(same) {
         assert_eq!((native.verdict, native.passed), (wasm.verdict, wasm.passed));
     }
 }
@@ -192,13 +187,11 @@ async fn completions_are_read_like_those_of_functions() {
         .replace("\\n", "\u{1}")
         .replace("RIGHT", "print(2 * int(input()))")
         .replace("WRONG", "print(6)");
-    let cases = text.trim().lines().map(|line| line.rsplit_once(" | "));
-    let cases: Vec<(String, &str)> = cases
-        .map(|case| {
-            case.map(|(text, verdict)| (text.replace('\u{1}', "\n"), verdict))
-                .unwrap()
-        })
-        .collect();
+    let cases = text.trim().lines().map(|line| {
+        let (completion, verdict) = line.rsplit_once(" | ").unwrap();
+        (completion.replace('\u{1}', "\n"), verdict)
+    });
+    let cases: Vec<(String, &str)> = cases.collect();
     let item = |text: &String| program_item(text, &tests, text.clone());
     let folder = tempfile::tempdir().unwrap();
     let running = Running::start(folder.path(), "wasm").await;

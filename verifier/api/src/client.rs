@@ -303,12 +303,8 @@ impl Answer {
 
     /// The value in the body, or the error in the status.
     fn parse<T: DeserializeOwned>(self) -> Result<T, ClientError> {
-        let Answer {
-            url,
-            status,
-            retry_after,
-            body,
-        } = self;
+        let status = self.status;
+        let Answer { url, body, .. } = self;
         if status.is_success() {
             return serde_json::from_slice(&body).map_err(|error| ClientError::Answer {
                 url,
@@ -327,7 +323,7 @@ impl Answer {
         Err(ClientError::Refused {
             url,
             problem: Box::new(problem),
-            retry_after,
+            retry_after: self.retry_after,
         })
     }
 }
@@ -354,17 +350,12 @@ async fn read(
 }
 
 fn broken(url: &Url, error: &reqwest::Error, after: Duration) -> ClientError {
+    let url = url.clone();
     if error.is_timeout() && !error.is_connect() {
-        ClientError::Timeout {
-            url: url.clone(),
-            after,
-        }
-    } else {
-        ClientError::Connection {
-            url: url.clone(),
-            reason: chain(error),
-        }
+        return ClientError::Timeout { url, after };
     }
+    let reason = chain(error);
+    ClientError::Connection { url, reason }
 }
 
 /// An error with its causes, since reqwest's own text is only "error sending request".

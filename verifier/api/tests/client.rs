@@ -97,7 +97,10 @@ async fn a_batch_is_sent_with_the_token_and_its_judgements_are_returned() {
 
 #[tokio::test]
 async fn a_status_is_retryable_if_another_attempt_may_succeed() {
-    let full = r#"{"type":"/problems/queue-full","title":"Full","status":429,"detail":"the queue is full"}"#;
+    let detail = "the queue is full";
+    let full = format!(
+        r#"{{"type":"/problems/queue-full","title":"Full","status":429,"detail":"{detail}"}}"#
+    );
     let page = "<html>not a problem document</html>";
     for (status, body, retryable) in [
         ("400 Bad Request", page, false),
@@ -105,7 +108,7 @@ async fn a_status_is_retryable_if_another_attempt_may_succeed() {
         ("408 Request Timeout", page, true),
         ("413 Payload Too Large", page, false),
         ("422 Unprocessable", page, false),
-        ("429 Too Many Requests", full, true),
+        ("429 Too Many Requests", &full, true),
         ("500 Internal", page, true),
         ("502 Bad Gateway", page, true),
         ("503 Unavailable", page, true),
@@ -114,7 +117,7 @@ async fn a_status_is_retryable_if_another_attempt_may_succeed() {
         let error = client(&url).verify(&items()).await.unwrap_err();
         assert_eq!(error.retryable(), retryable, "{status}: {error}");
         assert_eq!(error.retry_after(), Some(Duration::from_secs(7)));
-        let says = ["the queue is full", page][usize::from(body == page)];
+        let says = if body == page { page } else { detail };
         for part in [&url, &status[..3], says] {
             assert!(error.to_string().contains(part), "{part} in {error}");
         }

@@ -362,13 +362,10 @@ mod tests {
         let folder = tempfile::tempdir().unwrap();
         let file = folder.path().join("file");
         std::fs::write(&file, "").unwrap();
-        let error = VerdictDb::open(&file.join("cache.redb"), BYTES)
-            .err()
-            .unwrap()
-            .to_string();
-        assert!(
-            error.contains("cache.redb") && error.contains("--cache-dir"),
-            "{error}"
-        );
+        let opened = VerdictDb::open(&file.join("cache.redb"), BYTES);
+        let error = opened.err().unwrap().to_string();
+        for part in ["cache.redb", "--cache-dir"] {
+            assert!(error.contains(part), "{error}");
+        }
     }
 }

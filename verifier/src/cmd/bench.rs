@@ -75,10 +75,8 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
 fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let mut config = args.config.resolve()?;
     config.cache.disk = false;
-    let dataset = datasets::open(
-        args.dataset.as_deref().unwrap_or("starter-code"),
-        config.data_dir.as_deref(),
-    )?;
+    let name = args.dataset.as_deref().unwrap_or("starter-code");
+    let dataset = datasets::open(name, config.data_dir.as_deref())?;
     let name = dataset.name.clone();
     let programs: Vec<Sample> = match &args.samples {
         Some(path) => read_samples(path, &dataset)?,
@@ -115,10 +113,8 @@ fn code(args: &Args) -> anyhow::Result<serde_json::Value> {
     let seconds = started.elapsed().as_secs_f64();
     let processor = processor_seconds() - processor;
     drop(progress);
-    if let Some(unavailable) = judgements
-        .iter()
-        .find(|judgement| judgement.reward.is_none())
-    {
+    let mut unjudged = judgements.iter().filter(|it| it.reward.is_none());
+    if let Some(unavailable) = unjudged.next() {
         anyhow::bail!(
             "{} could not be judged: {}",
             unavailable.id,

@@ -58,11 +58,10 @@ impl ConfigArgs {
         let mut config = Config::load(self.config.as_deref(), &sets)?;
         if let Some(dir) = &self.data_dir {
             if !dir.is_dir() {
-                return Err(Usage(format!(
+                anyhow::bail!(Usage(format!(
                     "--data-dir {} is not a folder; give the one that has mbppplus/, math/ and so on",
                     dir.display()
-                ))
-                .into());
+                )));
             }
             config.data_dir = Some(dir.clone());
         }

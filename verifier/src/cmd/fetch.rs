@@ -25,7 +25,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     let (kind, name) = named(&args.name)?;
     if kind == ArtifactKind::Model {
         let reason = format!("`{name}` is a model, which `rapid fetch` fetches");
-        return Err(Usage(reason).into());
+        anyhow::bail!(Usage(reason));
     }
     match runtime()?.block_on(fetch(kind, &name)) {
         Ok(folder) => print(&format!("{}\n", folder.display()))?,

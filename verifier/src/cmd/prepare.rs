@@ -42,11 +42,9 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::SUCCESS);
     }
     if !config.cache.disk {
-        return Err(Usage(
-            "the results would not be stored: leave out --no-disk-cache and cache.disk = false"
-                .to_owned(),
-        )
-        .into());
+        let reason =
+            "the results would not be stored: leave out --no-disk-cache and cache.disk = false";
+        anyhow::bail!(Usage(reason.to_owned()));
     }
     let mut lists = Vec::new();
     for name in &args.dataset {

@@ -78,17 +78,13 @@ fn build_in_subprocess(artifact: &Path, cache: &Path) -> Result<(), SandboxError
         return Ok(());
     }
     let stderr = String::from_utf8_lossy(&output.stderr);
-    let reason = stderr
-        .lines()
-        .find_map(|line| line.strip_prefix("error: "))
-        .map_or_else(
-            || {
-                format!(
-                    "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see the output of `rapid-verifier prepare`",
-                    output.status
-                )
-            },
-            str::to_owned,
-        );
+    let mut lines = stderr.lines();
+    let reason = match lines.find_map(|line| line.strip_prefix("error: ")) {
+        Some(reason) => reason.to_owned(),
+        None => format!(
+            "the process that prepared the Python sandbox ended with {}; that takes 3 GB of memory, once: see the output of `rapid-verifier prepare`",
+            output.status
+        ),
+    };
     Err(SandboxError::Unusable(reason))
 }

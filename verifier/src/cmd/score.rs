@@ -137,10 +137,9 @@ fn audit(args: &Args) -> anyhow::Result<ExitCode> {
     let name = dataset.name.clone();
     let samples = Audit::samples(&dataset);
     if samples.is_empty() {
-        return Err(Usage(format!(
+        anyhow::bail!(Usage(format!(
             "--audit tries tests of functions, and {name} has no functions"
-        ))
-        .into());
+        )));
     }
     let on = judge_of(&config, dataset)?;
     let progress = Progress::new(&name, "programs", 0, samples.len());

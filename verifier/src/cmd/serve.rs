@@ -61,9 +61,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<ExitCode> {
     if let Some(listen) = &args.listen {
         config.listen.clone_from(listen);
     }
-    if let Some(file) = &args.token_file {
-        config.token_file = Some(file.clone());
-    }
+    config.token_file = args.token_file.clone().or(config.token_file);
     tracing::debug!(
         "configuration:\n{}",
         toml::to_string(&config).unwrap_or_default()

@@ -30,10 +30,8 @@ impl Listen {
         addresses.sort_by_key(SocketAddr::is_ipv6);
         addresses.dedup();
         if addresses.is_empty() {
-            return Err(io::Error::new(
-                io::ErrorKind::NotFound,
-                "the name has no address",
-            ));
+            let reason = "the name has no address";
+            return Err(io::Error::new(io::ErrorKind::NotFound, reason));
         }
         Ok(addresses)
     }

@@ -7,7 +7,7 @@ use serde_json::json;
 use verifier_api::Judgement;
 
 use super::judge::Judge;
-use super::sample::{attempt, judgement, milliseconds, no_judgement, verdict};
+use super::sample::{judgement, milliseconds, no_judgement, queue_attempt, verdict};
 use crate::cache::Key;
 use crate::item::JudgeItem;
 use crate::pool::{ClientId, Full, Lane};
@@ -65,7 +65,7 @@ pub async fn judge(
             let permit = permits.split();
             let judging = |waiters| {
                 // Queued at once, so that the items are judged in their order.
-                let first = attempt(&on, (item, key), lane, permit, true, &waiters);
+                let first = queue_attempt(&on, (item, key), lane, permit, true, &waiters);
                 verdict(on, key, lane, first, waiters)
             };
             (id, key, judge.verdicts.join(key, judging))

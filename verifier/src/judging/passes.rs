@@ -8,7 +8,7 @@ use sandboxes::{Abandoned, SandboxError};
 use super::in_flight::Waiters;
 use super::judge::Judge;
 use super::queue::QueuePermit;
-use crate::grade::code::{CanonicalResult, NoCanonicalResult};
+use crate::grade::code::{CanonicalResult, NoCanonicalResult as NoResult};
 use crate::mutex::lock;
 use crate::pool::{ClientId, Lane, Queued};
 use crate::registry::RegisteredTask;
@@ -16,17 +16,9 @@ use crate::registry::RegisteredTask;
 /// Poll interval while another thread or process does the work.
 const POLL_INTERVAL: Duration = Duration::from_millis(10);
 
-/// Why a pass has no result.
-enum Unfinished {
-    /// It was a first pass, which defers long work.
-    Deferred,
-    /// Another thread or process does the work now.
-    InProgress,
-}
-
 /// Repeats `work` on worker threads until it has a result. Its arguments are whether this is a first pass, and whether nobody waits for the result any more. Each pass
-/// holds a permit until it begins, if there is one. With `may_skip_first`, there is no first pass if a thread for long work is idle. `None` if nobody waits any more, or
-/// the work panicked.
+/// holds a permit until it begins, if there is one. With `may_skip_first`, there is no first pass if a thread for long work is idle. `None` if nobody waits any more, the
+/// work panicked, or its result is [`NoResult::Unavailable`].
 async fn in_passes<T, U, W>(
     judge: &Arc<Judge>,
     lane: Lane,
@@ -38,7 +30,7 @@ async fn in_passes<T, U, W>(
 where
     T: Send + 'static,
     U: Send + Sync + 'static,
-    W: Fn(bool, &Abandoned) -> Result<T, Unfinished> + Send + Sync + 'static,
+    W: Fn(bool, &Abandoned) -> Result<T, NoResult> + Send + Sync + 'static,
 {
     let work = Arc::new(work);
     let mut first_pass = None;
@@ -61,8 +53,9 @@ where
         };
         match waiters.step(run, Queued::has_begun).await? {
             Ok(result) => return Some(result),
-            Err(Unfinished::Deferred) => first_pass = Some(false),
-            Err(Unfinished::InProgress) => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(NoResult::Deferred) => first_pass = Some(false),
+            Err(NoResult::InProgress) => tokio::time::sleep(POLL_INTERVAL).await,
+            Err(NoResult::Unavailable) => return None,
         }
         permit = had_permit.then(|| judge.queue.readmit(lane.client));
     }
@@ -85,7 +78,7 @@ where
         .reserve(client, 1)
         .map_err(|_| "the queue is full".to_owned())?;
     let work = move |first_pass: bool, abandoned: &Abandoned| match work(first_pass, abandoned) {
-        Err(SandboxError::Deferred(_)) if first_pass => Err(Unfinished::Deferred),
+        Err(SandboxError::Deferred(_)) if first_pass => Err(NoResult::Deferred),
         done => Ok(done.map_err(|error| error.to_string())),
     };
     // Work goes on while the waiter lives. It is dropped when the client disconnects.
@@ -106,17 +99,10 @@ pub(super) async fn canonical_result(
 ) -> Option<CanonicalResult> {
     let on = Arc::clone(&judge);
     let work = move |first_pass: bool, abandoned: &Abandoned| {
-        let result = on
-            .graders
-            .try_canonical_result(&task, first_pass, Some(abandoned));
-        match result {
-            Ok(result) => Ok(Some(result)),
-            Err(NoCanonicalResult::Deferred) => Err(Unfinished::Deferred),
-            Err(NoCanonicalResult::InProgress) => Err(Unfinished::InProgress),
-            Err(NoCanonicalResult::Unavailable) => Ok(None),
-        }
+        on.graders
+            .try_canonical_result(&task, first_pass, Some(abandoned))
     };
-    in_passes(&judge, lane, None, true, &waiters, work).await?
+    in_passes(&judge, lane, None, true, &waiters, work).await
 }
 
 /// [`canonical_result`] without a sample that waits for it. `None` if the work was lost, or no sandbox is available.

@@ -29,7 +29,7 @@ pub(super) struct Attempted {
 }
 
 /// Queues an attempt at an item. `key` is that of its verdict. The attempt holds `permit` until it begins.
-pub(super) fn attempt(
+pub(super) fn queue_attempt(
     judge: &Arc<Judge>,
     (mut item, key): (JudgeItem, Key),
     lane: Lane,
@@ -105,7 +105,7 @@ pub(super) async fn verdict(
                 item.state.canonical_result = Some(result);
             }
         }
-        queued = attempt(&judge, (item, key), lane, permit, first_pass, &waiters);
+        queued = queue_attempt(&judge, (item, key), lane, permit, first_pass, &waiters);
     }
 }
 

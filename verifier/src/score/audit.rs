@@ -240,24 +240,14 @@ mod tests {
         let mut unavailable = judged("e", &[]);
         unavailable[0].reward = None;
         unavailable[0].detail = json!({"reason": "its canonical solution fails"});
+        let emptying = |value: &str| format!("empties its arguments and returns {value}");
+        let [list, truth] = ["[]", "True"].map(emptying);
         let all = [
-            judged(
-                "a",
-                &[
-                    ("returns []", 1),
-                    ("empties its arguments and returns []", 2),
-                ],
-            ),
+            judged("a", &[("returns []", 1), (&list, 2)]),
             judged("b", &[("returns an object", 1)]),
             judged("c", &[("raises", 2)]),
             // A constant truth value that passes one of two tests does not count.
-            judged(
-                "d",
-                &[
-                    ("returns True", 1),
-                    ("empties its arguments and returns True", 1),
-                ],
-            ),
+            judged("d", &[("returns True", 1), (&truth, 1)]),
             unavailable,
         ];
         let audit = Audit::of("own", &all.concat());

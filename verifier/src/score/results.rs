@@ -43,6 +43,11 @@ pub enum ResultsError {
 }
 
 impl ResultsError {
+    fn io(path: &Path, source: io::Error) -> ResultsError {
+        let path = path.to_owned();
+        ResultsError::Io { path, source }
+    }
+
     /// The error for an existing file with other content, as `reason` says.
     fn other(path: &Path, reason: &str) -> ResultsError {
         ResultsError::Misnamed {
@@ -74,10 +79,7 @@ impl Results {
         path: &Path,
         samples: &[Sample],
     ) -> Result<(Results, Vec<Judgement>), ResultsError> {
-        let io = |source| ResultsError::Io {
-            path: path.to_owned(),
-            source,
-        };
+        let io = |source| ResultsError::io(path, source);
         let opened = OpenOptions::new()
             .create(true)
             .read(true)
@@ -159,14 +161,14 @@ impl Results {
         let line = line_of(sample, judgement);
         if let Some(complete) = self.incomplete_from.take() {
             let cut = self.file.set_len(complete);
-            cut.map_err(|source| self.io(source))?;
+            cut.map_err(|source| ResultsError::io(&self.path, source))?;
         }
         if index < self.written {
             self.replaced.insert(index, line);
             return Ok(());
         }
         let written = self.file.write_all(line.as_bytes());
-        written.map_err(|source| self.io(source))?;
+        written.map_err(|source| ResultsError::io(&self.path, source))?;
         self.written += 1;
         Ok(())
     }
@@ -181,7 +183,7 @@ impl Results {
         } else {
             self.rewrite()
         };
-        done.map_err(|source| self.io(source))
+        done.map_err(|source| ResultsError::io(&self.path, source))
     }
 
     /// Writes the file again under another name, with the replaced lines, and renames it. A symbolic link to the file, and its mode, stay.
@@ -207,13 +209,6 @@ impl Results {
         temporary.as_file().sync_all()?;
         temporary.persist(&path)?;
         Ok(())
-    }
-
-    fn io(&self, source: io::Error) -> ResultsError {
-        ResultsError::Io {
-            path: self.path.clone(),
-            source,
-        }
     }
 
     /// The error for a file with judgements of these samples under other keys.
@@ -310,11 +305,8 @@ mod tests {
     fn a_rewritten_file_keeps_its_mode_and_the_link_to_it() {
         use std::os::unix::fs::{PermissionsExt as _, symlink};
         let folder = tempfile::tempdir().unwrap();
-        let (path, link) = (
-            folder.path().join("judged.jsonl"),
-            folder.path().join("link"),
-        );
-        let other = folder.path().join("link.part");
+        let file = |name: &str| folder.path().join(name);
+        let [path, link, other] = ["judged.jsonl", "link", "link.part"].map(file);
         std::fs::write(&other, "mine").unwrap();
         symlink(&path, &link).unwrap();
         let (mut results, _) = Results::open(&link, &samples(1)).unwrap();
@@ -339,15 +331,10 @@ mod tests {
         put(&mut results, 1, None);
         drop(results);
         let before = std::fs::read_to_string(&path).unwrap();
-        let incomplete = format!(
-            "{before}{}",
-            line_of(&sample(2), &judgement(2, Some(1.0))).trim_end()
-        );
-        for text in [
-            before.as_str(),
-            &incomplete,
-            &incomplete[..before.len() + 1],
-        ] {
+        let third = line_of(&sample(2), &judgement(2, Some(1.0)));
+        let incomplete = format!("{before}{}", third.trim_end());
+        let begun = &incomplete[..before.len() + 1];
+        for text in [before.as_str(), &incomplete, begun] {
             std::fs::write(&path, text).unwrap();
             let (mut results, stored) = Results::open(&path, &samples(4)).unwrap();
             assert_eq!(rewards(&stored), [Some(1.0), None]);
@@ -356,10 +343,7 @@ mod tests {
             (1..4).for_each(|number| put(&mut results, number, Some(0.0)));
             results.finish().unwrap();
             let (_, stored) = Results::open(&path, &samples(4)).unwrap();
-            assert_eq!(
-                rewards(&stored),
-                [Some(1.0), Some(0.0), Some(0.0), Some(0.0)]
-            );
+            assert_eq!(rewards(&stored), [1.0, 0.0, 0.0, 0.0].map(Some));
         }
         assert_eq!(std::fs::read_dir(folder.path()).unwrap().count(), 1);
     }
@@ -372,20 +356,15 @@ mod tests {
         let mut other = sample(0);
         other.completion.push('0');
         let other = line_of(&other, &judgement(0, Some(1.0)));
+        let (empty, three) = ("{}\n".to_owned(), line(0) + &line(1) + &line(2));
         for (text, says) in [
             ("notes\n".to_owned(), "its line 1 is not a judgement"),
             ("notes".to_owned(), "ends in a line that is not a judgement"),
             (line(0) + "notes", "ends in a line that is not a judgement"),
-            (
-                "{}\n".to_owned(),
-                "its line 1 is not a judgement (missing field",
-            ),
+            (empty, "its line 1 is not a judgement (missing field"),
             (line(1), "line 1 is of `sums/1`, sample 1 is of `sums/0`"),
             (other, "sample 1 is of `sums/0` and another text"),
-            (
-                line(0) + &line(1) + &line(2),
-                "holds more judgements than there are samples (2)",
-            ),
+            (three, "holds more judgements than there are samples (2)"),
         ] {
             std::fs::write(&path, &text).unwrap();
             let error = Results::open(&path, &samples(2)).err().unwrap().to_string();

@@ -12,6 +12,7 @@ use datasets::jsonl::{Line, LineError, Lines, read_text};
 use datasets::{Dataset, TaskSpec, loose_json};
 use serde::Deserialize;
 use serde_json::value::RawValue;
+use verifier_api::Id;
 
 use super::task_lookup::TaskLookup;
 
@@ -137,14 +138,14 @@ fn sample(text: &str, lookup: &TaskLookup<'_>) -> Result<Sample, String> {
     ];
     let id = match id.iter().find_map(|(name, id)| Some((name, (*id)?))) {
         None => return Err(missing(text, "`task_id`", &["task_id", "task", "id"])),
-        Some((name, id)) => name_of(id).ok_or_else(|| {
+        Some((name, id)) => Id::of(id).ok_or_else(|| {
             format!(
                 "`{name}` is {}; a text or a number is expected, such as \"Mbpp/2\" or 2",
                 kind(id)
             )
         })?,
     };
-    let (task, spec) = lookup.find(&id)?;
+    let (task, spec) = lookup.find(&id.to_string())?;
     let is_whole_program = record.solution.is_some();
     let completion = match (record.solution, record.completion) {
         (Some(solution), _) => string("solution", solution)?,
@@ -190,10 +191,8 @@ fn missing(text: &str, what: &str, known: &[&str]) -> String {
     }
     let near = fields.keys().find_map(|name| {
         let meant = nearest(&name.to_lowercase(), known.iter().copied())?;
-        Some(format!(
-            "; is its `{}` meant to be `{meant}`?",
-            excerpt(name)
-        ))
+        let name = excerpt(name);
+        Some(format!("; is its `{name}` meant to be `{meant}`?"))
     });
     let has: Vec<String> = fields
         .keys()
@@ -209,15 +208,6 @@ fn missing(text: &str, what: &str, known: &[&str]) -> String {
         "it has no {what}, only {has}{}",
         near.unwrap_or_else(|| format!("; {FORM}"))
     )
-}
-
-/// The text of an id that is a string or a number.
-fn name_of(id: &RawValue) -> Option<String> {
-    match id.get().as_bytes().first()? {
-        b'"' => serde_json::from_str(id.get()).ok(),
-        b'-' | b'0'..=b'9' => Some(id.get().to_owned()),
-        _ => None,
-    }
 }
 
 fn string(name: &str, json: &RawValue) -> Result<String, String> {
@@ -240,10 +230,7 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
         }
         let id = format!("{set}/{number}");
         for program in sorted_entries(&tasks)? {
-            if program
-                .extension()
-                .is_none_or(|extension| extension != "py")
-            {
+            if program.extension().is_none_or(|it| it != "py") {
                 continue;
             }
             let fault = |reason: String| ScoreError::Content {

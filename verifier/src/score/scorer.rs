@@ -143,13 +143,12 @@ pub async fn judge_samples(
 #[cfg(test)]
 mod tests {
     use datasets::{CodeTask, CodeTest, Dataset, Task, TaskSpec, Value};
-    use sandboxes::Sandbox;
 
     use super::*;
     use crate::fake_sandbox::FakeSandbox;
     use crate::judging::DiskStores;
     use crate::registry::Registry;
-    use crate::service::tests::settings;
+    use crate::service::tests::{opens, settings};
 
     /// A judge with one task, and its sandbox. The task is a function that doubles its argument. Its prompt is code.
     fn judging() -> (Arc<Judge>, Arc<FakeSandbox>) {
@@ -169,16 +168,10 @@ mod tests {
             train: vec![task],
             eval: Vec::new(),
         });
-        let judge = Judge::new(
-            settings().graders,
-            (1, 1 << 20),
-            registry,
-            DiskStores::default(),
-        );
-        let judge = judge.unwrap();
+        let (sizes, stores) = ((1, 1 << 20), DiskStores::default());
+        let judge = Judge::new(settings().graders, sizes, registry, stores).unwrap();
         let sandbox = Arc::new(FakeSandbox::doubling());
-        let shared: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(&sandbox);
-        judge.prepare(Box::new(move || Ok(shared)));
+        judge.prepare(opens(&sandbox));
         (judge, sandbox)
     }
 

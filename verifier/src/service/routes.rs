@@ -99,10 +99,9 @@ pub(super) async fn task(
     let no_text = || ProblemResponse::bad(None, "id", "it is not UTF-8");
     let Path((dataset, rest)) = path.map_err(|_| no_text())?;
     let id = format!("{dataset}/{rest}");
-    match service.judge.registry.get(&id) {
-        None => Err(ProblemResponse::unknown_task(
-            &service.judge.registry.missing(&id),
-        )),
+    let registry = &service.judge.registry;
+    match registry.get(&id) {
+        None => Err(ProblemResponse::unknown_task(&registry.missing(&id))),
         Some(task) => Ok(Json(TaskInfo {
             grader: task.spec.kind().to_owned(),
             digest: task.content.to_string(),
@@ -188,9 +187,7 @@ pub(super) async fn count(State(service): Shared, request: Request, next: Next) 
         .map_or("other", MatchedPath::as_str)
         .to_owned();
     let response = next.run(request).await;
-    service
-        .judge
-        .metrics
-        .request(&route, response.status().as_u16());
+    let (metrics, status) = (&service.judge.metrics, response.status());
+    metrics.request(&route, status.as_u16());
     response
 }

@@ -53,7 +53,8 @@ fn service(settings: ServiceSettings) -> Arc<Service> {
     Service::new(settings, registry(), DiskStores::default()).unwrap()
 }
 
-fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
+/// Opens a fake sandbox.
+pub(crate) fn opens(sandbox: &Arc<FakeSandbox>) -> OpenSandbox {
     let sandbox: Arc<dyn Sandbox> = Arc::<FakeSandbox>::clone(sandbox);
     Box::new(move || Ok(sandbox))
 }
@@ -78,10 +79,8 @@ async fn answer_to(app: &Router, request: Request<Body>) -> (StatusCode, String,
 /// [`answer_to`], parsed.
 async fn send(app: &Router, request: Request<Body>) -> (StatusCode, Json) {
     let (status, text, _) = answer_to(app, request).await;
-    (
-        status,
-        serde_json::from_str(&text).unwrap_or(Json::String(text)),
-    )
+    let parsed = serde_json::from_str(&text);
+    (status, parsed.unwrap_or(Json::String(text)))
 }
 
 /// The head of a request with a JSON body.
@@ -212,12 +211,8 @@ async fn the_key_depends_on_prompt_completion_and_every_field_of_the_task() {
     let count = items.len();
     let (status, body) = verify(&app, &json!(items)).await;
     assert_eq!(status, StatusCode::OK, "{body}");
-    let keys: HashSet<String> = results(&body, "key")
-        .as_array()
-        .unwrap()
-        .iter()
-        .map(Json::to_string)
-        .collect();
+    let keys = results(&body, "key");
+    let keys: HashSet<&Json> = keys.as_array().unwrap().iter().collect();
     assert_eq!(keys.len(), count);
 }
 
@@ -230,16 +225,13 @@ async fn a_service_is_ready_once_its_graders_are_prepared() {
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
     let verdicts = results(&body, "verdict retryable");
     assert_eq!(verdicts, json!([["unavailable", true]]));
-    service
-        .judge
-        .prepare(opens(&Arc::new(FakeSandbox::doubling())));
+    let sandbox = Arc::new(FakeSandbox::doubling());
+    service.judge.prepare(opens(&sandbox));
     let (status, body) = get(&app, "/readyz").await;
     assert_eq!((status, &body["ready"]), (StatusCode::OK, &json!(true)));
+    // The unavailable verdict was not cached.
     let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
-    assert_eq!(
-        body["results"][0]["verdict"], "correct",
-        "the unavailable verdict was not cached"
-    );
+    assert_eq!(body["results"][0]["verdict"], "correct");
 }
 
 #[tokio::test]
@@ -252,9 +244,8 @@ async fn an_unavailable_grader_blocks_readiness_only_if_required() {
         let mut settings = settings();
         settings.graders.require = require.into_iter().map(str::to_owned).collect();
         let service = service(settings);
-        service
-            .judge
-            .prepare(no_sandbox("there is no sandbox".to_owned()));
+        let open = no_sandbox("there is no sandbox".to_owned());
+        service.judge.prepare(open);
         let app = app(service);
         let (actual, body) = get(&app, "/readyz").await;
         assert_eq!(actual, status);
@@ -265,11 +256,9 @@ async fn an_unavailable_grader_blocks_readiness_only_if_required() {
         let (_, body) = verify(&app, &json!([item("a", &doubles(), "right")])).await;
         let verdicts = results(&body, "verdict retryable");
         assert_eq!(verdicts, json!([["unavailable", false]]));
+        // Nothing was judged.
         let (_, metrics) = get(&app, "/metrics").await;
-        assert!(
-            !metrics.as_str().unwrap().contains("judge_seconds_count"),
-            "nothing was judged"
-        );
+        assert!(!metrics.as_str().unwrap().contains("judge_seconds_count"));
     }
 }
 
@@ -281,10 +270,8 @@ async fn a_verdict_during_preparation_has_a_key_with_its_interpreter() {
     let (_, body) = verify(&app, &items).await;
     let early: crate::cache::Key = body["results"][0]["key"].as_str().unwrap().parse().unwrap();
     let sandbox = Arc::new(FakeSandbox::doubling());
-    service
-        .judge
-        .prepare_in_background(opens(&sandbox))
-        .unwrap();
+    let preparing = service.judge.prepare_in_background(opens(&sandbox));
+    preparing.unwrap();
     let judged = async {
         loop {
             let (_, body) = verify(&app, &items).await;
@@ -327,13 +314,9 @@ async fn the_openapi_document_has_every_route() {
                 .header(header::CONTENT_TYPE, "application/json")
                 .uri(&path);
             let (_, body) = send(&app, request.body(Body::empty()).unwrap()).await;
-            assert!(
-                !matches!(
-                    body["type"].as_str(),
-                    Some("/problems/unknown-route" | "/problems/wrong-method")
-                ),
-                "{method} {path}"
-            );
+            for unknown in ["/problems/unknown-route", "/problems/wrong-method"] {
+                assert_ne!(body["type"], unknown, "{method} {path}");
+            }
         }
     }
     assert_eq!(document["paths"].as_object().unwrap().len(), 22);

@@ -19,11 +19,10 @@ const MIN_TIME: Duration = Duration::from_secs(1);
 /// Compares the pairs of a file again and again, for a second, on one thread, by the lenient policy: = and ~ are equal, ! is not.
 pub(super) fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
     if !path.exists() {
-        return Err(Usage(format!(
+        anyhow::bail!(Usage(format!(
             "there is no file {}; give another to --pairs",
             path.display()
-        ))
-        .into());
+        )));
     }
     let text = datasets::jsonl::read_text(path)
         .with_context(|| format!("{} cannot be read", path.display()))?;
@@ -47,10 +46,8 @@ pub(super) fn measure_pairs(path: &Path) -> anyhow::Result<Value> {
 
 /// Grades each task's own answer, and the next task's answer as a wrong one, for a second, on one thread.
 pub(super) fn measure_tasks(config: &Config, dataset: Option<&str>) -> anyhow::Result<Value> {
-    let dataset = datasets::open(
-        dataset.unwrap_or("starter-math"),
-        config.data_dir.as_deref(),
-    )?;
+    let name = dataset.unwrap_or("starter-math");
+    let dataset = datasets::open(name, config.data_dir.as_deref())?;
     let answers: Vec<String> = dataset
         .train
         .into_iter()
@@ -75,12 +72,8 @@ pub(super) fn measure_tasks(config: &Config, dataset: Option<&str>) -> anyhow::R
         for (index, completion) in boxed.iter().enumerate() {
             for answer in [&answers[index], &answers[(index + 1) % answers.len()]] {
                 let one = Instant::now();
-                black_box(grade(
-                    "",
-                    black_box(answer),
-                    black_box(completion),
-                    config.math,
-                ));
+                let (answer, completion) = black_box((answer, completion));
+                black_box(grade("", answer, completion, config.math));
                 slowest = slowest.max(one.elapsed());
                 pairs += 1;
             }

@@ -132,10 +132,8 @@ impl CodeGrader {
             what.unwrap_or_default()
         );
         // A clock may decide otherwise another time.
-        Err(Box::new(Grading::unavailable(
-            &reason,
-            results.nondeterministic,
-        )))
+        let retryable = results.nondeterministic;
+        Err(Box::new(Grading::unavailable(&reason, retryable)))
     }
 
     fn solution_limits(&self) -> Limits {

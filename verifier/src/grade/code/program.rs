@@ -175,15 +175,11 @@ mod tests {
             "    def f(y):\n        return y\n    return f(2 * x)",
             "    return 2 * x\n\nf = f",
         ] {
-            assert_eq!(
-                assembled(Some(PREFIX), completion),
-                format!("{PREFIX}{completion}")
-            );
+            let program = assembled(Some(PREFIX), completion);
+            assert_eq!(program, format!("{PREFIX}{completion}"));
         }
-        assert_eq!(
-            assembled(Some("def f(x): "), "return x"),
-            "def f(x): return x"
-        );
+        let program = assembled(Some("def f(x): "), "return x");
+        assert_eq!(program, "def f(x): return x");
         assert_eq!(line_break("def f(x):", true), "\n");
         assert_eq!(line_break("def f(x): ", false), "");
     }

@@ -72,11 +72,8 @@ mod tests {
             (&["assert globals()['f'](1)"], true),
             (&[], false),
         ] {
-            assert_eq!(
-                depends_on_program(texts.iter().copied()),
-                expected,
-                "{texts:?}"
-            );
+            let depends = depends_on_program(texts.iter().copied());
+            assert_eq!(depends, expected, "{texts:?}");
         }
     }
 }

@@ -137,9 +137,10 @@ fn split_into_tests(
         assigns_names: Vec::new(),
     };
     for (index, text) in task.asserts.iter().enumerate() {
-        let (code, tests) = match run.calls.get(index) {
+        // The code to load, and the statement and the name of each test.
+        let (code, tests): (String, Vec<(String, String)>) = match run.calls.get(index) {
             Some(Call::Returned(found)) => {
-                parse_found_tests(found).ok_or_else(|| unreadable("it is too large"))?
+                serde_json::from_str(found).map_err(|_| unreadable("it is too large"))?
             }
             Some(Call::Raised { kind, message }) => {
                 return Err(unreadable(&format!("{kind}: {}", excerpt(message))));
@@ -164,10 +165,8 @@ fn split_into_tests(
             suite.add(text.clone(), text.clone(), assigns_names(text));
             continue;
         }
-        if tests
-            .iter()
-            .any(|(test, _)| test.starts_with("_rapid_run_"))
-        {
+        let mut statements = tests.iter().map(|(statement, _)| statement);
+        if statements.any(|statement| statement.starts_with("_rapid_run_")) {
             suite.load(RUN_CASE);
         }
         let _ = write!(suite.prelude, "\n{code}\n");
@@ -196,11 +195,6 @@ fn unreadable(why: &str) -> SandboxError {
     SandboxError::Unusable(format!(
         "the task's own test code cannot be read ({why}); correct the task"
     ))
-}
-
-/// Decodes the result of `find`: the code to load, and `(statement, name)` of each test.
-fn parse_found_tests(found: &str) -> Option<(String, Vec<(String, String)>)> {
-    serde_json::from_str(found).ok()
 }
 
 #[cfg(test)]

@@ -67,10 +67,8 @@ pub(super) fn proof_in(completion: &str) -> &str {
             .rfind(|(_, block)| !is_only_queries(block))
             .or_else(|| blocks().next_back())
     };
-    match (
-        last(Label::Lean).or_else(|| last(Label::None)),
-        before_fences,
-    ) {
+    let last = last(Label::Lean).or_else(|| last(Label::None));
+    match (last, before_fences) {
         (Some((_, block)), _) => block,
         (None, Some(before)) if blocks.is_empty() => before,
         (None, _) => completion,
@@ -284,16 +282,13 @@ mod tests {
 
     #[test]
     fn a_thought_holds_no_proof() {
+        let twice = "<think>a</think>exact h1\n<think>exact h2";
         for (completion, proof, open) in [
             ("<think>\nexact h1\n</think>\nexact h2", "\nexact h2", false),
             ("exact h1\n</think>\nexact h2", "\nexact h2", false),
             ("exact h1\n<think>\nexact h2", "exact h1\n", true),
             ("<think>\n```lean4\nexact h1\n```\n", "", true),
-            (
-                "<think>a</think>exact h1\n<think>exact h2",
-                "exact h1\n",
-                true,
-            ),
+            (twice, "exact h1\n", true),
             ("exact h1", "exact h1", false),
         ] {
             assert_eq!(proof_in(completion), proof, "{completion}");

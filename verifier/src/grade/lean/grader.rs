@@ -114,19 +114,17 @@ impl LeanGrader {
     fn compiled_statement(
         &self,
         header: &str,
-        proof::LeanSources {
-            theorem, statement, ..
-        }: &proof::LeanSources,
+        sources: &proof::LeanSources,
     ) -> Result<StatementModule, Box<Grading>> {
         let open = |module: &StatementModule| {
             self.kernel_runner.open(kernel_runner::Statement {
                 module,
-                theorem,
+                theorem: &sources.theorem,
                 axioms: self.axioms,
             })
         };
         self.statements
-            .compile(self.lean.as_ref(), open, header, statement)
+            .compile(self.lean.as_ref(), open, header, &sources.statement)
     }
 
     /// The grading of a proof from a run of Lean or of a checker on it. Even in two runs, an error in the header or a crash may be for lack of memory. It is the

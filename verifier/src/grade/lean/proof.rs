@@ -146,11 +146,8 @@ mod tests {
                 "refused" => Err(Verdict::Incorrect),
                 _ => Ok(kept.replace("{}", THEOREM)),
             };
-            assert_eq!(
-                proof(&completion.replace("{}", THEOREM)),
-                expected,
-                "{case}"
-            );
+            let found = proof(&completion.replace("{}", THEOREM));
+            assert_eq!(found, expected, "{case}");
         }
     }
 
@@ -190,14 +187,12 @@ mod tests {
     fn the_reason_is_given_if_there_is_no_proof() {
         let thought = sources(HEADER, STATEMENT, "<think>\nrw [h]").unwrap_err();
         assert!(thought.detail.to_string().contains("within its thought"));
+        let other = "```lean\ntheorem other : True := trivial\n```";
         for (completion, verdict) in [
             ("<think>\nrw [h]", Verdict::Malformed),
             (" \n ", Verdict::Malformed),
             ("-- a remark", Verdict::Malformed),
-            (
-                "```lean\ntheorem other : True := trivial\n```",
-                Verdict::Malformed,
-            ),
+            (other, Verdict::Malformed),
             ("```lean4\n#print axioms two\n```", Verdict::Malformed),
             ("sorry", Verdict::Incorrect),
             ("import Foo\nrw [h]", Verdict::Incorrect),

@@ -210,10 +210,8 @@ pub(super) fn check(text: &str) -> Result<(), Refused> {
             if let Some(why) = REFUSED_WORDS.get(keyword) {
                 return refuse(word.text, why);
             }
-            if REFUSED_PREFIXES
-                .iter()
-                .any(|start| keyword.starts_with(start))
-            {
+            let mut prefixes = REFUSED_PREFIXES.iter();
+            if prefixes.any(|start| keyword.starts_with(start)) {
                 return refuse(word.text, META);
             }
             option |= keyword == "set_option";

@@ -129,26 +129,23 @@ impl LeanGrader {
             return Err(NO_LEAN.to_owned());
         }
         let jail = jail(settings.jail)?;
-        let (program, pins) = match &settings.project {
+        let (mut program, pins) = match &settings.project {
             None => {
                 let program = Program {
                     command: settings.command.clone(),
                     env: settings.env.clone().into_iter().collect(),
                     dir: settings.dir.clone(),
                     jail,
-                    secrets: settings.secrets.clone(),
+                    secrets: Vec::new(),
                 };
                 (program, String::new())
             }
             Some(dir) => {
                 let project = Project::open(dir).map_err(|error| error.to_string())?;
-                let program = Program {
-                    secrets: settings.secrets.clone(),
-                    ..project.lean(jail)
-                };
-                (program, project.pins())
+                (project.lean(jail), project.pins())
             }
         };
+        program.secrets.clone_from(&settings.secrets);
         let bounds = Bounds {
             seconds: settings.seconds,
             start_seconds: settings.start_seconds,

@@ -72,11 +72,9 @@ fn grading(compiled: &Compiled) -> Grading {
         let reason = format!("Lean's messages have {bytes} bytes, more than {MAX_MESSAGES_BYTES}");
         return Grading::with_reason(Verdict::Incorrect, &reason);
     }
-    if messages.len() > MAX_MESSAGES {
-        let reason = format!(
-            "Lean has {} messages, more than {MAX_MESSAGES}",
-            messages.len()
-        );
+    let count = messages.len();
+    if count > MAX_MESSAGES {
+        let reason = format!("Lean has {count} messages, more than {MAX_MESSAGES}");
         return Grading::with_reason(Verdict::Incorrect, &reason);
     }
     let has_error = messages

@@ -166,10 +166,8 @@ mod tests {
 
     /// A Lean that compiles everything after some errors in the header.
     fn lean(errors: usize) -> Arc<FakeLean> {
-        let left = Mutex::new(vec![
-            LeanError::Header("failed to read file".to_owned());
-            errors
-        ]);
+        let error = LeanError::Header("failed to read file".to_owned());
+        let left = Mutex::new(vec![error; errors]);
         FakeLean::new(move |_, _, _| match lock(&left).pop() {
             Some(error) => Err(error),
             None => Ok(Compiled {

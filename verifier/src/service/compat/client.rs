@@ -120,10 +120,8 @@ impl Client {
 
     /// Counts items by the outcome that the client gets.
     pub(super) fn count(&self, service: &Service, outcome: &'static str, items: usize) {
-        service
-            .judge
-            .metrics
-            .client_items(self.name, outcome, items);
+        let metrics = &service.judge.metrics;
+        metrics.client_items(self.name, outcome, items);
     }
 }
 

@@ -83,11 +83,8 @@ pub(super) async fn health(
     State(service): State<Arc<Service>>,
 ) -> Result<Json<Value>, ProblemResponse> {
     check_jail(&service)?;
-    let unavailable = service
-        .judge
-        .graders
-        .unavailable_grading(&RegisteredTask::snippet(1).spec);
-    match unavailable {
+    let snippet = RegisteredTask::snippet(1);
+    match service.judge.graders.unavailable_grading(&snippet.spec) {
         None => Ok(Json(json!({ "status": "ok" }))),
         Some(grading) => {
             let reason = grading.detail["reason"].as_str().unwrap_or_default();
@@ -97,11 +94,8 @@ pub(super) async fn health(
 }
 
 fn check_jail(service: &Service) -> Result<(), ProblemResponse> {
-    service
-        .judge
-        .graders
-        .check_jail()
-        .map_err(ProblemResponse::no_jail)
+    let checked = service.judge.graders.check_jail();
+    checked.map_err(ProblemResponse::no_jail)
 }
 
 async fn answer(

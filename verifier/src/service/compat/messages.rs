@@ -2,6 +2,9 @@
 
 use serde_json::Value as Json;
 
+/// The types of a content's parts that are text.
+const TEXT_TYPES: [&str; 3] = ["text", "input_text", "output_text"];
+
 /// The text of the last message with this role; `None` if there is none. Skips what is no message, such as a tool call.
 pub(super) fn last<'a>(messages: &'a [Json], role: &str) -> Option<&'a Json> {
     messages
@@ -16,18 +19,11 @@ pub(super) fn text(content: &Json) -> Option<String> {
     match content {
         Json::Null => Some(String::new()),
         Json::String(text) => Some(text.clone()),
-        Json::Array(parts) => Some(
-            parts
-                .iter()
-                .filter(|part| {
-                    matches!(
-                        part["type"].as_str(),
-                        Some("text" | "input_text" | "output_text")
-                    )
-                })
-                .filter_map(|part| part["text"].as_str())
-                .collect(),
-        ),
+        Json::Array(parts) => {
+            let is_text = |part: &&Json| TEXT_TYPES.iter().any(|kind| part["type"] == *kind);
+            let texts = parts.iter().filter(is_text);
+            Some(texts.filter_map(|part| part["text"].as_str()).collect())
+        }
         _ => None,
     }
 }

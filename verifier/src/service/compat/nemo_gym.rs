@@ -149,14 +149,10 @@ fn completion(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     let mut response = Fields::new("response.", fields.take("response")?)?;
     let output: Vec<Value> = serde_json::from_str(response.take("output")?.get())
         .map_err(|_| response.fault("output", "it must be an array"))?;
+    let wrong = "the content of the last message must be a string or an array of parts";
     match messages::last(&output, "assistant") {
         None => Ok(String::new()),
-        Some(content) => messages::text(content).ok_or_else(|| {
-            response.fault(
-                "output",
-                "the content of the last message must be a string or an array of parts",
-            )
-        }),
+        Some(content) => messages::text(content).ok_or_else(|| response.fault("output", wrong)),
     }
 }
 

@@ -12,6 +12,7 @@ use crate::fake_sandbox::exited;
 fn lean() -> Arc<FakeLean> {
     FakeLean::new(|_, body, seconds| {
         let info = |data: &str| vec![message(Severity::Information, 1, data)];
+        let error = vec![message(Severity::Error, 1, "unknown identifier")];
         let sorry = "declaration uses 'sorry'";
         let (messages, compiles) = match body {
             "wait" => return Err(LeanError::Timeout(seconds)),
@@ -21,10 +22,7 @@ fn lean() -> Arc<FakeLean> {
             "lost" => return Err(LeanError::Missing("no such file".to_owned())),
             "exit" => (Vec::new(), false),
             "#check Nat" => (info("Nat : Type"), true),
-            "wrong" => (
-                vec![message(Severity::Error, 1, "unknown identifier")],
-                false,
-            ),
+            "wrong" => (error, false),
             "sorry" => (vec![message(Severity::Warning, 1, sorry)], true),
             "talk" => (info(&"a".repeat(2 << 20)), true),
             _ => (Vec::new(), true),
@@ -82,9 +80,8 @@ fn named(name: &str) -> Router {
     if name.contains("Lean") {
         set_lean(&service, lean(), name.contains("in a jail"));
     } else {
-        service
-            .judge
-            .prepare(opens(&Arc::new(FakeSandbox::new(by_words))));
+        let sandbox = Arc::new(FakeSandbox::new(by_words));
+        service.judge.prepare(opens(&sandbox));
     }
     app(service)
 }
@@ -116,15 +113,13 @@ fn lines() -> Vec<String> {
 /// Whether an answer matches the expected one: an object has these fields; a text contains what follows `…`.
 fn has(found: &Json, expected: &Json) -> bool {
     match (expected, found) {
-        (Json::Object(expected), _) => expected
-            .iter()
-            .all(|(name, value)| has(&found[name], value)),
+        (Json::Object(expected), _) => {
+            let mut fields = expected.iter();
+            fields.all(|(name, value)| has(&found[name], value))
+        }
         (Json::Array(expected), Json::Array(found)) => {
-            expected.len() == found.len()
-                && expected
-                    .iter()
-                    .zip(found)
-                    .all(|(one, other)| has(other, one))
+            let mut pairs = expected.iter().zip(found);
+            expected.len() == found.len() && pairs.all(|(one, other)| has(other, one))
         }
         (Json::String(expected), Json::String(found)) => match expected.strip_prefix('…') {
             Some(part) => found.contains(part),
@@ -147,11 +142,8 @@ fn request(text: &str) -> (Request<Body>, &str, &str) {
     if !text.contains("(content-type:") {
         request = request.header(header::CONTENT_TYPE, "application/json");
     }
-    (
-        request.body(Body::from(body.to_owned())).unwrap(),
-        path,
-        body,
-    )
+    let request = request.body(Body::from(body.to_owned())).unwrap();
+    (request, path, body)
 }
 
 /// Checks an answer. `expected` is `STATUS ANSWER`.
@@ -193,11 +185,8 @@ async fn each_request_of_the_table_has_its_answer() {
             let body = changed(&serde_json::from_str(&body).expect(&line), change);
             let expected = json!({ "field": field, "detail": format!("…{part}") });
             let request = post(&path).body(Body::from(body.to_string())).unwrap();
-            check(
-                &line,
-                &format!("422 {expected}"),
-                answer_to(&app, request).await,
-            );
+            let answer = answer_to(&app, request).await;
+            check(&line, &format!("422 {expected}"), answer);
         }
     }
 }
@@ -210,12 +199,8 @@ async fn a_snippet_is_run_once_and_never_without_a_jail() {
         let app = app(service);
         for ids in [["a", "b"], ["b", "a"]] {
             let snippets = ids.map(|id| json!({ "id": id, "code": id }));
-            ask(
-                &app,
-                "/compat/kimina/api/check",
-                &json!({ "snippets": snippets }),
-            )
-            .await;
+            let body = json!({ "snippets": snippets });
+            ask(&app, "/compat/kimina/api/check", &body).await;
         }
         assert_eq!(lean.runs(), runs);
     }

@@ -20,16 +20,13 @@ async fn a_body_is_read_alike_however_it_was_written() {
     let plain = json!({ "items": [item("a", &task, "\\boxed{1} CUT")] }).to_string();
     let plain = plain.replace("CUT", "\\ud83d").replace(',', ",\r\n");
     let marked = format!("\u{feff}{plain}\r\n");
+    let parts = [&plain[..9], "", &plain[9..]];
+    let members = parts.map(|part| gzip(part.as_bytes())).concat();
     for (coding, body) in [
         ("identity", plain.clone().into_bytes()),
         ("identity", marked.clone().into_bytes()),
         ("gzip", gzip(marked.as_bytes())),
-        (
-            "gzip",
-            [&plain[..9], "", &plain[9..]]
-                .map(|part| gzip(part.as_bytes()))
-                .concat(),
-        ),
+        ("gzip", members),
         ("x-gzip", gzip(marked.as_bytes())),
         ("GZip", gzip(plain.as_bytes())),
         ("identity", gzip(plain.as_bytes())),
@@ -88,10 +85,8 @@ async fn a_body_with_too_many_values_is_refused_with_the_limit() {
     let mut settings = settings();
     settings.limits.body_bytes = 64 << 20;
     let app = app(service(settings));
-    let body = format!(
-        r#"{{"items": [{}0]}}"#,
-        "0,".repeat(body_memory::MAX_VALUES)
-    );
+    let zeros = "0,".repeat(body_memory::MAX_VALUES);
+    let body = format!(r#"{{"items": [{zeros}0]}}"#);
     let (status, text, _) = coded(&app, "identity", body.into_bytes()).await;
     assert_eq!(status, StatusCode::PAYLOAD_TOO_LARGE, "{text}");
     assert!(text.contains("more than 4194304 numbers"), "{text}");
@@ -114,11 +109,11 @@ async fn long_text_of_a_client_is_shortened_in_its_problem() {
         item("task", code)
     };
     let label = |label: Json| {
-        (
-            "/compat/slime/rm",
-            json!({ "response": "", "label": label }),
-        )
+        let body = json!({ "response": "", "label": label });
+        ("/compat/slime/rm", body)
     };
+    let submitted = json!({ "dataset": long, "id": 1, "completion": "" });
+    let tagged = json!([{ "args": [{ (format!("${long}")): [] }], "expected": 1 }]);
     for (path, body) in [
         item("id", json!(long)),
         item("task", json!(long)),
@@ -126,18 +121,12 @@ async fn long_text_of_a_client_is_shortened_in_its_problem() {
         item(&long, json!(1)),
         code("entry_point", json!(format!("{long}()"))),
         code("compare", json!(long)),
-        code(
-            "tests",
-            json!([{ "args": [{ (format!("${long}")): [] }], "expected": 1 }]),
-        ),
+        code("tests", tagged),
         label(json!(format!("{long}/1"))),
         label(json!(format!("sums/{long}"))),
         label(json!({ (long.clone()): 1 })),
         label(json!({ "kind": long })),
-        (
-            "/compat/sandbox-fusion/submit",
-            json!({ "dataset": long, "id": 1, "completion": "" }),
-        ),
+        ("/compat/sandbox-fusion/submit", submitted),
         (&format!("/{long}"), json!({})),
     ] {
         let (status, problem) = ask(&app, path, &body).await;

@@ -20,16 +20,11 @@ async fn held_and_refused(app: &Router, path: &str, body: &Json, says: &str) {
     let started = Instant::now();
     let (status, problem) = ask(app, path, body).await;
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT, "{problem}");
-    assert!(
-        problem["detail"].as_str().unwrap().contains(says),
-        "{problem}"
-    );
+    let detail = problem["detail"].as_str().unwrap();
+    assert!(detail.contains(says), "{detail}");
     // Both timeouts and ten seconds, less two.
-    let held = started.elapsed();
-    assert!(
-        (Duration::from_secs(8)..Duration::from_secs(10)).contains(&held),
-        "{held:?}"
-    );
+    let held = started.elapsed().as_secs_f64();
+    assert!((8.0..10.0).contains(&held), "{held}");
 }
 
 fn submission() -> Json {
@@ -40,9 +35,8 @@ fn submission() -> Json {
 #[tokio::test]
 async fn without_a_working_sandbox_requests_are_held_and_then_refused() {
     let without = service(settings());
-    without
-        .judge
-        .prepare(no_sandbox("there is no interpreter".to_owned()));
+    let open = no_sandbox("there is no interpreter".to_owned());
+    without.judge.prepare(open);
     let (failing, without) = (breakable(settings()).0, app(without));
     let (code, completion) = (of_verl(0.0), submission());
     tokio::join!(
@@ -103,10 +97,8 @@ async fn a_submission_waits_in_the_queue_once_for_verdict_and_program() {
         assert!(!submitted.is_finished());
         gate.open();
         let (status, body) = submitted.await.unwrap();
-        assert_eq!(
-            (status, &body["extracted_code"]),
-            (StatusCode::OK, &json!("right"))
-        );
+        assert_eq!(status, StatusCode::OK);
+        assert_eq!(body["extracted_code"], "right");
         assert_eq!(others.await.unwrap().0, StatusCode::OK);
     }
 }

@@ -120,16 +120,14 @@ mod tests {
 
     #[test]
     fn end_tokens_are_removed_only_at_the_end() {
+        let list = "EOS = 0\ndef f():\n    return [EOS]";
         for (completion, rest) in [
             ("x = 1<|im_end|>", "x = 1"),
             ("x = 1\n<|im_end|>\n<|endoftext|>\n", "x = 1\n"),
             ("x = '</s>'\n", "x = '</s>'\n"),
             ("<|im_end|> x", "<|im_end|> x"),
             ("return [1][EOS][EOS]", "return [1]"),
-            (
-                "EOS = 0\ndef f():\n    return [EOS]",
-                "EOS = 0\ndef f():\n    return [EOS]",
-            ),
+            (list, list),
         ] {
             assert_eq!(without_end_tokens(completion), rest);
         }
@@ -137,15 +135,12 @@ mod tests {
 
     #[test]
     fn text_after_the_end_of_a_turn_is_dropped() {
+        let in_string = "```\nx = '''<|im_end|>\n'''\n```";
         for (text, answer) in [
             ("x = 1<|im_end|>\n<|im_start|>user\nx", "x = 1"),
             ("```\nx = 1\n```<|im_end|>\n```\ny\n```", "```\nx = 1\n```"),
             ("```\nx = 1<|im_end|>\nuser\n", "```\nx = 1"),
-            // A token inside a string of the program.
-            (
-                "```\nx = '''<|im_end|>\n'''\n```",
-                "```\nx = '''<|im_end|>\n'''\n```",
-            ),
+            (in_string, in_string),
             ("x = '<|im_end|>'\n", "x = '<|im_end|>'\n"),
         ] {
             assert_eq!(before_next_turn(text), answer, "{text}");

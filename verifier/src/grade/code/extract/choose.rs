@@ -37,13 +37,8 @@ impl Block<'_> {
     /// The names that the block defines or imports.
     fn provides(&self) -> impl Iterator<Item = &str> {
         let piece = self.alone.into_iter();
-        piece.flat_map(|piece| {
-            piece
-                .defines
-                .iter()
-                .chain(&piece.imports)
-                .map(String::as_str)
-        })
+        let names = piece.flat_map(|it| it.defines.iter().chain(&it.imports));
+        names.map(String::as_str)
     }
 }
 
@@ -76,11 +71,8 @@ pub(super) fn choose(
             .or_else(|| last(&|block| counts(block) && block.alone.is_some())),
     };
     if let Some(chosen) = chosen {
-        return Some(with_dependencies(
-            wanted,
-            &blocks[chosen],
-            &blocks[..chosen],
-        ));
+        let (earlier, chosen) = (&blocks[..chosen], &blocks[chosen]);
+        return Some(with_dependencies(wanted, chosen, earlier));
     }
     if let Some(block) = last(&counts).or_else(|| last(&|_| true)) {
         let block = &blocks[block];

@@ -75,9 +75,7 @@ impl<'a> Part<'a> {
             after_prefix: None,
         }
     }
-}
 
-impl Part<'_> {
     /// The ranges of lines that are Python.
     pub(super) fn code(&self) -> Vec<Range<usize>> {
         let pieces = self.alone.pieces.iter().chain(self.pieces_after_prefix());
@@ -362,10 +360,8 @@ mod tests {
         let code = 1..6;
         let outside = outside_of(text, &all, std::slice::from_ref(&code));
         assert_eq!((all.len(), outside.len()), (4, 2));
-        assert_eq!(
-            parts(text, &outside)[0].text,
-            "x = \"\"\"\n```\ny\n```\n\"\"\"\n"
-        );
+        let program = "x = \"\"\"\n```\ny\n```\n\"\"\"\n";
+        assert_eq!(parts(text, &outside)[0].text, program);
     }
 
     #[test]

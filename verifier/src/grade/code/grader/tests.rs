@@ -86,6 +86,17 @@ fn grading(run: Run) -> Grading {
     grader.judge(&task(None), "def f(n): ...", TestMode::All)
 }
 
+/// The result of a first pass over a program.
+fn in_first_pass<'a>(
+    grader: &CodeGrader,
+    task: impl Into<CodingTask<'a>>,
+    program: &str,
+    mode: TestMode,
+) -> Result<Grading, Pending> {
+    let grader = grader.attempt(true, None);
+    grader.grade(task, program, mode, &mut SampleState::default())
+}
+
 /// The verdict, how many tests passed, and how many there are.
 fn outcome(grading: &Grading) -> (Verdict, u32, u32) {
     let count = |tests: Option<u32>| tests.unwrap_or(u32::MAX);
@@ -232,52 +243,26 @@ fn a_failure_of_the_sandbox_says_nothing_about_the_program() {
 fn asserts_count_with_the_tests_and_judging_may_end_with_a_failure() {
     use TestMode::{All, UntilFailure};
     let (grader, sandbox) = grader(FakeSandbox::doubling());
-    let asserts = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);
+    let alone = with_asserts(&["assert f(9) == 18", "assert f(8) == 16"]);
     let both = CodeTask {
         tests: task(None).tests,
-        ..asserts.clone()
+        ..alone.clone()
     };
-    let first_assert = json!("assert f(9) == 18");
+    let value = &("got", json!("1"));
+    let none = &("got", Json::Null);
+    let text = &("assert", json!("assert f(9) == 18"));
     for (task, program, mode, expected, (field, shown), runs) in [
         // One run of the program, and one to parse the asserts.
-        (
-            &both,
-            "wrong",
-            UntilFailure,
-            (Incorrect, 0, 5),
-            ("got", json!("1")),
-            2,
-        ),
-        (
-            &both,
-            "wrong",
-            All,
-            (Incorrect, 1, 5),
-            ("got", json!("1")),
-            2,
-        ),
-        (
-            &both,
-            "right",
-            UntilFailure,
-            (Correct, 5, 5),
-            ("got", Json::Null),
-            2,
-        ),
-        (&both, "right", All, (Correct, 5, 5), ("got", Json::Null), 2),
-        (
-            &asserts,
-            "wrong",
-            UntilFailure,
-            (Incorrect, 0, 2),
-            ("assert", first_assert),
-            1,
-        ),
+        (&both, "wrong", UntilFailure, (Incorrect, 0, 5), value, 2),
+        (&both, "wrong", All, (Incorrect, 1, 5), value, 2),
+        (&both, "right", UntilFailure, (Correct, 5, 5), none, 2),
+        (&both, "right", All, (Correct, 5, 5), none, 2),
+        (&alone, "wrong", UntilFailure, (Incorrect, 0, 2), text, 1),
     ] {
         let before = sandbox.runs();
         let grading = grader.judge(task, program, mode);
         assert_eq!(outcome(&grading), expected, "{program} {mode:?}");
-        assert_eq!(grading.detail[field], shown, "{program} {mode:?}");
+        assert_eq!(grading.detail[*field], *shown, "{program} {mode:?}");
         assert_eq!(sandbox.runs(), before + runs, "{program} {mode:?}");
     }
 }
@@ -326,25 +311,14 @@ fn a_program_that_stops_is_run_again_for_the_tests_after_it_three_times() {
     // Each run of the script uses 1,000 units.
     let whole = Limits::default().fuel * 5 / 2;
     let twice = [whole, whole - 1_000];
-    let waited = whole / 8;
+    let left = [0, 1_000, 2_000, 3_000].map(|used| whole - used);
+    let waits = [whole, whole / 8, whole / 8, whole / 8];
     for (stops, end, verdict, passed, fuel_limits) in [
         (&[2, 10][..], End::OutOfFuel, Timeout, 8, &twice[..]),
         (&[2, 10], End::OutOfMemory, Memory, 8, &twice),
         (&[2, 10], End::Died("exit".to_owned()), Incorrect, 8, &twice),
-        (
-            all,
-            End::OutOfFuel,
-            Timeout,
-            0,
-            &[0, 1_000, 2_000, 3_000].map(|used| whole - used),
-        ),
-        (
-            all,
-            End::OutOfTime,
-            Timeout,
-            0,
-            &[whole, waited, waited, waited],
-        ),
+        (all, End::OutOfFuel, Timeout, 0, &left),
+        (all, End::OutOfTime, Timeout, 0, &waits),
     ] {
         let (grading, seen) = stopping(stops, end);
         assert_eq!(outcome(&grading), (verdict, passed, 10));

@@ -38,14 +38,10 @@ const HEADER: &str = "prelude\n\nuniverse u\n";
 fn grader_for_proofs(
     compile: impl Fn(&str) -> Result<Compiled, LeanError> + Send + Sync + 'static,
 ) -> (LeanGrader, Arc<FakeLean>) {
-    let compile = move |_: &str, body: &str| {
-        if body.contains("sorry") {
-            Ok(module("asked"))
-        } else {
-            compile(body)
-        }
-    };
-    grader_with_lean(compile)
+    grader_with_lean(move |_, body| match body.contains("sorry") {
+        true => Ok(module("asked")),
+        false => compile(body),
+    })
 }
 
 fn grader_with_lean(
@@ -81,40 +77,30 @@ fn a_proof_that_the_kernel_accepts_is_correct_and_lists_its_axioms() {
         let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
         assert_eq!(grading.verdict, Correct);
         assert!(grading.deterministic);
-        assert_eq!(
-            grading.detail,
-            json!({ "assurance": "rechecked", "axioms": [] })
-        );
+        let accepted = json!({ "assurance": "rechecked", "axioms": [] });
+        assert_eq!(grading.detail, accepted);
     }
     let inputs = lean.inputs.lock().unwrap();
     let sorry = inputs.iter().filter(|(_, body)| body.contains("sorry"));
-    assert_eq!(
-        (inputs.len(), sorry.count()),
-        (3, 1),
-        "a statement is compiled once"
-    );
+    let counts = (inputs.len(), sorry.count());
+    assert_eq!(counts, (3, 1), "a statement is compiled once");
     assert!(inputs.iter().all(|(header, _)| header == HEADER.trim_end()));
 }
 
 /// A process that has run a proof can be made to print any messages and to write any compiled module.
 #[test]
 fn lean_messages_do_not_decide_the_verdict() {
+    let redefined = "it defines `And.intro` differently than the statement does";
     for (left, why) in [
         ("assumed", "`cheat`: it is assumed, not proved"),
         ("another", "what is proved is not what was asked for"),
         ("missing", "it declares no theorem `swap`"),
-        (
-            "redefined",
-            "it defines `And.intro` differently than the statement does",
-        ),
+        ("redefined", redefined),
     ] {
         let (grader, _) = grader_for_proofs(move |_| Ok(module(left)));
         let grading = grader.grade(&task(HEADER), "rfl");
-        assert_eq!(
-            (grading.verdict, grading.detail["reason"].as_str()),
-            (Incorrect, Some(why)),
-            "{left}"
-        );
+        let found = (grading.verdict, grading.detail["reason"].as_str());
+        assert_eq!(found, (Incorrect, Some(why)), "{left}");
     }
     let zeros = vec![b"olean".to_vec(), vec![0; 100]];
     for files in [vec![], vec![Vec::new()], zeros] {
@@ -133,10 +119,8 @@ fn lean_messages_do_not_decide_the_verdict() {
 fn an_error_of_lean_is_shown_with_its_line() {
     let (grader, _) = grader_for_proofs(|body| {
         let index = body.lines().position(|line| line.contains("omega"));
-        Ok(refused(
-            index.unwrap() + 1,
-            "omega could not prove the goal",
-        ))
+        let line = index.unwrap() + 1;
+        Ok(refused(line, "omega could not prove the goal"))
     });
     let grading = grader.grade(&task(HEADER), "intro x\nomega");
     let (verdict, detail) = (grading.verdict, grading.detail);
@@ -151,26 +135,18 @@ fn refused_texts_never_reach_lean() {
     let (grader, lean) = grader_for_proofs(|_| Ok(module("proved")));
     let long = "(".repeat(MAX_TEXT_BYTES + 1);
     let too_long = "more than 1048576 bytes";
+    let other = "theorem other : True := trivial";
+    let notation = "import Mathlib\nlocal notation \"ℕ\" => Unit";
     for (header, completion, verdict, says) in [
         (HEADER, "sorry", Incorrect, "sorry"),
         (HEADER, "#eval 1", Incorrect, "#"),
         (HEADER, "", Malformed, "no proof"),
         (HEADER, "<think>\nrfl", Malformed, "within its thought"),
-        (
-            HEADER,
-            "theorem other : True := trivial",
-            Malformed,
-            "not `swap`",
-        ),
+        (HEADER, other, Malformed, "not `swap`"),
         (HEADER, &long, Malformed, too_long),
         // A header that is not listed is checked like a proof.
         ("axiom cheat : False", "rfl", Unavailable, "header"),
-        (
-            "import Mathlib\nlocal notation \"ℕ\" => Unit",
-            "rfl",
-            Unavailable,
-            "header",
-        ),
+        (notation, "rfl", Unavailable, "header"),
         ("#eval 1", "rfl", Unavailable, "header"),
         (&long, "rfl", Unavailable, too_long),
     ] {
@@ -266,12 +242,8 @@ fn a_checker_that_fails_is_started_again_and_its_failure_is_not_stored() {
             ..grader
         };
         let grading = grader.grade(&task(HEADER), "exact ⟨h.2, h.1⟩");
-        assert_eq!(
-            decided(&grading),
-            (verdict, deterministic),
-            "{script}: {}",
-            grading.detail
-        );
+        let (found, detail) = (decided(&grading), &grading.detail);
+        assert_eq!(found, (verdict, deterministic), "{script}: {detail}");
     }
 }
 

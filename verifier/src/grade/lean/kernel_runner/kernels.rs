@@ -109,10 +109,8 @@ impl Kernels {
                 _ => Err(self.unavailable(self.classify_exit(kernel, PROOF_SECONDS))),
             }
         });
-        (
-            Err(alone.err().unwrap_or(CheckFailure::Ended(ended))),
-            false,
-        )
+        let failure = alone.err().unwrap_or(CheckFailure::Ended(ended));
+        (Err(failure), false)
     }
 
     /// A process that has opened the statement's library: a new one, or an idle one if `reuse`.

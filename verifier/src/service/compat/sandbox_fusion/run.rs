@@ -53,20 +53,16 @@ fn program(
     seconds: f64,
 ) -> Result<ProgramRun, ProblemResponse> {
     check_language("language", &request.language)?;
-    let without_files = "programs have no files here; let them read standard input and write standard output, and leave it out";
-    for (field, is_empty) in [
-        ("files", request.files.is_empty()),
-        ("fetch_files", request.fetch_files.is_empty()),
+    let no_files = "programs have no files here; let them read standard input and write standard output, and leave it out";
+    let no_arguments = "programs have no arguments here; leave it out";
+    for (field, is_empty, reason) in [
+        ("files", request.files.is_empty(), no_files),
+        ("fetch_files", request.fetch_files.is_empty(), no_files),
+        ("args", request.args.is_empty(), no_arguments),
     ] {
         if !is_empty {
-            return Err(ProblemResponse::bad_field(field, without_files));
+            return Err(ProblemResponse::bad_field(field, reason));
         }
-    }
-    if !request.args.is_empty() {
-        return Err(ProblemResponse::bad_field(
-            "args",
-            "programs have no arguments here; leave it out",
-        ));
     }
     let stdin = request.stdin.unwrap_or_default();
     if stdin.len() > MAX_STREAM_BYTES {

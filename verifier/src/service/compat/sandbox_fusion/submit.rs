@@ -133,13 +133,9 @@ fn registered_task(
 /// The fields that tell the forms of a record apart.
 #[derive(Deserialize)]
 struct Form {
-    #[serde(default)]
     kind: Option<Box<RawValue>>,
-    #[serde(default)]
     prompt: Option<String>,
-    #[serde(default)]
     entry_point: Option<String>,
-    #[serde(default)]
     test: Option<Box<RawValue>>,
 }
 
@@ -232,19 +228,14 @@ fn result(id: Id, extracted_code: String, judgement: Judgement) -> EvalResult {
     let accepted = verdict == Verdict::Correct;
     // Answers and proofs count as one test.
     let passing = judgement.passed.unwrap_or(u32::from(accepted));
-    let mut tests: Vec<EvalTestCase> = (0..passing)
-        .map(|_| EvalTestCase {
-            passed: true,
-            exec_info: exec_info(Verdict::Correct),
-            test_info: None,
-        })
-        .collect();
+    let test = |verdict: Verdict, test_info| EvalTestCase {
+        passed: verdict == Verdict::Correct,
+        exec_info: exec_info(verdict),
+        test_info,
+    };
+    let mut tests = vec![test(Verdict::Correct, None); passing as usize];
     if !accepted {
-        tests.push(EvalTestCase {
-            passed: false,
-            exec_info: exec_info(verdict),
-            test_info: Some(detail.clone()),
-        });
+        tests.push(test(verdict, Some(detail.clone())));
     }
     EvalResult {
         id,

@@ -12,12 +12,8 @@ fn a_first_pass_returns_the_key_of_a_missing_canonical_result() {
     let first_pass = grader.attempt(true, None);
     let task = task(Some("right"));
     let needs = |grader: &CodeGrader| {
-        grader.grade(
-            &task,
-            "right too",
-            TestMode::All,
-            &mut SampleState::default(),
-        )
+        let mut state = SampleState::default();
+        grader.grade(&task, "right too", TestMode::All, &mut state)
     };
     let Err(Pending::CanonicalResult(key)) = needs(&first_pass) else {
         panic!("a verdict without expected values");
@@ -55,14 +51,12 @@ fn the_keys_of_results_are_those_of_earlier_versions() {
         ..task.clone()
     };
     let inline = grader.for_inline();
-    assert_eq!(
-        inline.canonical_key(&with_asserts),
-        test_code(calls.clone().field("inline"))
-    );
-    assert_eq!(
-        grader.canonical_key(&with_asserts),
-        test_code(calls.clone())
-    );
+    for (grader, calls) in [
+        (&inline, calls.clone().field("inline")),
+        (&grader, calls.clone()),
+    ] {
+        assert_eq!(grader.canonical_key(&with_asserts), test_code(calls));
+    }
     assert_eq!(grader.canonical_key(&task), calls.finish());
 }
 
@@ -78,11 +72,9 @@ fn a_task_whose_solution_fails_the_tasks_own_test_code_is_unavailable() {
             };
             grader.judge(&task, program, TestMode::All)
         };
+        let says = "own test code here (`assert f(1)`: AssertionError: )";
         for program in ["right", "wrong", "right"] {
-            assert_bad_task(
-                &graded("another function", program),
-                "own test code here (`assert f(1)`: AssertionError: )",
-            );
+            assert_bad_task(&graded("another function", program), says);
         }
         // The test code is read, and the solution runs once on each kind of test.
         assert_eq!(sandbox.runs(), 2 + usize::from(!tests.is_empty()));
@@ -116,10 +108,8 @@ fn a_canonical_result_that_is_passed_in_need_not_be_cached() {
 fn a_long_canonical_solution_is_deferred_only_in_a_first_pass() {
     let (grader, sandbox) = grader(needing("solution", 698_000_000_000));
     let (first_pass, task) = (grader.attempt(true, None), task(Some("solution")));
-    assert_eq!(
-        first_pass.try_canonical_result(&task).err(),
-        Some(NoCanonicalResult::Deferred)
-    );
+    let deferred = first_pass.try_canonical_result(&task);
+    assert_eq!(deferred, Err(NoCanonicalResult::Deferred));
     assert!(!grader.has_canonical_result(&task));
     assert!(grader.try_canonical_result(&task).is_ok());
     assert!(grader.has_canonical_result(&task));
@@ -146,18 +136,12 @@ fn graders_that_share_a_folder_run_a_canonical_solution_once() {
         let computed = scope.spawn(|| one.try_canonical_result(&task).is_ok());
         starts.recv().unwrap();
         for grader in [&other, &one] {
-            assert_eq!(
-                grader.try_canonical_result(&task).err(),
-                Some(NoCanonicalResult::InProgress)
-            );
+            let result = grader.try_canonical_result(&task);
+            assert_eq!(result, Err(NoCanonicalResult::InProgress));
         }
         // An inline task does not use the folder.
-        let inline = other.for_inline();
-        assert!(
-            inline
-                .try_canonical_result(&self::task(Some("brought")))
-                .is_ok()
-        );
+        let (inline, brought) = (other.for_inline(), self::task(Some("brought")));
+        assert!(inline.try_canonical_result(&brought).is_ok());
         drop(release);
         assert!(computed.join().unwrap());
     });

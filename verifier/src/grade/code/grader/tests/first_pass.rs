@@ -13,10 +13,7 @@ fn a_long_program_gets_no_verdict_in_the_first_pass() {
     ] {
         let (grader, _) = grader(needing("heavy", fuel));
         let (task, heavy, mode) = (task(None), "def f(n): heavy", TestMode::All);
-        let mut state = SampleState::default();
-        let graded = grader
-            .attempt(true, None)
-            .grade(&task, heavy, mode, &mut state);
+        let graded = in_first_pass(&grader, &task, heavy, mode);
         assert_eq!(graded.map(|grading| grading.verdict), first);
         assert_eq!(grader.judge(&task, heavy, mode).verdict, whole);
     }
@@ -33,10 +30,7 @@ fn a_task_with_a_long_canonical_solution_gets_no_first_pass() {
     let (task, mode) = (task(Some("solution")), TestMode::UntilFailure);
     assert_eq!(grader.judge(&task, "program", mode).verdict, Correct);
     let before = sandbox.runs();
-    let first_pass = grader.attempt(true, None);
-    assert_eq!(
-        first_pass.grade(&task, "another", mode, &mut SampleState::default()),
-        Err(Pending::Deferred)
-    );
+    let graded = in_first_pass(&grader, &task, "another", mode);
+    assert_eq!(graded, Err(Pending::Deferred));
     assert_eq!(sandbox.runs(), before);
 }

@@ -111,11 +111,8 @@ fn tests_that_take_long_together_get_no_verdict_in_the_first_pass() {
         ..run
     });
     let (task, mode) = (doubling(), TestMode::All);
-    let first_pass =
-        grader
-            .attempt(true, None)
-            .grade(&task, "print()", mode, &mut SampleState::default());
-    assert_eq!(first_pass, Err(Pending::Deferred));
+    let graded = in_first_pass(&grader, &task, "print()", mode);
+    assert_eq!(graded, Err(Pending::Deferred));
     assert_eq!(judged(&grader, &task, mode).verdict, Correct);
 }
 
@@ -147,9 +144,6 @@ fn impossible_tasks_and_failing_sandboxes_are_unavailable() {
     let (task, mode) = (doubling(), TestMode::All);
     let grading = judged(&grader, &task, mode);
     assert_eq!((grading.verdict, grading.retryable), (Unavailable, true));
-    let first_pass =
-        grader
-            .attempt(true, None)
-            .grade(&task, "print()", mode, &mut SampleState::default());
-    assert_eq!(first_pass, Err(Pending::Deferred));
+    let graded = in_first_pass(&grader, &task, "print()", mode);
+    assert_eq!(graded, Err(Pending::Deferred));
 }
