@@ -203,11 +203,8 @@ fn compare_elements(
             // Inequalities in a list may form one set.
             let has_relation =
                 |items: &[Expr]| items.iter().any(|item| matches!(item, Expr::Relation(..)));
-            if has_relation(a) || has_relation(b) {
-                None
-            } else {
-                Some(None)
-            }
+            let may_be_set = has_relation(a) || has_relation(b);
+            (!may_be_set).then_some(None)
         }
         (Expr::Matrix(..), _) | (_, Expr::Matrix(..)) => Some(None),
         _ => None,

@@ -102,11 +102,8 @@ impl Point {
             .or_insert_with(|| {
                 let hash = hash(seed, name.bytes());
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
-                let signed = if (mask & number).count_ones().is_multiple_of(2) {
-                    size
-                } else {
-                    -size
-                };
+                let positive = (mask & number).count_ones().is_multiple_of(2);
+                let signed = if positive { size } else { -size };
                 RBig::from_parts(signed.into(), denominator.into())
             })
             .clone()

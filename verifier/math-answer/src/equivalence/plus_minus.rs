@@ -49,11 +49,8 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
             // If there is a ∓, all signs change together. Otherwise each changes separately.
             let is_lower = |part: &Expr| matches!(part, Expr::PlusMinus(Side::MinusPlus, _));
             let linked = expr.contains(&is_lower);
-            let choices = if linked {
-                1
-            } else {
-                u32::try_from(signs).ok()?
-            };
+            let signs = u32::try_from(signs).ok()?;
+            let choices = if linked { 1 } else { signs };
             if choices > MAX_VARIANTS.ilog2() {
                 return None;
             }
