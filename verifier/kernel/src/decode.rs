@@ -124,10 +124,7 @@ impl Decoder<'_> {
         let mut open = vec![(root, false)];
         let mut parents: Map<Object, ()> = Map::default();
         while let Some((object, seen)) = open.pop() {
-            if object & 1 == 1 {
-                continue;
-            }
-            if self.cache.levels.contains_key(&object) {
+            if object & 1 == 1 || self.cache.levels.contains_key(&object) {
                 continue;
             }
             let tag = self.image.variant(object)?;
@@ -232,10 +229,8 @@ impl Decoder<'_> {
                 let name = self.name(self.image.field(object, 0)?)?;
                 let list = self.image.list(self.image.field(object, 1)?, MAX_LEVELS)?;
                 self.store.spend(4 * list.len())?;
-                let mut levels = Vec::with_capacity(list.len());
-                for level in list {
-                    levels.push(self.level(level)?);
-                }
+                let levels = list.into_iter().map(|level| self.level(level));
+                let levels = levels.collect::<Result<Vec<_>, _>>()?;
                 Expr::Const(name, self.store.levels(&levels))
             }
             (5, [Some(function), Some(argument), _]) => Expr::App(function, argument),

@@ -163,7 +163,6 @@ impl TypeChecker<'_> {
     }
 
     /// Lazy delta reduction: repeatedly unfolds the definition that comes first by its hint. Ends when equality is decided or neither side can be unfolded.
-    #[allow(clippy::type_complexity)]
     fn lazy_delta_reduction(
         &mut self,
         mut one: ExprId,

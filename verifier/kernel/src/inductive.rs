@@ -196,13 +196,8 @@ impl TypeChecker<'_> {
 
     /// Opens the binders of the types of a family.
     fn types(&mut self, family: &InductiveFamily) -> Result<OpenedFamily, Error> {
-        let levels: Vec<LevelId> = family
-            .levels
-            .iter()
-            .map(|name| self.store.level(Level::Param(*name)))
-            .collect();
         let mut opened = OpenedFamily {
-            levels: self.store.levels(&levels),
+            levels: self.store.param_levels(&family.levels),
             params: Vec::new(),
             names: family.types.iter().map(|member| member.name).collect(),
             sort: ZERO,
@@ -448,12 +443,8 @@ impl TypeChecker<'_> {
             }
             minors.push(own);
         }
-        let every: Vec<ExprId> = minors.iter().flatten().copied().collect();
-        let own: Vec<ExprId> = [&opened.params, &opened.motives, &every]
-            .into_iter()
-            .flatten()
-            .copied()
-            .collect();
+        let every = minors.concat();
+        let own = [&opened.params[..], &opened.motives[..], &every[..]].concat();
         let levels = self.store.levels(&levels);
         let heads: Vec<ExprId> = opened
             .names

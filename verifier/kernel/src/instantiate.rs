@@ -5,7 +5,7 @@ use crate::term_store::{Expr, ExprId, LEVEL, LINKS, Level, LevelId, Map, NameId,
 
 impl TermStore {
     /// `body` with `values` in place of its loose bound variables; the last value replaces variable 0.
-    pub fn instantiate(&mut self, body: ExprId, values: &[ExprId]) -> ExprId {
+    pub(crate) fn instantiate(&mut self, body: ExprId, values: &[ExprId]) -> ExprId {
         if self.loose_bvar_range(body) == 0 || values.is_empty() {
             return body;
         }
@@ -28,7 +28,7 @@ impl TermStore {
     }
 
     /// The expression with its loose bound variables lifted over `by` more binders.
-    pub fn lift(&mut self, id: ExprId, by: u32) -> ExprId {
+    pub(crate) fn lift(&mut self, id: ExprId, by: u32) -> ExprId {
         if by == 0 || self.loose_bvar_range(id) == 0 {
             return id;
         }
@@ -44,7 +44,7 @@ impl TermStore {
     }
 
     /// Abstracts `locals`: `body` with bound variables in place of these free variables; the last becomes variable 0.
-    pub fn abstract_fvars(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
+    pub(crate) fn abstract_fvars(&mut self, body: ExprId, locals: &[ExprId]) -> ExprId {
         let count = u32::try_from(locals.len()).unwrap_or(u32::MAX);
         self.walk(body, &mut |store, id, offset| {
             if !store.has_fvar(id) {
@@ -88,7 +88,7 @@ impl TermStore {
     }
 
     /// The expression with `levels` in place of the universe parameters `params`.
-    pub fn instantiate_levels(
+    pub(crate) fn instantiate_levels(
         &mut self,
         id: ExprId,
         params: &[NameId],
@@ -122,7 +122,7 @@ impl TermStore {
     }
 
     /// The level with `levels` in place of the universe parameters `params`.
-    pub fn instantiate_level(
+    pub(crate) fn instantiate_level(
         &mut self,
         id: LevelId,
         params: &[NameId],

@@ -103,7 +103,7 @@ impl TermStore {
             }
             (Level::Param(a), Level::Param(b)) => a == b && by >= 0,
             (Level::Param(_), Level::Zero) => false,
-            (Level::Zero, Level::Param(_)) => by >= 0,
+            (Level::Zero, Level::Param(_) | Level::Zero) => by >= 0,
             (Level::IMax(_, last), _) | (_, Level::IMax(_, last)) if self.is_param(last) => {
                 self.at_most_plus_by_cases(last, one, other, by)
             }
@@ -115,7 +115,6 @@ impl TermStore {
                 let other = self.distribute_imax(first, last);
                 self.at_most_plus(one, other, by)
             }
-            (Level::Zero, Level::Zero) => by >= 0,
         }
     }
 

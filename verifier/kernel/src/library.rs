@@ -120,12 +120,8 @@ impl Library {
                 }
             };
             found.extend(dependencies.axiom.clone());
-            open.extend(
-                dependencies
-                    .names
-                    .iter()
-                    .filter(|digest| !seen.contains(digest)),
-            );
+            let names = dependencies.names.iter();
+            open.extend(names.filter(|digest| !seen.contains(digest)));
         }
         Ok(found.into_iter().collect())
     }

@@ -102,11 +102,7 @@ impl Image {
     }
 
     fn add(&mut self, bytes: Bytes) -> Result<(), Error> {
-        let number = |at: usize, size: usize| {
-            let mut word = [0; 8];
-            word[..size].copy_from_slice(bytes.get(at..at + size)?);
-            Some(u64::from_le_bytes(word))
-        };
+        let number = |at: usize, size: usize| bytes.get(at..at + size).map(little_endian);
         if !bytes.starts_with(b"olean") {
             return Err(unreadable("it is not a compiled module of Lean"));
         }
@@ -164,11 +160,7 @@ impl Image {
     }
 
     fn number(&self, at: u64, size: u64) -> Result<u64, Error> {
-        let mut word = [0; 8];
-        for (to, from) in word.iter_mut().zip(self.bytes(at, size)?) {
-            *to = *from;
-        }
-        Ok(u64::from_le_bytes(word))
+        Ok(little_endian(self.bytes(at, size)?))
     }
 
     fn tag(&self, object: Object) -> Result<u8, Error> {
@@ -240,14 +232,7 @@ impl Image {
             .ok_or_else(|| unreadable("an array has no end"))?;
         let bytes = self.bytes(from, size)?;
         let word = usize::try_from(self.word).unwrap_or(8);
-        Ok(bytes
-            .chunks_exact(word)
-            .map(|chunk| {
-                let mut word = [0; 8];
-                word[..chunk.len()].copy_from_slice(chunk);
-                u64::from_le_bytes(word)
-            })
-            .collect())
+        Ok(bytes.chunks_exact(word).map(little_endian).collect())
     }
 
     /// The elements of a list with at most `max` elements. A cyclic list is refused, since it exceeds any maximum.
@@ -308,4 +293,11 @@ impl Image {
             _ => Err(unreadable("a small number was expected")),
         }
     }
+}
+
+/// A number of at most eight bytes.
+fn little_endian(bytes: &[u8]) -> u64 {
+    let mut word = [0; 8];
+    word[..bytes.len()].copy_from_slice(bytes);
+    u64::from_le_bytes(word)
 }

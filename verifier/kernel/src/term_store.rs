@@ -124,8 +124,8 @@ const NUMBER: usize = 4;
 pub struct TermStore {
     names: Interned<Name>,
     levels: Interned<Level>,
-    level_params: Vec<bool>,
-    level_depths: Vec<u32>,
+    /// Whether each level contains a universe parameter, and its depth.
+    level_facts: Vec<(bool, u32)>,
     name_depths: Vec<u32>,
     name_digests: Vec<u64>,
     lists: Interned<Box<[LevelId]>>,
@@ -184,8 +184,7 @@ impl Default for TermStore {
         let mut store = Self {
             names: Interned::new(),
             levels: Interned::new(),
-            level_params: Vec::new(),
-            level_depths: Vec::new(),
+            level_facts: Vec::new(),
             name_depths: vec![0],
             name_digests: vec![0],
             lists: Interned::new(),
@@ -217,8 +216,7 @@ impl TermStore {
     }
 
     /// Whether the budget is exceeded: an added term is too deep to be traversed, or more was added or traversed than allowed. Then no later result means anything.
-    #[must_use]
-    pub fn is_spent(&self) -> bool {
+    pub(crate) fn is_spent(&self) -> bool {
         self.too_deep || self.work.get() > self.max_work || self.exprs.all.len() > self.max_terms
     }
 
@@ -247,7 +245,7 @@ impl TermStore {
     }
 
     /// `prefix.number`.
-    pub fn num_name(&mut self, prefix: NameId, number: u64) -> NameId {
+    pub(crate) fn num_name(&mut self, prefix: NameId, number: u64) -> NameId {
         self.deeper_name(prefix, Name::Num(prefix, number))
     }
 
@@ -274,8 +272,7 @@ impl TermStore {
     }
 
     /// The name with this id.
-    #[must_use]
-    pub fn name_of(&self, id: NameId) -> &Name {
+    pub(crate) fn name_of(&self, id: NameId) -> &Name {
         &self.names.all[id.0 as usize]
     }
 
@@ -298,17 +295,13 @@ impl TermStore {
     pub fn whole(&self, mut id: NameId) -> String {
         let mut parts = Vec::new();
         loop {
-            match self.name_of(id) {
+            let (prefix, part) = match self.name_of(id) {
                 Name::Anonymous => break,
-                Name::Str(prefix, word) => {
-                    parts.push(word.to_string());
-                    id = *prefix;
-                }
-                Name::Num(prefix, number) => {
-                    parts.push(number.to_string());
-                    id = *prefix;
-                }
-            }
+                Name::Str(prefix, word) => (*prefix, word.to_string()),
+                Name::Num(prefix, number) => (*prefix, number.to_string()),
+            };
+            parts.push(part);
+            id = prefix;
         }
         parts.reverse();
         parts.join(".")
@@ -318,36 +311,29 @@ impl TermStore {
     pub fn level(&mut self, level: Level) -> LevelId {
         let (id, new) = self.levels.add(level);
         if new {
-            let param = |store: &Self, id: LevelId| store.level_params[id.0 as usize];
-            let has = match level {
-                Level::Zero => false,
-                Level::Param(_) => true,
-                Level::Succ(inner) => param(self, inner),
+            let facts = |id: LevelId| self.level_facts[id.0 as usize];
+            let (param, depth) = match level {
+                Level::Zero => (false, 0),
+                Level::Param(_) => (true, 0),
+                Level::Succ(inner) => (facts(inner).0, facts(inner).1 + 1),
                 Level::Max(one, other) | Level::IMax(one, other) => {
-                    param(self, one) || param(self, other)
+                    let (one, other) = (facts(one), facts(other));
+                    (one.0 || other.0, one.1.max(other.1) + 1)
                 }
             };
-            self.level_params.push(has);
-            let depth = |id: LevelId| self.level_depths[id.0 as usize] + 1;
-            let depth = match level {
-                Level::Zero | Level::Param(_) => 0,
-                Level::Succ(inner) => depth(inner),
-                Level::Max(one, other) | Level::IMax(one, other) => depth(one).max(depth(other)),
-            };
             self.too_deep |= depth > MAX_LEVEL_DEPTH;
-            self.level_depths.push(depth);
+            self.level_facts.push((param, depth));
         }
         LevelId(id)
     }
 
     /// The level with this id.
-    #[must_use]
-    pub fn level_of(&self, id: LevelId) -> Level {
+    pub(crate) fn level_of(&self, id: LevelId) -> Level {
         self.levels.all[id.0 as usize]
     }
 
     pub(crate) fn level_has_param(&self, id: LevelId) -> bool {
-        self.level_params[id.0 as usize]
+        self.level_facts[id.0 as usize].0
     }
 
     /// Adds a list of levels.
@@ -355,9 +341,15 @@ impl TermStore {
         LevelsId(self.lists.add(levels.into()).0)
     }
 
+    /// The list of the universe parameters with these names.
+    pub(crate) fn param_levels(&mut self, names: &[NameId]) -> LevelsId {
+        let levels = names.iter().map(|name| self.level(Level::Param(*name)));
+        let levels: Vec<LevelId> = levels.collect();
+        self.levels(&levels)
+    }
+
     /// The levels of a list.
-    #[must_use]
-    pub fn levels_of(&self, id: LevelsId) -> &[LevelId] {
+    pub(crate) fn levels_of(&self, id: LevelsId) -> &[LevelId] {
         &self.lists.all[id.0 as usize]
     }
 
@@ -369,26 +361,23 @@ impl TermStore {
     }
 
     /// The value of a literal number.
-    #[must_use]
-    pub fn nat_of(&self, id: NatId) -> &UBig {
+    pub(crate) fn nat_of(&self, id: NatId) -> &UBig {
         &self.nats.all[id.0 as usize]
     }
 
     /// Adds a literal string.
-    pub fn text(&mut self, value: &str) -> ExprId {
+    pub(crate) fn text(&mut self, value: &str) -> ExprId {
         let id = StrId(self.texts.add(value.into()).0);
         self.expr(Expr::Str(id))
     }
 
     /// The value of a literal string.
-    #[must_use]
-    pub fn text_of(&self, id: StrId) -> &str {
+    pub(crate) fn text_of(&self, id: StrId) -> &str {
         &self.texts.all[id.0 as usize]
     }
 
     /// The expression with this id.
-    #[must_use]
-    pub fn expr_of(&self, id: ExprId) -> Expr {
+    pub(crate) fn expr_of(&self, id: ExprId) -> Expr {
         self.exprs.all[id.0 as usize]
     }
 
@@ -397,20 +386,17 @@ impl TermStore {
     }
 
     /// One more than the greatest bound variable without a binder in the expression; 0 if there is none.
-    #[must_use]
-    pub fn loose_bvar_range(&self, id: ExprId) -> u32 {
+    pub(crate) fn loose_bvar_range(&self, id: ExprId) -> u32 {
         self.facts(id).loose
     }
 
     /// Whether the expression contains a free variable.
-    #[must_use]
-    pub fn has_fvar(&self, id: ExprId) -> bool {
+    pub(crate) fn has_fvar(&self, id: ExprId) -> bool {
         self.facts(id).free
     }
 
     /// Whether the expression contains a universe parameter.
-    #[must_use]
-    pub fn has_level_param(&self, id: ExprId) -> bool {
+    pub(crate) fn has_level_param(&self, id: ExprId) -> bool {
         self.facts(id).param
     }
 
@@ -491,8 +477,7 @@ impl TermStore {
     }
 
     /// The function and the arguments of an application.
-    #[must_use]
-    pub fn spine(&self, mut id: ExprId) -> (ExprId, Vec<ExprId>) {
+    pub(crate) fn spine(&self, mut id: ExprId) -> (ExprId, Vec<ExprId>) {
         let mut arguments = Vec::new();
         while let Expr::App(function, argument) = self.expr_of(id) {
             arguments.push(argument);
@@ -504,8 +489,7 @@ impl TermStore {
     }
 
     /// The function of an application.
-    #[must_use]
-    pub fn head(&self, mut id: ExprId) -> ExprId {
+    pub(crate) fn head(&self, mut id: ExprId) -> ExprId {
         let mut links = 0;
         while let Expr::App(function, _) = self.expr_of(id) {
             id = function;
@@ -516,8 +500,7 @@ impl TermStore {
     }
 
     /// The name of the constant that an application applies.
-    #[must_use]
-    pub fn head_name(&self, id: ExprId) -> Option<(NameId, LevelsId)> {
+    pub(crate) fn head_name(&self, id: ExprId) -> Option<(NameId, LevelsId)> {
         match self.expr_of(self.head(id)) {
             Expr::Const(name, levels) => Some((name, levels)),
             _ => None,

@@ -7,7 +7,7 @@ use crate::add_declaration::CompiledModule;
 use crate::declaration::{ConstantInfo, Kind};
 use crate::inductive::InductiveFamily;
 use crate::library::Library;
-use crate::term_store::{LINKS, Level, LevelId, Map, Name, NameId, TermStore};
+use crate::term_store::{LINKS, Map, Name, NameId, TermStore};
 use crate::type_checker::TypeChecker;
 use crate::{Budget, Error, rejected};
 
@@ -141,12 +141,7 @@ impl TheoremCheck<'_> {
 
     /// Checks that the proved theorem has the requested type: declares a theorem of that type with the proved one as its proof.
     fn compare(&self, checker: &mut TypeChecker<'_>, wanted: &ConstantInfo) -> Result<(), Error> {
-        let levels: Vec<LevelId> = wanted
-            .params
-            .iter()
-            .map(|param| checker.store.level(Level::Param(*param)))
-            .collect();
-        let levels = checker.store.levels(&levels);
+        let levels = checker.store.param_levels(&wanted.params);
         let value = checker.store.constant(wanted.name, levels);
         let compared = ConstantInfo {
             name: checker.store.name("what is asked"),

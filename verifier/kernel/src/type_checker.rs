@@ -191,8 +191,7 @@ impl<'a> TypeChecker<'a> {
     }
 
     /// Whether a declaration was added, and not imported.
-    #[must_use]
-    pub fn is_added(&self, name: NameId) -> bool {
+    pub(crate) fn is_added(&self, name: NameId) -> bool {
         self.added.contains_key(&name)
     }
 

@@ -403,20 +403,15 @@ impl TypeChecker<'_> {
                 Ok(Some(self.store.nat(value)))
             }
             Expr::App(head, first) => {
-                let Expr::Const(name, _) = self.store.expr_of(head) else {
-                    return Ok(None);
-                };
                 let known = &self.known.binary;
-                let Some(operation) = known.iter().position(|known| *known == name) else {
-                    return Ok(None);
-                };
-                let Some(one) = self.nat_value(first)? else {
-                    return Ok(None);
-                };
-                let Some(other) = self.nat_value(last)? else {
-                    return Ok(None);
-                };
-                Ok(self.reduce_binary(BINARY[operation], one, other))
+                if let Expr::Const(name, _) = self.store.expr_of(head)
+                    && let Some(operation) = known.iter().position(|known| *known == name)
+                    && let Some(one) = self.nat_value(first)?
+                    && let Some(other) = self.nat_value(last)?
+                {
+                    return Ok(self.reduce_binary(BINARY[operation], one, other));
+                }
+                Ok(None)
             }
             _ => Ok(None),
         }
@@ -438,10 +433,7 @@ impl TypeChecker<'_> {
 
     /// A power; `None` if it is too large to be computed.
     fn power(&self, base: &UBig, exponent: &UBig) -> Option<UBig> {
-        let exponent = u32::try_from(exponent)
-            .ok()
-            .filter(|exponent| *exponent <= MAX_EXPONENT)?;
-        let exponent = exponent as usize;
+        let exponent = bounded_exponent(exponent)?;
         let words = base.bit_len().checked_mul(exponent)? / 64 + 1;
         if !self.store.charge(words.checked_mul(words.isqrt())? / LINKS) {
             return None;
@@ -485,12 +477,7 @@ impl TypeChecker<'_> {
             "Nat.land" => one & other,
             "Nat.lor" => one | other,
             "Nat.xor" => one ^ other,
-            "Nat.shiftLeft" => {
-                let by = u32::try_from(&other)
-                    .ok()
-                    .filter(|by| *by <= MAX_EXPONENT)?;
-                one << by as usize
-            }
+            "Nat.shiftLeft" => one << bounded_exponent(&other)?,
             "Nat.shiftRight" => match usize::try_from(&other) {
                 Ok(by) if by < one.bit_len() => one >> by,
                 _ => UBig::ZERO,
@@ -500,6 +487,12 @@ impl TypeChecker<'_> {
         };
         Some(self.store.nat(value))
     }
+}
+
+/// The exponent of a power, or the number of bits of a left shift; `None` if it is too large.
+fn bounded_exponent(number: &UBig) -> Option<usize> {
+    let number = u32::try_from(number).ok()?;
+    (number <= MAX_EXPONENT).then_some(number as usize)
 }
 
 /// Size of a number in words of 64 bits, plus one.

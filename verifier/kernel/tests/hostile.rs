@@ -105,10 +105,8 @@ impl Module {
 
     /// `sorryAx proposition true`.
     fn sorry(&mut self, proposition: u64) -> u64 {
-        let (sorry, yes) = (
-            self.constant("sorryAx", &[NONE]),
-            self.constant("Bool.true", &[]),
-        );
+        let sorry = self.constant("sorryAx", &[NONE]);
+        let yes = self.constant("Bool.true", &[]);
         self.apps(sorry, &[proposition, yes])
     }
 
@@ -120,10 +118,7 @@ impl Module {
         let equal = self.apps(beq, &[power, zero]);
         let (truth, no) = (self.constant("Bool", &[]), self.constant("Bool.false", &[]));
         let one = self.constructor(1, &[NONE]);
-        let (eq, refl) = (
-            self.constant("Eq", &[one]),
-            self.constant("Eq.refl", &[one]),
-        );
+        let [eq, refl] = ["Eq", "Eq.refl"].map(|name| self.constant(name, &[one]));
         let equation = self.apps(eq, &[truth, equal, no]);
         (equation, self.apps(refl, &[truth, no]))
     }
@@ -213,10 +208,8 @@ fn a_proof_that_is_too_deep_is_not_the_statements_fault() {
     };
     let file = |deep: bool| {
         let mut module = Module::new();
-        let (proposition, falsity) = (
-            module.constructor(3, &[NONE]),
-            module.constant("False", &[]),
-        );
+        let proposition = module.constructor(3, &[NONE]);
+        let falsity = module.constant("False", &[]);
         let mut constants = vec![module.definition("own", &[], proposition, falsity)];
         let own = module.constant("own", &[]);
         let sorry = module.sorry(own);
@@ -246,10 +239,8 @@ fn levels_do_not_grow_until_the_stack_overflows() {
             let next = module.constructor(1, &[u]);
             let large = (0..900).fold(u, |level, _| module.constructor(1, &[level]));
             let sort = module.constructor(3, &[u]);
-            let (unit, eq) = (
-                module.constant("PUnit", &[u]),
-                module.constant("Eq", &[next]),
-            );
+            let unit = module.constant("PUnit", &[u]);
+            let eq = module.constant("Eq", &[next]);
             let equation = module.apps(eq, &[sort, unit, unit]);
             let mut constants = vec![module.definition("f0", &["u"], proposition, equation)];
             for at in 1..=600 {
@@ -262,10 +253,8 @@ fn levels_do_not_grow_until_the_stack_overflows() {
             let last = module.constant("f600", &[NONE]);
             let truth = module.constant("True", &[]);
             let one = module.constructor(1, &[NONE]);
-            let (eq, sort) = (
-                module.constant("Eq", &[one]),
-                module.constructor(3, &[NONE]),
-            );
+            let eq = module.constant("Eq", &[one]);
+            let sort = module.constructor(3, &[NONE]);
             let goal = module.apps(eq, &[sort, truth, truth]);
             let variable = module.constructor(0, &[1]);
             let inner = module.given(goal, variable, sorry);

@@ -24,11 +24,7 @@ pub(crate) fn equation(
     left: ExprId,
     right: ExprId,
 ) -> ConstantInfo {
-    let (ty, eq, refl) = (
-        term(store, ty),
-        term(store, "Eq@1"),
-        term(store, "Eq.refl@1"),
-    );
+    let [ty, eq, refl] = [ty, "Eq@1", "Eq.refl@1"].map(|text| term(store, text));
     ConstantInfo {
         name: store.name("t"),
         params: Vec::new(),

@@ -37,14 +37,10 @@ pub(crate) fn matching_rule(
     answer: &Expr,
 ) -> Option<Rule> {
     comparer.meter.spend(PAIR_COST)?;
-    let (expected, answer) = (
-        variants(expected, &comparer.meter)?,
-        variants(answer, &comparer.meter)?,
-    );
-    let (expected, answer) = (
-        last_of_chain(comparer, &expected),
-        last_of_chain(comparer, &answer),
-    );
+    let expected = variants(expected, &comparer.meter)?;
+    let answer = variants(answer, &comparer.meter)?;
+    let expected = last_of_chain(comparer, &expected);
+    let answer = last_of_chain(comparer, &answer);
     let (expected, answer): (&Expr, &Expr) = (&expected, &answer);
     if let (Expr::Relation(parts, relations), Expr::Relation(others, other_relations)) =
         (expected, answer)
@@ -130,10 +126,6 @@ fn is_based(expr: &Expr) -> bool {
 }
 
 /// Compares two answers if at least one is in words. Returns `None` if both are mathematics.
-#[expect(
-    clippy::option_option,
-    reason = "the outer `None` means that neither is in words"
-)]
 fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Option<Option<Rule>> {
     let is_words = |expr: &Expr| {
         matches!(expr, Expr::Words(_))
@@ -152,15 +144,10 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
         let Some(answer) = answer else { return false };
         match (&answer, other) {
             (WordAnswer::Time(parts, _), Expr::Ratio(others)) => {
-                let others: Vec<Option<RBig>> = others
-                    .iter()
-                    .map(|other| comparer.rational(other))
-                    .collect();
-                parts.len() == others.len()
-                    && parts
-                        .iter()
-                        .zip(others)
-                        .all(|(part, other)| other == Some(RBig::from(*part)))
+                let others = others.iter().map(|other| comparer.rational(other));
+                let others: Vec<Option<RBig>> = others.collect();
+                let parts = parts.iter().map(|part| Some(RBig::from(*part)));
+                parts.eq(others)
             }
             (WordAnswer::Time(parts, _), Expr::Number(FullDebug(hour))) => {
                 *hour == RBig::from(parts[0]) && parts[1..].iter().all(|part| *part == 0)
@@ -175,10 +162,6 @@ fn compare_words(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Op
 }
 
 /// Compares the elements of two answers. Returns `None` if one has no elements, or if they may still be equal as sets of numbers.
-#[expect(
-    clippy::option_option,
-    reason = "the outer `None` means that the comparison is left to others"
-)]
 fn compare_elements(
     comparer: &ValueComparer,
     expected: &Expr,
@@ -187,14 +170,11 @@ fn compare_elements(
     let each = |a: &[Expr], b: &[Expr]| equal_in_order(comparer, a, b.iter());
     match (expected, answer) {
         (Expr::Tuple(open, a, close), Expr::Tuple(other_open, b, other_close)) => {
-            let round = |bracket: Bracket| {
-                if bracket == Bracket::Angle {
-                    Bracket::Round
-                } else {
-                    bracket
-                }
+            let round = |bracket: &Bracket| match bracket {
+                Bracket::Angle => Bracket::Round,
+                other => *other,
             };
-            let alike = round(*open) == round(*other_open) && round(*close) == round(*other_close);
+            let alike = round(open) == round(other_open) && round(close) == round(other_close);
             Some((alike && each(a, b)).then_some(Rule::Elements))
         }
         (Expr::Matrix(kind, a), Expr::Matrix(other, b)) => {
@@ -223,11 +203,8 @@ fn compare_elements(
             // Inequalities in a list may form one set.
             let has_relation =
                 |items: &[Expr]| items.iter().any(|item| matches!(item, Expr::Relation(..)));
-            if has_relation(a) || has_relation(b) {
-                None
-            } else {
-                Some(None)
-            }
+            let may_be_set = has_relation(a) || has_relation(b);
+            (!may_be_set).then_some(None)
         }
         (Expr::Matrix(..), _) | (_, Expr::Matrix(..)) => Some(None),
         _ => None,
@@ -329,10 +306,8 @@ fn compare_sets(comparer: &ValueComparer, expected: &Expr, answer: &Expr) -> Opt
     if !set(expected) && !set(answer) {
         return None;
     }
-    let (a, b) = (
-        RealSet::from_expr(comparer, expected)?,
-        RealSet::from_expr(comparer, answer)?,
-    );
+    let a = RealSet::from_expr(comparer, expected)?;
+    let b = RealSet::from_expr(comparer, answer)?;
     a.is_same_set(comparer, &b).then_some(Rule::Set)
 }
 

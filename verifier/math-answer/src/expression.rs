@@ -206,6 +206,15 @@ impl Expr {
         Self::Number(FullDebug(value.into()))
     }
 
+    /// The negation of the expression if `negative`, otherwise the expression itself.
+    pub(crate) fn negated_if(self, negative: bool) -> Self {
+        if negative {
+            Self::Negative(Box::new(self))
+        } else {
+            self
+        }
+    }
+
     /// The direct parts of the expression.
     pub(crate) fn parts(&self) -> Vec<&Expr> {
         match self {
@@ -221,9 +230,7 @@ impl Expr {
             Expr::Quotient(a, b)
             | Expr::Power(a, b)
             | Expr::Root(a, b)
-            | Expr::Combine(a, _, b) => {
-                vec![a, b]
-            }
+            | Expr::Combine(a, _, b) => vec![a, b],
             Expr::Negative(inner)
             | Expr::Degrees(inner)
             | Expr::Percent(inner)

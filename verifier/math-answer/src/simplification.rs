@@ -99,11 +99,7 @@ pub(crate) fn remaining_simplification(
                 .fold(SimplificationCounts::default(), SimplificationCounts::max);
             b.iter().enumerate().find_map(|(at, item)| {
                 let equal = |other: &&Expr| matching_rule(comparer, other, item).is_some();
-                let candidates = if a.len() == b.len() {
-                    a.as_slice()
-                } else {
-                    &[]
-                };
+                let candidates = if a.len() == b.len() { &a[..] } else { &[] };
                 let partner = candidates
                     .get(at)
                     .filter(equal)
@@ -157,10 +153,8 @@ fn remaining_in_value(
     comparer: &ValueComparer,
 ) -> Option<&'static str> {
     let meter = &comparer.meter;
-    let (expected_counts, answer_counts) = (
-        SimplificationCounts::from_expr(expected, meter),
-        SimplificationCounts::from_expr(answer, meter),
-    );
+    let expected_counts = SimplificationCounts::from_expr(expected, meter);
+    let answer_counts = SimplificationCounts::from_expr(answer, meter);
     // An angle may be in radians instead of degrees.
     let radians = rule == Rule::Unit && answer_counts.is_empty();
     if is_plain_number(expected) && !radians {
@@ -195,11 +189,10 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool 
         return true;
     }
     let polynomials = is_polynomial(expected) && is_polynomial(answer);
-    let shapes = (
+    match (
         shape(expected, &comparer.meter),
         shape(answer, &comparer.meter),
-    );
-    match shapes {
+    ) {
         // A number may be distributed over a sum or not.
         (Shape::Term | Shape::Sum, Shape::Term | Shape::Sum)
             if is_rational(expected) && is_rational(answer) =>
@@ -223,10 +216,7 @@ fn is_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool 
 /// Whether the equation `answer` is solved for the same name as `expected`, or has the same standard form. Such a form is a sum of squares or of fractions that equals
 /// 1. The order of the sides is free.
 fn is_equation_of_form(expected: &Expr, answer: &Expr, comparer: &ValueComparer) -> bool {
-    let (expected, answer) = (
-        last_of_chain(comparer, expected),
-        last_of_chain(comparer, answer),
-    );
+    let [expected, answer] = [expected, answer].map(|expr| last_of_chain(comparer, expr));
     let (Some((left, right)), Some((other_left, other_right))) =
         (expected.equation(), answer.equation())
     else {

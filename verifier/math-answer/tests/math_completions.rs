@@ -4,7 +4,6 @@
 //! The records of the data sets are not in the repository, so the answers are compared without their questions. `score` compares them with the questions.
 //!
 //! A false refusal is a completion that is right for the reader and not judged correct. A false acceptance is one that is wrong for the reader and judged correct.
-//! correct.
 
 use std::collections::BTreeMap;
 use std::fmt;

@@ -7,27 +7,24 @@ fn pairs() -> Vec<Pair<'static>> {
     parse(include_str!("math_pairs.tsv")).expect("pairs")
 }
 
-fn same(expected: &str, answer: &str, policy: Policy) -> bool {
-    matches!(compare(expected, answer, policy), Comparison::Same(_))
-}
-
 fn assert_none(wrong: &[String]) {
     let (count, lines) = (wrong.len(), wrong.join("\n"));
     assert!(wrong.is_empty(), "{count} wrong:\n{lines}");
 }
 
-fn same_with_question(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
+fn compared(question: &str, expected: &str, answer: &str, policy: Policy) -> Comparison {
     let expected = Answer::parse(expected).with_question(question);
-    let comparison = compare_answers(&expected, &Answer::parse(answer), policy);
+    compare_answers(&expected, &Answer::parse(answer), policy)
+}
+
+fn same(question: &str, expected: &str, answer: &str, policy: Policy) -> bool {
+    let comparison = compared(question, expected, answer, policy);
     matches!(comparison, Comparison::Same(_))
 }
 
 /// What is wrong with the verdict on a pair, if it is not a careful reader's.
 fn misjudged(question: &str, pair: &Pair<'_>) -> Option<String> {
-    let compared = |policy| {
-        let expected = Answer::parse(pair.expected).with_question(question);
-        compare_answers(&expected, &Answer::parse(pair.answer), policy)
-    };
+    let compared = |policy| compared(question, pair.expected, pair.answer, policy);
     let is_right = |policy| matches!(compared(policy), Comparison::Same(_)) == pair.is_same(policy);
     let is_wrong = !is_right(Policy::Standard) || !is_right(Policy::Lenient);
     is_wrong.then(|| format!("{question} {pair:?}: {:?}", compared(Policy::Standard)))
@@ -67,19 +64,15 @@ fn every_answer_equals_itself_and_lenient_verdicts_are_symmetric() {
         expected, answer, ..
     } in pairs()
     {
-        if !expected.contains('\u{0}') && !same(expected, expected, Policy::Standard) {
+        if !expected.contains('\u{0}') && !same("", expected, expected, Policy::Standard) {
             wrong.push(format!("{expected} does not equal itself"));
         }
         let both = format!("{expected} {answer}").to_lowercase();
-        if [
-            "%", "per", "pct", "circ", "°", "degree", "1,234", "20,100", "9:24",
-        ]
-        .iter()
-        .any(|unit| both.contains(unit))
-        {
+        let skipped = "% per pct circ ° degree 1,234 20,100 9:24";
+        if skipped.split(' ').any(|part| both.contains(part)) {
             continue;
         }
-        let same = |first, second| same_with_question(&both, first, second, Policy::Lenient);
+        let same = |first, second| same(&both, first, second, Policy::Lenient);
         if same(expected, answer) != same(answer, expected) {
             wrong.push(format!("{expected} | {answer} is not the same both ways"));
         }

@@ -27,20 +27,12 @@ pub(crate) fn rational(expr: &Expr, meter: &Meter) -> Option<RBig> {
             fraction + whole
         }
         Expr::Negative(inner) => -rational(inner)?,
-        Expr::Sum(terms) => {
-            let mut sum = RBig::ZERO;
-            for term in terms {
-                sum = add(&sum, &rational(term)?, meter)?;
-            }
-            sum
-        }
-        Expr::Product(factors) => {
-            let mut product = RBig::ONE;
-            for factor in factors {
-                product = multiply(&product, &rational(factor)?, meter)?;
-            }
-            product
-        }
+        Expr::Sum(terms) => terms
+            .iter()
+            .try_fold(RBig::ZERO, |sum, term| add(&sum, &rational(term)?, meter))?,
+        Expr::Product(factors) => factors.iter().try_fold(RBig::ONE, |product, factor| {
+            multiply(&product, &rational(factor)?, meter)
+        })?,
         Expr::Quotient(above, below) => {
             let below = rational(below)?;
             if below.is_zero() {
@@ -105,10 +97,8 @@ fn bounded(value: RBig) -> Option<RBig> {
 }
 
 fn call(function: Function, arguments: &[Expr], meter: &Meter) -> Option<RBig> {
-    let mut values = Vec::with_capacity(arguments.len());
-    for argument in arguments {
-        values.push(rational(argument, meter)?);
-    }
+    let values = arguments.iter().map(|argument| rational(argument, meter));
+    let values = values.collect::<Option<Vec<_>>>()?;
     let whole = |value: &RBig| value.is_int().then(|| value.numerator().clone());
     let limbs: u64 = values
         .iter()
@@ -185,11 +175,8 @@ fn power(base: &RBig, exponent: &RBig, meter: &Meter) -> Option<RBig> {
     let limbs = (size.min(MAX_BITS) / 64) as u64;
     meter.spend(8 + limbs * limbs / 8)?;
     let times = if bits <= 1 { times % 2 + 2 } else { times } as isize;
-    Some(base.pow(if *exponent < IBig::ZERO {
-        -times
-    } else {
-        times
-    }))
+    let negative = *exponent < IBig::ZERO;
+    Some(base.pow(if negative { -times } else { times }))
 }
 
 /// The exact root, if there is one. A negative number has real roots of odd index.
@@ -226,10 +213,8 @@ pub(crate) fn whole_root(n: &UBig, index: u32) -> UBig {
 
 /// The length in bits of the longer part of a fraction.
 pub(crate) fn bits(value: &RBig) -> usize {
-    value
-        .numerator()
-        .bit_len()
-        .max(value.denominator().bit_len())
+    let (above, below) = (value.numerator(), value.denominator());
+    above.bit_len().max(below.bit_len())
 }
 
 /// The number, if it fits.

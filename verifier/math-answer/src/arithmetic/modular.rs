@@ -75,21 +75,16 @@ impl Field {
                 let inner = self.value(inner, meter)?;
                 Ok(self.minus(inner))
             }
-            Expr::Sum(terms) => {
-                let mut sum = self.real(0);
-                for term in terms {
-                    let term = self.value(term, meter)?;
-                    sum = self.plus(sum, term);
-                }
-                Ok(sum)
-            }
+            Expr::Sum(terms) => terms.iter().try_fold(self.real(0), |sum, term| {
+                let term = self.value(term, meter)?;
+                Ok(self.plus(sum, term))
+            }),
             Expr::Product(factors) => {
-                let mut product = self.real(self.prime.one);
-                for factor in factors {
+                let one = self.real(self.prime.one);
+                factors.iter().try_fold(one, |product, factor| {
                     let factor = self.value(factor, meter)?;
-                    product = self.times(product, factor);
-                }
-                Ok(product)
+                    Ok(self.times(product, factor))
+                })
             }
             Expr::Quotient(above, below) => {
                 let (above, below) = (self.value(above, meter)?, self.value(below, meter)?);
@@ -164,11 +159,7 @@ impl Field {
             return Err(NoValue::Unknown);
         };
         if base == self.real(0) {
-            return if power > RBig::ZERO {
-                Ok(base)
-            } else {
-                Err(NoValue::Point)
-            };
+            return (power > RBig::ZERO).then_some(base).ok_or(NoValue::Point);
         }
         meter
             .spend(300 + 20 * limb_count(power.numerator()))
@@ -263,7 +254,6 @@ impl Field {
         }
     }
 
-    #[expect(clippy::unused_self, reason = "the element belongs to this field")]
     fn real(&self, re: u64) -> FieldElement {
         FieldElement { re, im: 0 }
     }

@@ -102,11 +102,8 @@ impl Point {
             .or_insert_with(|| {
                 let hash = hash(seed, name.bytes());
                 let size = (mix(hash ^ mix(number)) >> 44) as i64 + (1 << 18);
-                let signed = if (mask & number).count_ones().is_multiple_of(2) {
-                    size
-                } else {
-                    -size
-                };
+                let positive = (mask & number).count_ones().is_multiple_of(2);
+                let signed = if positive { size } else { -size };
                 RBig::from_parts(signed.into(), denominator.into())
             })
             .clone()
@@ -140,11 +137,8 @@ pub(crate) fn value(
 
 /// The value of a rational number.
 pub(crate) fn of_rational(value: &RBig) -> Option<Value> {
-    let extra = if bits(value) > GUARD_BITS {
-        bits(value)
-    } else {
-        0
-    };
+    let bits = bits(value);
+    let extra = if bits > GUARD_BITS { bits } else { 0 };
     Some(Value {
         low: Precision::new(LOW_PRECISION + extra).rational(value)?,
         high: Precision::new(LOW_PRECISION + PRECISION_STEP + extra).rational(value)?,
@@ -330,15 +324,12 @@ impl<'a> Evaluator<'a> {
             return self.raise(&base, &exponent);
         }
         // It may be real if the variable is a whole number.
-        let varies = power.has_variable();
-        self.note_negative(
-            &base,
-            if varies {
-                Domain::Complex
-            } else {
-                Domain::Outside
-            },
-        );
+        let domain = if power.has_variable() {
+            Domain::Complex
+        } else {
+            Domain::Outside
+        };
+        self.note_negative(&base, domain);
         let power = self.evaluate(power)?;
         let power = precision.mul(&precision.ln(&base)?, &power)?;
         self.note_argument_size(&power);
@@ -415,10 +406,8 @@ impl<'a> Evaluator<'a> {
             Function::Arccos => precision.acos(z),
             Function::Arctan => precision.atan(z),
             Function::Sinh | Function::Cosh | Function::Tanh => {
-                let (up, down) = (
-                    precision.exp(z)?,
-                    precision.exp(&precision.sub(&precision.integer(0), z)?)?,
-                );
+                let up = precision.exp(z)?;
+                let down = precision.exp(&precision.sub(&precision.integer(0), z)?)?;
                 let sizes: Vec<isize> = [&up, &down].into_iter().filter_map(magnitude).collect();
                 self.note_term_sizes(&sizes);
                 let (sum, difference) = (precision.add(&up, &down)?, precision.sub(&up, &down)?);

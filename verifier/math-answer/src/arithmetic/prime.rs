@@ -109,11 +109,8 @@ impl Prime {
     /// The square root of the value (`Ok`), or of its negative (`Err`). Exactly one of the two has a root.
     pub(crate) fn root(self, value: u64) -> Result<u64, u64> {
         let root = self.raise(value, self.p / 4 + 1);
-        if self.times(root, root) == value {
-            Ok(root)
-        } else {
-            Err(root)
-        }
+        let is_root = self.times(root, root) == value;
+        if is_root { Ok(root) } else { Err(root) }
     }
 }
 

@@ -140,12 +140,10 @@ fn is_near(comparer: &ValueComparer, exact: &Expr, rounded: &Expr) -> bool {
         RealNumber::Numeric(number) => number.real(),
         RealNumber::Infinite(_) => None,
     };
-    match (size(exact), size(rounded)) {
-        (Some(exact), Some(rounded)) => {
-            (exact - rounded).abs() <= MAX_RELATIVE_DIFFERENCE * exact.abs()
-        }
-        _ => false,
-    }
+    let sizes = size(exact).zip(size(rounded));
+    sizes.is_some_and(|(exact, rounded)| {
+        (exact - rounded).abs() <= MAX_RELATIVE_DIFFERENCE * exact.abs()
+    })
 }
 
 /// The names that occur in an expression.

@@ -3,6 +3,7 @@
 use std::cmp::Ordering;
 
 use dashu_ratio::RBig;
+use dashu_ratio::ops::Abs as _;
 
 use crate::equivalence::linear_form::LinearForm;
 use crate::equivalence::value_equality::{RealNumber, ValueComparer};
@@ -80,10 +81,8 @@ impl<'a> RealSet<'a> {
             }
             Expr::Symbol(name) if name == "Reals" => Some(without_variable(Intervals::line())),
             Expr::Combine(left, operator, right) => {
-                let (left, right) = (
-                    Self::from_item(comparer, left)?,
-                    Self::from_item(comparer, right)?,
-                );
+                let left = Self::from_item(comparer, left)?;
+                let right = Self::from_item(comparer, right)?;
                 let variable = common_variable(left.variable, right.variable)?;
                 let (left, right) = (left.intervals, right.intervals);
                 let intervals = match operator {
@@ -240,10 +239,6 @@ impl<'a> RealSet<'a> {
 }
 
 /// The variable of both: the one that they share, or the only one. The outer `None` means that they differ.
-#[expect(
-    clippy::option_option,
-    reason = "the outer `None` means that the variables differ"
-)]
 fn common_variable<'a>(a: Option<&'a Expr>, b: Option<&'a Expr>) -> Option<Option<&'a Expr>> {
     match (a, b) {
         (Some(a), Some(b)) => (a == b).then_some(Some(a)),
@@ -282,16 +277,13 @@ impl Intervals {
     }
 
     fn interval(comparer: &ValueComparer, low: Endpoint, high: Endpoint) -> Option<Self> {
-        let empty = match comparer.order(&low.at, &high.at)? {
-            Ordering::Less => false,
-            Ordering::Equal => !(low.closed && high.closed),
-            Ordering::Greater => true,
+        let has_numbers = match comparer.order(&low.at, &high.at)? {
+            Ordering::Less => true,
+            Ordering::Equal => low.closed && high.closed,
+            Ordering::Greater => false,
         };
-        Some(Self(if empty {
-            Vec::new()
-        } else {
-            vec![Interval { low, high }]
-        }))
+        let interval = has_numbers.then_some(Interval { low, high });
+        Some(Self(interval.into_iter().collect()))
     }
 
     fn intersection(&self, comparer: &ValueComparer, other: &Self) -> Option<Self> {
@@ -367,25 +359,17 @@ impl Endpoint {
 }
 
 fn infinite(positive: bool) -> Endpoint {
-    let infinity = Expr::Constant(Constant::Infinity);
     Endpoint {
         at: RealNumber::Infinite(positive),
-        expr: if positive {
-            infinity
-        } else {
-            Expr::Negative(Box::new(infinity))
-        },
+        expr: Expr::Constant(Constant::Infinity).negated_if(!positive),
         closed: false,
     }
 }
 
 /// A number as the parser represents it, a negative one as [`Expr::Negative`].
 fn number_expr(number: RBig) -> Expr {
-    if number < RBig::ZERO {
-        Expr::Negative(Box::new(Expr::number(-number)))
-    } else {
-        Expr::number(number)
-    }
+    let negative = number < RBig::ZERO;
+    Expr::number(number.abs()).negated_if(negative)
 }
 
 fn endpoint(comparer: &ValueComparer, expr: &Expr, closed: bool) -> Option<Endpoint> {

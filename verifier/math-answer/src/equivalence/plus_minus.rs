@@ -37,30 +37,20 @@ fn expand_signs(expr: &Expr, signs: usize, meter: &Meter) -> Option<Expr> {
         }
         Expr::Relation(..) => {
             let (name, value) = expr.equation()?;
-            match (
-                count_signs(name, meter)?,
-                variants(value, meter)?.into_owned(),
-            ) {
-                (0, Expr::List(values)) => Some(Expr::List(
-                    values
-                        .into_iter()
-                        .map(|value| {
-                            Expr::Relation(vec![name.clone(), value], vec![Relation::Equal])
-                        })
-                        .collect(),
-                )),
-                _ => None,
-            }
+            let signs_of_name = count_signs(name, meter)?;
+            let values = variants(value, meter)?.into_owned();
+            let (0, Expr::List(values)) = (signs_of_name, values) else {
+                return None;
+            };
+            let equation = |value| Expr::Relation(vec![name.clone(), value], vec![Relation::Equal]);
+            Some(Expr::List(values.into_iter().map(equation).collect()))
         }
         _ => {
             // If there is a ∓, all signs change together. Otherwise each changes separately.
             let is_lower = |part: &Expr| matches!(part, Expr::PlusMinus(Side::MinusPlus, _));
             let linked = expr.contains(&is_lower);
-            let choices = if linked {
-                1
-            } else {
-                u32::try_from(signs).ok()?
-            };
+            let signs = u32::try_from(signs).ok()?;
+            let choices = if linked { 1 } else { signs };
             if choices > MAX_VARIANTS.ilog2() {
                 return None;
             }
@@ -99,26 +89,14 @@ fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
     match expr {
         Expr::PlusMinus(side, inner) => {
             let plus = choose(*side);
-            let inner = with_signs(inner, choose);
-            if plus {
-                inner
-            } else {
-                Expr::Negative(Box::new(inner))
-            }
+            with_signs(inner, choose).negated_if(!plus)
         }
-        Expr::Sum(items) => Expr::Sum(items.iter().map(|x| with_signs(x, choose)).collect()),
-        Expr::Product(items) => {
-            Expr::Product(items.iter().map(|x| with_signs(x, choose)).collect())
+        Expr::Sum(items) => Expr::Sum(each_with_signs(items, choose)),
+        Expr::Product(items) => Expr::Product(each_with_signs(items, choose)),
+        Expr::Call(function, items) => Expr::Call(*function, each_with_signs(items, choose)),
+        Expr::Tuple(open, items, close) => {
+            Expr::Tuple(*open, each_with_signs(items, choose), *close)
         }
-        Expr::Call(function, items) => Expr::Call(
-            *function,
-            items.iter().map(|x| with_signs(x, choose)).collect(),
-        ),
-        Expr::Tuple(open, items, close) => Expr::Tuple(
-            *open,
-            items.iter().map(|x| with_signs(x, choose)).collect(),
-            *close,
-        ),
         Expr::Quotient(a, b) => Expr::Quotient(inside(a), inside(b)),
         Expr::Power(a, b) => Expr::Power(inside(a), inside(b)),
         Expr::Root(a, b) => Expr::Root(inside(a), inside(b)),
@@ -129,4 +107,8 @@ fn with_signs(expr: &Expr, choose: &mut impl FnMut(Side) -> bool) -> Expr {
         Expr::Money(sign, inner) => Expr::Money(*sign, inside(inner)),
         other => other.clone(),
     }
+}
+
+fn each_with_signs(items: &[Expr], choose: &mut impl FnMut(Side) -> bool) -> Vec<Expr> {
+    items.iter().map(|item| with_signs(item, choose)).collect()
 }

@@ -38,6 +38,7 @@ pub(crate) fn compare_quantities(
     let (expected, expected_measure) = split_measure(expected);
     let (answer, answer_measure) = split_measure(answer);
     let same = |a: &Expr, b: &Expr| comparer.equality(a, b);
+    let by_unit = |a: &Expr, b: &Expr| same(a, b).map(|_| Rule::Unit);
     let scaled =
         |expr: &Expr, size: &RBig| Expr::Product(vec![expr.clone(), Expr::number(size.clone())]);
     let hundredth = RBig::from(100).pow(-1);
@@ -53,7 +54,7 @@ pub(crate) fn compare_quantities(
             if size == other_size {
                 return same(&expected, &answer);
             }
-            same(&scaled(&expected, &size), &scaled(&answer, &other_size)).map(|_| Rule::Unit)
+            by_unit(&scaled(&expected, &size), &scaled(&answer, &other_size))
         }
         // The sign of the expected answer decides. 50% and 50 are the same, but 0.5 is no answer to 50%, since it would be half a percent.
         (Some(Measure::Percent), None) => same(&expected, &answer),
@@ -61,32 +62,28 @@ pub(crate) fn compare_quantities(
             if counts_percent_or_degrees(comparer.hints.percent, comparer, &expected) {
                 return same(&expected, &answer);
             }
-            same(&expected, &scaled(&answer, &hundredth)).map(|_| Rule::Unit)
+            by_unit(&expected, &scaled(&answer, &hundredth))
         }
-        (Some(Measure::Degrees), Some(Measure::Radians)) => {
-            same(&degrees(&expected), &answer).map(|_| Rule::Unit)
-        }
-        (Some(Measure::Radians), Some(Measure::Degrees)) => {
-            same(&expected, &degrees(&answer)).map(|_| Rule::Unit)
-        }
+        (Some(Measure::Degrees), Some(Measure::Radians)) => by_unit(&degrees(&expected), &answer),
+        (Some(Measure::Radians), Some(Measure::Degrees)) => by_unit(&expected, &degrees(&answer)),
         (Some(a), Some(b)) if are_incompatible(&a, &b) => None,
         (None, Some(Measure::Radians))
             if comparer.hints.degrees == Likelihood::Yes && !in_radians(&expected) =>
         {
-            same(&degrees(&expected), &answer).map(|_| Rule::Unit)
+            by_unit(&degrees(&expected), &answer)
         }
         (None, Some(Measure::Unit(size, dimension))) => {
             match comparer.hints.asked_unit(&size, dimension) {
                 AskedUnit::Same => same(&expected, &answer),
                 AskedUnit::OtherSize(asked) => {
-                    same(&scaled(&expected, asked), &scaled(&answer, &size)).map(|_| Rule::Unit)
+                    by_unit(&scaled(&expected, asked), &scaled(&answer, &size))
                 }
                 AskedUnit::OtherDimension => None,
             }
         }
         (Some(Measure::Degrees), None) => {
             if in_radians(&answer) {
-                return same(&degrees(&expected), &answer).map(|_| Rule::Unit);
+                return by_unit(&degrees(&expected), &answer);
             }
             same(&expected, &answer)
         }
@@ -96,7 +93,7 @@ pub(crate) fn compare_quantities(
             {
                 return same(&expected, &answer);
             }
-            same(&expected, &degrees(&answer)).map(|_| Rule::Unit)
+            by_unit(&expected, &degrees(&answer))
         }
         _ => same(&expected, &answer),
     }

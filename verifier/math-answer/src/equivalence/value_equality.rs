@@ -1,4 +1,4 @@
-//! The constant factor by which two expressions differ, if one is real and not 0.
+//! Whether two expressions have the same value: exactly, modulo large primes, or to many digits.
 
 use std::cell::RefCell;
 use std::cmp::Ordering;

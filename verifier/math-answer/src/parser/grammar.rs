@@ -165,6 +165,14 @@ impl<'a> Parser<'a> {
         parsed
     }
 
+    /// [`Self::deeper`], between brackets: a bar opens an absolute value there.
+    fn enclosed<T>(&mut self, parse: impl FnOnce(&mut Self) -> Option<T>) -> Option<T> {
+        let bars = std::mem::take(&mut self.bars);
+        let parsed = self.deeper(parse);
+        self.bars = bars;
+        parsed
+    }
+
     fn answer(&mut self) -> Option<Expr> {
         self.deeper(|parser| {
             let (mut items, mut joins) = (vec![parser.statement()?], Vec::new());
@@ -342,8 +350,7 @@ impl<'a> Parser<'a> {
             _ => return None,
         };
         self.at += 1;
-        if self.peek() == Some(Kind::Char('=')) {
-            self.at += 1;
+        if self.eat(Kind::Char('=')) {
             return Some(match relation {
                 Relation::Less => Relation::LessOrEqual,
                 Relation::Greater => Relation::GreaterOrEqual,

@@ -94,6 +94,10 @@ impl<'a> Lexer<'a> {
         taken
     }
 
+    fn take_while(&mut self, is: impl Fn(char) -> bool) -> &'a str {
+        self.take(count(self.rest, is))
+    }
+
     fn last_kind(&self) -> Option<Kind<'a>> {
         self.tokens.last().map(|token| token.kind)
     }
@@ -106,8 +110,7 @@ impl<'a> Lexer<'a> {
             return self.backslash();
         }
         if first.is_ascii_digit() {
-            let length = count(self.rest, |c| c.is_ascii_digit());
-            let digits = self.take(length);
+            let digits = self.take_while(|c| c.is_ascii_digit());
             return self.push(Kind::Number(digits));
         }
         self.take(first.len_utf8());
@@ -176,8 +179,7 @@ impl<'a> Lexer<'a> {
             match next {
                 // `\!` removes a thin space. Between digits it separates groups, as a space does: 15\!000.
                 '!' => {
-                    let spaces = count(self.rest, char::is_whitespace);
-                    self.take(spaces);
+                    self.take_while(char::is_whitespace);
                     self.spaced = matches!(self.last_kind(), Some(Kind::Number(_)))
                         && self.rest.starts_with(|c: char| c.is_ascii_digit());
                 }
@@ -204,10 +206,7 @@ impl<'a> Lexer<'a> {
             }
             return;
         }
-        let name = {
-            let length = count(self.rest, |c| c.is_ascii_alphabetic());
-            self.take(length)
-        };
+        let name = self.take_while(|c| c.is_ascii_alphabetic());
         self.command(name);
     }
 
@@ -271,8 +270,7 @@ impl<'a> Lexer<'a> {
 
     /// The content of a command's braces, or the one character after it.
     fn argument(&mut self) -> &'a str {
-        let spaces = count(self.rest, char::is_whitespace);
-        self.take(spaces);
+        self.take_while(char::is_whitespace);
         if !self.rest.starts_with('{') {
             let length = match self.rest.strip_prefix('\\') {
                 Some(name) => 1 + count(name, |c| c.is_ascii_alphabetic()),
@@ -294,8 +292,7 @@ impl<'a> Lexer<'a> {
             }
         }
         self.take(1);
-        let length = self.rest.len();
-        self.take(length)
+        self.take(self.rest.len())
     }
 
     /// Adds the tokens of text. Text without letters is the same as outside of `\text`. So is a single letter of mathematics, unless it is a unit after a

@@ -378,15 +378,11 @@ mod tests {
 
     #[test]
     fn a_unit_of_several_letters_needs_no_text() {
-        assert!(
-            is_unit_without_markup("cm")
-                && is_unit_without_markup("inches")
-                && is_unit_without_markup("dollars")
-        );
-        assert!(
-            !is_unit_without_markup("m")
-                && !is_unit_without_markup("ab")
-                && !is_unit_without_markup("xyz")
-        );
+        for word in ["cm", "inches", "dollars"] {
+            assert!(is_unit_without_markup(word), "{word}");
+        }
+        for word in ["m", "ab", "xyz"] {
+            assert!(!is_unit_without_markup(word), "{word}");
+        }
     }
 }

@@ -132,25 +132,15 @@ impl Expanded {
         self.fraction |= !number.is_int();
         let mut product = vec![Expr::number(factor.number.clone().abs()), term.clone()];
         product.extend(factor.constants.iter().cloned());
-        let product = Expr::Product(product);
-        self.terms.push(if factor.number < RBig::ZERO {
-            Expr::Negative(Box::new(product))
-        } else {
-            product
-        });
+        let negative = factor.number < RBig::ZERO;
+        self.terms.push(Expr::Product(product).negated_if(negative));
         Some(())
     }
 }
 
 /// The coefficient of a term without sums: 3/2 in 3x/2.
 fn coefficient(term: &Expr, meter: &Meter) -> Option<RBig> {
-    let number = |expr: &Expr| {
-        if is_constant(expr) {
-            rational(expr, meter)
-        } else {
-            None
-        }
-    };
+    let number = |expr: &Expr| is_constant(expr).then(|| rational(expr, meter)).flatten();
     Some(match term {
         Expr::Negative(inner) => -coefficient(inner, meter)?,
         Expr::Quotient(above, below) => match number(below) {

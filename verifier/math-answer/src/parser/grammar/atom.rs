@@ -23,7 +23,7 @@ impl<'a> Parser<'a> {
     /// Whether a factor may begin with `next`.
     pub(super) fn begins_factor(&self, next: Kind<'a>) -> bool {
         match next {
-            Kind::Number(_) | Kind::Open => true,
+            Kind::Number(_) | Kind::Open | Kind::SetOpen | Kind::Char('(' | '[') => true,
             // 5€
             Kind::Currency(_) => match self.kind_at(1) {
                 Some(Kind::Number(_) | Kind::Open | Kind::Char('.')) => true,
@@ -36,10 +36,8 @@ impl<'a> Parser<'a> {
                     && !(self.begins_word() && matches!(word.as_str(), "and" | "or"))
                     && self.unit().is_none()
             }
-            Kind::Char('(' | '[') | Kind::SetOpen => true,
-            Kind::Char('|') => self.bars == 0,
+            Kind::Char('|') | Kind::Command("|") => self.bars == 0,
             Kind::Char('.') => matches!(self.kind_at(1), Some(Kind::Number(_))),
-            Kind::Command("|") => self.bars == 0,
             Kind::Command(name) => !contains_word(OPERATORS, name),
             _ => false,
         }
@@ -193,8 +191,7 @@ impl<'a> Parser<'a> {
 
     /// The content of braces, after the opening one.
     fn group(&mut self) -> Option<Expr> {
-        let bars = std::mem::take(&mut self.bars);
-        let inside = self.deeper(|parser| {
+        let inside = self.enclosed(|parser| {
             let above = parser.answer()?;
             if parser.eat(Kind::Command("choose")) {
                 let below = parser.answer()?;
@@ -205,9 +202,7 @@ impl<'a> Parser<'a> {
                 return Some(Expr::Quotient(Box::new(above), Box::new(below)));
             }
             Some(above)
-        });
-        self.bars = bars;
-        let inside = inside?;
+        })?;
         self.eat(Kind::Close).then_some(inside)
     }
 
@@ -228,11 +223,10 @@ impl<'a> Parser<'a> {
                 if let Some(built) = self.set_builder() {
                     return Some(built);
                 }
-                let items = self.elements(Kind::SetClose)?;
+                let items = self.closed_elements(Kind::SetClose)?;
                 // In braces a colon before an equation means "such that": {x : f(x) = 0} has no ratio.
                 let such_that = |item: &Expr| matches!(item, Expr::Relation(parts, _) if matches!(parts[0], Expr::Ratio(_)));
-                let closed = self.eat(Kind::SetClose) && !items.iter().any(such_that);
-                closed.then_some(Expr::Set(items))
+                (!items.iter().any(such_that)).then_some(Expr::Set(items))
             }
             Kind::Char(open @ ('(' | '[')) => {
                 self.at += 1;
@@ -247,11 +241,7 @@ impl<'a> Parser<'a> {
                 self.at += 1;
                 let negative = self.eat(Kind::Char('-'));
                 let amount = Expr::Money(sign, Box::new(self.factor()?));
-                Some(if negative {
-                    Expr::Negative(Box::new(amount))
-                } else {
-                    amount
-                })
+                Some(amount.negated_if(negative))
             }
             Kind::Command(name) => self.command(name),
             Kind::Text(text) => {
@@ -313,10 +303,8 @@ impl<'a> Parser<'a> {
         let applied = APPLIED.contains(&letter) && self.peek() == Some(Kind::Char('('));
         if applied {
             self.at += 1;
-            let arguments = self.elements(Kind::Char(')'))?;
-            return self
-                .eat(Kind::Char(')'))
-                .then(|| Expr::Apply(letter.to_string(), arguments));
+            let arguments = self.closed_elements(Kind::Char(')'))?;
+            return Some(Expr::Apply(letter.to_string(), arguments));
         }
         Some(match letter {
             'e' => Expr::Constant(Constant::E),
@@ -330,10 +318,15 @@ impl<'a> Parser<'a> {
         matches!(self.kind_at(ahead), Some(Kind::Char('(' | '^')))
     }
 
+    /// The statements, if any, up to a closing bracket, which is consumed.
+    pub(super) fn closed_elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
+        let items = self.elements(close)?;
+        self.eat(close).then_some(items)
+    }
+
     /// The statements, if any, up to a closing bracket. The bracket is not consumed.
-    pub(super) fn elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
-        let bars = std::mem::take(&mut self.bars);
-        let items = self.deeper(|parser| {
+    fn elements(&mut self, close: Kind<'_>) -> Option<Vec<Expr>> {
+        self.enclosed(|parser| {
             let mut items = Vec::new();
             if parser.peek() == Some(close) {
                 return Some(items);
@@ -347,9 +340,7 @@ impl<'a> Parser<'a> {
                     return Some(items);
                 }
             }
-        });
-        self.bars = bars;
-        items
+        })
     }
 
     /// After an opening bracket.
@@ -420,12 +411,8 @@ impl<'a> Parser<'a> {
             "lfloor" => self.delimited("rfloor", Function::Floor),
             "lceil" => self.delimited("rceil", Function::Ceiling),
             "langle" => {
-                let items = self.elements(Kind::Command("rangle"))?;
-                self.eat(Kind::Command("rangle")).then_some(Expr::Tuple(
-                    Bracket::Angle,
-                    items,
-                    Bracket::Angle,
-                ))
+                let items = self.closed_elements(Kind::Command("rangle"))?;
+                Some(Expr::Tuple(Bracket::Angle, items, Bracket::Angle))
             }
             "begin" => self.environment(),
             "overline" | "vec" | "hat" | "bar" | "widetilde" | "tilde" | "underline" | "mathbb"

@@ -31,11 +31,7 @@ impl Parser<'_> {
         let mut arguments = match self.peek()? {
             Kind::Char('(') => {
                 self.at += 1;
-                let inside = self.elements(Kind::Char(')'))?;
-                if !self.eat(Kind::Char(')')) {
-                    return None;
-                }
-                inside
+                self.closed_elements(Kind::Char(')'))?
             }
             _ => vec![self.function_argument()?],
         };

@@ -22,10 +22,7 @@ impl Parser<'_> {
             "vmatrix" => true,
             _ => return None,
         };
-        let bars = std::mem::take(&mut self.bars);
-        let rows = self.deeper(Self::rows);
-        self.bars = bars;
-        let rows = rows?;
+        let rows = self.enclosed(Self::rows)?;
         if self.environment_name()? != name {
             return None;
         }

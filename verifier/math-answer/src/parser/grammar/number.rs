@@ -93,13 +93,10 @@ impl Parser<'_> {
         let Kind::Number(digits) = token.kind else {
             return false;
         };
-        if digits.len() != 3 {
-            return false;
-        }
-        if kind == Kind::Char(',') && (token.spaced || self.commas == Commas::Lists) {
-            return false;
-        }
-        if ahead == 0 && matches!(self.kind_at(1), Some(Kind::Char('/'))) {
+        let begins_element =
+            kind == Kind::Char(',') && (token.spaced || self.commas == Commas::Lists);
+        let begins_fraction = ahead == 0 && self.kind_at(1) == Some(Kind::Char('/'));
+        if digits.len() != 3 || begins_element || begins_fraction {
             return false;
         }
         self.at += ahead + 1;

@@ -273,10 +273,7 @@ impl Parser<'_> {
         {
             return None;
         }
-        let bars = std::mem::replace(&mut self.bars, 0);
-        let condition = self.deeper(Self::statement);
-        self.bars = bars;
-        let Some(Expr::Relation(parts, relations)) = condition else {
+        let Some(Expr::Relation(parts, relations)) = self.enclosed(Self::statement) else {
             return None;
         };
         let name = Expr::Symbol(letter.to_string());

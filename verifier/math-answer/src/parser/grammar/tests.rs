@@ -11,14 +11,17 @@ fn symbol(name: &str) -> Expr {
     Expr::Symbol(name.into())
 }
 
+fn half() -> Expr {
+    Expr::Quotient(Box::new(number(1)), Box::new(number(2)))
+}
+
 fn tree(text: &str) -> Expr {
     parse(text, Commas::Thousands).unwrap_or_else(|| panic!("{text} has no tree"))
 }
 
 #[test]
 fn juxtaposed_factors_bind_more_tightly_than_sums() {
-    let quotient = Expr::Quotient(Box::new(number(1)), Box::new(number(2)));
-    let half_x = Expr::Product(vec![quotient, symbol("x")]);
+    let half_x = Expr::Product(vec![half(), symbol("x")]);
     assert_eq!(tree(r"\frac12x+3"), Expr::Sum(vec![half_x, number(3)]));
 }
 
@@ -27,13 +30,7 @@ fn an_argument_without_braces_is_one_digit() {
     let root = |radicand| Expr::Root(Box::new(number(2)), Box::new(number(radicand)));
     assert_eq!(tree(r"\sqrt23"), Expr::Product(vec![root(2), number(3)]));
     assert_eq!(tree("√23"), root(23));
-    assert_eq!(
-        tree(r"\frac123"),
-        Expr::Product(vec![
-            Expr::Quotient(Box::new(number(1)), Box::new(number(2))),
-            number(3)
-        ])
-    );
+    assert_eq!(tree(r"\frac123"), Expr::Product(vec![half(), number(3)]));
 }
 
 #[test]

@@ -74,30 +74,21 @@ mod tests {
 
     #[test]
     fn text_is_split_at_separators_that_are_whole_words() {
-        assert_eq!(fragments("or 5"), Some(vec![Separator("or"), Formula("5")]));
-        assert_eq!(
-            fragments("or five"),
-            Some(vec![Separator("or"), Words("five")])
-        );
-        assert_eq!(
-            fragments(", 5, and 6"),
-            Some(vec![
-                Comma,
-                Formula("5"),
-                Comma,
-                Separator("and"),
-                Formula("6")
-            ])
-        );
-        assert_eq!(
-            fragments("cm or 5 mm"),
-            Some(vec![
-                Words("cm"),
-                Separator("or"),
-                Formula("5"),
-                Words("mm")
-            ])
-        );
+        let [and, or] = ["and", "or"].map(Separator);
+        for (text, parts) in [
+            ("or 5", vec![or, Formula("5")]),
+            ("or five", vec![or, Words("five")]),
+            (
+                ", 5, and 6",
+                vec![Comma, Formula("5"), Comma, and, Formula("6")],
+            ),
+            (
+                "cm or 5 mm",
+                vec![Words("cm"), or, Formula("5"), Words("mm")],
+            ),
+        ] {
+            assert_eq!(fragments(text), Some(parts), "{text}");
+        }
         for whole in ["and", ", or", "oranges", "sand", "to 6", ""] {
             assert_eq!(fragments(whole), None, "{whole}");
         }

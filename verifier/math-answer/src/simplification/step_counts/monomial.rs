@@ -113,9 +113,7 @@ impl StepCounter<'_> {
                 || !single && matches!(expr, Expr::Power(..)))
         {
             let ten = matches!(expr, Expr::Power(base, _) if is_ten(base));
-            if !ten {
-                self.add(Simplification::Factors);
-            }
+            self.add_if(!ten, Simplification::Factors);
         }
         match expr {
             Expr::Number(_) | Expr::Mixed(..) => self.add_number(expr, power, product),
@@ -123,20 +121,15 @@ impl StepCounter<'_> {
                 self.add_number(expr, power, product);
             }
             Expr::Negative(inner) => {
-                if is_signed(inner) {
-                    self.add(Simplification::Numbers);
-                }
+                self.add_if(is_signed(inner), Simplification::Numbers);
                 self.add_factor(inner, power, product);
             }
             Expr::Product(factors) => {
-                if factors.iter().filter(|one| is_signed(one)).count() > 1 {
-                    self.add(Simplification::Numbers);
-                }
+                let signs = factors.iter().filter(|one| is_signed(one)).count();
+                self.add_if(signs > 1, Simplification::Numbers);
                 for factor in factors {
                     // 1·x should be x.
-                    if is_plus_minus_one(factor) {
-                        self.add(Simplification::Numbers);
-                    }
+                    self.add_if(is_plus_minus_one(factor), Simplification::Numbers);
                     self.add_factor(factor, power, product);
                 }
             }
@@ -148,9 +141,7 @@ impl StepCounter<'_> {
                     self.add(Simplification::Numbers);
                 }
                 // 1/x⁻¹ should be x.
-                if has_inverse(below) {
-                    self.add(Simplification::Factors);
-                }
+                self.add_if(has_inverse(below), Simplification::Factors);
                 // The numerator of 1/x is not a coefficient.
                 if !is_one(above) {
                     self.add_factor(above, power, product);
@@ -266,9 +257,7 @@ impl StepCounter<'_> {
         if !power.is_int() {
             return self.add_surd(&value, power, product);
         }
-        if !power.clone().abs().is_one() {
-            self.add(Simplification::Numbers);
-        }
+        self.add_if(!power.clone().abs().is_one(), Simplification::Numbers);
         if *power > RBig::ZERO {
             product.numbers_above += 1;
             product.multiply(&value, self.meter);
@@ -341,16 +330,12 @@ impl StepCounter<'_> {
         if holds_i(exponent) && !exponent.has_variable() {
             self.add(Simplification::Complex);
         }
-        if holds_logarithm(exponent) {
-            self.add(Simplification::Functions);
-        }
+        self.add_if(holds_logarithm(exponent), Simplification::Functions);
         if matches!(base, Expr::Sum(_)) && !expr.has_variable() {
             self.add(Simplification::Brackets);
         }
         if let Expr::Number(FullDebug(number)) = base {
-            if number.is_one() {
-                self.add(Simplification::Numbers);
-            }
+            self.add_if(number.is_one(), Simplification::Numbers);
             product.exponential_bases.push(number.trunc());
         }
         // (√2)^{2n} and 4^{n/2} should be 2ⁿ.
@@ -362,9 +347,7 @@ impl StepCounter<'_> {
         }
         // eˣ·eʸ has the same base twice.
         let key = Atom::Text(format!("{:?}^", self.text(base)));
-        if product.atoms.contains_key(&key) {
-            self.add(Simplification::Factors);
-        }
+        self.add_if(product.atoms.contains_key(&key), Simplification::Factors);
         product.add_atom(key, RBig::ZERO);
         // 2ⁿ⁺¹ is twice 2ⁿ.
         let key = match (base, exponent) {
@@ -391,9 +374,7 @@ impl StepCounter<'_> {
         product: &mut Monomial<'b>,
     ) {
         let total_power = power / index;
-        if total_power.is_int() {
-            self.add(Simplification::Factors);
-        }
+        self.add_if(total_power.is_int(), Simplification::Factors);
         if let Some(value) = rational(inner, self.meter) {
             // A radicand has to be evaluated too.
             if !is_number(inner) || is_whole_quotient(inner, self.meter) {
@@ -403,9 +384,7 @@ impl StepCounter<'_> {
             return self.add_surd(&value, &total_power, product);
         }
         // √(2i) should be 1 + i.
-        if is_complex(inner) {
-            self.add(Simplification::Complex);
-        }
+        self.add_if(is_complex(inner), Simplification::Complex);
         match inner {
             Expr::Product(_)
             | Expr::Quotient(..)
@@ -440,9 +419,7 @@ impl StepCounter<'_> {
                     self.add(Simplification::Nested);
                 }
                 // √(x⁴ + 2x² + 1) should be x² + 1, and √(3 + 4i) should be 2 + i.
-                if has_sum_factor(inner) {
-                    self.add(Simplification::Roots);
-                }
+                self.add_if(has_sum_factor(inner), Simplification::Roots);
                 product.add_atom(self.text(inner), total_power);
                 product.parts_to_visit.push(inner);
             }
@@ -460,9 +437,7 @@ impl StepCounter<'_> {
         if *value < RBig::ZERO && index % 2 == 0 {
             self.add(Simplification::Complex);
         }
-        if power.clone().abs() > RBig::ONE {
-            self.add(Simplification::Roots);
-        }
+        self.add_if(power.clone().abs() > RBig::ONE, Simplification::Roots);
         if bits(value) > MAX_RADICAND {
             product.add_atom(Atom::Text(value.to_string()), power.clone());
             return;

@@ -35,6 +35,10 @@ impl StepCounter<'_> {
         self.counts.add(kind, 1);
     }
 
+    pub(super) fn add_if(&mut self, condition: bool, kind: Simplification) {
+        self.counts.add(kind, usize::from(condition));
+    }
+
     pub(super) fn visit(&mut self, expr: &Expr) {
         if self.meter.spend(NODE_COST).is_none() {
             return;
@@ -83,11 +87,8 @@ impl StepCounter<'_> {
                 .map(|(atom, (power, _))| (atom, power))
                 .filter(|(_, power)| !power.is_zero())
                 .collect();
-            if !monomial.sums.is_empty() {
-                continue;
-            }
-            if !seen.insert(key) {
-                self.add(Simplification::Terms);
+            if monomial.sums.is_empty() {
+                self.add_if(!seen.insert(key), Simplification::Terms);
             }
         }
     }
@@ -133,9 +134,8 @@ impl StepCounter<'_> {
                 Atom::Surd(_, radicand) => *power < RBig::ZERO && shares(radicand),
                 _ => false,
             });
-            if cancels || monomial.radicand_divisors.iter().any(shares) {
-                self.add(Simplification::Roots);
-            }
+            let cancels = cancels || monomial.radicand_divisors.iter().any(shares);
+            self.add_if(cancels, Simplification::Roots);
         }
         let (above, below) = monomial.logarithms;
         // 1/log₃ 2 is log₂ 3.
@@ -143,36 +143,24 @@ impl StepCounter<'_> {
         self.counts
             .add(Simplification::Logarithms, above.max(below) + alone);
         let complex = monomial.count_sums(|sum| sum.complex);
-        let (power, occurrences) = monomial
-            .atoms
-            .get(&Atom::Constant(Constant::I))
-            .cloned()
-            .unwrap_or_default();
-        let below = power < RBig::ZERO
-            || monomial
-                .sums
-                .iter()
-                .any(|sum| sum.complex && sum.power < RBig::ZERO);
+        let i = monomial.atoms.get(&Atom::Constant(Constant::I));
+        let (power, occurrences) = i.cloned().unwrap_or_default();
+        let mut divisors = monomial.sums.iter().filter(|sum| sum.power < RBig::ZERO);
+        let below = power < RBig::ZERO || divisors.any(|sum| sum.complex);
         if complex.saturating_add(occurrences) > 1 || below || power > RBig::ONE {
             self.add(Simplification::Complex);
         }
         let numbers = monomial.count_sums(|sum| !sum.variable && !sum.complex);
-        self.counts
-            .add(Simplification::Brackets, more(numbers).min(1));
+        self.add_if(numbers > 1, Simplification::Brackets);
         for sum in &monomial.sums {
             self.count_shared(monomial, sum);
         }
         if in_sum {
-            let brackets = monomial
-                .sums
-                .iter()
-                .filter(|sum| sum.power > RBig::ZERO)
-                .count();
-            self.counts.add(Simplification::Brackets, brackets);
+            let brackets = monomial.sums.iter().filter(|sum| sum.power > RBig::ZERO);
+            self.counts.add(Simplification::Brackets, brackets.count());
         }
         let denominators = monomial.sums.iter().any(|sum| sum.power < RBig::ZERO);
-        self.counts
-            .add(Simplification::Denominators, usize::from(denominators));
+        self.add_if(denominators, Simplification::Denominators);
     }
 
     /// Counts what a sum shares with the factors beside it: √2(√2 + √3) is 2 + √6, and (π² + π)/π is π + 1.
@@ -190,9 +178,8 @@ impl StepCounter<'_> {
                     roots(other)
                         .is_some_and(|(of, other)| of == index && !(&radicand).gcd(&other).is_one())
                 };
-                if !sum.variable && sum.terms.iter().flatten().any(shares) {
-                    self.add(Simplification::Brackets);
-                }
+                let is_shared = !sum.variable && sum.terms.iter().flatten().any(shares);
+                self.add_if(is_shared, Simplification::Brackets);
             } else if *power < RBig::ZERO
                 && !sum.terms.is_empty()
                 && sum.terms.iter().all(|term| term.contains(atom))
@@ -228,12 +215,10 @@ impl StepCounter<'_> {
         if self.meter.spend(NODE_COST).is_none() {
             return;
         }
+        let mergeable = multipliers.saturating_sub(1) + divisors.saturating_sub(1);
         match expr {
             Expr::Sum(sum_terms) => {
-                self.counts.add(
-                    Simplification::Numbers,
-                    multipliers.saturating_sub(1) + divisors.saturating_sub(1),
-                );
+                self.counts.add(Simplification::Numbers, mergeable);
                 for term in sum_terms {
                     self.expand_into(term, (0, 0), constants, terms);
                 }
@@ -269,10 +254,7 @@ impl StepCounter<'_> {
             }
             _ => {}
         }
-        self.counts.add(
-            Simplification::Numbers,
-            multipliers.saturating_sub(1) + divisors.saturating_sub(1),
-        );
+        self.counts.add(Simplification::Numbers, mergeable);
         terms.push(Term {
             term: expr,
             constants: constants.to_vec(),
