@@ -75,7 +75,8 @@ impl Backend for Cuda {
         };
         let bf16_copy = purpose == Purpose::Weights && self.activations == Dtype::Bf16;
         let driver = self.driver.as_mut();
-        Ok((self.arena).allocate(driver, purpose, len, format, bf16_copy)?)
+        let buf = self.arena.allocate(driver, purpose, len, format, bf16_copy);
+        buf.map_err(EngineError::from)
     }
 
     fn release(&mut self, buf: Buf) {
@@ -242,8 +243,14 @@ impl Backend for Cuda {
             return;
         };
         let operand = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
-        let mut args = [dx, dy, x].map(operand).concat();
-        args.extend([
+        let [[dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]] = [dx, dy, x].map(operand);
+        let args = [
+            dx_at,
+            dx_stride,
+            dy_at,
+            dy_stride,
+            x_at,
+            x_stride,
             self.at(weight),
             Arg::Address(partial),
             word(norm.rows),
@@ -252,7 +259,7 @@ impl Backend for Cuda {
             Arg::Float(norm.eps),
             Arg::Float(norm.offset),
             word(part),
-        ]);
+        ];
         let formats = [dx, dy, x].map(|rows| self.format(rows.buf));
         let launch = Launch {
             shared: (4 * width) as u32,
