@@ -40,3 +40,10 @@ pub enum EngineError {
     )]
     Stopped,
 }
+
+/// Checks that an error has all these words.
+#[cfg(test)]
+#[track_caller]
+pub(crate) fn assert_says(error: &str, words: &[&str]) {
+    assert!(words.iter().all(|it| error.contains(it)), "{error}");
+}

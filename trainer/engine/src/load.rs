@@ -79,34 +79,30 @@ pub struct Loaded<W = Weights> {
 
 /// Loads a GGUF file, a folder with `config.json`, `tokenizer.json` and `*.safetensors`, or a folder with one GGUF file.
 pub fn open(path: &Path) -> Result<Loaded, EngineError> {
-    let Loaded {
-        config,
-        weights: mut stored,
-        text,
-    } = open_lazy(path)?;
+    let mut stored = open_lazy(path)?;
     let mut weights = Weights::default();
-    for (name, shape) in config.tensor_shapes() {
-        let data = stored.take(&name, &shape)?;
+    for (name, shape) in stored.config.tensor_shapes() {
+        let data = stored.weights.take(&name, &shape)?;
         weights.tensors.insert(name, Tensor { shape, data });
     }
     Ok(Loaded {
-        config,
+        config: stored.config,
         weights,
-        text,
+        text: stored.text,
     })
 }
 
 /// Like [`open`], but the weights stay in their files until they are taken.
 pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
-    let (config, weights, text) = match files(path)? {
-        ModelPath::Folder => {
+    let (config, weights, text) = match gguf_file(path)? {
+        None => {
             let mut config = folder_config(path)?;
             let (weights, warning) = LazyWeights::in_folder(path, &config)?;
             let mut text = Text::from_folder(path, &mut config)?;
             text.warnings.extend(warning);
             (config, weights, text)
         }
-        ModelPath::Gguf(file) => {
+        Some(file) => {
             let (gguf, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
             let weights = LazyWeights::in_gguf(&file, gguf, &config)?;
             (config, weights, text)
@@ -121,9 +117,9 @@ pub fn open_lazy(path: &Path) -> Result<Loaded<LazyWeights>, EngineError> {
 
 /// Reads such a model's sizes and flags without its weights and its text side, so without the end tokens that only the latter names.
 pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
-    match files(path)? {
-        ModelPath::Folder => folder_config(path),
-        ModelPath::Gguf(file) => Gguf::open(&file)
+    match gguf_file(path)? {
+        None => folder_config(path),
+        Some(file) => Gguf::open(&file)
             .and_then(|mut gguf| llama_cpp::config(&mut gguf))
             .map_err(|reason| wrong(&file, reason)),
     }
@@ -131,33 +127,26 @@ pub fn config(path: &Path) -> Result<ModelConfig, EngineError> {
 
 /// Reads such a model's configuration and text side without its weights.
 pub fn text(path: &Path) -> Result<(ModelConfig, Text), EngineError> {
-    match files(path)? {
-        ModelPath::Folder => {
+    match gguf_file(path)? {
+        None => {
             let mut config = folder_config(path)?;
             let text = Text::from_folder(path, &mut config)?;
             Ok((config, text))
         }
-        ModelPath::Gguf(file) => {
+        Some(file) => {
             let (_, config, text) = open_gguf(&file).map_err(|reason| wrong(&file, reason))?;
             Ok((config, text))
         }
     }
 }
 
-/// The kind of a model's path.
-enum ModelPath {
-    /// A Hugging Face folder.
-    Folder,
-    /// A GGUF file at this path.
-    Gguf(PathBuf),
-}
-
-fn files(path: &Path) -> Result<ModelPath, EngineError> {
+/// The GGUF file of a model's path; `None` if it is a Hugging Face folder.
+fn gguf_file(path: &Path) -> Result<Option<PathBuf>, EngineError> {
     if path.is_dir() {
         if path.join("config.json").exists() {
-            return Ok(ModelPath::Folder);
+            return Ok(None);
         }
-        return only_gguf(path).map(ModelPath::Gguf);
+        return only_gguf(path).map(Some);
     }
     if !path.exists() {
         return Err(wrong(
@@ -171,7 +160,7 @@ fn files(path: &Path) -> Result<ModelPath, EngineError> {
             "is neither a GGUF file nor a folder; name the folder that holds config.json, tokenizer.json and the safetensors, or a file that ends in .gguf".into(),
         ));
     }
-    Ok(ModelPath::Gguf(path.to_owned()))
+    Ok(Some(path.to_owned()))
 }
 
 fn only_gguf(folder: &Path) -> Result<PathBuf, EngineError> {

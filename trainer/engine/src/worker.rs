@@ -379,6 +379,7 @@ mod tests {
     use super::*;
     use crate::backend::Dtype;
     use crate::backend::cuda::{self, emulated::Emulated};
+    use crate::error::assert_says;
 
     const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 1,
         "num_attention_heads": 2, "num_key_value_heads": 1, "max_position_embeddings": 64, "rms_norm_eps": 1e-5, "rope_theta": 10000.0, "eos_token_id": 256}"#;
@@ -476,11 +477,7 @@ mod tests {
             update(&engine).unwrap_err(),
             engine.generate(vec![request]).recv().unwrap().unwrap_err(),
         ] {
-            let message = error.to_string();
-            assert!(
-                message.contains("resume from the last checkpoint"),
-                "{message}"
-            );
+            assert_says(&error.to_string(), &["resume from the last checkpoint"]);
         }
         assert!(!saved.exists());
         engine.load_state(state).unwrap();

@@ -9,9 +9,9 @@ use engine::config::{Family, ModelConfig};
 use engine::load::{Tensor, Weights};
 use engine::model::{Lora, Model, TensorKind};
 use engine::train::score;
-use engine::{AdamW, Device, Engine, EngineOptions, StepReport};
+use engine::{AdamW, Engine, EngineOptions, StepReport};
 use support::reference::Reference;
-use support::{Case, Random, TEMPERATURE, config, distance, gather, groups, model, update};
+use support::{Case, Random, TEMPERATURE, config, distance, gather, groups, model, on_cpu, update};
 
 const LORA: Lora = Lora {
     rank: 3,
@@ -156,11 +156,8 @@ fn only_the_adapters_have_gradients_and_moments() {
     let beyond = model.bytes() - weights;
     // Weights and adapters begin on cache lines.
     assert!(beyond < 4 * 4 * adapters as u64 + 10_000, "{beyond}");
-    assert!(
-        model
-            .tensor("model.norm.weight", TensorKind::Moment1)
-            .is_err()
-    );
+    let moment = model.tensor("model.norm.weight", TensorKind::Moment1);
+    assert!(moment.is_err());
 }
 
 #[test]
@@ -187,8 +184,7 @@ fn training_resumes_from_a_state_of_adapters() {
         let options = EngineOptions {
             threads: Some(1),
             lora,
-            device: Device::Cpu,
-            ..EngineOptions::default()
+            ..on_cpu()
         };
         Engine::random(config.clone(), 7, options).unwrap()
     };
@@ -222,9 +218,6 @@ fn training_resumes_from_a_state_of_adapters() {
     assert!(open(None).base().is_none());
     // A state of adapters fits neither a model without adapters nor adapters of another rank.
     assert!(open(None).load_state(file.clone()).is_err());
-    assert!(
-        open(Some(Lora { rank: 2, ..LORA }))
-            .load_state(file)
-            .is_err()
-    );
+    let other = open(Some(Lora { rank: 2, ..LORA }));
+    assert!(other.load_state(file).is_err());
 }

@@ -1,21 +1,17 @@
 //! The engine on SmolLM2-135M-Instruct's real weights.
 
 use crate::fetched;
-use crate::support::{ADAMW, answered, generate};
+use crate::support::{ADAMW, answered, assert_says, generate, on_cpu};
 
 use std::sync::{Arc, LazyLock};
 
 use engine::{
-    Device, Dtype, Engine, EngineError, EngineOptions, Finish, GenerateRequest, Group, Sampling,
+    Dtype, Engine, EngineError, EngineOptions, Finish, GenerateRequest, Group, Sampling,
     WeightType, export,
 };
 
 fn open(dtype: Dtype) -> Engine {
-    let options = EngineOptions {
-        device: Device::Cpu,
-        dtype,
-        ..EngineOptions::default()
-    };
+    let options = EngineOptions { dtype, ..on_cpu() };
     Engine::open(&fetched::needed_smollm2(), options).unwrap()
 }
 
@@ -51,14 +47,7 @@ fn the_model_knows_the_capital_of_france_and_so_do_its_exported_files() {
         let dtype = WeightType::ALL.into_iter().find(|it| it.name == name);
         let file = folder.path().join(format!("{name}.gguf"));
         export::to_gguf(&fetched::needed_smollm2(), &file, dtype.unwrap(), "SmolLM2").unwrap();
-        let engine = Engine::open(
-            &file,
-            EngineOptions {
-                device: Device::Cpu,
-                ..Default::default()
-            },
-        );
-        reply(&engine.unwrap())
+        reply(&Engine::open(&file, on_cpu()).unwrap())
     });
     let original = reply(&ENGINE);
     assert!(original.text.contains("Paris"), "{}", original.text);
@@ -149,11 +138,7 @@ fn requests_that_cannot_be_served_are_rejected_with_a_reason() {
         let [Err(error)] = &replies.collect::<Vec<_>>()[..] else {
             panic!("{words}: it is served");
         };
-        let error = error.to_string();
-        assert!(
-            error.contains(words) && error.contains("request 1"),
-            "{error}"
-        );
+        assert_says(error, &[words, "request 1"]);
     }
 }
 

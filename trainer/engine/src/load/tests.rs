@@ -16,6 +16,7 @@ mod families;
 mod hostile;
 
 use super::*;
+use crate::error::assert_says;
 use crate::text::random_model_tokenizer;
 
 const CONFIG: &str = r#"{"model_type": "llama", "vocab_size": 258, "hidden_size": 64, "intermediate_size": 96, "num_hidden_layers": 2, "num_attention_heads": 4,
@@ -122,11 +123,6 @@ struct Files {
     folder: TempDir,
 }
 
-/// Checks that an error has all these words.
-fn assert_says(error: &str, words: &[&str]) {
-    assert!(words.iter().all(|it| error.contains(it)), "{error}");
-}
-
 impl Files {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
@@ -200,7 +196,7 @@ fn a_folder_with_one_gguf_file_is_a_model() {
     files.write("a.gguf", gguf(&metadata(), GgmlDType::F32));
     assert!(open(files.folder.path()).is_ok());
     files.write("b.gguf", b"");
-    assert!(files.refusal().contains("several"));
+    assert_says(&files.refusal(), &["several"]);
 }
 
 #[test]

@@ -27,25 +27,28 @@ impl Decoder {
         acts: &BlockActivations,
         pass: BackwardPass<'_>,
     ) {
+        self.mlp_backward(layer, acts, pass);
+        self.attention_backward(layer, input, acts, pass);
+    }
+
+    fn mlp_backward(&mut self, layer: usize, acts: &BlockActivations, pass: BackwardPass<'_>) {
         let BackwardPass {
             tokens, work, back, ..
         } = pass;
         let block = self.layout.blocks[layer];
+        let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
         let dy = self.branch_backward(block.mlp_post_norm, acts.ffn_out, pass);
         self.gate(acts, tokens, work);
-        let (down, gate_up) = ((layer, Projection::Down), (layer, Projection::GateUp));
         self.project_backward(back.dgated, dy, work.gated, down, pass);
         let (inner, activation) = (self.widths.inner, self.constants.flags.activation);
         self.backend
             .gate_backward(acts.gate_up, back.dgated, tokens, inner, activation);
-        let (x, norm) = (acts.middle, block.mlp_norm);
-        self.norm_stream(work.normed, x, norm, tokens);
+        self.norm_stream(work.normed, acts.middle, block.mlp_norm, tokens);
         self.project_backward(back.dnormed, acts.gate_up, work.normed, gate_up, pass);
-        self.norm_backward(back.dx, back.dnormed, x, norm, pass);
-        self.attention_block_backward(layer, input, acts, pass);
+        self.norm_backward(back.dx, back.dnormed, acts.middle, block.mlp_norm, pass);
     }
 
-    fn attention_block_backward(
+    fn attention_backward(
         &mut self,
         layer: usize,
         input: Buf,

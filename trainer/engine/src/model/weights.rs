@@ -7,7 +7,7 @@ use super::adapters;
 use super::layout::Region;
 use super::train_state::PIECE;
 use crate::backend::Buf;
-use crate::backend::ranks::{agree, bucket_elements, shards};
+use crate::backend::ranks::{agree, bucket_elements, places, shards};
 use crate::error::EngineError;
 
 /// A weight, or a number that training stores for it.
@@ -66,11 +66,7 @@ impl Model {
             let downloaded = backend.download(part, &mut sent[..mine.len()]);
             // All ranks get an error of one, so that none waits for the others.
             agree(ranks.as_ref(), downloaded.map(|()| Vec::new()))?;
-            let places: Vec<Range<usize>> = parts
-                .iter()
-                .enumerate()
-                .map(|(rank, part)| rank * bucket..rank * bucket + piece(part.len(), at).len())
-                .collect();
+            let places = places(parts.iter().map(|part| piece(part.len(), at).len()), bucket);
             [sent, received] =
                 ranks.exchange(sent, &vec![0..mine.len(); size], received, &places)?;
             for (part, place) in parts.iter().zip(places) {

@@ -9,7 +9,9 @@
 use std::ops::Range;
 
 use crate::api::Objective;
-use crate::backend::ranks::{self, ProcessGroup, Route, bucket_elements, disagree, floats, shards};
+use crate::backend::ranks::{
+    self, ProcessGroup, Route, bucket_elements, disagree, floats, places, shards,
+};
 use crate::backend::{Buf, Purpose};
 use crate::batch::TokenStats;
 use crate::error::EngineError;
@@ -145,12 +147,11 @@ pub(super) fn sum_gradients(model: &mut Model, gradient: Buf) -> Result<f64, Eng
             backend.copy(own, sums[0]);
             continue;
         }
-        let pieces: Vec<Range<usize>> =
-            places(parts.iter().map(|part| part.len()), bucket).collect();
+        let pieces = places(parts.iter().map(|part| part.len()), bucket);
         for (part, piece) in parts.iter().zip(&pieces) {
             read = read.and_then(|()| backend.download(*part, &mut sent[piece.clone()]));
         }
-        let sums: Vec<Range<usize>> = places(vec![own.len(); size].into_iter(), bucket).collect();
+        let sums = places(std::iter::repeat_n(own.len(), size), bucket);
         [sent, received] = ranks.exchange(sent, &pieces, received, &sums)?;
         for (left, right) in tree(size) {
             let (before, after) = received.split_at_mut(right * bucket);
@@ -218,8 +219,7 @@ pub(super) fn gather_weights(model: &mut Model) -> Result<(), EngineError> {
         }
         let mut pieces = vec![0..own.len(); size];
         pieces[rank] = 0..0;
-        let places: Vec<Range<usize>> =
-            places(parts.iter().map(|part| part.len()), bucket).collect();
+        let places = places(parts.iter().map(|part| part.len()), bucket);
         read = read.and_then(|()| backend.download(own, &mut sent[..own.len()]));
         [sent, received] = ranks.exchange(sent, &pieces, received, &places)?;
         for (part, place) in parts.into_iter().zip(places) {
@@ -272,15 +272,6 @@ fn parts(buf: Buf, shards: &[Range<usize>], at: usize, bucket: usize) -> Vec<Buf
         buf.at(start, bucket.min(shard.end - start))
     };
     shards.iter().map(piece).collect()
-}
-
-/// Where ranks' pieces of these lengths lie in a list with room for a bucket of each.
-fn places(
-    lengths: impl Iterator<Item = usize>,
-    bucket: usize,
-) -> impl Iterator<Item = Range<usize>> {
-    let ranks = lengths.enumerate();
-    ranks.map(move |(rank, len)| rank * bucket..rank * bucket + len)
 }
 
 #[cfg(test)]

@@ -70,7 +70,7 @@ impl RankCommand {
         }
         serde_json::from_slice(&bytes).map_err(|error| {
             EngineError::Ranks(format!(
-                "rank 0 sent an order that this version does not know ({error}); all ranks must run the same version"
+                "rank 0 sent a command that this version does not know ({error}); all ranks must run the same version"
             ))
         })
     }
@@ -81,7 +81,7 @@ impl RankCommand {
         leader: &'a Leader,
     ) -> Result<MutexGuard<'a, LeaderState>, EngineError> {
         let bytes = serde_json::to_vec(self)
-            .map_err(|error| EngineError::Ranks(format!("an order cannot be written: {error}")))?;
+            .map_err(|error| EngineError::Ranks(format!("a command cannot be written: {error}")))?;
         leader.begin(&bytes)
     }
 }

@@ -374,8 +374,8 @@ fn a_failing_device_causes_an_error_and_not_a_panic() {
     ] {
         // The first call of a kind, and one in the middle of the work.
         for after in [0, 2] {
-            let error = work(Some((kind, after))).unwrap_err().to_string();
-            assert!(error.contains(kind) && error.contains("fails"), "{error}");
+            let error = work(Some((kind, after))).unwrap_err();
+            support::assert_says(&error, &[kind, "fails"]);
         }
     }
 }

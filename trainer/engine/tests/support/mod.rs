@@ -16,7 +16,9 @@ use engine::load::{Tensor, Weights};
 use engine::model::{Model, TensorKind};
 use engine::random::SplitMix;
 use engine::train::step;
-use engine::{AdamW, Completion, Engine, EngineError, GenerateRequest, StepReport};
+use engine::{
+    AdamW, Completion, Device, Engine, EngineError, EngineOptions, GenerateRequest, StepReport,
+};
 
 /// Sampling temperature of updates and scores.
 pub(crate) const TEMPERATURE: f32 = 0.9;
@@ -30,6 +32,21 @@ pub(crate) const ADAMW: AdamW = AdamW {
     weight_decay: 0.01,
     clip_norm: f32::INFINITY,
 };
+
+/// The default options on the CPU.
+pub(crate) fn on_cpu() -> EngineOptions {
+    EngineOptions {
+        device: Device::Cpu,
+        ..EngineOptions::default()
+    }
+}
+
+/// Checks that an error has all these words.
+#[track_caller]
+pub(crate) fn assert_says(error: &EngineError, words: &[&str]) {
+    let error = error.to_string();
+    assert!(words.iter().all(|it| error.contains(it)), "{error}");
+}
 
 /// Random numbers that are the same on every machine.
 pub(crate) struct Random(pub(crate) u64);

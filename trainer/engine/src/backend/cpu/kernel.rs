@@ -89,6 +89,7 @@ mod tests {
     use super::*;
     use crate::backend::Dtype;
     use crate::backend::cpu::open_with;
+    use crate::error::assert_says;
 
     #[test]
     fn a_kernel_that_the_processor_does_not_have_is_refused_in_bf16_alone() {
@@ -98,11 +99,7 @@ mod tests {
             let opened = open_with(Some(1), Dtype::Bf16, Some(kernel));
             assert_eq!(opened.is_ok(), kernel.available());
             if let Err(error) = opened {
-                let error = error.to_string();
-                assert!(
-                    error.contains(kernel.name()) && error.contains("fma or auto"),
-                    "{error}"
-                );
+                assert_says(&error.to_string(), &[kernel.name(), "fma or auto"]);
             }
         }
     }

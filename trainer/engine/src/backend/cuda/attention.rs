@@ -138,8 +138,7 @@ impl Cuda {
             "heads of queries share heads of keys evenly"
         );
         let (rows, width) = (self.plan.store_rows, a.kv_heads * a.head_dim);
-        let ([k, k_stride], [v, v_stride]) =
-            (self.rows(a.k, rows, width), self.rows(a.v, rows, width));
+        let [[k, k_stride], [v, v_stride]] = [a.k, a.v].map(|of| self.rows(of, rows, width));
         [k, k_stride, v, v_stride]
     }
 
@@ -233,13 +232,7 @@ impl Cuda {
         let Some(key_tiles) = self.key_tiles.clone() else {
             return;
         };
-        let query_rows = |rows: Rows| self.rows(rows, tokens, width);
-        let (dq, dy, y, q) = (
-            query_rows(dq),
-            query_rows(dy),
-            query_rows(y),
-            query_rows(a.q),
-        );
+        let [dq, dy, y, q] = [dq, dy, y, a.q].map(|rows| self.rows(rows, tokens, width));
         let (delta, lse) = (Arg::Address(delta), self.at(lse));
         let args = [
             delta,

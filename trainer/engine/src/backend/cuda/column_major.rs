@@ -134,6 +134,9 @@ mod tests {
         let a: Vec<f32> = (0..rows * inner).map(|i| i as f32 - 4.0).collect();
         let b: Vec<f32> = (0..inner * columns).map(|i| (i * i % 7) as f32).collect();
         for (ta, tb, accumulate) in (0..8).map(|i| (i & 1 > 0, i & 2 > 0, i & 4 > 0)) {
+            // The distances from one row to the next, and from one column to the next.
+            let (a_row, a_column) = if ta { (1, rows) } else { (inner, 1) };
+            let (b_row, b_column) = if tb { (1, inner) } else { (columns, 1) };
             let product = Product {
                 a: Matrix {
                     address: 0x1008,
@@ -151,20 +154,8 @@ mod tests {
             };
             let mut expected = vec![100.0; rows * columns];
             for (i, j) in (0..rows).flat_map(|i| (0..columns).map(move |j| (i, j))) {
-                let left = |l| {
-                    if ta {
-                        a[l * rows + i]
-                    } else {
-                        a[i * inner + l]
-                    }
-                };
-                let right = |l| {
-                    if tb {
-                        b[j * inner + l]
-                    } else {
-                        b[l * columns + j]
-                    }
-                };
+                let left = |l: usize| a[i * a_row + l * a_column];
+                let right = |l: usize| b[l * b_row + j * b_column];
                 let sum: f32 = (0..inner).map(|l| left(l) * right(l)).sum();
                 expected[i * columns + j] = if accumulate { 100.0 + sum } else { sum };
             }

@@ -234,19 +234,14 @@ mod tests {
     #[test]
     fn a_known_device_gets_machine_code_and_a_newer_one_ptx() {
         let known = [75, 80, 86, 89, 90, 100, 120];
-        assert_eq!(
-            CompileTarget::of(90, &known),
-            Some(CompileTarget::Cubin(90))
-        );
-        assert_eq!(
-            CompileTarget::of(80, &known),
-            Some(CompileTarget::Cubin(80))
-        );
-        assert_eq!(
-            CompileTarget::of(130, &known),
-            Some(CompileTarget::Ptx(120))
-        );
-        assert_eq!(CompileTarget::of(87, &known), Some(CompileTarget::Ptx(86)));
+        for (device, target) in [
+            (90, CompileTarget::Cubin(90)),
+            (80, CompileTarget::Cubin(80)),
+            (130, CompileTarget::Ptx(120)),
+            (87, CompileTarget::Ptx(86)),
+        ] {
+            assert_eq!(CompileTarget::of(device, &known), Some(target));
+        }
         // There is no PTX for architectures below 8.0.
         assert_eq!(CompileTarget::of(80, &[75]), None);
     }

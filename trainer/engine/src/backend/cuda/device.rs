@@ -16,7 +16,6 @@ use cudarc::driver::sys::{self, CUdevice_attribute, CUfunction_attribute};
 
 use super::driver::{Address, Arg, Bytes, Driver, Fault, Launch, Product, Recording, Step};
 use super::handles::{Context, Graph, Memory, Module, Stream, check_call};
-use super::launch::device_error;
 use super::matmul::CublasLt;
 use super::nccl::{self, Link};
 use super::probe::{self, GpuInfo};
@@ -36,8 +35,7 @@ const SHARED: u32 = 48 << 10;
 /// If the GPU does not exist, or the driver, NVRTC or cuBLASLt is missing or too old. The message contains the remedy.
 pub fn open(ordinal: usize) -> Result<Box<dyn Driver>, EngineError> {
     let info = probe::find(ordinal).map_err(|absent| EngineError::Device(absent.to_string()))?;
-    let gpu = Gpu::open(info).map_err(|fault| device_error(&fault))?;
-    Ok(Box::new(gpu))
+    Ok(Box::new(Gpu::open(info)?))
 }
 
 #[derive(Debug)]

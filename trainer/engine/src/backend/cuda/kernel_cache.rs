@@ -15,17 +15,18 @@ pub struct Image {
 
 /// The cache folder: `$RAPID_HOME`, else `rapid` in the platform's cache folder, else `.rapid` in the current folder. `rapid fetch` uses the same folder.
 pub fn home() -> PathBuf {
-    let variable = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
     if let Some(home) = variable("RAPID_HOME") {
         return home;
     }
     let cache = variable("XDG_CACHE_HOME").filter(|path| path.is_absolute());
     let cache = cache.or_else(|| std::env::home_dir().map(|home| home.join(".cache")));
     cache.map_or_else(|| PathBuf::from(".rapid"), |cache| cache.join("rapid"))
+}
+
+/// The path in an environment variable, if it is set and not empty.
+pub(super) fn variable(name: &str) -> Option<PathBuf> {
+    let value = std::env::var_os(name).filter(|value| !value.is_empty());
+    value.map(PathBuf::from)
 }
 
 /// A cache key: the digest of everything that a file depends on, as `Debug` writes it.

@@ -26,13 +26,15 @@ pub(super) fn size(n: usize) -> Arg {
     Arg::Size(n as u64)
 }
 
-pub(super) fn device_error(fault: &Fault) -> EngineError {
-    match fault {
-        Fault::Memory { .. } => EngineError::Device(format!(
-            "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
-        )),
-        Fault::Ranks(what) => EngineError::Ranks(what.clone()),
-        Fault::Other(what) => EngineError::Device(what.clone()),
+impl From<Fault> for EngineError {
+    fn from(fault: Fault) -> Self {
+        match fault {
+            Fault::Memory { .. } => Self::Device(format!(
+                "{fault}; lower the number of sequences, the tokens of a pack or the tokens of the KV cache, or take a smaller model"
+            )),
+            Fault::Ranks(what) => Self::Ranks(what),
+            Fault::Other(what) => Self::Device(what),
+        }
     }
 }
 
@@ -121,10 +123,7 @@ impl Cuda {
 
     /// Reports and clears the stored fault.
     pub(super) fn check(&mut self) -> Result<(), EngineError> {
-        match self.fault.take() {
-            Some(fault) => Err(device_error(&fault)),
-            None => Ok(()),
-        }
+        self.fault.take().map_or(Ok(()), |fault| Err(fault.into()))
     }
 
     /// Makes a call of the device, unless a fault is stored.
@@ -331,8 +330,8 @@ impl Cuda {
     /// Copies numbers to the host.
     pub(super) fn read(&mut self, from: Address, bytes: &mut [u8]) -> Result<(), EngineError> {
         self.check()?;
-        let result = self.driver.read(from, bytes);
-        result.map_err(|fault| device_error(&fault))
+        self.driver.read(from, bytes)?;
+        Ok(())
     }
 
     /// Launches a gate's kernel with its two buffers.

@@ -12,6 +12,8 @@ use std::sync::OnceLock;
 use cudarc::{cublaslt, driver, nvrtc};
 use libloading::Library;
 
+use super::kernel_cache::{self, variable};
+
 /// Supported major versions of CUDA, the preferred one first. The loader is given these names.
 const VERSIONS: [u32; 2] = [13, 12];
 
@@ -179,12 +181,7 @@ pub(super) fn open(path: &Path) -> Option<Library> {
 
 /// Folders of libraries of toolkits and Python packages, in the order in which they are tried.
 fn folders() -> Vec<PathBuf> {
-    let variable = |name| {
-        std::env::var_os(name)
-            .filter(|value| !value.is_empty())
-            .map(PathBuf::from)
-    };
-    let mut folders = wheels(&super::kernel_cache::home().join("cuda"));
+    let mut folders = wheels(&kernel_cache::home().join("cuda"));
     for toolkit in ["CUDA_HOME", "CUDA_PATH"].into_iter().filter_map(variable) {
         folders.push(toolkit.join("lib64"));
     }

@@ -6,9 +6,7 @@ use std::sync::Arc;
 use super::batch::EqualTokens;
 use super::driver::{Arg, Bytes, Launch};
 use super::graphs::bucket;
-use super::launch::{
-    blocks, decode, device_error, elementwise, encoded, packs, parts_of_rows, size, word,
-};
+use super::launch::{blocks, decode, elementwise, encoded, packs, parts_of_rows, size, word};
 use super::scratch::Use;
 use super::{BIAS_PART, BLOCK, Cuda, ROW, VOCABULARY, logits};
 use crate::backend::ranks::ProcessGroup;
@@ -65,8 +63,8 @@ impl Backend for Cuda {
 
     fn synchronise(&mut self) -> Result<(), EngineError> {
         self.check()?;
-        let done = self.driver.synchronise();
-        done.map_err(|fault| device_error(&fault))
+        self.driver.synchronise()?;
+        Ok(())
     }
 
     fn allocate(&mut self, purpose: Purpose, len: usize) -> Result<Buf, EngineError> {
@@ -78,7 +76,7 @@ impl Backend for Cuda {
         let bf16_copy = purpose == Purpose::Weights && self.activations == Dtype::Bf16;
         let driver = self.driver.as_mut();
         let buf = self.arena.allocate(driver, purpose, len, format, bf16_copy);
-        buf.map_err(|fault| device_error(&fault))
+        buf.map_err(EngineError::from)
     }
 
     fn release(&mut self, buf: Buf) {
@@ -245,8 +243,7 @@ impl Backend for Cuda {
             return;
         };
         let operand = |rows: Rows| self.rows(rows, norm.rows, norm.heads * width);
-        let ([dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]) =
-            (operand(dx), operand(dy), operand(x));
+        let [[dx_at, dx_stride], [dy_at, dy_stride], [x_at, x_stride]] = [dx, dy, x].map(operand);
         let args = [
             dx_at,
             dx_stride,

@@ -17,7 +17,7 @@ pub(crate) use self::leader::{LeaderState, next_command};
 #[cfg(test)]
 pub(crate) use self::local::on_each;
 pub use self::local::{alone, local};
-pub(crate) use self::sharing::{Route, gradients, pieces, shards};
+pub(crate) use self::sharing::{Route, gradients, pieces, places, shards};
 pub use self::sharing::{Sharing, bucket_elements, check_slices, sampling_share};
 use crate::error::EngineError;
 

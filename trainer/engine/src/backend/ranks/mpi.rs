@@ -232,8 +232,10 @@ impl Mpi {
         let (library, name) = load(named)?;
         let loaded = Loaded::new(library, &name)?;
         let interface = loaded.interface;
-        // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation).
-        let (init, number_of, size_of, set_errhandler, errors_return, functions) = unsafe {
+        let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
+        // SAFETY: the types are those of the functions in the MPI standard, with handles of a pointer's size (see the module's documentation). MPI is initialised
+        // once, without arguments, before the other calls; the outputs outlive them.
+        let (functions, abort, finalize, codes) = unsafe {
             let [world, byte, errors_return] = match interface.handles {
                 Some(handles) => handles,
                 None => [
@@ -250,33 +252,19 @@ impl Mpi {
                 status_ignore: interface.status_ignore,
                 lost: None,
             };
-            (
-                loaded.symbol::<Init>("MPI_Init_thread")?,
-                loaded.symbol::<CommNumber>("MPI_Comm_rank")?,
-                loaded.symbol::<CommNumber>("MPI_Comm_size")?,
-                loaded.symbol::<SetErrhandler>("MPI_Comm_set_errhandler")?,
-                errors_return,
-                functions,
-            )
-        };
-        // SAFETY: as above.
-        let (abort, finalize) =
-            unsafe { (loaded.symbol("MPI_Abort")?, loaded.symbol("MPI_Finalize")?) };
-        let world = functions.world;
-        let (mut provided, mut rank, mut size): (c_int, c_int, c_int) = (0, 0, 0);
-        // SAFETY: MPI is initialised once, without arguments, before the other calls; the outputs outlive them.
-        let codes = unsafe {
-            [
-                init(
-                    ptr::null_mut(),
-                    ptr::null_mut(),
-                    interface.serialized,
-                    &raw mut provided,
-                ),
+            let init: Init = loaded.symbol("MPI_Init_thread")?;
+            let number_of: CommNumber = loaded.symbol("MPI_Comm_rank")?;
+            let size_of: CommNumber = loaded.symbol("MPI_Comm_size")?;
+            let set_errhandler: SetErrhandler = loaded.symbol("MPI_Comm_set_errhandler")?;
+            let (abort, finalize) = (loaded.symbol("MPI_Abort")?, loaded.symbol("MPI_Finalize")?);
+            let level = interface.serialized;
+            let codes = [
+                init(ptr::null_mut(), ptr::null_mut(), level, &raw mut provided),
                 set_errhandler(world, errors_return),
                 number_of(world, &raw mut rank),
                 size_of(world, &raw mut size),
-            ]
+            ];
+            (functions, abort, finalize, codes)
         };
         if codes != [SUCCESS; 4] || rank < 0 || size < 1 {
             return Err(loaded.broken("cannot be initialised"));

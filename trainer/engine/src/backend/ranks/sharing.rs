@@ -105,6 +105,12 @@ pub fn bucket_elements(ranks: usize) -> usize {
     BUCKET.min(BUCKETS / ranks)
 }
 
+/// Where ranks' pieces of these lengths lie in a list with room for a bucket of each.
+pub(crate) fn places(lengths: impl Iterator<Item = usize>, bucket: usize) -> Vec<Range<usize>> {
+    let place = |(rank, len): (usize, usize)| rank * bucket..rank * bucket + len;
+    lengths.enumerate().map(place).collect()
+}
+
 /// Number of gradients that each of some ranks has in memory: one more for each level of its part of the binary tree of slices.
 pub(crate) fn gradients(slices: usize, ranks: usize) -> usize {
     1 + (slices / ranks).ilog2() as usize

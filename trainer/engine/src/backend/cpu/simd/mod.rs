@@ -347,6 +347,15 @@ impl Portable {
     }
 }
 
+macro_rules! lanewise {
+    ($($name:ident => $operator:tt),*) => {$(
+        #[inline(always)]
+        fn $name(self, other: Self) -> Self {
+            self.zip(other, |a, b| a $operator b)
+        }
+    )*};
+}
+
 impl Lanes for Portable {
     const WIDE: bool = false;
     const PAIRS: bool = false;
@@ -364,22 +373,7 @@ impl Lanes for Portable {
         // SAFETY: the caller's promise.
         unsafe { p.cast::<[f32; LANES]>().write_unaligned(self.0) }
     }
-    #[inline(always)]
-    fn add(self, other: Self) -> Self {
-        self.zip(other, |a, b| a + b)
-    }
-    #[inline(always)]
-    fn sub(self, other: Self) -> Self {
-        self.zip(other, |a, b| a - b)
-    }
-    #[inline(always)]
-    fn mul(self, other: Self) -> Self {
-        self.zip(other, |a, b| a * b)
-    }
-    #[inline(always)]
-    fn div(self, other: Self) -> Self {
-        self.zip(other, |a, b| a / b)
-    }
+    lanewise!(add => +, sub => -, mul => *, div => /);
     #[inline(always)]
     fn fma(self, a: Self, b: Self) -> Self {
         Self(std::array::from_fn(|i| self.0[i].mul_add(a.0[i], b.0[i])))
