@@ -98,12 +98,8 @@ fn crates_depend_on_each_other_as_listed() {
     let workspace = std::fs::read_to_string(root().join("Cargo.toml")).unwrap();
     let workspace: Table = workspace.parse().unwrap();
     let members = workspace["workspace"]["members"].as_array().unwrap();
-    assert!(
-        members
-            .iter()
-            .filter_map(Value::as_str)
-            .eq(CRATES.iter().copied())
-    );
+    let members: Vec<&str> = members.iter().filter_map(Value::as_str).collect();
+    assert_eq!(members, CRATES);
     let name = |manifest: &Table| manifest["package"]["name"].as_str().unwrap().to_owned();
     let manifests = manifests().map(|(_, manifest)| (name(&manifest), manifest));
     let manifests: Vec<(String, Table)> = manifests.collect();
@@ -132,10 +128,8 @@ fn the_trainer_links_no_sandbox_and_the_engine_no_http() {
         all.filter(|name| names.iter().any(|start| is_of(name, start)))
             .collect()
     };
-    let (wasm, http) = (
-        ["wasmtime", "cranelift"],
-        ["reqwest", "hyper", "http", "axum", "rustls"],
-    );
+    let wasm = ["wasmtime", "cranelift"];
+    let http = ["reqwest", "hyper", "http", "axum", "rustls"];
     assert_eq!(links_any("trainer", &wasm), Vec::<String>::new());
     assert_eq!(links_any("engine", &http), Vec::<String>::new());
     // The sandboxes connect only to Docker's socket: no TLS, no server.
@@ -152,10 +146,8 @@ fn the_trainer_links_no_sandbox_and_the_engine_no_http() {
 
 #[test]
 fn the_algorithms_see_only_slices_of_numbers() {
-    let algorithms: Vec<_> = sources()
-        .into_iter()
-        .filter(|(path, _)| path.starts_with("trainer/src/algo"))
-        .collect();
+    let mut algorithms = sources();
+    algorithms.retain(|(path, _)| path.starts_with("trainer/src/algo"));
     assert!(algorithms.len() >= 3, "{algorithms:?}");
     for (path, source) in algorithms {
         let code = code_of(&source);
@@ -179,18 +171,14 @@ fn unsafe_is_only_in_the_backends_and_where_modules_are_loaded() {
     let mut inside = 0;
     for (path, source) in sources() {
         let code = code_of(&source);
-        let words = code
-            .split(|c: char| !c.is_alphanumeric() && c != '_')
-            .filter(|word| *word == "unsafe")
-            .count();
+        let words = code.split(|c: char| !c.is_alphanumeric() && c != '_');
+        let words = words.filter(|word| *word == "unsafe").count();
         let allowed = UNSAFE.iter().any(|folder| path.starts_with(folder));
         assert!(words == 0 || allowed, "{path} has `unsafe`");
         inside += words;
         if path.starts_with("sandboxes/") || path.starts_with("verifier/kernel/") {
-            assert!(
-                words <= 1,
-                "{path} has `unsafe` {words} times; one module is loaded"
-            );
+            // One module is loaded.
+            assert!(words <= 1, "{path} has `unsafe` {words} times");
         }
     }
     assert!(inside > 0, "no `unsafe` at all: is the search wrong?");
@@ -205,11 +193,9 @@ const BACKENDS: &[&str] = &[
 
 #[test]
 fn no_code_above_the_backends_asks_which_one_it_has() {
-    let above: Vec<_> = sources()
-        .into_iter()
-        .filter(|(path, _)| path.starts_with("trainer/engine/src/"))
-        .filter(|(path, _)| !BACKENDS.iter().any(|allowed| path.starts_with(allowed)))
-        .collect();
+    let mut above = sources();
+    above.retain(|(path, _)| path.starts_with("trainer/engine/src/"));
+    above.retain(|(path, _)| !BACKENDS.iter().any(|allowed| path.starts_with(allowed)));
     assert!(above.len() > 40, "only {} files", above.len());
     for (path, source) in above {
         let code = code_of(&source);
@@ -257,11 +243,8 @@ fn every_crate_uses_the_lints_and_versions_of_the_workspace() {
             .collect();
         for (name, dependency) in dependencies(&manifest) {
             let inherited = dependency.get("workspace").and_then(Value::as_bool);
-            assert_eq!(
-                inherited,
-                Some(true),
-                "{folder}: {name} has its own version"
-            );
+            let is_inherited = inherited == Some(true);
+            assert!(is_inherited, "{folder}: {name} has its own version");
             let path = format!("{}::", name.replace('-', "_"));
             let is_named = |source: &String| {
                 source.match_indices(&path).any(|(at, _)| {
@@ -295,29 +278,21 @@ fn the_walks_through_the_code_name_functions_that_exist() {
         let (_, section) = page.split_once(&format!("## {walk}\n")).unwrap();
         let section = section.split("\n## ").next().unwrap();
         let items = section.lines().filter_map(|line| line.split_once(". "));
-        let items: Vec<&str> = items
-            .filter(|(number, _)| number.parse::<usize>().is_ok())
-            .map(|(_, item)| item)
-            .collect();
+        let items = items.filter(|(number, _)| number.parse::<usize>().is_ok());
+        let items: Vec<&str> = items.map(|(_, item)| item).collect();
         assert!((3..=MAX_WALK_FUNCTIONS).contains(&items.len()), "{walk}");
         for item in items {
-            let span = item
-                .split('`')
-                .nth(1)
-                .and_then(|span| span.split_once(": "));
+            let span = item.split('`').nth(1);
+            let span = span.and_then(|span| span.split_once(": "));
             let (path, function) =
                 span.unwrap_or_else(|| panic!("{walk}: no `FILE: FUNCTION` begins {item}"));
             let source = std::fs::read_to_string(root().join(path))
                 .unwrap_or_else(|error| panic!("{walk}: {path}: {error}"));
             let code = code_of(&source);
             let (owner, name) = function.split_once("::").unwrap_or(("", function));
-            let defines = ["(", "<"]
-                .iter()
-                .any(|end| code.contains(&format!("fn {name}{end}")));
-            assert!(
-                defines && code.contains(owner),
-                "{walk}: {path} has no {function}"
-            );
+            let defines = |end: &str| code.contains(&format!("fn {name}{end}"));
+            let is_there = (defines("(") || defines("<")) && code.contains(owner);
+            assert!(is_there, "{walk}: {path} has no {function}");
         }
     }
 }

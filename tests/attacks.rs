@@ -83,16 +83,11 @@ fn test_code_is_run_or_refused_but_never_ignored() {
         let (text, expected) = line.split_once(" | ").unwrap();
         let text = &text.replace("\\n", "\n");
         for result in judged_twice(text) {
-            assert_eq!(
-                (&result["verdict"], &result["retryable"]),
-                (&json!("unavailable"), &json!(false)),
-                "{text}: {result}"
-            );
+            assert_eq!(result["verdict"], "unavailable", "{text}: {result}");
+            assert_eq!(result["retryable"], false, "{text}: {result}");
             let reason = result["detail"]["reason"].as_str().unwrap();
-            assert!(
-                reason.contains(expected) && reason.contains("correct the task"),
-                "{text}: {reason}"
-            );
+            assert!(reason.contains(expected), "{text}: {reason}");
+            assert!(reason.contains("correct the task"), "{text}: {reason}");
         }
     }
     assert_named_as_in_pytest(&verifier);
@@ -118,18 +113,13 @@ fn assert_named_as_in_pytest(verifier: &Verifier) {
     let programs: Vec<String> = (1..=names.len() + 1).map(failing).collect();
     let results = judged(verifier, text, &programs);
     for (result, name) in results.iter().zip(&names) {
-        assert_eq!(
-            (&result["verdict"], &result["detail"]["assert"]),
-            (&json!("incorrect"), &json!(name)),
-            "{result}"
-        );
+        assert_eq!(result["verdict"], "incorrect", "{result}");
+        assert_eq!(result["detail"]["assert"], *name, "{result}");
     }
     let last = &results[names.len()];
-    assert_eq!(
-        (&last["verdict"], &last["passed"], &last["total"]),
-        (&json!("correct"), &json!(18), &json!(18)),
-        "{last}"
-    );
+    assert_eq!(last["verdict"], "correct", "{last}");
+    assert_eq!(last["passed"], 18, "{last}");
+    assert_eq!(last["total"], 18, "{last}");
 }
 
 /// Targets that programs reach only outside of the sandbox: a secret in the environment and in a file, a folder to write to, and a port to connect to.
@@ -142,10 +132,8 @@ struct Bait {
 impl Bait {
     fn new() -> Bait {
         let folder = tempfile::tempdir().unwrap();
-        let secret = format!(
-            "secret-{:x}",
-            std::process::id().wrapping_mul(2_654_435_761)
-        );
+        let number = std::process::id().wrapping_mul(2_654_435_761);
+        let secret = format!("secret-{number:x}");
         std::fs::write(folder.path().join("secret"), &secret).unwrap();
         let visitors = TcpListener::bind(("127.0.0.1", 0)).unwrap();
         visitors.set_nonblocking(true).unwrap();
@@ -202,12 +190,8 @@ fn attack(backend: &str, time: &str, every: usize) {
     let arguments = settings.map(|set| ["--set", set]).concat();
     let verifier = Verifier::start_with(&arguments, &[("RAPID_TEST_SECRET", &bait.secret)]);
     let info = verifier.request("GET", "/v1/info", b"").json();
-    let grader = info["graders"]
-        .as_array()
-        .unwrap()
-        .iter()
-        .find(|grader| grader["name"] == "code")
-        .unwrap();
+    let mut graders = info["graders"].as_array().unwrap().iter();
+    let grader = graders.find(|grader| grader["name"] == "code").unwrap();
     if grader["state"] != "ready" {
         let required = std::env::var("RAPID_TEST_DOCKER").is_ok_and(|value| value == "required");
         assert!(backend != "wasm" && !required, "{grader}");
@@ -273,10 +257,8 @@ impl Siege {
             self.fault(format!("{name} has an answer of {} bytes", text.len()));
         }
         let outcome = json!({"verdict": verdict, "passed": answer["passed"], "total": answer["total"], "detail": answer["detail"], "deterministic": answer["deterministic"]});
-        self.outcomes
-            .lock()
-            .unwrap()
-            .insert(name.to_owned(), outcome);
+        let mut outcomes = self.outcomes.lock().unwrap();
+        outcomes.insert(name.to_owned(), outcome);
     }
 
     /// Judges a correct program that answers only if it finds no traces of earlier programs. Each one differs, so that none is in the cache.

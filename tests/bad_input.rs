@@ -62,10 +62,8 @@ fn the_wait_for_a_verifier_is_reported() {
     let Some(_) = artifacts::model() else { return };
     let folder = tempfile::tempdir().unwrap();
     let mut command = rapid(words("train --recipe quickstart --device cpu --verifier"));
-    command
-        .arg(&url)
-        .arg("--out")
-        .arg(folder.path().join("run"));
+    let out = folder.path().join("run");
+    command.arg(&url).arg("--out").arg(out);
     let running = start(&mut command);
     wait_for("a message", Duration::from_secs(60), || {
         let error = running.stderr();

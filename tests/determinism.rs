@@ -34,11 +34,8 @@ fn verdicts_on_mbppplus_are_the_same_with_any_workers_and_load() {
     }
     let folder = tempfile::tempdir().unwrap();
     let mut lines = String::new();
-    for Sample {
-        task, completion, ..
-    } in &samples
-    {
-        let line = json!({ "task_id": task, "completion": completion });
+    for sample in &samples {
+        let line = json!({ "task_id": sample.task, "completion": sample.completion });
         writeln!(lines, "{line}").unwrap();
     }
     std::fs::write(folder.path().join("samples.jsonl"), lines).unwrap();
@@ -47,19 +44,14 @@ fn verdicts_on_mbppplus_are_the_same_with_any_workers_and_load() {
     assert_eq!(alone.len(), samples.len());
     let metered = |judgement: &&Value| judgement["detail"]["fuel"].as_u64() > Some(0);
     assert_eq!(alone.iter().filter(metered).count(), samples.len());
-    assert_equal(
-        &alone,
-        &judge(folder.path(), &data.folder, "2"),
-        "two workers",
-    );
+    let two = judge(folder.path(), &data.folder, "2");
+    assert_equal(&alone, &two, "two workers");
     let mut busy = Command::new("sh");
     let _busy = start(busy.args(["-c", "while :; do :; done"]));
     let loaded = judge(folder.path(), &data.folder, "8");
     assert_equal(&alone, &loaded, "eight workers on a busy machine");
-    eprintln!(
-        "{} samples have the same judgements three times",
-        samples.len()
-    );
+    let count = samples.len();
+    eprintln!("{count} samples have the same judgements three times");
 }
 
 /// The judgements of the folder's samples, without the fields that are not part of a verdict.
@@ -69,13 +61,9 @@ fn judge(folder: &Path, data: &Path, workers: &str) -> Vec<Value> {
     // The wall clock decides no verdict, but on an overloaded machine it may leave a long program without a verdict.
     let backstop = "code.backstop_seconds=3600.0";
     command.args(["--workers", workers, "--set", backstop]);
-    for (flag, path) in [
-        ("--data-dir", data),
-        ("--samples", &folder.join("samples.jsonl")),
-        ("--out", &out),
-    ] {
-        command.arg(flag).arg(path);
-    }
+    command.arg("--data-dir").arg(data);
+    command.arg("--samples").arg(folder.join("samples.jsonl"));
+    command.arg("--out").arg(&out);
     let _ = start(&mut command).finish_within(LIMIT).success();
     let verdict = |line: &str| {
         let mut judgement: Value = serde_json::from_str(line).unwrap();

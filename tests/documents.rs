@@ -70,27 +70,20 @@ fn pages() -> Vec<(String, String)> {
     let mut listed = Command::new("git");
     listed.args(["ls-files", "--", "*.md"]).current_dir(root());
     let names = run(&mut listed).success().stdout;
-    let text = |name| std::fs::read_to_string(root().join(name)).unwrap();
-    names
-        .lines()
-        .map(|name| (name.to_owned(), text(name)))
-        .collect()
+    let text = |name: &str| std::fs::read_to_string(root().join(name)).unwrap();
+    let page = |name: &str| (name.to_owned(), text(name));
+    names.lines().map(page).collect()
 }
 
 #[test]
 fn every_exception_names_an_existing_command_and_its_reason() {
     let pages = pages();
-    for Exception {
-        page,
-        starts,
-        reason,
-        ..
-    } in Notes::read().command
-    {
-        let text = pages.iter().find(|(name, _)| *name == page);
+    for exception in Notes::read().command {
+        let Exception { page, starts, .. } = &exception;
+        let text = pages.iter().find(|(name, _)| name == page);
         let commands = text.map(|(_, text)| commands(text)).unwrap_or_default();
-        let found = commands.iter().any(|shown| shown.text.starts_with(&starts));
-        assert!(found && reason.len() > 10, "{page}: {starts}");
+        let found = commands.iter().any(|shown| shown.text.starts_with(starts));
+        assert!(found && exception.reason.len() > 10, "{page}: {starts}");
     }
 }
 

@@ -137,30 +137,22 @@ fn a_killed_mixture_with_custom_graders_resumes_to_the_byte() {
     assert_eq!(killed.metrics(), undisturbed.metrics());
     assert!(weights(&killed, 4) == weights(&undisturbed, 4));
 
-    let lines = undisturbed.lines();
-    let short = |line: &serde_json::Value| line["terms"]["short"].as_f64();
-    assert!(
-        lines
-            .iter()
-            .all(|line| short(line) > Some(0.0) && line["masked"] == 0),
-        "{lines:#?}"
-    );
+    for line in undisturbed.lines() {
+        let short = line["terms"]["short"].as_f64();
+        assert!(short > Some(0.0) && line["masked"] == 0, "{line}");
+    }
     let samples = undisturbed.samples();
     let of_number =
         |sample: &&serde_json::Value| sample["task"].as_str().unwrap().starts_with("number/");
     let number = samples.iter().filter(of_number);
-    assert!(
-        (1..samples.len()).contains(&number.clone().count()),
-        "{samples:#?}"
-    );
+    let count = number.clone().count();
+    assert!((1..samples.len()).contains(&count), "{samples:#?}");
     assert!(number.clone().any(|sample| sample["reward"] == 0.5));
     for sample in &samples {
         let length = sample["completion"].as_str().unwrap().chars().count();
         let short = sample["terms"]["short"].as_f64().unwrap();
-        assert!(
-            (short - 1.0 / (1.0 + length as f64)).abs() < 1e-12,
-            "{sample}"
-        );
+        let expected = 1.0 / (1.0 + length as f64);
+        assert!((short - expected).abs() < 1e-12, "{sample}");
     }
 }
 
@@ -202,16 +194,11 @@ fn a_killed_evaluation_of_a_checkpoint_resumes_with_its_settings() {
         assert_generates_the_same(&gguf, &out, home);
     }
     let card = std::fs::read_to_string(home.join("hf.gguf/README.md")).unwrap();
-    let parts = [
-        "# run-step-1\n",
-        "Not evaluated.",
-        "base_model: [",
-        "`optimiser.lr` | 0",
-    ];
-    assert_has(
-        &card,
-        &[&parts[..], &["math-", "repeat.jsonl", "~~~~text"]].concat(),
-    );
+    let parts = ["# run-step-1\n", "Not evaluated.", "base_model: ["];
+    assert_has(&card, &parts);
+    let parts = ["`optimiser.lr` | 0", "math-", "repeat.jsonl"];
+    assert_has(&card, &parts);
+    assert_has(&card, &["~~~~text"]);
     let eval = |more: &[&str]| evaluation(home, &verifier, &model, more);
 
     let template = home.join("repeat.txt");

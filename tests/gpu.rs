@@ -58,10 +58,8 @@ fn without_a_gpu_the_cpu_computes_and_work_for_a_gpu_does_not_begin() {
 /// `scripts/gpu.sh` on the emulated device, at small sizes and without Python.
 fn first_hour(program: &Path, out: &Path, more: &[&str]) -> Outcome {
     let mut command = script("gpu.sh", program, out);
-    command
-        .args(["--quick", "--device", "cuda:emulated"])
-        .args(more);
-    run(command.env("PYTHON", "no-python"))
+    command.args(["--quick", "--device", "cuda:emulated"]);
+    run(command.args(more).env("PYTHON", "no-python"))
 }
 
 fn steps(out: &Path) -> Vec<Value> {
@@ -220,10 +218,8 @@ fn the_study_for_a_gpu_passes_on_the_cpu_and_goes_on() {
     assert!(measured["device_peak_bytes"].is_null(), "{measured}");
     assert!(measured["planned_bytes"].is_u64(), "{measured}");
     let outcome = study(folder.path(), &[]).success();
-    assert!(
-        outcome.stdout.contains("10 steps, 0 of them failed"),
-        "{outcome:?}"
-    );
+    let says = "10 steps, 0 of them failed";
+    assert!(outcome.stdout.contains(says), "{outcome:?}");
     // The recorded step was not made again.
     assert!(!folder.path().join("times.csv").exists());
     assert!(folder.path().join("sweep/report.html").is_file());

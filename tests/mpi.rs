@@ -81,12 +81,8 @@ fn assert_same(folder: &Path, expected: &Path) {
     for ((file, content), (other, wanted)) in results(folder).into_iter().zip(results(expected)) {
         assert_eq!(file, other);
         // No diff of megabytes.
-        assert!(
-            content == wanted,
-            "{} of {} differs",
-            file.display(),
-            folder.display()
-        );
+        let (file, folder) = (file.display(), folder.display());
+        assert!(content == wanted, "{file} of {folder} differs");
     }
 }
 
@@ -346,11 +342,8 @@ fn ranks_of_slurm_train_as_one_process_does() {
     assert!(!out.exists());
 
     // The batch script of this repository, interrupted and sent again.
-    let path = format!(
-        "{}:{}",
-        program("rapid").parent().unwrap().display(),
-        std::env::var("PATH").unwrap()
-    );
+    let (binary, path) = (program("rapid"), std::env::var("PATH").unwrap());
+    let path = format!("{}:{path}", binary.parent().unwrap().display());
     let (out, log) = (folder("job"), folder("job.log"));
     let script = root().join("deploy/slurm/train.sbatch");
     let words = ["sbatch", "--wait", "--ntasks=2", "--overcommit", "--output"].map(str::to_owned);

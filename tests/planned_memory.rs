@@ -41,11 +41,8 @@ fn the_plan_is_within_a_tenth_of_the_peak() {
             return;
         };
         let planned = figures["planned_bytes"].as_f64().unwrap();
-        eprintln!(
-            "{work}: planned {:.2} GB, peak {:.2} GB",
-            planned / 1e9,
-            peak / 1e9
-        );
+        let [planned_gb, peak_gb] = [planned, peak].map(|bytes| bytes / 1e9);
+        eprintln!("{work}: planned {planned_gb:.2} GB, peak {peak_gb:.2} GB");
         if (planned - peak).abs() > MAX_DIFFERENCE * peak {
             failures.push((work, planned, peak));
         }

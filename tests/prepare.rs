@@ -60,10 +60,8 @@ fn solutions_run_once_ahead_of_time_and_a_killed_run_is_continued() {
     let run_now = format!("tasks: {} of {TASKS} solutions run in ", TASKS - known);
     let were_known = format!(" s, {known} were known");
     assert_has(&outcome.stdout, &[&run_now, &were_known]);
-    assert_has(
-        &outcome.stderr,
-        &[&format!("tasks: {TASKS} of {TASKS} solutions")],
-    );
+    let all = format!("tasks: {TASKS} of {TASKS} solutions");
+    assert_has(&outcome.stderr, &[&all]);
     let (values, locks) = files(folder);
     // A process that is killed after the write and before the unlock leaves the lock.
     assert!(values == TASKS + 1 && locks <= 1, "{values} {locks}");

@@ -27,27 +27,21 @@ fn the_engines_phases_are_ranges_in_a_profiler() {
     std::fs::write(&config, CONFIG).unwrap();
     let mut command = rapid(["bench", "step", "--device", "cpu", "--threads", "1"]);
     command.args(["--prompts", "2", "--samples", "2", "--prompt-tokens", "5"]);
-    command
-        .args(["--tokens", "4", "--random-weights"])
-        .arg(config);
-    command.env("NVTX_INJECTION64_PATH", profiler);
+    command.args(["--tokens", "4", "--random-weights"]);
+    command.arg(config).env("NVTX_INJECTION64_PATH", profiler);
     command.env("RAPID_RANGES", folder.path().join("ranges"));
     let outcome = run(&mut command).success();
     if outcome.stderr.contains("NVTX") {
         let remedy = "pip install nvidia-nvtx";
         assert!(outcome.stderr.contains(remedy), "{}", outcome.stderr);
-        eprintln!(
-            "SKIPPED: the ranges in a profiler; scripts/cuda.sh fetches NVTX: {}",
-            outcome.stderr.trim()
-        );
+        let why = outcome.stderr.trim();
+        eprintln!("SKIPPED: the ranges in a profiler; scripts/cuda.sh fetches NVTX: {why}");
         return;
     }
     let ranges = std::fs::read_to_string(folder.path().join("ranges")).unwrap();
     // Both prompts at once, then three steps of all samples; then the same model trains.
     let generation = "generate\n  prefill\n  decode\n  decode\n  decode\n";
     let update = "step\n  forward\n  objective\n  backward\n  optimiser\n";
-    assert!(
-        ranges.starts_with(&[generation, update].concat()),
-        "{ranges}"
-    );
+    let both = [generation, update].concat();
+    assert!(ranges.starts_with(&both), "{ranges}");
 }

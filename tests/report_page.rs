@@ -98,16 +98,11 @@ fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
         .replace("WIDTH", &width.to_string())
         .replace("PAGE", &text);
     fs::write(&wrapper, wrapped).unwrap();
+    let (profile, is_light) = (folder.path().join("profile"), u8::from(!dark));
     let output = Command::new(chromium)
         .args(CHROMIUM_OPTIONS.split_whitespace())
-        .arg(format!(
-            "--blink-settings=preferredColorScheme={}",
-            u8::from(!dark)
-        ))
-        .arg(format!(
-            "--user-data-dir={}",
-            folder.path().join("profile").display()
-        ))
+        .arg(format!("--blink-settings=preferredColorScheme={is_light}"))
+        .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", wrapper.display()))
         .output()
         .unwrap();
@@ -120,12 +115,9 @@ fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
         .replace("&lt;", "<")
         .replace("&gt;", ">")
         .replace("&amp;", "&");
-    serde_json::from_str(&measured).unwrap_or_else(|error| {
-        panic!(
-            "{error}: {measured:?}\n{}",
-            String::from_utf8_lossy(&output.stderr)
-        )
-    })
+    let stderr = String::from_utf8_lossy(&output.stderr);
+    serde_json::from_str(&measured)
+        .unwrap_or_else(|error| panic!("{error}: {measured:?}\n{stderr}"))
 }
 
 #[test]
@@ -143,10 +135,8 @@ fn nothing_of_a_report_is_cut_off_at_390_pixels_in_light_or_dark() {
             let measured = measured(&chromium, &page, width, dark);
             let context = format!("{} at {width}: {measured:#}", page.display());
             assert!(measured["text"].as_u64().unwrap() > 2_000, "{context}");
-            assert!(
-                measured["scroll_width"].as_u64().unwrap() <= width as u64,
-                "{context}"
-            );
+            let scroll_width = measured["scroll_width"].as_u64().unwrap();
+            assert!(scroll_width <= width as u64, "{context}");
             assert_eq!(measured["wide"], json!([]), "{context}");
             assert_eq!(measured["dark"], json!(dark), "{context}");
             let colours = (measured["paper"].as_str(), measured["ink"].as_str());

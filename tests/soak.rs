@@ -81,16 +81,12 @@ fn growth(points: &[(f64, f64)]) -> (f64, f64) {
     let mean = |value: fn(&(f64, f64)) -> f64| points.iter().map(value).sum::<f64>() / count;
     let (x, y) = (mean(|point| point.0), mean(|point| point.1));
     let spread: f64 = points.iter().map(|point| (point.0 - x).powi(2)).sum();
-    let covariance: f64 = points
-        .iter()
-        .map(|point| (point.0 - x) * (point.1 - y))
-        .sum();
+    let products = points.iter().map(|point| (point.0 - x) * (point.1 - y));
+    let covariance: f64 = products.sum();
     let slope = covariance / spread;
-    let residuals: f64 = points
-        .iter()
-        .map(|point| (point.1 - y - slope * (point.0 - x)).powi(2))
-        .sum();
-    (slope, (residuals / (count - 2.0) / spread).sqrt())
+    let residual = |point: &(f64, f64)| point.1 - y - slope * (point.0 - x);
+    let squares: f64 = points.iter().map(residual).map(|it| it.powi(2)).sum();
+    (slope, (squares / (count - 2.0) / spread).sqrt())
 }
 
 #[test]
@@ -171,10 +167,8 @@ fn mix<'a>(cases: &'a [Case], labelled: &'a [Sample]) -> impl Iterator<Item = Ki
     for case in others {
         families.entry(&case.family).or_default().push(case);
     }
-    assert_eq!(
-        families.keys().copied().collect::<Vec<_>>(),
-        ["confusing", "escaping", "forging", "honest", "lasting"]
-    );
+    let expected = ["confusing", "escaping", "forging", "honest", "lasting"];
+    assert_eq!(Vec::from_iter(families.keys().copied()), expected);
     let mut families: Vec<_> = families
         .into_values()
         .map(|family| family.into_iter().cycle().enumerate())

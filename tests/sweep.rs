@@ -58,15 +58,13 @@ fn events(folder: &Path, run: &str, event: &str) -> usize {
 
 /// Whether a run that a process began after the manifest's first `before` lines is under way, and has this file.
 fn is_under_way(folder: &Path, before: usize, file: &str) -> bool {
-    manifest(folder)
-        .iter()
-        .skip(before)
-        .next_back()
-        .is_some_and(|line| {
-            let began = line["event"] == "start" || line["event"] == "resume";
-            let run = line["run"].as_str().unwrap();
-            began && folder.join("runs").join(run).join(file).is_file()
-        })
+    let lines = manifest(folder);
+    let last = lines.iter().skip(before).next_back();
+    last.is_some_and(|line| {
+        let began = line["event"] == "start" || line["event"] == "resume";
+        let run = line["run"].as_str().unwrap();
+        began && folder.join("runs").join(run).join(file).is_file()
+    })
 }
 
 /// Starts a sweep, and kills it with all its processes at a random moment, up to `within` after a run of it has this file.
@@ -129,10 +127,8 @@ fn a_sweep_killed_three_times_equals_an_undisturbed_one() {
         assert_eq!(events(&killed, run, "finish"), 1, "{run}: {repeat}");
         for log in ["metrics.jsonl", "eval.jsonl"] {
             let read = |folder: &Path| std::fs::read(folder.join("runs").join(run).join(log));
-            assert!(
-                read(&whole).unwrap() == read(&killed).unwrap(),
-                "{run}: {log} differs: {repeat}"
-            );
+            let is_same = read(&whole).unwrap() == read(&killed).unwrap();
+            assert!(is_same, "{run}: {log} differs: {repeat}");
         }
     }
 }

@@ -64,11 +64,9 @@ fn the_error_names_a_damaged_interpreter() {
     for file in ["python-snapshot.wasm", "python-stdlib.zip"] {
         std::fs::copy(artifact.join(file), folder.path().join(file)).unwrap();
     }
-    let file = std::fs::File::options()
-        .write(true)
-        .open(folder.path().join("python-snapshot.wasm"))
-        .unwrap();
-    file.set_len(1_000_000).unwrap();
+    let damaged = folder.path().join("python-snapshot.wasm");
+    let file = std::fs::File::options().write(true).open(damaged);
+    file.unwrap().set_len(1_000_000).unwrap();
     let folders = ["--sandbox-dir", path, "--cache-dir", path];
     assert_named(&folders, &[], &[path, "fetch sandbox:python-wasi"]);
 }
@@ -107,10 +105,8 @@ fn a_full_disk_disables_the_cache_and_loses_no_verdict() {
     let mut filler = std::fs::File::create(disk.path().join("filler")).unwrap();
     while filler.write_all(&[1; 4096]).is_ok() {}
 
-    let tasks = tempfile::Builder::new()
-        .suffix(".jsonl")
-        .tempfile()
-        .unwrap();
+    let tasks = tempfile::Builder::new().suffix(".jsonl").tempfile();
+    let tasks = tasks.unwrap();
     let task = json!({"id": "double", "question": "Double n.", "entry_point": "double", "canonical": CORRECT, "tests": [{"args": [3]}]});
     std::fs::write(tasks.path(), task.to_string()).unwrap();
     let completions = [CORRECT, "def double(n):\n    return n\n"].map(str::to_owned);

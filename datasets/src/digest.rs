@@ -78,13 +78,10 @@ impl TaskSpec {
             TaskSpec::Math(task) => writer.field(&task.answer),
             TaskSpec::Lean(task) => writer.field(&task.header).field(&task.statement),
             // Sorted by name. One of them is the grader's.
-            TaskSpec::Custom(task) => writer.fields(
-                task.fields
-                    .iter()
-                    .map(|(name, value)| format!("{name}: {value}"))
-                    .collect::<Vec<_>>()
-                    .into_iter(),
-            ),
+            TaskSpec::Custom(task) => {
+                let fields = task.fields.iter();
+                writer.fields(fields.map(|(name, value)| format!("{name}: {value}")))
+            }
             TaskSpec::Program(task) => task.tests.iter().fold(writer, |writer, test| {
                 writer.field(&test.stdin).field(&test.stdout)
             }),

@@ -48,10 +48,8 @@ pub(crate) fn unpacked<'a>(
     mut source: impl Read + 'a,
 ) -> io::Result<(Box<dyn BufRead + 'a>, Option<&'static str>)> {
     let mut first = Vec::new();
-    source
-        .by_ref()
-        .take(ZSTD.len() as u64)
-        .read_to_end(&mut first)?;
+    let mut beginning = source.by_ref().take(ZSTD.len() as u64);
+    beginning.read_to_end(&mut first)?;
     let [gzip, zstd] = [first.starts_with(&GZIP), first == ZSTD];
     let whole = BufReader::new(Cursor::new(first).chain(source));
     Ok(if gzip {
@@ -143,11 +141,8 @@ impl<'a> Lines<'a> {
         loop {
             self.buffer.clear();
             self.number += 1;
-            let read = self
-                .reader
-                .by_ref()
-                .take(self.max_line as u64 + 1)
-                .read_until(b'\n', &mut self.buffer);
+            let mut bounded = self.reader.by_ref().take(self.max_line as u64 + 1);
+            let read = bounded.read_until(b'\n', &mut self.buffer);
             let length = read.map_err(|error| match stream_fault(self.packed, &error) {
                 Some(reason) => self.line_error(reason),
                 None => LineError::Io(error),
@@ -278,12 +273,10 @@ mod tests {
     #[test]
     fn a_truncated_gzip_stream_is_reported_as_such() {
         let whole = gzip(b"{\"a\":1}\n{\"a\":2}\n");
+        let says = "gzip stream is cut off";
         for length in [2, 9, 15, whole.len() - 1] {
             let error = read(&whole[..length]).unwrap_err().to_string();
-            assert!(
-                error.contains("gzip stream is cut off"),
-                "{length}: {error}"
-            );
+            assert!(error.contains(says), "{length}: {error}");
         }
         let mut damaged = whole.clone();
         damaged[whole.len() - 6] ^= 0xff;

@@ -139,10 +139,8 @@ pub fn all() -> Result<Vec<Manifest>, toml::de::Error> {
 /// The manifest of that kind and name.
 #[must_use]
 pub fn find(kind: ArtifactKind, name: &str) -> Option<Manifest> {
-    all()
-        .unwrap_or_default()
-        .into_iter()
-        .find(|m| m.kind == kind && m.name == name)
+    let mut all = all().unwrap_or_default().into_iter();
+    all.find(|m| m.kind == kind && m.name == name)
 }
 
 #[cfg(test)]
@@ -165,17 +163,12 @@ mod tests {
             let is_digest = |text: &str| {
                 text.len() == 64 && text.bytes().all(|b| matches!(b, b'0'..=b'9' | b'a'..=b'f'))
             };
-            let mut files = manifest.files.iter();
-            assert!(
-                files.all(|file| file.size > 0 && is_digest(&file.sha256)),
-                "{name}"
-            );
+            let is_complete = |file: &File| file.size > 0 && is_digest(&file.sha256);
+            assert!(manifest.files.iter().all(is_complete), "{name}");
             if manifest.kind == ArtifactKind::Dataset {
                 let template = manifest.template.as_ref().unwrap();
-                assert!(
-                    Template::named(template).is_ok() && manifest.split.is_some(),
-                    "{name}"
-                );
+                assert!(Template::named(template).is_ok(), "{name}");
+                assert!(manifest.split.is_some(), "{name}");
                 assert!(crate::NAMES.contains(&name.as_str()), "{name}");
             }
             for source in &manifest.sources {

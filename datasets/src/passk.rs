@@ -42,11 +42,8 @@ impl Counts {
         if n - c < k {
             return Some(1.0);
         }
-        Some(
-            1.0 - (n - c + 1..=n)
-                .map(|i| 1.0 - k as f64 / i as f64)
-                .product::<f64>(),
-        )
+        let factors = (n - c + 1..=n).map(|i| 1.0 - k as f64 / i as f64);
+        Some(1.0 - factors.product::<f64>())
     }
 }
 
@@ -318,10 +315,8 @@ mod tests {
     fn pairing_detects_a_difference_that_the_spread_of_tasks_would_hide() {
         // Every task gains one right sample in eight, or two. The spread between tasks is wide.
         let before: Vec<Counts> = (0..28).map(|i| counts(8, i % 7)).collect();
-        let pairs: Vec<(Counts, Counts)> = before
-            .iter()
-            .map(|task| (*task, counts(8, task.correct + 1 + task.correct % 2)))
-            .collect();
+        let pair = |task: &Counts| (*task, counts(8, task.correct + 1 + task.correct % 2));
+        let pairs: Vec<(Counts, Counts)> = before.iter().map(pair).collect();
         let gain = paired_difference(&pairs, 1).unwrap();
         let interval = gain.interval.unwrap();
         assert!((gain.mean - 5.0 / 28.0).abs() < 1e-12);

@@ -115,11 +115,8 @@ impl TaskSpec {
 
 /// A question with one final answer.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(utoipa::ToSchema),
-    schema(title = "MathTask")
-)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(title = "MathTask"))]
 pub struct MathTask {
     /// The correct answer, in LaTeX or plain text. Of a worked solution, what follows the last `####`, or the only box at its end, counts. The service accepts a
     /// number too, which counts as its text in the request.
@@ -129,11 +126,8 @@ pub struct MathTask {
 
 /// A Python function to write.
 #[derive(Debug, Clone, PartialEq, Default, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(utoipa::ToSchema),
-    schema(title = "CodeTask")
-)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(title = "CodeTask"))]
 pub struct CodeTask {
     /// The name of the function that the completion must define, which is not a keyword of Python, or a method of its class: `Solution().add`.
     pub entry_point: String,
@@ -184,11 +178,8 @@ pub struct CodeTest {
 
 /// A Python program to write, which reads standard input and writes standard output.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(utoipa::ToSchema),
-    schema(title = "ProgramTask")
-)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(title = "ProgramTask"))]
 pub struct ProgramTask {
     /// Runs of the program, each by itself.
     #[cfg_attr(feature = "openapi", schema(min_items = 1))]
@@ -239,11 +230,8 @@ impl Compare {
 
 /// A theorem to prove in Lean 4.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(utoipa::ToSchema),
-    schema(title = "LeanTask")
-)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(title = "LeanTask"))]
 pub struct LeanTask {
     /// Imports and options before the statement.
     pub header: String,
@@ -253,11 +241,8 @@ pub struct LeanTask {
 
 /// A task for a grader of the operator's own, which alone knows what its fields mean.
 #[derive(Debug, Clone, PartialEq, Serialize)]
-#[cfg_attr(
-    feature = "openapi",
-    derive(utoipa::ToSchema),
-    schema(title = "CustomTask")
-)]
+#[cfg_attr(feature = "openapi", derive(utoipa::ToSchema))]
+#[cfg_attr(feature = "openapi", schema(title = "CustomTask"))]
 pub struct CustomTask {
     /// The name of the grader.
     #[serde(skip)]

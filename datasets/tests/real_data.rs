@@ -69,19 +69,14 @@ fn mbppplus_has_the_papers_split_comparisons_and_tolerances() {
     for task in all(&dataset) {
         let code = code(task);
         assert!([0.0, 1e-4].contains(&code.atol), "{}", task.id);
-        assert!(
-            code.asserts.is_empty() && code.tests.len() >= 3,
-            "{}",
-            task.id
-        );
+        assert!(code.asserts.is_empty(), "{}", task.id);
+        assert!(code.tests.len() >= 3, "{}", task.id);
         // The entry point comes from the test program's loop, and the record's assertions call the same function.
         let example = task.example.as_ref().unwrap();
         assert!(example.contains(&code.entry_point), "{example}");
         let canonical = code.canonical.as_ref().unwrap();
-        assert!(
-            canonical.contains(&format!("def {}", code.entry_point)),
-            "{canonical}"
-        );
+        let head = format!("def {}", code.entry_point);
+        assert!(canonical.contains(&head), "{canonical}");
     }
     let template = datasets::Template::for_dataset("mbppplus");
     assert_eq!(
@@ -95,10 +90,8 @@ fn mbppplus_has_the_papers_split_comparisons_and_tolerances() {
 fn both_record_forms_of_mbppplus_give_equal_tasks() {
     // The cache folder has one form only, the excerpts have both.
     let both = |folder: &PathBuf| folder.join("mbppplus/train.jsonl").is_file();
-    let folder = data::holding("mbppplus")
-        .map(|records| records.folder)
-        .filter(both)
-        .unwrap_or_else(data::excerpts);
+    let folder = data::holding("mbppplus").map(|records| records.folder);
+    let folder = folder.filter(both).unwrap_or_else(data::excerpts);
     let only_evalplus = tempfile::tempdir().unwrap();
     let place = only_evalplus.path().join("mbppplus");
     std::fs::create_dir(&place).unwrap();
@@ -156,9 +149,7 @@ fn minif2f_trains_on_its_valid_split_and_evaluates_on_its_test_split() {
         };
         assert!(lean.header.starts_with("import Mathlib") && lean.statement.ends_with(":= by"));
         let question = &task.question;
-        assert!(
-            !question.contains("/--") && !question.ends_with("-/"),
-            "{question}"
-        );
+        assert!(!question.contains("/--"), "{question}");
+        assert!(!question.ends_with("-/"), "{question}");
     }
 }

@@ -31,22 +31,17 @@ fn main() -> Result<(), SandboxError> {
     let sandbox = WasmSandbox::open(Path::new(artifact), Path::new(cache), &|line| {
         eprintln!("{line}");
     })?;
-    let identity = sandbox.identity();
-    eprintln!(
-        "{} opened in {:.2} s",
-        identity.interpreter,
-        start.elapsed().as_secs_f64()
-    );
+    let interpreter = &sandbox.identity().interpreter;
+    let seconds = start.elapsed().as_secs_f64();
+    eprintln!("{interpreter} opened in {seconds:.2} s");
     let program = Program {
         source: &source,
         entry_point,
     };
     let request = Request::new(Work::Calls { program, calls }, &Limits::default());
     let run = sandbox.run(&request)?;
-    println!(
-        "{}",
-        format!("{run:#?}").chars().take(SHOWN).collect::<String>()
-    );
+    let outcome: String = format!("{run:#?}").chars().take(SHOWN).collect();
+    println!("{outcome}");
     let mut times = Vec::with_capacity(RUNS);
     for _ in 0..RUNS {
         let start = Instant::now();
@@ -58,10 +53,7 @@ fn main() -> Result<(), SandboxError> {
         );
     }
     times.sort_by(f64::total_cmp);
-    println!(
-        "{:.2} ms at best, median {:.2} ms",
-        times[0],
-        times[RUNS / 2]
-    );
+    let (best, median) = (times[0], times[RUNS / 2]);
+    println!("{best:.2} ms at best, median {median:.2} ms");
     Ok(())
 }

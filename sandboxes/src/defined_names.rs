@@ -8,7 +8,7 @@ use std::ops::Range;
 
 use serde::Deserialize;
 
-use crate::{Call, End, Limits, Request, Run, Sandbox, SandboxError, Work};
+use crate::{Call, End, Limits, Request, Sandbox, SandboxError, Work};
 
 /// Maximum further instances after the first, if an instance breaks off.
 const MAX_RESTARTS: usize = 3;
@@ -90,10 +90,8 @@ pub fn read(
     texts: &[Text<'_>],
     limits: &Limits,
 ) -> Result<Vec<Outline>, Stopped> {
-    let calls: Vec<String> = texts
-        .iter()
-        .map(|text| serde_json::json!([text.header, text.text, text.loose]).to_string())
-        .collect();
+    let call = |it: &Text<'_>| serde_json::json!([it.header, it.text, it.loose]).to_string();
+    let calls: Vec<String> = texts.iter().map(call).collect();
     let mut outlines = Vec::with_capacity(texts.len());
     for _ in 0..=MAX_RESTARTS {
         if outlines.len() >= calls.len() {
@@ -102,11 +100,9 @@ pub fn read(
         let work = Work::Outline {
             texts: &calls[outlines.len()..],
         };
-        let Run {
-            calls: read, end, ..
-        } = sandbox.run(&Request::new(work, limits))?;
-        outlines.extend(read.iter().map(outline));
-        match end {
+        let run = sandbox.run(&Request::new(work, limits))?;
+        outlines.extend(run.calls.iter().map(outline));
+        match run.end {
             End::OutOfTime => return Err(Stopped::OutOfTime),
             End::MachineOutOfMemory => return Err(Stopped::OutOfMemory),
             End::OutOfFuel => break,

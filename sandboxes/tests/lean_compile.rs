@@ -41,11 +41,9 @@ fn messages(lean: &Compiler, header: &str, body: &str) -> Messages {
 }
 
 fn texts(messages: &Messages) -> Vec<(usize, &str)> {
-    messages
-        .body
-        .iter()
-        .map(|message| (message.pos.line, message.data.as_str()))
-        .collect()
+    let body = messages.body.iter();
+    let texts = body.map(|message| (message.pos.line, message.data.as_str()));
+    texts.collect()
 }
 
 #[test]
@@ -102,7 +100,7 @@ fn a_compilation_past_its_deadline_is_ended() {
     }
 }
 
-/// Otherwise a file that loops would use the whole time for starting Lean, and another attempt as much again.
+/// Otherwise a file that loops would use the whole time for starting Lean, and another run as much again.
 #[test]
 fn a_looping_file_gets_little_more_than_lean_needs_to_start() {
     let bounds = Bounds {
@@ -162,10 +160,8 @@ fn a_process_is_the_first_that_the_system_ends_without_memory() {
 fn a_jail_has_no_network_no_processes_and_one_folder_to_write_in() {
     let Some(jail) = jail() else { return };
     let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-    let body = format!(
-        "write\ncall {}\nlook\nleave",
-        listener.local_addr().unwrap().port()
-    );
+    let port = listener.local_addr().unwrap().port();
+    let body = format!("write\ncall {port}\nlook\nleave");
     let inside = messages(&lean(jail), "", &body);
     // Its own processes: bubblewrap's init, the shell that appends its files, and itself. In a user namespace of its own, it could mount any amount of memory.
     let expected = [
@@ -211,11 +207,8 @@ fn a_jail_has_no_sockets_and_no_secrets_and_shows_named_files() {
     program.secrets = vec![own.join("token"), token.path().to_owned()];
     let seen = |program: &Program| {
         let messages = messages(&Compiler::new(program.clone(), BOUNDS, 1), "", &body);
-        texts(&messages)
-            .iter()
-            .map(|it| it.1)
-            .collect::<Vec<_>>()
-            .join(", ")
+        let texts: Vec<&str> = texts(&messages).iter().map(|it| it.1).collect();
+        texts.join(", ")
     };
     let inside = "nothing there, nobody there, own, own, nothing there, nothing there";
     assert_eq!(seen(&program), inside);
@@ -299,11 +292,9 @@ fn in_a_jail_no_more_can_be_written_than_its_memory_limit_allows() {
         };
         assert!((32..=64).contains(&own.parse().unwrap()), "{own} MiB");
     }
-    assert_eq!(
-        lean(jail).compile("", "litter"),
-        Err(LeanError::Output(64)),
-        "empty files take memory, too"
-    );
+    // Empty files take memory, too.
+    let littered = lean(jail).compile("", "litter");
+    assert_eq!(littered, Err(LeanError::Output(64)));
 }
 
 #[test]
@@ -328,9 +319,7 @@ fn the_error_for_a_folder_that_is_not_a_project_names_the_remedy() {
     let folder = tempfile::tempdir().unwrap();
     for dir in [folder.path().to_owned(), folder.path().join("nowhere")] {
         let error = Project::open(&dir).unwrap_err().to_string();
-        assert!(
-            error.contains(&*dir.to_string_lossy()) && error.contains("sandboxes/lean/README.md"),
-            "{error}"
-        );
+        assert!(error.contains(&*dir.to_string_lossy()), "{error}");
+        assert!(error.contains("sandboxes/lean/README.md"), "{error}");
     }
 }

@@ -39,10 +39,8 @@ pub fn compiled(folder: &Path) -> PathBuf {
 fn artifact(kind: ArtifactKind, name: &str) -> Option<PathBuf> {
     let path = locate(kind, name);
     if path.is_none() {
-        skipped(&format!(
-            "{name} is not in the cache folder: rapid fetch {}:{name}",
-            kind.word()
-        ));
+        let fetch = format!("rapid fetch {}:{name}", kind.word());
+        skipped(&format!("{name} is not in the cache folder: {fetch}"));
     }
     path
 }

@@ -40,11 +40,8 @@ impl Case {
     pub fn request(&self, prompt: &str, task: &str) -> String {
         let head = json!({ "id": self.id(), "task": format!("tasks/{task}"), "prompt": prompt });
         let head = head.to_string();
-        format!(
-            "{{\"items\":[{},\"completion\":{}}}]}}",
-            &head[..head.len() - 1],
-            self.completion
-        )
+        let (head, completion) = (&head[..head.len() - 1], &self.completion);
+        format!("{{\"items\":[{head},\"completion\":{completion}}}]}}")
     }
 
     /// The same case with `line` after the completion.
@@ -124,10 +121,8 @@ fn read(family: &str, file: &Path, text: &str) -> Option<Case> {
 /// Cases that a text file cannot contain, or that are too large for one.
 fn built() -> Vec<Case> {
     let block = |code: &str| format!("```python\n{code}```\n");
-    let controls: String = (1..32_u8)
-        .filter(|c| !b"\n\r".contains(c))
-        .map(char::from)
-        .collect();
+    let controls = (1..32_u8).filter(|c| !b"\n\r".contains(c));
+    let controls: String = controls.map(char::from).collect();
     let controls = format!("# {controls}\u{7f}\u{85}\n{CORRECT}");
     let planes = format!("{CORRECT}# \u{10ffff}\u{1f600}\u{fffe}\u{e000}\u{feff}\n");
     let nul_inside = CORRECT.replace("xs)", "xs) \0");

@@ -81,12 +81,10 @@ impl Imports {
 
     /// The circles among the children of each module.
     pub fn circles(&self) -> BTreeSet<Circle> {
-        let parents = |module: &Module| (0..module.len()).map(|n| module[..n].to_vec()).collect();
-        let parents: BTreeSet<Module> = self
-            .modules
-            .iter()
-            .flat_map(|m| -> Vec<_> { parents(m) })
-            .collect();
+        let mut parents: BTreeSet<&[String]> = BTreeSet::new();
+        for module in &self.modules {
+            parents.extend((0..module.len()).map(|n| &module[..n]));
+        }
         let circles = parents.iter().flat_map(|parent| self.circles_in(parent));
         circles.collect()
     }
@@ -194,10 +192,8 @@ fn resolve(
         return None;
     }
     let exported = rest.first().and_then(|name| {
-        let (_, path) = uses
-            .get(&at)?
-            .iter()
-            .find(|(imported, _)| imported == name)?;
+        let mut names = uses.get(&at)?.iter();
+        let (_, path) = names.find(|(imported, _)| imported == name)?;
         let follows = depth < MAX_REEXPORTS && at != module;
         follows.then(|| resolve(&at, path, uses, depth + 1))?
     });

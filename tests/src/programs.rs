@@ -120,11 +120,9 @@ pub fn run(command: &mut Command) -> Outcome {
 pub fn start(command: &mut Command) -> Running {
     let folder = tempfile::tempdir().unwrap();
     let file = |name: &str| File::create(folder.path().join(name)).unwrap();
-    let child = command
-        .stdout(file("stdout"))
-        .stderr(file("stderr"))
-        .spawn()
-        .unwrap_or_else(|error| panic!("{command:?}: {error}"));
+    command.stdout(file("stdout")).stderr(file("stderr"));
+    let child = command.spawn();
+    let child = child.unwrap_or_else(|error| panic!("{command:?}: {error}"));
     Running {
         child,
         folder,
@@ -234,13 +232,10 @@ pub fn signal(name: &str, processes: &[u32]) -> bool {
     if processes.is_empty() {
         return true;
     }
-    Command::new("kill")
-        .arg(format!("-{name}"))
-        .args(processes.iter().map(u32::to_string))
-        .stderr(Stdio::null())
-        .status()
-        .unwrap()
-        .success()
+    let mut kill = Command::new("kill");
+    kill.arg(format!("-{name}")).stderr(Stdio::null());
+    kill.args(processes.iter().map(u32::to_string));
+    kill.status().unwrap().success()
 }
 
 struct Process {
@@ -355,12 +350,8 @@ impl Verifier {
         command.envs(self.environment.iter().cloned());
         let mut running = start(&mut command);
         wait_for("the verifier to be ready", READY, || {
-            assert_eq!(
-                running.ended(),
-                None,
-                "the verifier ended: {}",
-                running.stderr()
-            );
+            let ended = running.ended();
+            assert_eq!(ended, None, "the verifier ended: {}", running.stderr());
             let answer = request(self.address, "GET", "/readyz", &[]).ok()?;
             (answer.status == 200).then_some(())
         });

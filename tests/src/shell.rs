@@ -34,11 +34,8 @@ pub fn files(page: &str) -> Vec<(String, String)> {
                     "toml" => ".toml",
                     _ => continue,
                 };
-                let name = prose
-                    .split('`')
-                    .skip(1)
-                    .step_by(2)
-                    .find(|span| span.ends_with(end) && !span.contains('/'));
+                let mut spans = prose.split('`').skip(1).step_by(2);
+                let name = spans.find(|span| span.ends_with(end) && !span.contains('/'));
                 if let Some(name) = name {
                     files.push((name.to_owned(), text));
                 }

@@ -42,11 +42,7 @@ impl Job {
 
     /// Resumes the run.
     pub fn resume(&self) -> Running {
-        start(&mut rapid([
-            "train".as_ref(),
-            "--resume".as_ref(),
-            self.folder.as_os_str(),
-        ]))
+        start(rapid(["train", "--resume"]).arg(&self.folder))
     }
 
     /// The complete lines of `metrics.jsonl`.
@@ -57,10 +53,8 @@ impl Job {
 
     /// The parsed lines of `metrics.jsonl`.
     pub fn lines(&self) -> Vec<Value> {
-        self.metrics()
-            .lines()
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        let parsed = |line: &str| serde_json::from_str(line).unwrap();
+        self.metrics().lines().map(parsed).collect()
     }
 
     /// Waits until `count` updates are in the metrics.
@@ -68,11 +62,8 @@ impl Job {
     pub fn reach(&self, running: &mut Running, count: usize) {
         wait_for(&format!("update {count}"), UPDATE_TIMEOUT, || {
             let done = self.metrics().lines().count() >= count;
-            assert!(
-                done || running.ended().is_none(),
-                "ended before update {count}: {}",
-                running.stderr()
-            );
+            let ended = !done && running.ended().is_some();
+            assert!(!ended, "ended before update {count}: {}", running.stderr());
             done.then_some(())
         });
     }
@@ -81,13 +72,11 @@ impl Job {
     pub fn samples(&self) -> Vec<Value> {
         // Beside each file is a page for people, which is skipped.
         let files = files_with(&self.folder.join("samples"), "jsonl").into_iter();
-        let texts: Vec<String> = files
-            .map(|file| std::fs::read_to_string(file).unwrap())
-            .collect();
+        let texts = files.map(|file| std::fs::read_to_string(file).unwrap());
+        let texts: Vec<String> = texts.collect();
+        let parsed = |line: &str| serde_json::from_str(line).unwrap();
         let lines = texts.iter().flat_map(|text| text.lines());
-        lines
-            .map(|line| serde_json::from_str(line).unwrap())
-            .collect()
+        lines.map(parsed).collect()
     }
 }
 
@@ -100,11 +89,8 @@ pub fn repeating(folder: &Path) -> Vec<String> {
     let tasks: String = (10..90).step_by(5).map(task).collect();
     let (file, template) = (folder.join("repeat.jsonl"), folder.join("repeat.txt"));
     std::fs::write(&file, tasks).unwrap();
-    std::fs::write(
-        &template,
-        "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =",
-    )
-    .unwrap();
+    let text = "31 = \\boxed{31}\n86 = \\boxed{86}\n57 = \\boxed{57}\n{question} =";
+    std::fs::write(&template, text).unwrap();
     let (file, template) = (file.display(), template.display());
     set(&format!(
         "data.dataset={file} data.template={template} data.stop=[\"\\n\"] sampling.temperature=1.3 sampling.max_tokens=10 eval.samples=0"

@@ -11,8 +11,8 @@ use tokio::io::AsyncWriteExt as _;
 use super::error::{Failure, explain, local};
 use super::progress::Progress;
 
-/// The number of attempts in a row that may receive no bytes.
-const ATTEMPTS: u32 = 5;
+/// Maximum number of requests in a row that receive no bytes.
+const MAX_REQUESTS: u32 = 5;
 
 /// A file to download.
 pub(super) struct Remote<'a> {
@@ -50,11 +50,11 @@ pub(super) fn client() -> Result<Client, String> {
         })
 }
 
-/// The outcome of one request: whether all bytes are there, or else why to try again, which is reported after the last attempt.
+/// The outcome of one request: whether all bytes are there, or else why to try again, which is reported after the last request.
 type Step = Result<(), String>;
 
 /// Downloads into `part`, and continues after the bytes that it holds. After a broken connection it tries again. The count of
-/// attempts starts again whenever bytes arrived.
+/// requests starts again whenever bytes arrived.
 pub(super) async fn download(
     client: &Client,
     remote: &Remote<'_>,
@@ -65,13 +65,13 @@ pub(super) async fn download(
     let mut failed = 0;
     loop {
         let before = length(part);
-        match attempt(client, remote, part, progress).await? {
+        match request_rest(client, remote, part, progress).await? {
             Ok(()) => return Ok(()),
             Err(reason) => {
                 failed = if length(part) > before { 1 } else { failed + 1 };
-                if failed >= ATTEMPTS {
+                if failed >= MAX_REQUESTS {
                     return Err(Failure::Source(format!(
-                        "The download of {} broke off {ATTEMPTS} times ({reason}); check the connection and run the command again.",
+                        "The download of {} broke off {MAX_REQUESTS} times ({reason}); check the connection and run the command again.",
                         remote.label
                     )));
                 }
@@ -85,7 +85,8 @@ fn length(part: &Path) -> u64 {
     std::fs::metadata(part).map_or(0, |m| m.len())
 }
 
-async fn attempt(
+/// Makes one request for the bytes that `part` lacks.
+async fn request_rest(
     client: &Client,
     remote: &Remote<'_>,
     part: &Path,
@@ -181,12 +182,8 @@ async fn receive(
 /// The offset of the first byte of a partial response: `bytes 100-199/200`.
 fn continues_at(response: &Response) -> Option<u64> {
     let range = response.headers().get(CONTENT_RANGE)?.to_str().ok()?;
-    range
-        .strip_prefix("bytes ")?
-        .split('-')
-        .next()?
-        .parse()
-        .ok()
+    let first = range.strip_prefix("bytes ")?.split('-').next()?;
+    first.parse().ok()
 }
 
 pub(super) fn unreachable_host(url: &str, error: &reqwest::Error) -> String {

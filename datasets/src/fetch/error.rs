@@ -39,7 +39,7 @@ fn remedy(error: &Error) -> &'static str {
     }
 }
 
-/// Why an attempt at one source failed.
+/// Why one source failed.
 #[derive(Debug)]
 pub(super) enum Failure {
     /// The source's fault. The next one may work.

@@ -31,7 +31,7 @@ pub(super) struct Fetcher {
     pub(super) offline: bool,
     /// The interpreter that runs pip.
     pub(super) python: PathBuf,
-    /// The pause before the second attempt; it doubles for each further one.
+    /// The pause before the second request for a file; it doubles for each further one.
     pub(super) backoff: Duration,
 }
 
@@ -92,7 +92,7 @@ impl Fetcher {
         }
         let staging = parent.join(format!(".{}.partial", folder_name(name)));
         std::fs::create_dir_all(&staging).map_err(local(&staging))?;
-        let attempt = Attempt {
+        let staged_fetch = StagedFetch {
             fetcher: self,
             manifest,
             staging: &staging,
@@ -100,7 +100,7 @@ impl Fetcher {
         };
         let mut failures = format!("{}:{name} could not be fetched.", kind.word());
         for source in &manifest.sources {
-            match attempt.at(source).await {
+            match staged_fetch.at(source).await {
                 Ok((described, files)) => {
                     install(manifest, described, files, &staging, &target)?;
                     return Ok(target);
@@ -136,15 +136,15 @@ impl Fetcher {
     }
 }
 
-/// An attempt to fetch a manifest's files, which are collected in a folder.
-struct Attempt<'a> {
+/// Fetches a manifest's files from its sources, and collects them in a folder.
+struct StagedFetch<'a> {
     fetcher: &'a Fetcher,
     manifest: &'a Manifest,
     staging: &'a Path,
     progress: &'a dyn Progress,
 }
 
-impl Attempt<'_> {
+impl StagedFetch<'_> {
     /// Downloads and checks all files of one source. Returns a description of the source for the receipt, and the files.
     async fn at(&self, source: &Source) -> Result<(String, Vec<Downloaded>), Failure> {
         let (described, files) = match source {

@@ -104,13 +104,8 @@ pub(super) async fn list(
     repository: &Repository<'_>,
     include: &[String],
 ) -> Result<Listing, Failure> {
-    let Repository {
-        endpoint,
-        token,
-        repo,
-        revision,
-        ..
-    } = *repository;
+    let Repository { repo, revision, .. } = *repository;
+    let (endpoint, token) = (repository.endpoint, repository.token);
     let kind = repository.kind();
     let url = format!("{endpoint}/api/{kind}/{repo}/revision/{revision}?blobs=true");
     let failure = |reason: String| {

@@ -116,11 +116,8 @@ impl Cached {
     /// The commit's files that are in the cache.
     fn files(&self, commit: &str) -> Vec<Listed> {
         // The cache itself does not link to folders; `take` refuses such a link.
-        let found = files_under(&self.snapshot(commit));
-        found
-            .into_iter()
-            .map(|(name, _)| Listed::named(name))
-            .collect()
+        let found = files_under(&self.snapshot(commit)).into_iter();
+        found.map(|(name, _)| Listed::named(name)).collect()
     }
 
     /// The files of [`Cached::list`] that are in the cache, in place.

@@ -111,10 +111,8 @@ fn task(fields: &mut Fields<'_>, number: u32) -> Result<Task, FieldError> {
 
 /// The two parts of `"""\nquestion\nassert …\n"""\n`.
 fn question_and_example(prompt: &str) -> Option<(&str, &str)> {
-    let body = prompt
-        .trim()
-        .strip_prefix("\"\"\"")?
-        .strip_suffix("\"\"\"")?;
+    let body = prompt.trim().strip_prefix("\"\"\"")?;
+    let body = body.strip_suffix("\"\"\"")?;
     let body = body.strip_prefix('\n').unwrap_or(body);
     let body = body.strip_suffix('\n').unwrap_or(body);
     let at = body.find("\nassert ")?;
@@ -141,11 +139,10 @@ fn restored(number: u32, mut args: Vec<Value>) -> Option<Vec<Value>> {
         250 | 307 | 405 | 446 | 617 | 720 | 763 | 808 => change(args, 0, tuple),
         106 | 750 => change(args, 1, tuple),
         // Every list, however deep, was a tuple.
-        580 | 615 | 791 => Some(
-            args.into_iter()
-                .map(|arg| tuples(arg, usize::MAX))
-                .collect(),
-        ),
+        580 | 615 | 791 => {
+            let restored = args.into_iter().map(|arg| tuples(arg, usize::MAX));
+            Some(restored.collect())
+        }
         // The argument was a tuple, and so were the lists among its elements, but nothing deeper.
         278 => change(args, 0, |arg| Some(tuples(arg, 2))),
         // The values of the first argument, a dict, were tuples.

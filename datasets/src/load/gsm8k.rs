@@ -10,10 +10,8 @@ pub(super) fn tasks(path: &Path) -> Result<Vec<Task>, DatasetError> {
     record::read(path, |line, fields| {
         let solution = fields.string("answer")?;
         if !solution.contains("####") {
-            return Err(fields.fault(
-                "answer",
-                "the final answer is expected after `####`, which is missing",
-            ));
+            let reason = "the final answer is expected after `####`, which is missing";
+            return Err(fields.fault("answer", reason));
         }
         let answer = record::answer(fields, &solution)?;
         let (id, question) = (format!("gsm8k/{split}/{line}"), fields.string("question")?);

@@ -85,12 +85,10 @@ fn of_subset(
     placed.retain(|(place, _)| place.format == format);
     placed.sort_by(|(_, a), (_, b)| a.cmp(b));
     let subsets = listed(placed.iter().map(|(place, _)| &*place.subset));
-    let usual = [
-        source.subset.as_deref().unwrap_or_default(),
-        "default",
-        &subsets,
-    ];
-    let usual = &usual[..if source.subset.is_some() { 1 } else { 3 }];
+    let usual = match source.subset.as_deref() {
+        Some(subset) => vec![subset],
+        None => vec!["", "default", &subsets],
+    };
     let mut chosen = usual.iter();
     let chosen = chosen.find(|name| placed.iter().any(|(place, _)| place.subset == **name));
     let Some(chosen) = chosen else {
@@ -116,10 +114,8 @@ fn place(name: &str, own: [Option<&str>; 2]) -> Option<Place> {
     // `train-00000-of-00002`, with or without a digest after it.
     let numbered = stem.split_once("-of-").and_then(|(start, end)| {
         let start = start.trim_end_matches(|c: char| c.is_ascii_digit());
-        Some((
-            start.strip_suffix('-')?,
-            end.split('-').next()?.parse().ok()?,
-        ))
+        let parts = end.split('-').next()?.parse().ok()?;
+        Some((start.strip_suffix('-')?, parts))
     });
     let (stem, parts) = numbered.map_or((stem, None), |(stem, parts)| (stem, Some(parts)));
     let mut words: Vec<&str> = stem.split(['-', '_', '.']).collect();
@@ -150,10 +146,8 @@ fn tasks(
     split: &str,
     files: &[(Place, PathBuf)],
 ) -> Result<Vec<Task>, DatasetError> {
-    let files: Vec<_> = files
-        .iter()
-        .filter(|(place, _)| place.split == split)
-        .collect();
+    let files = files.iter().filter(|(place, _)| place.split == split);
+    let files: Vec<_> = files.collect();
     let (there, parts) = (files.len(), files.iter().find_map(|(place, _)| place.parts));
     if let Some(parts) = parts.filter(|parts| *parts != there) {
         return Err(source.wrong(format!(

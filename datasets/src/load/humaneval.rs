@@ -47,11 +47,9 @@ pub(super) fn is_record(fields: &mut Fields<'_>) -> bool {
 /// Byte offset of the head of the entry point.
 fn head(prompt: &str, entry_point: &str) -> Option<usize> {
     let head = format!("def {entry_point}(");
-    prompt
-        .match_indices(&head)
-        .map(|(at, _)| at)
-        .filter(|&at| at == 0 || prompt.as_bytes()[at - 1] == b'\n')
-        .last()
+    let heads = prompt.match_indices(&head).map(|(at, _)| at);
+    let begins_line = |at: &usize| *at == 0 || prompt.as_bytes()[at - 1] == b'\n';
+    heads.filter(begins_line).last()
 }
 
 /// The task of a record for which [`is_record`] holds.

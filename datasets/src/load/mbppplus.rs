@@ -93,11 +93,9 @@ fn assigned(
 
 /// The entry point and the tolerance in the call of the test program's loop: `    assertion(similar_elements(*inp), exp, 0)`.
 fn call(program: &str) -> Result<(&str, f64), &'static str> {
-    let call = program
-        .lines()
-        .rev()
-        .find_map(|line| line.trim_start().strip_prefix("assertion("))
-        .ok_or("no line calls `assertion(`")?;
+    let mut lines = program.lines().rev();
+    let call = lines.find_map(|line| line.trim_start().strip_prefix("assertion("));
+    let call = call.ok_or("no line calls `assertion(`")?;
     let (entry_point, rest) = call
         .split_once("(*inp)")
         .ok_or("the call of `assertion` does not pass `ENTRY_POINT(*inp)`")?;

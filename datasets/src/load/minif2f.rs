@@ -10,21 +10,17 @@ pub(super) fn open(folder: &Folder<'_>) -> Result<Dataset, DatasetError> {
         let statement = fields.string("formal_statement")?;
         let statement = statement.trim_end();
         if !statement.ends_with(":= by") {
-            return Err(fields.fault(
-                "formal_statement",
-                "the statement is expected to end in `:= by`",
-            ));
+            let reason = "the statement is expected to end in `:= by`";
+            return Err(fields.fault("formal_statement", reason));
         }
-        let informal = fields
-            .optional_string("informal_prefix")?
-            .unwrap_or_default();
+        let informal = fields.optional_string("informal_prefix")?;
         let id = format!("minif2f/{}", fields.string("name")?);
         let spec = TaskSpec::Lean(LeanTask {
             header: fields.string("header")?.trim_end().to_owned(),
             statement: statement.to_owned(),
         });
         // `/-- text -/` as `text`.
-        let question = informal.trim();
+        let question = informal.as_deref().unwrap_or_default().trim();
         let question = question.strip_prefix("/--").unwrap_or(question);
         let question = question.strip_suffix("-/").unwrap_or(question).trim();
         let task = Task::new(id, question, spec);

@@ -191,13 +191,10 @@ impl CsvRows {
             may_open: true,
         };
         let mut rows = csv::Reader::from_reader(bounded);
-        let header = rows
-            .headers()
-            .map_err(|error| wrong_row(packed, 1, error))?;
-        let columns: Vec<String> = header
-            .iter()
-            .map(|name| name.replace("\r\n", "\n"))
-            .collect();
+        let header = rows.headers();
+        let header = header.map_err(|error| wrong_row(packed, 1, error))?;
+        let columns = header.iter().map(|name| name.replace("\r\n", "\n"));
+        let columns: Vec<String> = columns.collect();
         let mut named = columns.iter().filter(|name| !name.is_empty());
         match named.find(|name| columns.iter().filter(|other| other == name).count() > 1) {
             Some(twice) => Err(LineError::Line {

@@ -161,19 +161,17 @@ impl Reader<'_> {
 }
 
 fn split(fields: &mut Fields<'_>) -> Result<Option<Split>, FieldError> {
-    let split = fields.optional_string("split")?;
-    split
-        .map(|split| match &*split {
-            "train" => Ok(Split::Train),
-            "eval" | "test" | "validation" | "valid" | "val" | "dev" => Ok(Split::Eval),
-            other => Err(fields.fault(
-                "split",
-                format!(
-                    "`train`, `eval`, `test`, `validation` or `dev` is expected, not `{other}`"
-                ),
-            )),
-        })
-        .transpose()
+    match fields.optional_string("split")?.as_deref() {
+        None => Ok(None),
+        Some("train") => Ok(Some(Split::Train)),
+        Some("eval" | "test" | "validation" | "valid" | "val" | "dev") => Ok(Some(Split::Eval)),
+        Some(other) => {
+            let reason = format!(
+                "`train`, `eval`, `test`, `validation` or `dev` is expected, not `{other}`"
+            );
+            Err(fields.fault("split", reason))
+        }
+    }
 }
 
 /// The operator's own grader that a record names.
@@ -245,10 +243,8 @@ fn theorem(fields: &mut Fields<'_>) -> Result<TaskSpec, FieldError> {
     let statement = fields.string("statement")?;
     let statement = statement.trim_end();
     if !statement.ends_with(":= by") {
-        return Err(fields.fault(
-            "statement",
-            "the statement is expected to end in `:= by`, after which the proof follows",
-        ));
+        let reason = "the statement is expected to end in `:= by`, after which the proof follows";
+        return Err(fields.fault("statement", reason));
     }
     Ok(TaskSpec::Lean(LeanTask {
         header: header.trim_end().to_owned(),

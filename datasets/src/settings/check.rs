@@ -81,10 +81,8 @@ impl Keys {
             }),
             Some(key) if key.accepts_type(value) => Ok(()),
             Some(key) => {
-                let reason = kind_mismatch(path, key, value);
-                Err(SettingError::Refused(format!(
-                    "{origin}: `{path}` {reason}"
-                )))
+                let reason = format!("{origin}: `{path}` {}", kind_mismatch(path, key, value));
+                Err(SettingError::Refused(reason))
             }
         })
     }
@@ -128,12 +126,10 @@ impl Keys {
 
     /// The nearest key or section to an unknown name outside the sections, or else the existing ones.
     fn hint_outside_sections(self, name: &str) -> String {
-        let names = |sections: bool| {
-            let chosen = self
-                .keys
-                .iter()
-                .filter(move |key| key.keys().is_empty() != sections);
-            chosen.map(|key| key.name).collect::<Vec<_>>()
+        let names = |sections: bool| -> Vec<&str> {
+            let keys = self.keys.iter();
+            let chosen = keys.filter(|key| key.keys().is_empty() != sections);
+            chosen.map(|key| key.name).collect()
         };
         let (keys, sections) = (names(false), names(true));
         match nearest(name, self.keys.iter().map(|key| key.name)) {

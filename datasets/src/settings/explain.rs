@@ -57,11 +57,8 @@ fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaul
         if !matches!(key.limit, Limit::None) || matches!(key.kind, ValueKind::Choice(..)) {
             notes.push(format!("Takes {}.", key.describe()));
         }
-        if let Some(default) =
-            default.filter(|default| value.is_some_and(|value| value != *default))
-        {
-            notes.push(format!("Default: {default}."));
-        }
+        let other = default.filter(|default| value.is_some_and(|value| value != *default));
+        notes.extend(other.map(|default| format!("Default: {default}.")));
         if !notes.is_empty() {
             let _ = writeln!(text, "# {}", notes.join(" "));
         }
@@ -92,14 +89,8 @@ fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaul
         }
         for name in values.keys() {
             let _ = writeln!(text, "[{path}.{name}]");
-            let section = inner(&values, name);
-            explain(
-                text,
-                &format!("{path}.{name}."),
-                keys,
-                &section,
-                &defaults(),
-            );
+            let (prefix, section) = (format!("{path}.{name}."), inner(&values, name));
+            explain(text, &prefix, keys, &section, &defaults());
         }
     }
 }

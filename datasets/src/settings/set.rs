@@ -23,17 +23,12 @@ impl Keys {
         if self.get(path).is_none() && !path.contains('.') && self.path_of(path).is_some() {
             return Err(shape());
         }
-        let read = format!("value = {written}")
-            .parse::<Table>()
-            .ok()
-            .filter(|table| table.len() == 1)
-            .and_then(|mut table| table.remove("value"));
+        let read = format!("value = {written}").parse::<Table>().ok();
+        let read = read.filter(|table| table.len() == 1);
+        let read = read.and_then(|mut table| table.remove("value"));
         let is_text = self.get(path).is_some_and(|key| {
-            key.names().is_some()
-                || matches!(
-                    key.kind,
-                    ValueKind::Text | ValueKind::Form(..) | ValueKind::Parsed(_)
-                )
+            use ValueKind::{Form, Parsed, Text};
+            key.names().is_some() || matches!(key.kind, Text | Form(..) | Parsed(_))
         });
         let value = match read {
             Some(value) if !is_text || value.is_str() => value,
@@ -58,9 +53,8 @@ impl Keys {
     /// The path of the first key of that name.
     fn path_of(self, name: &str) -> Option<String> {
         let mut paths = self.paths().into_iter();
-        paths
-            .find(|(_, key)| key.name == name)
-            .map(|(path, _)| path)
+        let (path, _) = paths.find(|(_, key)| key.name == name)?;
+        Some(path)
     }
 }
 

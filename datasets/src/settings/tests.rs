@@ -63,10 +63,8 @@ fn set(setting: &str) -> Result<Program, SettingError> {
 fn a_declaration_gives_a_struct_with_defaults_and_a_list_of_keys() {
     let program = Program::default();
     assert_eq!((program.name.as_str(), program.run.cap), ("p", 2.0));
-    assert_eq!(
-        (program.run.place.name(), program.run.found),
-        ("here", None)
-    );
+    assert_eq!(program.run.place.name(), "here");
+    assert_eq!(program.run.found, None);
     assert_eq!(
         KEYS.list(),
         "  name\n  run.{seconds, cap, place}\n  run.deep.{depth}"

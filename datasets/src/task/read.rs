@@ -100,13 +100,11 @@ fn answer(fields: &mut Fields<'_>) -> Result<String, FieldError> {
     if let Some(text) = of_kind::<String>(answer) {
         return right_answer(&text).map_err(|error| fields.fault("answer", error.to_string()));
     }
-    if !answer
-        .get()
-        .starts_with(|c: char| c == '-' || c.is_ascii_digit())
-    {
+    let number = answer.get();
+    if !number.starts_with(|c: char| c == '-' || c.is_ascii_digit()) {
         return Err(fields.fault("answer", wrong_kind("a string or a number", answer)));
     }
-    decimal::from_json_number(answer.get()).map_err(|reason| fields.fault("answer", reason))
+    decimal::from_json_number(number).map_err(|reason| fields.fault("answer", reason))
 }
 
 fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
@@ -124,16 +122,12 @@ fn code(fields: &mut Fields<'_>) -> Result<CodeTask, FieldError> {
     }
     let asserts = fields.texts("asserts")?;
     if let Some(index) = asserts.iter().position(|text| text.trim().is_empty()) {
-        return Err(fields.fault(
-            &format!("asserts[{index}]"),
-            "it is empty, and tests nothing; leave it out",
-        ));
+        let reason = "it is empty, and tests nothing; leave it out";
+        return Err(fields.fault(&format!("asserts[{index}]"), reason));
     }
     if tests.is_empty() && asserts.is_empty() {
-        return Err(fields.fault(
-            "tests",
-            "a code task needs at least one element in `tests` or `asserts`",
-        ));
+        let reason = "a code task needs at least one element in `tests` or `asserts`";
+        return Err(fields.fault("tests", reason));
     }
     Ok(CodeTask {
         entry_point,
@@ -158,10 +152,8 @@ fn code_test(mut fields: Fields<'_>, has_canonical: bool) -> Result<CodeTest, Fi
     // A misspelt `expected` is named as such.
     fields.done()?;
     if expected.is_none() && !has_canonical {
-        return Err(fields.fault(
-            "expected",
-            "it is missing, and there is no `canonical` program to compute it",
-        ));
+        let reason = "it is missing, and there is no `canonical` program to compute it";
+        return Err(fields.fault("expected", reason));
     }
     Ok(CodeTest { args, expected })
 }
@@ -201,14 +193,11 @@ pub(crate) fn time_limit(fields: &mut Fields<'_>) -> Result<Option<Duration>, Fi
         return Ok(None);
     };
     let seconds = value(json).map_err(|reason| fields.fault("time_limit", reason))?;
-    let seconds = seconds.real();
-    match seconds.filter(|seconds| *seconds > 0.0 && *seconds <= MAX_TIME_LIMIT) {
-        Some(seconds) => Ok(Some(Duration::from_secs_f64(seconds))),
-        None => Err(fields.fault(
-            "time_limit",
-            "a number of seconds is expected, above 0 and at most 60",
-        )),
-    }
+    let is_allowed = |seconds: &f64| *seconds > 0.0 && *seconds <= MAX_TIME_LIMIT;
+    let seconds = seconds.real().filter(is_allowed);
+    let reason = "a number of seconds is expected, above 0 and at most 60";
+    let seconds = seconds.ok_or_else(|| fields.fault("time_limit", reason))?;
+    Ok(Some(Duration::from_secs_f64(seconds)))
 }
 
 fn compare(fields: &mut Fields<'_>) -> Result<Compare, FieldError> {

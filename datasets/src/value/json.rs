@@ -47,10 +47,8 @@ pub(super) fn untag(value: Value, depth: usize) -> Result<Value, String> {
 }
 
 fn untag_all(items: Vec<Value>, depth: usize) -> Result<Vec<Value>, String> {
-    items
-        .into_iter()
-        .map(|item| untag(item, depth + 1))
-        .collect()
+    let items = items.into_iter().map(|item| untag(item, depth + 1));
+    items.collect()
 }
 
 fn from_tag(tag: &str, content: Value, depth: usize) -> Result<Value, String> {

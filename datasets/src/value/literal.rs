@@ -72,10 +72,8 @@ pub(super) fn json_number(parser: &mut Parser<'_>) -> Result<Value, ParseError> 
     if parser.take("-Infinity") {
         return Ok(Value::Float(f64::NEG_INFINITY));
     }
-    let length = rest
-        .bytes()
-        .take_while(|b| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-'))
-        .count();
+    let is_part = |b: &u8| matches!(b, b'0'..=b'9' | b'.' | b'e' | b'E' | b'+' | b'-');
+    let length = rest.bytes().take_while(is_part).count();
     let text = &rest[..length];
     parser.at += length;
     let digits = text.strip_prefix('-').unwrap_or(text);
@@ -217,10 +215,8 @@ fn python_escape(
         'u' if !is_bytes => character(parser, 4, start)?,
         'U' if !is_bytes => character(parser, 8, start)?,
         'N' if !is_bytes => {
-            return Err(parser.error_at(
-                start,
-                "escapes by a character's name are not read; write \\u and its number",
-            ));
+            let reason = "escapes by a character's name are not read; write \\u and its number";
+            return Err(parser.error_at(start, reason));
         }
         other => {
             text.push('\\');
@@ -238,10 +234,8 @@ fn hex(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<u32, Pars
         .filter(|text| text.bytes().all(|b| b.is_ascii_hexdigit()))
         .and_then(|text| u32::from_str_radix(text, 16).ok())
         .ok_or_else(|| {
-            parser.error_at(
-                start,
-                format!("the escape lacks its {digits} hexadecimal digits"),
-            )
+            let reason = format!("the escape lacks its {digits} hexadecimal digits");
+            parser.error_at(start, reason)
         })?;
     parser.at += digits;
     Ok(number)
@@ -249,12 +243,8 @@ fn hex(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<u32, Pars
 
 fn character(parser: &mut Parser<'_>, digits: usize, start: usize) -> Result<char, ParseError> {
     let number = hex(parser, digits, start)?;
-    char::from_u32(number).ok_or_else(|| {
-        parser.error_at(
-            start,
-            "the escape is half of a surrogate pair, or no character at all",
-        )
-    })
+    let reason = "the escape is half of a surrogate pair, or no character at all";
+    char::from_u32(number).ok_or_else(|| parser.error_at(start, reason))
 }
 
 /// A JSON string.

@@ -316,15 +316,12 @@ impl<'a> Parser<'a> {
 
     /// The distinct items of a set literal, in their order. Of equal items the first one stays, as in Python.
     fn distinct(&self, items: Vec<Value>, start: usize) -> Result<Vec<Value>, ParseError> {
+        let reason = "an item of this set is of a type that cannot be hashed";
         let mut seen = HashSet::new();
         let mut distinct = Vec::with_capacity(items.len());
         for item in items {
-            let key = literal::hash_key(&item).ok_or_else(|| {
-                self.error_at(
-                    start,
-                    "an item of this set is of a type that cannot be hashed",
-                )
-            })?;
+            let key = literal::hash_key(&item);
+            let key = key.ok_or_else(|| self.error_at(start, reason))?;
             if seen.insert(key) {
                 distinct.push(item);
             }
@@ -338,18 +335,15 @@ impl<'a> Parser<'a> {
         entries: Vec<(Value, Value)>,
         start: usize,
     ) -> Result<Vec<(Value, Value)>, ParseError> {
+        let reason = "a key of this dict is of a type that cannot be hashed";
         let mut positions = std::collections::HashMap::new();
         let mut distinct: Vec<(Value, Value)> = Vec::with_capacity(entries.len());
         for (key, value) in entries {
             if self.dialect == Dialect::Json && !matches!(key, Value::Str(_)) {
                 return Err(self.error_at(start, "a key of this object is not a string"));
             }
-            let hash = literal::hash_key(&key).ok_or_else(|| {
-                self.error_at(
-                    start,
-                    "a key of this dict is of a type that cannot be hashed",
-                )
-            })?;
+            let hash = literal::hash_key(&key);
+            let hash = hash.ok_or_else(|| self.error_at(start, reason))?;
             let position = *positions.entry(hash).or_insert(distinct.len());
             match distinct.get_mut(position) {
                 Some(entry) => entry.1 = value,
@@ -362,11 +356,8 @@ impl<'a> Parser<'a> {
     /// A name, a call such as `set()`, or a string with a prefix.
     fn word(&mut self, depth: usize) -> Result<Value, ParseError> {
         let start = self.at;
-        let length = self
-            .rest()
-            .bytes()
-            .take_while(|b| b.is_ascii_alphanumeric() || *b == b'_')
-            .count();
+        let is_part = |b: &u8| b.is_ascii_alphanumeric() || *b == b'_';
+        let length = self.rest().bytes().take_while(is_part).count();
         let word = &self.rest()[..length];
         if literal::begins_string(self.rest()) {
             return literal::python_strings(self);

@@ -111,10 +111,8 @@ fn text_that_is_not_a_literal_is_refused_with_its_position() {
         assert_eq!(error.position, position, "{literal}: {error}");
     }
     let error = Value::parse_python("['ab', os.system]").unwrap_err();
-    assert_eq!(
-        error.to_string(),
-        "`os` is a name, not a literal, at character 7: `os.system]`"
-    );
+    let says = "`os` is a name, not a literal, at character 7: `os.system]`";
+    assert_eq!(error.to_string(), says);
 }
 
 #[test]
@@ -157,14 +155,10 @@ fn the_digits_of_integers_are_limited() {
 
 #[test]
 fn numbers_in_json_text_are_parsed_without_loss() {
-    let value = Value::parse_json(
-        r#"[123456789012345678901234567890, 1.0, -0, NaN, -Infinity, "\ud83d\ude00\/"]"#,
-    )
-    .unwrap();
-    assert_eq!(
-        value.to_python(),
-        "[123456789012345678901234567890, 1.0, 0, float('nan'), float('-inf'), '\u{1f600}/']"
-    );
+    let json = r#"[123456789012345678901234567890, 1.0, -0, NaN, -Infinity, "\ud83d\ude00\/"]"#;
+    let python =
+        "[123456789012345678901234567890, 1.0, 0, float('nan'), float('-inf'), '\u{1f600}/']";
+    assert_eq!(Value::parse_json(json).unwrap().to_python(), python);
     let wrong = r#"[1,] {"a":1,} {1:2} {"a"} 01 1. +1 'a' "\x" "a True "\ud800" - 1e"#;
     for wrong in wrong.split(' ').chain(["\"\t\""]) {
         assert!(Value::parse_json(wrong).is_err(), "{wrong}");

@@ -20,11 +20,8 @@ const SHORT_RUN: Duration = Duration::from_millis(500);
 pub(super) async fn prepare(guest: &mut Guest, limits: &Limits) -> Result<(), SandboxError> {
     guest.set_memory(limits.memory).await?;
     // More than the host allows, since this limit is for the case that the host is gone.
-    let seconds = allowed(limits.fuel)
-        .as_secs()
-        .saturating_mul(2)
-        .saturating_add(60)
-        .min(1 << 30);
+    let seconds = allowed(limits.fuel).as_secs().saturating_mul(2);
+    let seconds = seconds.saturating_add(60).min(1 << 30);
     let space = limits.memory.saturating_mul(ADDRESS_SPACE).min(1 << 46);
     match guest.confine(space, seconds, limits.output).await {
         Ok(()) => Ok(()),

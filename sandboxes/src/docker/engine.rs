@@ -23,7 +23,7 @@ use crate::{Deferred, SandboxError};
 const MAX_ANSWER_SECONDS: u64 = 60;
 /// The socket of an engine with the default configuration.
 const SOCKET: &str = "unix:///var/run/docker.sock";
-/// The pause between two attempts to listen to the engine's events.
+/// The pause before the engine's events are listened to again.
 const PAUSE: Duration = Duration::from_secs(1);
 /// Within this many seconds, the creator of a container has started it or given up.
 const STARTING: u64 = 120;
@@ -120,11 +120,8 @@ impl Engine {
     /// # Errors
     /// [`SandboxError::Unusable`] if the engine does not know a runtime of this name.
     pub(super) async fn require_runtime(&self, name: &str) -> Result<(), SandboxError> {
-        let info = self
-            .docker
-            .info()
-            .await
-            .map_err(|error| engine_failed("its runtimes were listed", &error))?;
+        let info = self.docker.info().await;
+        let info = info.map_err(|error| engine_failed("its runtimes were listed", &error))?;
         let known = info.runtimes.unwrap_or_default();
         if known.contains_key(name) {
             return Ok(());
@@ -149,12 +146,8 @@ impl Engine {
 
     /// The streams of a container that has not started yet.
     pub(super) async fn attach(&self, id: &str) -> Result<(Input, Output), Error> {
-        let options = AttachContainerOptionsBuilder::new()
-            .stream(true)
-            .stdin(true)
-            .stdout(true)
-            .stderr(true)
-            .build();
+        let options = AttachContainerOptionsBuilder::new().stream(true);
+        let options = options.stdin(true).stdout(true).stderr(true).build();
         let AttachContainerResults { output, input } =
             self.docker.attach_container(id, Some(options)).await?;
         Ok((input, output))
@@ -166,10 +159,8 @@ impl Engine {
 
     /// Kills a container, given by its id or name, and removes it. It is not an error if the container is gone already.
     pub(super) async fn remove(&self, id: &str) -> Result<(), Error> {
-        let options = RemoveContainerOptionsBuilder::new()
-            .force(true)
-            .v(true)
-            .build();
+        let options = RemoveContainerOptionsBuilder::new().force(true);
+        let options = options.v(true).build();
         match self.docker.remove_container(id, Some(options)).await {
             // 409: the engine is already removing it.
             Err(Error::DockerResponseServerError {
@@ -195,10 +186,8 @@ impl Engine {
 
     /// Processor time that a container has taken since it started.
     pub(super) async fn processor_time(&self, id: &str) -> Result<Duration, Error> {
-        let options = StatsOptionsBuilder::new()
-            .stream(false)
-            .one_shot(true)
-            .build();
+        let options = StatsOptionsBuilder::new().stream(false);
+        let options = options.one_shot(true).build();
         let mut stats = std::pin::pin!(self.docker.stats(id, Some(options)));
         let stats = stats.next().await.transpose()?;
         let nanoseconds = stats
@@ -219,10 +208,8 @@ impl Engine {
 
     /// All containers that any verifier created.
     pub(super) async fn verifiers_containers(&self) -> Result<Vec<VerifierContainer>, Error> {
-        let options = ListContainersOptionsBuilder::new()
-            .all(true)
-            .filters(&labelled())
-            .build();
+        let options = ListContainersOptionsBuilder::new().all(true);
+        let options = options.filters(&labelled()).build();
         let containers = self.docker.list_containers(Some(options)).await?;
         let now = SystemTime::now()
             .duration_since(UNIX_EPOCH)
@@ -276,7 +263,7 @@ fn labelled() -> HashMap<String, Vec<String>> {
     HashMap::from([("label".to_owned(), vec![LABEL.to_owned()])])
 }
 
-/// The engine failed at a request, and another attempt may succeed.
+/// The engine failed at a request, and may not fail at the next one.
 pub(super) fn engine_failed(when: &str, error: &Error) -> SandboxError {
     let what = format!(
         "the Docker engine failed when {when} ({}); see whether it runs and has room (docker info, docker system df), and judge it again",

@@ -35,9 +35,9 @@ const KILLED_ITSELF: i64 = 249;
 const EXIT_GRACE: Duration = Duration::from_secs(30);
 /// The engine may take this long to learn that a killed container was out of memory.
 const OUT_OF_MEMORY_DELAY: Duration = Duration::from_secs(2);
-/// The pause between two attempts to remove a container.
+/// The pause between two removals of a container.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(2);
-/// Attempts to remove a container. If they all fail, it is removed at the next start of a verifier.
+/// Removals of a container. If they all fail, it is removed at the next start of a verifier.
 const MAX_REMOVALS: usize = 5;
 
 /// A container with an interpreter that waits for its job, or runs it.
@@ -125,20 +125,15 @@ impl ContainerGuard {
 
 impl Drop for ContainerGuard {
     fn drop(&mut self) {
-        let (id, engine, slot) = (
-            std::mem::take(&mut self.id),
-            Arc::clone(&self.engine),
-            self.slot.take(),
-        );
+        let (id, slot) = (std::mem::take(&mut self.id), self.slot.take());
+        let engine = Arc::clone(&self.engine);
         self.runtime.spawn(async move {
-            for attempt in 1..=MAX_REMOVALS {
+            for removal in 1..=MAX_REMOVALS {
                 match engine.remove(&id).await {
                     Ok(()) => break,
-                    Err(error) if attempt == MAX_REMOVALS => {
-                        tracing::warn!(
-                            "container {id} cannot be removed ({})",
-                            with_causes(&error)
-                        );
+                    Err(error) if removal == MAX_REMOVALS => {
+                        let why = with_causes(&error);
+                        tracing::warn!("container {id} cannot be removed ({why})");
                     }
                     Err(_) => tokio::time::sleep(REMOVAL_PAUSE).await,
                 }

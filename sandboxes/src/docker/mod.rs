@@ -224,12 +224,8 @@ fn digest(settings: &Settings, image: &str) -> String {
         hasher.update(&(text.len() as u64).to_le_bytes());
         hasher.update(text.as_bytes());
     };
-    for text in [
-        HOST,
-        image,
-        settings.runtime.as_deref().unwrap_or_default(),
-        &source(),
-    ] {
+    let runtime = settings.runtime.as_deref().unwrap_or_default();
+    for text in [HOST, image, runtime, &source()] {
         part(text);
     }
     for text in container::contents() {
@@ -268,11 +264,8 @@ mod tests {
             runtime: Some("runsc".to_owned()),
             ..settings.clone()
         };
-        let digests = [
-            digest(&settings, "a"),
-            digest(&settings, "b"),
-            digest(&other, "a"),
-        ];
+        let digests = [(&settings, "a"), (&settings, "b"), (&other, "a")];
+        let digests = digests.map(|(settings, image)| digest(settings, image));
         assert!(digests[0] != digests[1] && digests[0] != digests[2]);
         assert_eq!(digests[0], digest(&settings, "a"));
     }

@@ -50,10 +50,8 @@ fn abandoned(
     if container.owner == here {
         return false;
     }
-    match (
-        namespace_and_process(&container.owner),
-        namespace_and_process(here),
-    ) {
+    let [owner, own] = [container.owner.as_str(), here].map(namespace_and_process);
+    match (owner, own) {
         (Some((place, process)), Some((own_place, _))) if place == own_place => {
             alive(process).as_deref() != Some(container.owner.as_str())
         }
@@ -67,15 +65,11 @@ fn abandoned(
 /// [`SandboxError::Deferred`] if the engine does not list its containers.
 pub(super) async fn remove_abandoned(engine: &Engine) -> Result<usize, SandboxError> {
     let here = label();
-    let containers = engine
-        .verifiers_containers()
-        .await
-        .map_err(|error| engine_failed("containers were listed", &error))?;
+    let containers = engine.verifiers_containers().await;
+    let containers = containers.map_err(|error| engine_failed("containers were listed", &error))?;
+    let is_abandoned = |container: &&VerifierContainer| abandoned(container, &here, owner);
     let mut removed = 0;
-    for container in containers
-        .iter()
-        .filter(|container| abandoned(container, &here, owner))
-    {
+    for container in containers.iter().filter(is_abandoned) {
         match engine.remove(&container.id).await {
             Ok(()) => removed += 1,
             Err(error) => tracing::warn!(

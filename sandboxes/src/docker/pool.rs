@@ -16,7 +16,7 @@ use crate::{Deferred, SandboxError};
 const MAX_MAKERS: usize = 2;
 /// The time within which a container must be warm.
 const MAX_START: Duration = Duration::from_secs(120);
-/// The pause between two attempts to create a container, if the engine fails.
+/// The pause before the next container is created, if the engine fails.
 const PAUSE: Duration = Duration::from_secs(2);
 
 /// Creates containers, all with the same settings.
@@ -37,19 +37,10 @@ impl ContainerFactory {
     pub(super) async fn make(&self, slot: OwnedSemaphorePermit) -> Result<Guest, SandboxError> {
         let name = owner::name();
         let making = async {
-            let id = self
-                .engine
-                .create(&name, self.body.clone())
-                .await
-                .map_err(|error| engine_failed("a container was created", &error))?;
-            Guest::start(
-                Arc::clone(&self.engine),
-                id,
-                self.memory,
-                &self.source,
-                slot,
-            )
-            .await
+            let id = self.engine.create(&name, self.body.clone()).await;
+            let id = id.map_err(|error| engine_failed("a container was created", &error))?;
+            let engine = Arc::clone(&self.engine);
+            Guest::start(engine, id, self.memory, &self.source, slot).await
         };
         let made = tokio::time::timeout(MAX_START, making)
             .await
@@ -90,11 +81,8 @@ impl Pool {
             failure: watch::Sender::new(None),
         });
         for _ in 0..MAX_MAKERS {
-            tokio::spawn(fill(
-                Arc::downgrade(&pool),
-                Arc::clone(factory),
-                Arc::clone(slots),
-            ));
+            let (factory, slots) = (Arc::clone(factory), Arc::clone(slots));
+            tokio::spawn(fill(Arc::downgrade(&pool), factory, slots));
         }
         pool
     }

@@ -19,8 +19,8 @@ use crate::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Wo
 /// Bytes of memory below which the interpreter cannot work.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// Attempts to get containers that stay alive until a program runs in them.
-const MAX_TRIES: usize = 5;
+/// How often containers are taken from the pool until they stay alive long enough for a program to run in them.
+const MAX_TAKES: usize = 5;
 
 impl Sandbox for DockerSandbox {
     fn identity(&self) -> &Identity {
@@ -89,21 +89,20 @@ async fn prepared_guests<const N: usize>(
     pool: &Pool,
     limits: &Limits,
 ) -> Result<[Guest; N], SandboxError> {
-    let mut left = MAX_TRIES;
+    let mut left = MAX_TAKES;
     loop {
         let mut guests = pool.take().await?;
-        let mut failed = None;
-        for guest in &mut guests {
-            if let Err(error) = prepare(guest, limits).await {
-                failed = Some(error);
-                break;
+        let prepared = async {
+            for guest in &mut guests {
+                prepare(guest, limits).await?;
             }
-        }
+            Ok::<(), SandboxError>(())
+        };
         left -= 1;
-        match failed {
-            None => return Ok(guests),
-            Some(SandboxError::Deferred(_)) if left > 0 => {}
-            Some(error) => return Err(error),
+        match prepared.await {
+            Ok(()) => return Ok(guests),
+            Err(SandboxError::Deferred(_)) if left > 0 => {}
+            Err(error) => return Err(error),
         }
     }
 }

@@ -145,10 +145,8 @@ mod tests {
     #[test]
     fn processor_time_and_waiting_end_a_run_and_a_busy_machine_does_not() {
         // On a machine so busy that the program gets a fiftieth of a processor.
-        let mut busy: Vec<(f64, f64)> = (1..1000)
-            .map(|second| f64::from(second) * 0.4)
-            .map(|elapsed| (elapsed, elapsed * 0.02))
-            .collect();
+        let elapsed = (1..1000).map(|second| f64::from(second) * 0.4);
+        let mut busy: Vec<_> = elapsed.map(|elapsed| (elapsed, elapsed * 0.02)).collect();
         busy.push((500.0, 10.0));
         let waiting = vec![(10.0, 6.0), (14.0, 6.01), (18.0, 6.02), (21.0, 6.02)];
         for checks in [busy, waiting] {

@@ -187,12 +187,9 @@ fn command(launch: &HelperCommand) -> Command {
     // `bwrap` is found through it.
     command.envs(std::env::var_os("PATH").map(|path| ("PATH", path)));
     command.envs(launch.env.iter().map(|(name, value)| (name, value)));
-    command
-        .current_dir(&launch.dir)
-        .process_group(0)
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .stderr(Stdio::piped());
+    command.current_dir(&launch.dir).process_group(0);
+    command.stdin(Stdio::piped()).stdout(Stdio::piped());
+    command.stderr(Stdio::piped());
     command
 }
 

@@ -103,10 +103,8 @@ fn writable(folder: &Path) -> PathBuf {
 
 /// The writable folders of a process in a jail, by their paths there.
 pub(super) fn scratch(folder: &Path) -> Vec<PathBuf> {
-    real(Path::new("/tmp"))
-        .into_iter()
-        .chain([writable(folder)])
-        .collect()
+    let own = real(Path::new("/tmp")).into_iter();
+    own.chain([writable(folder)]).collect()
 }
 
 /// Whether the process `id`, in a jail, has created too many files in one of these folders.
@@ -154,10 +152,8 @@ fn bubblewrap(words: &[String], view: &View<'_>) -> Command {
         }
     }
     let scratch = real(Path::new("/tmp"));
-    for folder in emptied
-        .iter()
-        .filter(|folder| scratch.as_ref() != Some(*folder))
-    {
+    let is_read_only = |folder: &&PathBuf| scratch.as_ref() != Some(*folder);
+    for folder in emptied.iter().filter(is_read_only) {
         command.arg("--remount-ro").arg(folder);
     }
     // For root, bubblewrap keeps all capabilities by default, and a process could undo these mounts with them.
@@ -202,10 +198,8 @@ fn binds(shown: &[PathBuf], emptied: &[PathBuf]) -> Vec<(PathBuf, PathBuf)> {
     let mut binds: Vec<(PathBuf, PathBuf)> = Vec::new();
     for (place, name) in all {
         // A file in a shown folder is shown with the folder. It comes after the folder in the order of paths.
-        if !binds
-            .last()
-            .is_some_and(|(_, outer)| name.starts_with(outer))
-        {
+        let last = binds.last();
+        if !last.is_some_and(|(_, outer)| name.starts_with(outer)) {
             binds.push((place, name));
         }
     }

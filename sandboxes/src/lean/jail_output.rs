@@ -47,11 +47,8 @@ pub(super) fn split_output(mut out: Vec<u8>) -> (Vec<u8>, Vec<Vec<u8>>) {
 /// The first file, after its size, and the bytes after it.
 fn first(bytes: &[u8]) -> Option<(&[u8], &[u8])> {
     let end = bytes.iter().take(24).position(|byte| *byte == b'\n')?;
-    let size: usize = std::str::from_utf8(&bytes[..end])
-        .ok()?
-        .trim()
-        .parse()
-        .ok()?;
+    let size = std::str::from_utf8(&bytes[..end]).ok()?;
+    let size: usize = size.trim().parse().ok()?;
     bytes[end + 1..].split_at_checked(size)
 }
 

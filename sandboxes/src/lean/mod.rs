@@ -92,10 +92,10 @@ fn first_error(messages: &[Message]) -> Option<&Message> {
 /// Why Lean gave no answer.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
 pub enum LeanError {
-    /// The deadline passed while the process waited, or other work kept it waiting. Another attempt may differ.
+    /// The deadline passed while the process waited, or other work kept it waiting. Another run may differ.
     #[error("Lean took longer than {0} seconds")]
     Timeout(u64),
-    /// It took as long although it had a processor. Another attempt would take as long.
+    /// It took as long although it had a processor. Another run would take as long.
     #[error("Lean took longer than {0} seconds")]
     ProcessorTime(u64),
     /// The process needed too much memory.
@@ -115,7 +115,7 @@ pub enum LeanError {
     /// It reported an error in the header: an import is missing, or could not be loaded this time, for lack of memory for example.
     #[error("Lean does not accept the header: {0}")]
     Header(String),
-    /// It ended or answered in a way that says nothing about the file. Another attempt may differ.
+    /// It ended or answered in a way that says nothing about the file. Another run may differ.
     #[error("Lean gave no answer: {0}")]
     Crashed(String),
     /// It cannot be started.

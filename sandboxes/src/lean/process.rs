@@ -68,11 +68,8 @@ impl Process {
         writable: Option<&Path>,
     ) -> Result<Self, LeanError> {
         let name = command.get_program().to_string_lossy().into_owned();
-        command
-            .process_group(0)
-            .stdin(Stdio::null())
-            .stdout(Stdio::piped())
-            .stderr(Stdio::piped());
+        command.process_group(0).stdin(Stdio::null());
+        command.stdout(Stdio::piped()).stderr(Stdio::piped());
         let started = Instant::now();
         let mut child = command
             .spawn()

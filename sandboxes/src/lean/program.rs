@@ -83,29 +83,20 @@ impl Program {
         let here = self.dir.as_deref().unwrap_or(Path::new("."));
         let here = std::path::absolute(here).unwrap_or_default();
         let named = self.variable("LEAN_PATH").unwrap_or_default();
-        let mut folders: Vec<PathBuf> = std::env::split_paths(&named)
-            .filter(|folder| *folder != Path::new(""))
-            .map(|folder| here.join(folder))
-            .collect();
+        let named = std::env::split_paths(&named).filter(|folder| *folder != Path::new(""));
+        let mut folders: Vec<PathBuf> = named.map(|folder| here.join(folder)).collect();
         let mut homes: Vec<PathBuf> = Vec::new();
         homes.extend(self.variable("LEAN_SYSROOT").map(PathBuf::from));
         let program = self.command.first();
         if let Some(program) = program.and_then(|program| self.find(program, &here)) {
-            homes.extend(
-                program
-                    .canonicalize()
-                    .ok()
-                    .as_deref()
-                    .and_then(installation),
-            );
+            let own = program.canonicalize().ok();
+            homes.extend(own.as_deref().and_then(installation));
             // elan's `lean` starts the `lean` of a toolchain, and that prints where it is.
             if program.file_name().is_some_and(|name| name == "lean") {
                 let mut command = Command::new(&program);
                 command.arg("--print-prefix").current_dir(&here);
-                let prefix = command
-                    .output()
-                    .map(|output| output.stdout)
-                    .unwrap_or_default();
+                let output = command.output();
+                let prefix = output.map(|output| output.stdout).unwrap_or_default();
                 homes.push(PathBuf::from(String::from_utf8_lossy(&prefix).trim()));
             }
         }

@@ -44,15 +44,9 @@ impl Project {
             let stdout = String::from_utf8_lossy(&output.stdout).trim().to_owned();
             if !output.status.success() || stdout.is_empty() {
                 let stderr = String::from_utf8_lossy(&output.stderr);
-                let last = stderr
-                    .trim()
-                    .lines()
-                    .next_back()
-                    .unwrap_or("it printed nothing");
-                return Err(missing(format!(
-                    "is not usable: `lake {}`: {last}",
-                    words.join(" ")
-                )));
+                let last = stderr.trim().lines().next_back();
+                let (last, words) = (last.unwrap_or("it printed nothing"), words.join(" "));
+                return Err(missing(format!("is not usable: `lake {words}`: {last}")));
             }
             Ok(stdout)
         };

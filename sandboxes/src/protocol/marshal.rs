@@ -74,14 +74,11 @@ impl<'a> Reader<'a> {
         written: &mut u64,
         read_part: impl FnOnce(&mut Reader<'a>) -> Result<usize, Refused>,
     ) -> Result<Vec<u8>, Refused> {
+        let limit = bytes.len().saturating_mul(MAX_EXPANSION);
         let mut reader = Reader {
             bytes,
             text: Vec::with_capacity(2 * bytes.len()),
-            limit: bytes
-                .len()
-                .saturating_mul(MAX_EXPANSION)
-                .saturating_add(MIN_TEXT_LIMIT)
-                .min(MAX_TEXT),
+            limit: limit.saturating_add(MIN_TEXT_LIMIT).min(MAX_TEXT),
             shared: Vec::new(),
         };
         let outcome = read_part(&mut reader);

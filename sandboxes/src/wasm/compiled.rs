@@ -281,10 +281,8 @@ mod tests {
             let file = unfinished_file(compiled.folder()).unwrap();
             compiled.store(&lock, file, "new", b"module").unwrap();
             let names = fs::read_dir(compiled.folder()).unwrap();
-            let modules: Vec<String> = names
-                .map(|entry| entry.unwrap().file_name().to_string_lossy().into_owned())
-                .filter(|name| name.ends_with(".cwasm"))
-                .collect();
+            let names = names.map(|entry| entry.unwrap().file_name().into_string().unwrap());
+            let modules: Vec<String> = names.filter(|name| name.ends_with(".cwasm")).collect();
             assert_eq!(modules.len(), left, "{modules:?}");
             assert!(modules.contains(&"new.cwasm".to_owned()), "{modules:?}");
             assert!(compiled.folder().join("new.tag").is_file());

@@ -25,22 +25,15 @@ impl Guest {
         data: StoreData,
         limits: &Limits,
     ) -> Result<Guest, Termination> {
-        Guest::try_start(program, data, limits)
-            .await
-            .map_err(|error| Termination::of(&error))
-    }
-
-    async fn try_start(
-        program: &InstancePre<StoreData>,
-        data: StoreData,
-        limits: &Limits,
-    ) -> wasmtime::Result<Guest> {
-        let mut store = Store::new(program.module().engine(), data);
-        store.limiter(|data| &mut data.memory_limiter);
-        let instance = program.instantiate_async(&mut store).await?;
-        let tank = Tank::fill(&mut store, &instance, limits)?;
-        store.data_mut().tank = Some(tank);
-        Guest::new(store, &instance)
+        let started = async {
+            let mut store = Store::new(program.module().engine(), data);
+            store.limiter(|data| &mut data.memory_limiter);
+            let instance = program.instantiate_async(&mut store).await?;
+            let tank = Tank::fill(&mut store, &instance, limits)?;
+            store.data_mut().tank = Some(tank);
+            Guest::new(store, &instance)
+        };
+        started.await.map_err(|error| Termination::of(&error))
     }
 
     /// Takes over an instance that was created elsewhere.

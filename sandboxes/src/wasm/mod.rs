@@ -137,10 +137,8 @@ impl Parts {
             .and_then(|warmed| meter::metered(&warmed))
             .map_err(|error| unusable(&self.folder, &error))?;
         progress("preparing the Python sandbox: compiling the warmed interpreter (3 of 3)");
-        let code = self
-            .engine
-            .precompile_module(&metered)
-            .map_err(|error| unusable(&self.folder, &error))?;
+        let code = self.engine.precompile_module(&metered);
+        let code = code.map_err(|error| unusable(&self.folder, &error))?;
         drop(metered);
         self.compiled.store(&lock, reserved, &self.name, &code)?;
         self.load().ok_or_else(|| {

@@ -298,9 +298,7 @@ pub(crate) fn broken_test_code_of_a_task_is_not_the_programs_fault(sandbox: &dyn
         ("def f(x): return 99", nested),
     ] {
         let run = judge(sandbox, program, "", &[test]);
-        assert!(
-            matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "TypeError"),
-            "{test}: {run:?}"
-        );
+        let raised = matches!(&run.calls[0], Call::Raised { kind, .. } if kind == "TypeError");
+        assert!(raised, "{test}: {run:?}");
     }
 }

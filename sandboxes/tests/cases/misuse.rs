@@ -98,10 +98,8 @@ pub(crate) fn forged_answers_count_as_the_answers_and_one_out_of_turn_ends_the_r
     sandbox: &dyn Sandbox,
 ) {
     let both = "ask(b'V7'); ask(b'N'); ask(b'V8'); ";
-    let (complete, further) = (
-        format!("{both}ask(b'N'); os._exit(0)"),
-        format!("{both}ask(b'V9')"),
-    );
+    let complete = format!("{both}ask(b'N'); os._exit(0)");
+    let further = format!("{both}ask(b'V9')");
     for (body, values, completes) in [
         ("ask(b'V7')", &["7"][..], false),
         ("ask(b'Mi' + bytes([7, 0, 0, 0]))", &["7"], false),

@@ -113,12 +113,8 @@ fn texts_are_read_in_one_container_that_no_program_gets() {
         defined_names::read(&sandbox, &[text], &limits).unwrap()
     };
     // All containers once the maximum is reached: each of them is warm or waits for texts.
-    let all = || {
-        wait_for(
-            || containers_with_memory(limits.memory),
-            |now| now.len() == containers,
-        )
-    };
+    let found = || containers_with_memory(limits.memory);
+    let all = || wait_for(found, |now| now.len() == containers);
     read("x = 1");
     let Some(before) = all() else { return };
     for text in ["def f(): pass", "no Python", ""].repeat(10) {
@@ -161,13 +157,8 @@ fn only_the_containers_of_dead_verifiers_are_removed_at_start() {
     gone.wait().unwrap();
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").unwrap();
     let namespace = std::fs::read_link("/proc/self/ns/pid").unwrap();
-    let owner = |process: u32| {
-        format!(
-            "{LABEL}={}/{}/{process}/999999999999",
-            boot.trim(),
-            namespace.display()
-        )
-    };
+    let (boot, namespace) = (boot.trim(), namespace.display());
+    let owner = |process: u32| format!("{LABEL}={boot}/{namespace}/{process}/999999999999");
     let image = settings().image;
     let create = |owner: &str| {
         let command = ["create", "--network=none", "--label", owner, &image];
@@ -214,18 +205,14 @@ fn containers_that_vanish_while_they_wait_are_replaced() {
     };
     for line in listed.lines().filter(|line| line.contains(&mine)) {
         // The container may just have been used and removed.
-        let _ = Command::new("docker")
-            .args(["kill", line.split(' ').next().unwrap()])
-            .output();
+        let id = line.split(' ').next().unwrap();
+        let _ = Command::new("docker").args(["kill", id]).output();
     }
+    let run_once = || try_run(&sandbox, "def f(): return 1", &["[]"], &Limits::default());
     for _ in 0..5 {
         // A run may begin before the end of its container is noticed. It is deferred then.
-        let attempts = std::iter::repeat_with(|| {
-            try_run(&sandbox, "def f(): return 1", &["[]"], &Limits::default())
-        });
-        let run = attempts
-            .take(5)
-            .find(|run| !matches!(run, Err(SandboxError::Deferred(_))));
+        let mut runs = std::iter::repeat_with(run_once).take(5);
+        let run = runs.find(|run| !matches!(run, Err(SandboxError::Deferred(_))));
         let run = run.expect("a container that runs").unwrap();
         assert_eq!(run.calls, [Call::Returned("1".to_owned())]);
     }

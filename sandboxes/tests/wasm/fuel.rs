@@ -19,13 +19,9 @@ fn an_endless_loop_uses_its_fuel_to_the_unit() {
 #[test]
 fn equal_runs_use_equal_fuel() {
     let source = "import random, time\ndef f(n):\n    random.shuffle(x := list(range(n))); time.time(); return sorted({str(i) for i in x}), id(x) % 97";
-    let fuel: Vec<u64> = (0..3)
-        .map(|_| run(sandbox(), source, &["[500]", "[20]"]).fuel)
-        .collect();
-    assert!(
-        fuel[0] > 0 && fuel.iter().all(|&used| used == fuel[0]),
-        "{fuel:?}"
-    );
+    let fuel = [(); 3].map(|()| run(sandbox(), source, &["[500]", "[20]"]).fuel);
+    let is_equal = fuel.iter().all(|&used| used == fuel[0]);
+    assert!(fuel[0] > 0 && is_equal, "{fuel:?}");
 }
 
 #[test]

@@ -36,11 +36,8 @@ impl Shared {
     fn add(&self, commit: &str, name: &str, content: &[u8]) -> PathBuf {
         // A small file's content is named by its git id, of 40 digits.
         let digest = sha256(content);
-        let id = if content.len() < 1000 {
-            &digest[..40]
-        } else {
-            &digest
-        };
+        let digits = if content.len() < 1000 { 40 } else { 64 };
+        let id = &digest[..digits];
         let content = self.write(&format!("blobs/{id}"), content);
         let up = "../".repeat(2 + name.matches('/').count());
         self.link(commit, name, Path::new(&format!("{up}blobs/{id}")));
@@ -313,10 +310,8 @@ async fn nothing_writes_into_a_file_of_the_cache() {
     let before = states();
 
     // A file has the receipt's name.
-    let (include, names) = (
-        ["weights.bin", "other.json"],
-        [("other.json", "fetched.json")],
-    );
+    let include = ["weights.bin", "other.json"];
+    let names = [("other.json", "fetched.json")];
     let mut wanted = manifest(&body(), vec![renaming(COMMIT, &include, &names, false)]);
     wanted.files.push(File {
         path: "fetched.json".to_owned(),

@@ -15,11 +15,8 @@ fn with_wheel(home: &Path, members: &[(&str, &str)]) -> Fetcher {
         archive.write_all(content.as_bytes()).unwrap();
     }
     archive.finish().unwrap();
-    let copy = format!("cp '{}' \"$2\"", wheel.display());
-    with_pip(
-        home,
-        &format!("while [ \"$1\" != --dest ]; do shift; done\n{copy}"),
-    )
+    let skip = "while [ \"$1\" != --dest ]; do shift; done";
+    with_pip(home, &format!("{skip}\ncp '{}' \"$2\"", wheel.display()))
 }
 
 /// A fetcher with a python3 that is a shell script.

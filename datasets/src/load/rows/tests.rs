@@ -49,10 +49,8 @@ fn records_of_texts_are_read_with_their_numbers() {
     assert_eq!(read("a.csv", csv.as_bytes()), rows);
     assert_eq!(read("a.csv.zst", &packed), rows);
     assert_eq!(read("a.json", json.as_bytes()), elements);
-    assert_eq!(
-        read("a.json", b"{\"a\":1}\n{\"a\":2}"),
-        "1 {\"a\":1}\n2 {\"a\":2}\n"
-    );
+    let lines = read("a.json", b"{\"a\":1}\n{\"a\":2}");
+    assert_eq!(lines, "1 {\"a\":1}\n2 {\"a\":2}\n");
     // A quotation mark within a cell is a character.
     let nails = "2 {\"a\":\"1\",\"q\":\"5\\\" nail\"}\n3 {\"a\":\"2\",\"q\":\"x\"}\n";
     assert_eq!(read("a.csv", b"q,a\r\n5\" nail,1\r\nx,2\r\n"), nails);

@@ -184,17 +184,10 @@ fn a_source_names_the_columns_and_the_grader() {
             .map_err(|error| error.to_string())
     };
     let columns = [("question", "anfrage"), ("answer", "soln")];
-    assert_eq!(
-        load(&columns, Some("math")),
-        Ok(("a".to_owned(), json!({"kind": "math", "answer": "3"})))
-    );
-    assert_eq!(
-        load(&[], Some("own")),
-        Ok((
-            "b".to_owned(),
-            json!({"kind": "own", "anfrage": "a", "question": "b", "soln": "3"})
-        ))
-    );
+    let math = json!({"kind": "math", "answer": "3"});
+    assert_eq!(load(&columns, Some("math")), Ok(("a".to_owned(), math)));
+    let own = json!({"kind": "own", "anfrage": "a", "question": "b", "soln": "3"});
+    assert_eq!(load(&[], Some("own")), Ok(("b".to_owned(), own)));
     for (columns, reason) in [
         (
             [("answer", "solution")],

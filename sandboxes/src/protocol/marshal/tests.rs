@@ -109,10 +109,8 @@ fn nesting_is_bounded_even_through_references() {
     // A pair of a list of almost as many levels and a reference to that list.
     let pair = [&b")\x02\xdb\x01\0\0\0"[..], &nested(MAX_DEPTH - 2)].concat();
     assert!(value(&[&pair[..], b"r\0\0\0\0"].concat()).is_ok());
-    assert_eq!(
-        value(&[&pair[..], b"[\x01\0\0\0r\0\0\0\0"].concat()),
-        Err(Refused)
-    );
+    let deeper = [&pair[..], b"[\x01\0\0\0r\0\0\0\0"].concat();
+    assert_eq!(value(&deeper), Err(Refused));
 }
 
 #[test]
@@ -140,17 +138,15 @@ fn the_text_written_for_a_refused_value_is_counted_and_bounded() {
     let mut written = 0;
     let text = super::value(&shared(1 << 10, 60, b'N'), &mut written).unwrap();
     assert_eq!(written, text.len() as u64);
-    let (mut refused, all_but_null) = (0, written - 5);
-    assert_eq!(
-        super::value(&shared(1 << 10, 60, b'?'), &mut refused),
-        Err(Refused)
-    );
+    let written_for_refused = |marshalled: &[u8]| {
+        let mut written = 0;
+        assert_eq!(super::value(marshalled, &mut written), Err(Refused));
+        written
+    };
+    let all_but_null = written - 5;
+    let refused = written_for_refused(&shared(1 << 10, 60, b'?'));
     assert_eq!(refused, all_but_null);
-    let mut long = 0;
-    assert_eq!(
-        super::value(&shared(4 << 20, 60, b'N'), &mut long),
-        Err(Refused)
-    );
+    let long = written_for_refused(&shared(4 << 20, 60, b'N'));
     assert!((60 << 20..=MAX_TEXT as u64).contains(&long), "{long}");
     let items = 1_100_000_u32.to_le_bytes();
     let flagged = [&b"["[..], &items, &[b'N' | FLAG].repeat(1_100_000)[..]].concat();
@@ -160,10 +156,8 @@ fn the_text_written_for_a_refused_value_is_counted_and_bounded() {
 #[test]
 fn the_elements_of_a_list_are_read_without_its_brackets() {
     assert_eq!(elements(b"[\x02\0\0\0NT").unwrap(), b"null,true");
-    assert_eq!(
-        elements(b"\xdb\x02\0\0\0\xe9\x01\0\0\0r\x01\0\0\0").unwrap(),
-        b"1,1"
-    );
+    let shared = b"\xdb\x02\0\0\0\xe9\x01\0\0\0r\x01\0\0\0";
+    assert_eq!(elements(shared).unwrap(), b"1,1");
     assert_eq!(elements(b"[\0\0\0\0").unwrap(), b"");
     assert_eq!(elements(b")\0"), Err(Refused));
 }

@@ -10,12 +10,7 @@ use super::ModuleSummary;
 /// cycles consist of calls by name only, and a depth-first search finds a function in each.
 pub(super) fn entries(summary: &ModuleSummary) -> BTreeSet<u32> {
     let reaching = reaching(summary);
-    let mut charged: BTreeSet<u32> = summary
-        .called_indirectly
-        .iter()
-        .copied()
-        .filter(|function| reaching.contains(function))
-        .collect();
+    let mut charged = &summary.called_indirectly & &reaching;
     charged.extend(recursive(summary, &charged));
     charged
 }

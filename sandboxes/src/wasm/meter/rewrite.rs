@@ -133,15 +133,12 @@ impl Writer {
     }
 
     fn charge_bulk(&mut self) {
-        self.function
-            .instruction(&Instruction::LocalSet(self.length));
-        self.subtract(&[
-            Instruction::LocalGet(self.length),
-            Instruction::I64ExtendI32U,
-        ]);
+        let length = self.length;
+        self.function.instruction(&Instruction::LocalSet(length));
+        let price = [Instruction::LocalGet(length), Instruction::I64ExtendI32U];
+        self.subtract(&price);
         self.trap_if_negative();
-        self.function
-            .instruction(&Instruction::LocalGet(self.length));
+        self.function.instruction(&Instruction::LocalGet(length));
     }
 
     /// Subtracts the units that `price` puts on the stack.
@@ -324,11 +321,8 @@ impl Reencode for Rewriter<'_> {
         code: &mut CodeSection,
         _body: FunctionBody<'_>,
     ) -> ReencodeResult<()> {
-        let body = self
-            .bodies
-            .next()
-            .expect("as many bodies were written as are read");
-        code.raw(&body);
+        let body = self.bodies.next();
+        code.raw(&body.expect("as many bodies were written as are read"));
         Ok(())
     }
 }

@@ -113,10 +113,8 @@ fn fd_write(mut caller: GuestCaller<'_>, fd: i32, buffers: i32, count: i32, done
 /// Total bytes of `count` buffers, up to the first entry outside the memory. The call itself reports such an entry.
 fn total(caller: &mut GuestCaller<'_>, buffers: i32, count: i32) -> wasmtime::Result<u64> {
     let view = View::of(caller)?;
-    Ok((0..count.min(BUFFERS))
-        .map_while(|index| view.iovec(buffers, index).ok())
-        .map(|(_, length)| u64::from(length as u32))
-        .sum())
+    let entries = (0..count.min(BUFFERS)).map_while(|index| view.iovec(buffers, index).ok());
+    Ok(entries.map(|(_, length)| u64::from(length as u32)).sum())
 }
 
 /// Reads the zip at `offset`, or at the descriptor's position, which then advances. Standard input has no positions, and nothing is read from it at one.

@@ -16,10 +16,8 @@ impl<'a> View<'a> {
     /// # Errors
     /// A trap, if the module has not exported a memory.
     pub(super) fn of(caller: &'a mut Caller<'_, StoreData>) -> wasmtime::Result<View<'a>> {
-        let memory = caller
-            .data()
-            .memory
-            .ok_or(Broken::Protocol("a host call before the memory was known"))?;
+        let memory = caller.data().memory;
+        let memory = memory.ok_or(Broken::Protocol("a host call before the memory was known"))?;
         let (bytes, data) = memory.data_and_store_mut(caller);
         Ok(View { bytes, data })
     }
@@ -38,19 +36,14 @@ impl<'a> View<'a> {
         length: i32,
     ) -> Result<(&mut [u8], &mut StoreData), Errno> {
         let at = at as u32 as usize;
-        let bytes = self
-            .bytes
-            .get_mut(at..at + length as u32 as usize)
-            .ok_or(errno::FAULT)?;
-        Ok((bytes, self.data))
+        let bytes = self.bytes.get_mut(at..at + length as u32 as usize);
+        Ok((bytes.ok_or(errno::FAULT)?, self.data))
     }
 
     pub(super) fn write(&mut self, at: i32, bytes: &[u8]) -> Result<(), Errno> {
         let at = at as u32 as usize;
-        self.bytes
-            .get_mut(at..at + bytes.len())
-            .ok_or(errno::FAULT)?
-            .copy_from_slice(bytes);
+        let target = self.bytes.get_mut(at..at + bytes.len());
+        target.ok_or(errno::FAULT)?.copy_from_slice(bytes);
         Ok(())
     }
 

@@ -85,10 +85,8 @@ fn wait(
     }
     let mut wait = u64::MAX;
     for index in 0..count {
-        let entry: [u8; 48] = view
-            .slice(subscriptions.wrapping_add(index * 48), 48)?
-            .try_into()
-            .map_err(|_| errno::FAULT)?;
+        let entry = view.slice(subscriptions.wrapping_add(index * 48), 48)?;
+        let entry: [u8; 48] = entry.try_into().map_err(|_| errno::FAULT)?;
         let (numbers, _) = entry.as_chunks::<8>();
         let number = |index: usize| u64::from_le_bytes(numbers[index]);
         let kind = entry[8];
