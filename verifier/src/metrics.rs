@@ -108,8 +108,8 @@ impl Metrics {
 
     /// Counts items by the outcome that the client got.
     pub fn client_items(&self, client: &'static str, outcome: &'static str, items: usize) {
+        let (client, outcome) = (client.to_owned(), outcome.to_owned());
         let labels = [("client", client), ("outcome", outcome)];
-        let labels = labels.map(|(name, value)| (name, value.to_owned()));
         let counter = self.client_items.get_or_create(&labels);
         counter.inc_by(items as u64);
     }

@@ -153,7 +153,6 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
     if config.code.sandbox != SandboxKind::Wasm {
         return None;
     }
-    let limit = config.code.memory_bytes;
     let all = match config.code.memory_total_bytes {
         0 => memory_pool::available_bytes() / 4 * 3,
         bytes => bytes,
@@ -161,6 +160,7 @@ fn memory_pool_bytes(config: &Config) -> Option<u64> {
     // Two sets of threads: for first passes, and for long programs and canonical solutions, with one more. Instances that stay to read texts take as much as a third
     // set.
     let threads = workers(config).saturating_mul(3) + 1;
+    let limit = config.code.memory_bytes;
     Some(memory_pool::pool_bytes(all, threads, limit))
 }
 

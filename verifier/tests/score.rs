@@ -250,7 +250,8 @@ fn a_killed_run_continues_at_the_end_of_its_file() {
     assert_eq!(output.code, Some(0), "{}", output.stderr);
     let score: Json = serde_json::from_str(&output.stdout).unwrap();
     assert_eq!(score["samples"], COUNT);
-    assert!(bytes().starts_with(complete), "a line is lost");
+    let continued = bytes().starts_with(complete);
+    assert!(continued, "lines of the first run are lost");
     let lines = folder.lines("judged.jsonl");
     assert_eq!(lines.len(), COUNT);
     for (number, line) in lines.iter().enumerate() {

@@ -230,7 +230,7 @@ fn folder(path: &Path, lookup: &TaskLookup<'_>) -> Result<Vec<Sample>, ScoreErro
         }
         let id = format!("{set}/{number}");
         for program in sorted_entries(&tasks)? {
-            if program.extension().is_none_or(|it| it != "py") {
+            if program.extension().is_none_or(|suffix| suffix != "py") {
                 continue;
             }
             let fault = |reason: String| ScoreError::Content {

@@ -21,7 +21,7 @@ async fn held_and_refused(app: &Router, path: &str, body: &Json, says: &str) {
     let (status, problem) = ask(app, path, body).await;
     assert_eq!(status, StatusCode::GATEWAY_TIMEOUT, "{problem}");
     let detail = problem["detail"].as_str().unwrap();
-    assert!(detail.contains(says), "{detail}");
+    assert!(detail.contains(says), "{problem}");
     // Both timeouts and ten seconds, less two.
     let held = started.elapsed().as_secs_f64();
     assert!((8.0..10.0).contains(&held), "{held}");

@@ -36,8 +36,8 @@ impl Block<'_> {
 
     /// The names that the block defines or imports.
     fn provides(&self) -> impl Iterator<Item = &str> {
-        let piece = self.alone.into_iter();
-        let names = piece.flat_map(|it| it.defines.iter().chain(&it.imports));
+        let pieces = self.alone.into_iter();
+        let names = pieces.flat_map(|piece| piece.defines.iter().chain(&piece.imports));
         names.map(String::as_str)
     }
 }

@@ -131,7 +131,8 @@ fn registered_task(
 }
 
 /// The fields that tell the forms of a record apart.
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
+#[serde(default)]
 struct Form {
     kind: Option<Box<RawValue>>,
     prompt: Option<String>,
