@@ -1,6 +1,6 @@
 //! The prompts of tasks, their order, and their division into phases.
 
-mod auto_h;
+mod phase_size;
 mod prompt_schedule;
 mod sets;
 
@@ -17,7 +17,7 @@ use engine::text::{Date, today};
 use crate::config;
 use crate::policy::PromptEncoder;
 
-pub use auto_h::{PhaseSize, SizeReason};
+pub use phase_size::{PhaseSize, SizeReason};
 pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
 pub use sets::{TaskSet, open};
 
@@ -103,7 +103,6 @@ impl PromptRenderer {
     }
 
     /// A renderer with this template; the settings have only its name.
-    #[must_use]
     pub fn with_template(template: Template, settings: &config::Data) -> Self {
         let stop = settings
             .stop
@@ -147,7 +146,6 @@ impl PromptRenderer {
     }
 
     /// Texts that end a completion, in addition to the model's end-of-text tokens.
-    #[must_use]
     pub fn stop_strings(&self) -> &[String] {
         &self.stop
     }
@@ -254,7 +252,6 @@ pub struct TaskCounts {
 
 impl TaskCounts {
     /// The tasks of data sets, before their prompts are known.
-    #[must_use]
     pub fn of_datasets(sets: &[&Dataset]) -> Self {
         Self::of(
             &datasets::overlap(sets),

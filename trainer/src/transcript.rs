@@ -121,8 +121,10 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
     if let Some(reward) = sample.reward {
         let _ = write!(out, " · reward {}", (reward * 1000.0).round() / 1000.0);
     }
-    let is_cut_off = usize::from(sample.finish == Finish::Length);
-    let end = ["", " · cut off at the limit"][is_cut_off];
+    let end = match sample.finish {
+        Finish::Length => " · cut off at the limit",
+        Finish::Stop => "",
+    };
     let (tokens, logp) = (sample.tokens, sample.logp);
     let _ = write!(out, " · {tokens} tokens · log-probability {logp:.1}{end}");
     let detail: String = sample.detail.to_string().chars().take(400).collect();

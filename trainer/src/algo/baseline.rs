@@ -55,7 +55,6 @@ fn optimal_loo(group: &[(f64, f64)], own: usize) -> f64 {
 }
 
 /// Whether each completion's advantage can differ from 0, from the rewards of each group alone. Rewards are compared and not subtracted, so rounding decides nothing.
-#[must_use]
 pub fn has_gradient(algorithm: &Algorithm, groups: &[Vec<Option<f64>>]) -> Vec<Vec<bool>> {
     let batch_differs = differ(groups.iter().flatten());
     let of_group = |group: &Vec<Option<f64>>| {

@@ -116,13 +116,11 @@ impl PartialEvaluation {
     }
 
     /// The date that the chat template wrote into prompts when the evaluation began; `None` if there are no completions.
-    #[must_use]
     pub fn day(&self) -> Option<Date> {
         self.previous.as_ref()?.day.parse().ok()
     }
 
     /// The number of stored completions.
-    #[must_use]
     pub fn completions(&self) -> usize {
         lines(&self.completions_path)
     }

@@ -37,7 +37,6 @@ pub struct RunPlan {
 
 impl RunPlan {
     /// The plan of a recipe for a data set of this size, with the estimate for its model.
-    #[must_use]
     pub fn new(
         config: &Config,
         tasks: usize,
@@ -61,7 +60,6 @@ impl RunPlan {
     }
 
     /// The plan of this recipe as text, one line per subject, beside the available `memory` and bytes of disk space.
-    #[must_use]
     pub fn text(&self, config: &Config, memory: Option<MemoryBudget>, disk: Option<u64>) -> String {
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let evaluated = match self.trained_on {

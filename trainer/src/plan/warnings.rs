@@ -6,7 +6,6 @@ use crate::config::{Config, Factor};
 use crate::data::TaskCounts;
 
 /// Warnings about a recipe and its tasks.
-#[must_use]
 pub fn warnings(config: &Config, tasks: &TaskCounts) -> Vec<String> {
     let mut warnings = config.unused();
     if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {

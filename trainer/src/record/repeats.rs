@@ -18,7 +18,6 @@ pub struct Repeats {
 
 impl Repeats {
     /// The repetitions in the groups of an update.
-    #[must_use]
     pub fn of(groups: &[SampledGroup]) -> Self {
         let (mut all, mut repeated) = (0usize, 0usize);
         let mut everywhere: HashMap<&str, usize> = HashMap::new();

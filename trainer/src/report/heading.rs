@@ -60,7 +60,11 @@ fn extended(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
         .filter(|extension| extension.updates_before < updates)
         .map(|extension| (extension.updates_before.to_string(), extension.equal))
         .unzip();
-    let equals = ["differs from", "equals"][usize::from(*equal.last()?)];
+    let equals = if *equal.last()? {
+        "equals"
+    } else {
+        "differs from"
+    };
     Some(format!(
         "after {}; {equals} a run of this length from the start",
         after.join(" and ")

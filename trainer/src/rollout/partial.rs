@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{RolloutError, Sample};
+use crate::missing_file::default_if_missing;
 
 /// A file of completions, one per line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
@@ -38,10 +39,7 @@ impl PartialRollout {
     /// # Errors
     /// The system's error.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let text = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other?,
-        };
+        let text = default_if_missing(std::fs::read(path))?;
         let mut stored = HashMap::new();
         let mut whole = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {

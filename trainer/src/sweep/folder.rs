@@ -10,7 +10,6 @@
 //! ```
 
 use std::fs::{File, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::text::today;
@@ -19,6 +18,7 @@ use super::manifest::{self, Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
 use super::{SweepError, SweepFile};
 use crate::atomic_file;
+use crate::missing_file::default_if_missing;
 
 /// A sweep's folder, and the plan that its file makes.
 #[derive(Debug, Clone, PartialEq)]
@@ -208,10 +208,8 @@ impl SweepFolder {
         }
         for name in ["checkpoints", "rollouts"] {
             let path = self.run(run).join(name);
-            match std::fs::remove_dir_all(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other.map_err(|error| SweepError::io(&path, &error))?,
-            }
+            default_if_missing(std::fs::remove_dir_all(&path))
+                .map_err(|error| SweepError::io(&path, &error))?;
         }
         Ok(())
     }

@@ -1,13 +1,14 @@
 //! `manifest.jsonl`: what ran, on which processor, with which binary.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::SweepError;
+use crate::missing_file::default_if_missing;
 use crate::record::timestamp;
 use crate::run::is_divergence;
 
@@ -135,10 +136,8 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
 /// # Errors
 /// [`SweepError::File`].
 pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
-    let text = match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        other => other.map_err(|error| SweepError::io(path, &error))?,
-    };
+    let text = default_if_missing(std::fs::read(path));
+    let text = text.map_err(|error| SweepError::io(path, &error))?;
     let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
     let lines = (1..).zip(lines).map(|(number, line)| {
         serde_json::from_slice(line).map_err(|error| {

@@ -74,7 +74,6 @@ impl Grader {
 }
 
 /// The name of a device, without what the engine adds in parentheses: the number of threads, on which no result depends, and the number type.
-#[must_use]
 pub fn device_name(device: &str) -> &str {
     device.rsplit_once(" (").map_or(device, |(name, _)| name)
 }
@@ -153,7 +152,6 @@ impl Provenance {
     }
 
     /// The graders that judged last, in words; empty if the verifier did not describe them.
-    #[must_use]
     pub fn graders(&self) -> Vec<String> {
         let words = |grader: &Grader| format!("{} {}", grader.name, grader.summary());
         self.graders.iter().map(words).collect()
@@ -259,7 +257,6 @@ fn digest_of(tasks: &[&Task]) -> String {
 }
 
 /// The digest of tasks, in their order: of their ids, their questions and the content that decides verdicts.
-#[must_use]
 pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
     let digests = tasks.into_iter().map(|task| task.digest().0);
     let writer = digests.fold(DigestWriter::new(), DigestWriter::field);

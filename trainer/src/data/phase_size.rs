@@ -60,7 +60,6 @@ impl PhaseSize {
     /// 0 and below 1.
     ///
     /// The size never falls if a fraction rises.
-    #[must_use]
     pub fn after(last: &[Option<f64>], target: f64, max: usize) -> Self {
         let max = max.max(1);
         if last.is_empty() {
