@@ -10,7 +10,6 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paper {
-    /// Its title.
     pub(crate) title: String,
     /// The rows of Tables 1 to 3.
     pub(crate) results: Vec<PaperResult>,
@@ -20,16 +19,13 @@ pub(crate) struct Paper {
     pub(crate) figures: BTreeMap<String, Figure>,
 }
 
-/// A row of Tables 1 to 3 for one data set.
+/// A row of Tables 1 to 3 for one data set. Names are those of the recipes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct PaperResult {
-    /// The table's number.
     pub(crate) table: u32,
-    /// As the recipes name it.
     pub(crate) model: String,
-    /// As the recipes name it.
     pub(crate) dataset: String,
-    /// As the recipes name it, or `base`.
+    /// Or `base`.
     pub(crate) algorithm: String,
     /// In per cent.
     pub(crate) pass_at_1: Measured,

@@ -160,7 +160,7 @@ pub struct StepTimings {
 }
 
 /// A line of `eval.jsonl`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EvalRecord {
     /// Updates done before the evaluation.
     pub step: usize,
@@ -259,24 +259,21 @@ impl SampleRecord {
 
     /// The lines of a group.
     pub fn of_group(group: &SampledGroup) -> impl Iterator<Item = Self> + '_ {
-        group
-            .samples
-            .iter()
-            .enumerate()
-            .map(|(number, sample)| Self {
-                task: group.prompt.task.id.clone(),
-                sample: number,
-                prompt: group.prompt.text.to_string(),
-                completion: sample.text.clone(),
-                reward: sample.judged.reward,
-                verdict: sample.judged.verdict,
-                detail: sample.judged.detail.clone(),
-                terms: sample.judged.terms.clone(),
-                tokens: sample.tokens.len(),
-                logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
-                finish: sample.finish,
-                any_form: None,
-            })
+        let samples = group.samples.iter().enumerate();
+        samples.map(|(number, sample)| Self {
+            task: group.prompt.task.id.clone(),
+            sample: number,
+            prompt: group.prompt.text.to_string(),
+            completion: sample.text.clone(),
+            reward: sample.judged.reward,
+            verdict: sample.judged.verdict,
+            detail: sample.judged.detail.clone(),
+            terms: sample.judged.terms.clone(),
+            tokens: sample.tokens.len(),
+            logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
+            finish: sample.finish,
+            any_form: None,
+        })
     }
 }
 

@@ -107,12 +107,10 @@ impl PartialRollout {
 fn read(line: &[u8]) -> Option<((String, u64), (Duration, Sample))> {
     let line = line.strip_suffix(b"\n")?;
     let sample: Sample = serde_json::from_slice(line).ok()?;
-    let Line {
-        task, seed, after, ..
-    } = serde_json::from_slice(line).ok()?;
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let one_each = !sample.tokens.is_empty() && sample.tokens.len() == sample.logp.len();
-    let after = Duration::try_from_secs_f64(after).ok()?;
-    one_each.then(|| ((task.into_owned(), seed), (after, sample)))
+    let after = Duration::try_from_secs_f64(line.after).ok()?;
+    one_each.then(|| ((line.task.into_owned(), line.seed), (after, sample)))
 }
 
 #[cfg(test)]

@@ -5,11 +5,11 @@ use std::sync::mpsc;
 
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
+use super::TrainError;
 use super::clock::Clock;
 use super::folder::Log;
 use super::learning_rate::learning_rate;
 use super::train_loop::Run;
-use super::{Job, TrainError};
 use crate::algo::{self, Metrics};
 use crate::config::{Algorithm, Config, MetricsOf, Preset, Reward};
 use crate::data::Phase;
@@ -146,17 +146,12 @@ impl Run {
                 self.job.folder.append(Log::Weights, &weights)?;
             }
         }
-        let Job {
-            journal,
-            folder,
-            clock,
-            ..
-        } = &mut self.job;
-        let times = clock.save(folder, self.step)?;
+        let job = &mut self.job;
+        let times = job.clock.save(&job.folder, self.step)?;
         timings.total = times.seconds;
         timings.memory = times.memory;
         timings.device_memory = times.device_memory;
-        journal.updated(folder, &record, &mut timings)?;
+        job.journal.updated(&job.folder, &record, &mut timings)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
             // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.

@@ -98,15 +98,9 @@ impl Plan {
         let sentence = |run: &PlannedRun| {
             let first = runs.iter().find(|first| first.grid == run.grid)?;
             let (certain, possible) = differing(&first.config, &run.config);
-            let sees = if certain.is_empty() {
-                "may not see"
-            } else {
-                "does not see"
-            };
-            let differing = if certain.is_empty() {
-                possible
-            } else {
-                certain
+            let (sees, differing) = match certain.is_empty() {
+                true => ("may not see", possible),
+                false => ("does not see", certain),
             };
             (!differing.is_empty()).then(|| {
                 format!(

@@ -113,10 +113,9 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         prompt: prompt.clone(),
         seeds: vec![0],
         sampling: Sampling::greedy(),
-        min_tokens: 0,
         max_tokens: TOKENS,
         stop_tokens: engine.stop_tokens(),
-        stop_strings: Vec::new(),
+        ..GenerateRequest::default()
     };
     let completion = engine.generate(vec![request]).recv()??;
     let group = Group {

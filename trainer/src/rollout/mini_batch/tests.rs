@@ -15,19 +15,11 @@ fn phase() -> (Phase, Rollout) {
         groups: groups.collect(),
         ..Rollout::default()
     };
+    let (epoch, prompt) = (0, 0);
     let phase = Phase {
         index: 5,
         first_update: 0,
-        updates: vec![
-            vec![
-                PromptUse {
-                    epoch: 0,
-                    prompt: 0
-                };
-                2
-            ];
-            3
-        ],
+        updates: vec![vec![PromptUse { epoch, prompt }; 2]; 3],
     };
     (phase, samples)
 }

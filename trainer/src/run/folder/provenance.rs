@@ -18,7 +18,7 @@ const NAME: &str = "data.json";
 const VERSION: u32 = 2;
 
 /// The file's content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Provenance {
     version: u32,
     /// The folder of data sets that the run was given.
@@ -128,9 +128,7 @@ impl Provenance {
             digest: writer.finish().to_string(),
             trained_on: datasets::overlap(sets).len(),
             eval_digest: digest_of(&eval),
-            model: None,
-            device: None,
-            graders: Vec::new(),
+            ..Self::default()
         })
     }
 

@@ -187,7 +187,7 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     assert_same(&cut, &expected, "padded");
 
     let mut policy = FakePolicy::default();
-    policy.stop_tokens.clear();
+    policy.lacks_stop_tokens = true;
     let config = config(&["algorithm.sum_padding=true", "eval.samples=0"]);
     let job = job(&place("refused"), &config, Arc::new(policy));
     let error = train(job.unwrap()).await.unwrap_err();

@@ -210,9 +210,8 @@ fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
         samples: SAMPLES,
         pass_at: pass_at.into(),
         tasks: counts,
-        masked: 0,
         length_mean: 12.0,
         truncated: 0.1,
-        sets: [].into(),
+        ..EvalRecord::default()
     }
 }
