@@ -104,10 +104,7 @@ impl PromptRenderer {
 
     /// A renderer with this template; the settings have only its name.
     pub fn with_template(template: Template, settings: &config::Data) -> Self {
-        let stop = settings
-            .stop
-            .clone()
-            .unwrap_or_else(|| template.stop.clone());
+        let stop = settings.stop.as_ref().unwrap_or(&template.stop).clone();
         Self {
             name: settings.template.clone(),
             template,
@@ -285,10 +282,8 @@ impl Prompts {
     ) -> Result<Self, DataError> {
         let overlap = datasets::overlap(&sets.iter().map(|set| &set.tasks).collect::<Vec<_>>());
         let room = |max_tokens: usize| encoder.context().saturating_sub(max_tokens);
-        let limit = config
-            .data
-            .max_prompt_tokens
-            .min(room(config.sampling.max_tokens));
+        let train_room = room(config.sampling.max_tokens);
+        let limit = config.data.max_prompt_tokens.min(train_room);
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
         let mut all = Self::default();
         for TaskSet { recipe, tasks } in sets {
@@ -301,10 +296,8 @@ impl Prompts {
                 let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
                 return Err(DataError::Nothing(format!(
                     "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
-                 {max_tokens}, leaves {} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
-                    tasks.name,
-                    config.data.max_prompt_tokens,
-                    room(max_tokens)
+                 {max_tokens}, leaves {train_room} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
+                    tasks.name, config.data.max_prompt_tokens
                 )));
             }
             all.weights

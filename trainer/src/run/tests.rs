@@ -203,19 +203,15 @@ async fn a_run_writes_its_logs_samples_and_checkpoints() {
     let root = home.path().join("run");
     let config = config(&server.url, &["run.updates=40", "eval.every=0"]);
     let summary = run_in(&root, &config).await.unwrap();
-    assert_eq!(
-        (summary.ended, summary.step, summary.evals.len()),
-        (RunOutcome::Finished, 40, 2)
-    );
+    let ended = (summary.ended, summary.step, summary.evals.len());
+    assert_eq!(ended, (RunOutcome::Finished, 40, 2));
 
     let steps = steps(&root);
     assert!(steps.iter().map(|s| s.step).eq(1..=40));
     // 40 updates are 13 phases of 3 and one of 1; on policy at each phase's first update, and only there.
     let place = |s: &StepRecord| (s.phase, s.update, s.phase_updates);
-    assert_eq!(
-        [38, 39].map(|at| place(&steps[at])),
-        [(12, 2, 3), (13, 0, 1)]
-    );
+    let last = [38, 39].map(|at| place(&steps[at]));
+    assert_eq!(last, [(12, 2, 3), (13, 0, 1)]);
     let timings: Vec<StepTimings> = read_log(&root, Log::Timings).unwrap();
     for (step, timing) in steps.iter().zip(&timings) {
         assert!(step.update > 0 || step.algo.ell_std == 0.0);
@@ -256,10 +252,9 @@ async fn a_run_that_was_interrupted_anywhere_equals_one_that_was_not() {
     let (home, working) = home_and_verifier().await;
     let config = |server: &FakeVerifier| config(&server.url, &[]);
     let place = |name: &str| home.path().join(name);
-    run_in(&place("uninterrupted"), &config(&working))
-        .await
-        .unwrap();
-    let expected = outputs(&place("uninterrupted"));
+    let uninterrupted = place("uninterrupted");
+    run_in(&uninterrupted, &config(&working)).await.unwrap();
+    let expected = outputs(&uninterrupted);
     let assert_resumes = async |root: &Path| {
         let summary = run_in(root, &config(&working)).await.unwrap();
         assert_eq!(summary.ended, RunOutcome::Finished);

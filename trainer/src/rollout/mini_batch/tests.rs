@@ -59,8 +59,6 @@ fn groups_are_of_a_prompt_or_with_mixing_of_a_shuffled_order() {
         prompts.dedup();
         assert_eq!(prompts.len(), batch.groups.len());
     }
-    assert!(
-        scattered > 6,
-        "completions of one prompt are in several updates"
-    );
+    // Completions of one prompt are in several updates.
+    assert!(scattered > 6);
 }

@@ -238,15 +238,12 @@ async fn demonstrations_are_trained_at_temperature_1() {
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
-        run_in(&root, &preset_config(&server.url, Preset::Sft, &sets))
-            .await
-            .unwrap();
+        let config = preset_config(&server.url, Preset::Sft, &sets);
+        run_in(&root, &config).await.unwrap();
         std::fs::read_to_string(root.join("metrics.jsonl")).unwrap()
     };
-    assert_eq!(
-        metrics("sampling.temperature=0.5").await,
-        metrics("sampling.temperature=1.0").await
-    );
+    let at_one_half = metrics("sampling.temperature=0.5").await;
+    assert_eq!(at_one_half, metrics("sampling.temperature=1.0").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,12 +264,8 @@ async fn demonstrations_are_correct_and_the_same_in_a_resumed_run() {
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();
     let summaries = demonstrations.iter().map(|one| {
-        let task = one.prompt.task.id.as_str();
-        (
-            task,
-            one.samples[0].text.as_str(),
-            one.samples[0].tokens.len(),
-        )
+        let (task, sample) = (&one.prompt.task, &one.samples[0]);
+        (&*task.id, &*sample.text, sample.tokens.len())
     });
     // The end token counts too; the completion of nine letters is longer than the maximum.
     assert!(summaries.eq([("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]));

@@ -62,10 +62,8 @@ async fn only_evaluations_have_the_least_number_of_tokens() {
         text.lines().map(tokens).min()
     };
     // Three letters, and the last of at most four.
-    assert_eq!(
-        roots.each_ref().map(|root| shortest(root)),
-        [Some(1), Some(4)]
-    );
+    let lengths = roots.each_ref().map(|root| shortest(root));
+    assert_eq!(lengths, [Some(1), Some(4)]);
     let [without, with] = roots.each_ref().map(|root| outputs(root));
     for name in ["metrics.jsonl", "phase-0.jsonl", "state"] {
         assert_eq!(without[name], with[name], "{name}");

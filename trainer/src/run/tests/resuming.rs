@@ -76,20 +76,15 @@ async fn damaged_logs_and_missing_checkpoints_are_named_and_nothing_is_changed()
     damage(&root.join("metrics.jsonl"), 9);
     std::fs::remove_file(&last).unwrap();
     std::os::unix::fs::symlink("step-2", &last).unwrap();
-    let partial = [
-        "checkpoints/.checkpoint-a1b2c3",
-        "checkpoints/.step-9.partial",
-    ];
-    for folder in partial {
+    let partial = [".checkpoint-a1b2c3", ".step-9.partial"];
+    let partial = partial.map(|name| format!("checkpoints/{name}"));
+    for folder in &partial {
         std::fs::create_dir(root.join(folder)).unwrap();
         std::fs::write(root.join(folder).join("model.safetensors"), "half").unwrap();
     }
-    let partial_files = [
-        "rollouts/.rapid-partial-a1b2c3",
-        "samples/.rapid-partial-a1b2c3",
-        "tensorboard/.rapid-partial-a1b2c3",
-    ];
-    for file in partial_files {
+    let partial_files = ["rollouts", "samples", "tensorboard"];
+    let partial_files = partial_files.map(|folder| format!("{folder}/.rapid-partial-a1b2c3"));
+    for file in &partial_files {
         std::fs::write(root.join(file), "half").unwrap();
     }
     run_in(&root, &config).await.unwrap();
