@@ -11,9 +11,7 @@ use serde::Deserialize;
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paper {
     pub(crate) title: String,
-    /// The rows of Tables 1 to 3.
     pub(crate) results: Vec<PaperResult>,
-    /// The rows of Table 4.
     pub(crate) correlations: Vec<PaperCorrelation>,
     /// What it says of its figures, by their number.
     pub(crate) figures: BTreeMap<String, Figure>,
@@ -84,7 +82,6 @@ impl TryFrom<Vec<f64>> for Measured {
     }
 }
 
-/// The paper's numbers.
 pub(crate) static PAPER: LazyLock<Paper> = LazyLock::new(|| {
     let text = include_str!("../recipes/paper/results.toml");
     toml::from_str(text).expect("a test reads the file")
@@ -120,7 +117,6 @@ impl PaperResult {
             .then(|| format!("{}-{}-{}", self.model, self.dataset, self.algorithm))
     }
 
-    /// The numbers in a line.
     pub(crate) fn line(&self) -> String {
         let mut line = format!("Table {}: Pass@1 {} %", self.table, self.pass_at_1.text());
         if let Some(pass) = self.pass_at_8 {

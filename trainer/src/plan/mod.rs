@@ -121,11 +121,9 @@ impl RunPlan {
                 self.completions * algorithm.dynamic_sampling
             ));
         }
-        lines.push(format!(
-            "evaluation: {} of {}",
-            count(self.evaluations, "evaluation"),
-            count(self.eval_completions, "completion")
-        ));
+        let evaluations = count(self.evaluations, "evaluation");
+        let each = count(self.eval_completions, "completion");
+        lines.push(format!("evaluation: {evaluations} of {each}"));
         let checkpoints = count(self.checkpoints, "checkpoint");
         let Some(model) = self.model else {
             lines.push(format!(

@@ -64,7 +64,6 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The values of the ticks.
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let first = (self.low / self.step).ceil() as i64;
         let beyond = if self.tight { 0.0 } else { self.step * 0.01 };

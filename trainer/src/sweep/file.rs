@@ -159,16 +159,11 @@ impl SweepFile {
             .filter(|key| *key != "compare")
             .filter(|key| *key != "seeds" || !other.seeds.starts_with(&self.seeds))
             .find(|key| ours.get(*key) != theirs.get(*key))?;
-        let written = |table: &Table| {
-            table
-                .get(differing)
-                .map_or_else(|| "nothing".to_owned(), Value::to_string)
-        };
-        Some(format!(
-            "its `{differing}` is {}, and here {}",
-            written(&ours),
-            written(&theirs)
-        ))
+        let [here, there] = [&ours, &theirs].map(|table| {
+            let value = table.get(differing);
+            value.map_or_else(|| "nothing".to_owned(), Value::to_string)
+        });
+        Some(format!("its `{differing}` is {here}, and here {there}"))
     }
 
     fn check(&self) -> Result<(), String> {

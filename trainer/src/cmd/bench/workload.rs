@@ -20,7 +20,6 @@ pub(super) struct Measurement {
     pub(super) seconds: f64,
     /// Prompt and completion tokens.
     pub(super) tokens: usize,
-    /// Operations per weight.
     pub(super) flop_per_weight: f64,
     /// Bytes moved per weight; 0 for an iteration, since its number of sampling steps varies.
     pub(super) bytes_per_weight: f64,

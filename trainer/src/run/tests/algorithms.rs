@@ -217,7 +217,6 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
     }
 }
 
-/// The demonstrations of a teacher's file.
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<SampledGroup>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
