@@ -113,7 +113,6 @@ impl VerifierProcess {
             // The environment may have one for another verifier.
             None => command.env_remove(TOKEN),
         };
-        #[cfg(unix)]
         command.process_group(0);
         let mut child = command
             .spawn()
@@ -169,7 +168,6 @@ pub(crate) fn last_line(log: &Path, before: usize) -> Option<String> {
     Some(line.to_owned())
 }
 
-#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;

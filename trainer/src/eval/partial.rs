@@ -63,9 +63,6 @@ pub enum PartialEvaluationError {
 
 impl PartialEvaluation {
     /// Opens and locks the evaluation with the output `out`.
-    ///
-    /// # Errors
-    /// [`PartialEvaluationError`].
     pub fn open(out: &Path) -> Result<Self, PartialEvaluationError> {
         let origin_path = out.with_added_extension("drawn.json");
         let completions_path = out.with_added_extension("drawn.jsonl");
@@ -126,9 +123,6 @@ impl PartialEvaluation {
     }
 
     /// Continues with stored completions of the same origin, or begins if there are none.
-    ///
-    /// # Errors
-    /// [`PartialEvaluationError`].
     pub fn resume(
         &mut self,
         origin: &Origin,

@@ -99,9 +99,6 @@ const SAMPLE: (usize, usize) = (10, 500);
 
 impl MemoryEstimate {
     /// The estimate for a model and the prompts of its tasks, for each of `ranks` ranks.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn new(
         config: &Config,
         model: &ModelConfig,

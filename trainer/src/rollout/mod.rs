@@ -156,9 +156,6 @@ pub struct Rollout {
 }
 
 /// Computes log-probabilities of the groups' trained tokens under `policy`, and passes those of each sample to `set`. Blocks.
-///
-/// # Errors
-/// [`EngineError`].
 pub fn score(
     policy: &dyn Policy,
     groups: &mut [SampledGroup],

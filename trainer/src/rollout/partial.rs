@@ -35,9 +35,6 @@ struct Line<'a> {
 
 impl PartialRollout {
     /// Opens the file of a phase, or creates it. The file is truncated before its first line that is incomplete or not a completion.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn open(path: &Path) -> io::Result<Self> {
         let text = default_if_missing(std::fs::read(path))?;
         let mut stored = HashMap::new();
