@@ -310,8 +310,7 @@ impl Options {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Args { what, options } = args;
-    let what = *what;
+    let (what, options) = (args.what, &args.options);
     options.check()?;
     if let DeviceChoice::Planned(device) = options.device.device {
         return options.print(&Prediction::new(device, what, options)?, Prediction::text);

@@ -333,21 +333,16 @@ fn entropies(sample: &Sample, stats: &TokenStats) -> impl Iterator<Item = f64> {
 
 /// The mean over groups of the unbiased Pass@k, for k = 1, 2, 4, … up to the largest group. Groups with fewer than k judged samples are left out.
 fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
-    let largest = groups
-        .iter()
-        .map(|group| group.samples.len())
-        .max()
-        .unwrap_or(0);
-    std::iter::successors(Some(1), |k| Some(2 * k))
-        .take_while(|k| *k <= largest)
-        .filter_map(|k| {
-            let values: Vec<f64> = groups
-                .iter()
-                .filter_map(|group| group.counts().pass_at(k))
-                .collect();
-            (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
-        })
-        .collect()
+    let sizes = groups.iter().map(|group| group.samples.len());
+    let largest = sizes.max().unwrap_or(0);
+    let mean = |k: usize| {
+        let values = groups.iter().filter_map(|group| group.counts().pass_at(k));
+        let values: Vec<f64> = values.collect();
+        (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
+    };
+    let powers = std::iter::successors(Some(1_usize), |k| Some(2 * k));
+    let ks = powers.take_while(|k| *k <= largest);
+    ks.filter_map(mean).collect()
 }
 
 #[cfg(test)]
