@@ -426,11 +426,9 @@ mod tests {
         let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
         assert_eq!(some.counts.in_both, Some(repeated));
 
+        let too_long = "all 3 prompts are longer than 5";
         for (set, says) in [
-            (
-                "data.max_prompt_tokens=5",
-                "all 3 prompts are longer than 5",
-            ),
+            ("data.max_prompt_tokens=5", too_long),
             ("sampling.max_tokens=9000", "leaves 0 of the 256 tokens"),
         ] {
             let error = prompts(&[set], dataset(3, 1)).unwrap_err();

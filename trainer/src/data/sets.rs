@@ -102,14 +102,9 @@ mod tests {
                 serde_json::json!({"question": question, "answer": "2", "split": split}).to_string()
                     + "\n"
             };
-            let tasks = [
-                (1, "train"),
-                (2, "eval"),
-                (3, "train"),
-                (4, "eval"),
-                (5, "eval"),
-            ];
-            std::fs::write(&path, tasks.map(|(n, split)| task(n, split)).concat()).unwrap();
+            let splits = ["train", "eval", "train", "eval", "eval"];
+            let tasks = (1..).zip(splits).map(|(n, split)| task(n, split));
+            std::fs::write(&path, tasks.collect::<String>()).unwrap();
             path.display().to_string()
         };
         let [a, b, c] = ["a", "b", "c"].map(file);

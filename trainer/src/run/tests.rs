@@ -185,10 +185,8 @@ fn outputs(root: &Path) -> BTreeMap<String, String> {
     }
     files.insert("tensorboard".into(), watching::tensorboard_points(root));
     for entry in std::fs::read_dir(root.join("samples")).unwrap().flatten() {
-        files.insert(
-            entry.file_name().into_string().unwrap(),
-            std::fs::read_to_string(entry.path()).unwrap(),
-        );
+        let text = std::fs::read_to_string(entry.path()).unwrap();
+        files.insert(entry.file_name().into_string().unwrap(), text);
     }
     let state = std::fs::read(root.join("checkpoints/last/state.bin")).unwrap();
     files.insert("state".into(), blake3::hash(&state).to_string());

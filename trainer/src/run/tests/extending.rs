@@ -26,12 +26,10 @@ fn outputs_with_config(root: &Path) -> BTreeMap<String, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
     let (home, server) = home_and_verifier().await;
+    let mixed = ["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"];
     for (number, (sets, lengths)) in [
         (&[][..], &[12, 24][..]),
-        (
-            &["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"],
-            &[12, 24],
-        ),
+        (&mixed, &[12, 24]),
         (&["optimiser.warmup=20", "run.keep=3"], &[12, 24]),
         (&["algorithm.h=2"], &[4, 8, 24]),
         (&AUTO, &[2, 24]),
@@ -131,11 +129,9 @@ async fn a_run_is_made_longer_only_once_it_has_finished_and_never_shorter() {
     };
     refused("run.epochs=6", "made 5 of its 9 updates").await;
     extend(&root, &[]).await;
-    refused(
-        "run.epochs=1",
-        "the run has 9 updates, and a run that is continued can only be made longer, not 3;",
-    )
-    .await;
+    let longer =
+        "the run has 9 updates, and a run that is continued can only be made longer, not 3;";
+    refused("run.epochs=1", longer).await;
     refused("run.updates=8", "the run has 9 updates, and").await;
 }
 

@@ -229,10 +229,8 @@ fn a_run_with_other_tasks_than_it_began_with_is_refused() {
         let error = provenance(tasks).check(&previous, "toy").unwrap_err();
         assert_refusal(&error, &["the data set toy", "Restore", words]);
     };
-    refused(
-        &dataset(8, 4),
-        "16 to train on and 4 held out, and now there are 8 and 4",
-    );
+    let numbers = "16 to train on and 4 held out, and now there are 8 and 4";
+    refused(&dataset(8, 4), numbers);
     let mut others = vec![original.clone(); 4];
     others[0].train[3].spec = TaskSpec::math("c");
     others[1].train[3].question.push('?');
