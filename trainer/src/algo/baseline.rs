@@ -116,9 +116,6 @@ pub(super) fn advantages(
 fn standard_deviation(group: &[(f64, f64)]) -> f64 {
     let count = group.len() as f64;
     let mean = group.iter().map(|(reward, _)| reward).sum::<f64>() / count;
-    let squares: f64 = group
-        .iter()
-        .map(|(reward, _)| (reward - mean).powi(2))
-        .sum();
+    let squares: f64 = group.iter().map(|it| (it.0 - mean).powi(2)).sum();
     (squares / (count - 1.0)).sqrt()
 }

@@ -78,11 +78,7 @@ impl RunPlan {
         let algorithm = &config.algorithm;
         let phase = algorithm.h * algorithm.n_step;
         let phases = match self.phases {
-            Some(phases) => format!(
-                "{} of {}",
-                count(phases, "inference phase"),
-                up_to(phases, phase)
-            ),
+            Some(phases) => count(phases, "inference phase") + " of " + &up_to(phases, phase),
             None => format!(
                 "inference phases of up to {}; their number is chosen during the run",
                 count(phase.min(self.completions), "completion")

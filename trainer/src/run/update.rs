@@ -62,12 +62,8 @@ impl UpdateSettings {
     }
 
     fn terms(&self, sample: &Sample) -> Option<Terms<'_>> {
-        Terms::of(
-            &sample.judged,
-            sample.tokens.len(),
-            self.max_tokens,
-            &self.reward,
-        )
+        let tokens = sample.tokens.len();
+        Terms::of(&sample.judged, tokens, self.max_tokens, &self.reward)
     }
 
     pub(super) fn of(config: &Config) -> Self {

@@ -123,10 +123,8 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         completions: vec![completion.tokens.clone()],
     };
     let scored = engine.score(vec![group], 1.0)?;
-    let pairs = scored
-        .iter()
-        .flat_map(|stats| &stats.logp)
-        .zip(&completion.logp);
+    let trained = scored.iter().flat_map(|stats| &stats.logp);
+    let pairs = trained.zip(&completion.logp);
     let differences = pairs.map(|(train, sample)| (train - sample).abs());
     let difference = differences.fold(0.0, f32::max);
     let options = device.options();

@@ -54,10 +54,7 @@ pub(super) fn origin(
             hasher.update(&token.to_le_bytes());
         }
     }
-    let stop_strings = prompts
-        .first()
-        .map(|prompt| &prompt.stop[..])
-        .unwrap_or_default();
+    let stop_strings = prompts.first().map_or(&[][..], |prompt| &prompt.stop[..]);
     let settings = [
         ("-n", json!(params.samples)),
         ("--seed", json!(params.seed)),

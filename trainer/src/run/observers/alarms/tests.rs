@@ -57,11 +57,8 @@ fn alarms_of(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
             change(record);
         }
     });
-    AlarmMonitor::default()
-        .replay(&steps, &[])
-        .iter()
-        .map(|record| (record.alarm, record.state))
-        .collect()
+    let records = AlarmMonitor::default().replay(&steps, &[]);
+    records.iter().map(|it| (it.alarm, it.state)).collect()
 }
 
 #[test]
