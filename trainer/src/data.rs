@@ -394,10 +394,8 @@ mod tests {
             let opened = open(&config(&sets.each_ref().map(String::as_str)), None);
             opened.map(drop).map_err(|error| error.to_string())
         };
-        let mixed = tempfile::Builder::new()
-            .suffix(".jsonl")
-            .tempfile()
-            .unwrap();
+        let mixed = tempfile::Builder::new().suffix(".jsonl").tempfile();
+        let mixed = mixed.unwrap();
         let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
         std::fs::write(&mixed, lines).unwrap();
         for (dataset, template, says) in [

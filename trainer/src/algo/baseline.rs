@@ -89,10 +89,8 @@ pub(super) fn advantages(
     has_gradient: &[bool],
     batch: &Batch<'_>,
 ) -> Option<Vec<f64>> {
-    let judged: Vec<(f64, f64)> = group
-        .iter()
-        .filter_map(|sample| Some((sample.reward?, log_weight(sample) + sample.padding)))
-        .collect();
+    let pair = |sample: &Sample<'_>| Some((sample.reward?, log_weight(sample) + sample.padding));
+    let judged: Vec<(f64, f64)> = group.iter().filter_map(pair).collect();
     if judged.len() < algorithm.min_rewards() {
         return None;
     }

@@ -240,10 +240,8 @@ impl Policy for FakePolicy {
     fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let bytes = std::fs::read(file).unwrap();
         let (numbers, updates) = bytes.split_at(SIZE * 12);
-        let numbers: Vec<f32> = numbers
-            .chunks(4)
-            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-            .collect();
+        let number = |b: &[u8]| f32::from_le_bytes(b.try_into().unwrap());
+        let numbers: Vec<f32> = numbers.chunks(4).map(number).collect();
         *self.state.lock().unwrap() = State {
             weights: numbers[..SIZE].to_vec(),
             first: numbers[SIZE..2 * SIZE].to_vec(),

@@ -274,10 +274,8 @@ fn objective(
     metrics: mpsc::Sender<Metrics>,
     clock: Clock,
 ) -> Objective {
-    let data: Vec<(Sample, Option<f64>)> = batch
-        .samples()
-        .map(|sample| (sample.clone(), settings.reward_of(sample)))
-        .collect();
+    let with_reward = |sample: &Sample| (sample.clone(), settings.reward_of(sample));
+    let data: Vec<(Sample, Option<f64>)> = batch.samples().map(with_reward).collect();
     let (algorithm, max_tokens) = (settings.algorithm, settings.max_tokens);
     let baseline_groups = batch.baseline_groups.clone();
     let computed = computed.to_vec();

@@ -112,12 +112,9 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
     let write = || {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)?;
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        let mut file = options.open(path)?;
         // The lock ends with the file.
         file.lock()?;
         let mut written = Vec::new();

@@ -26,10 +26,8 @@ fn phase() -> (Phase, Rollout) {
 
 /// The numbers of the completions that are compared with each other.
 fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
-    let numbers: Vec<usize> = batch
-        .samples()
-        .map(|sample| sample.text.parse().unwrap())
-        .collect();
+    let numbers = batch.samples().map(|sample| sample.text.parse().unwrap());
+    let numbers: Vec<usize> = numbers.collect();
     let of_group = |group: &Vec<usize>| group.iter().map(|place| numbers[*place]).collect();
     batch.baseline_groups.iter().map(of_group).collect()
 }

@@ -67,18 +67,15 @@ impl RunFolder {
     ) -> Result<(), TrainError> {
         let path = self.log(log);
         let line = lines(&path, [record])?;
-        File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| {
-                let length = file.metadata()?.len();
-                file.write_all(&line).inspect_err(|_| {
-                    // Else the next line would continue a part of this one. If it fails too, the next resumption cuts the part off.
-                    let _ = file.set_len(length);
-                })
+        let write = || {
+            let mut file = File::options().create(true).append(true).open(&path)?;
+            let length = file.metadata()?.len();
+            file.write_all(&line).inspect_err(|_| {
+                // Else the next line would continue a part of this one. If it fails too, the next resumption cuts the part off.
+                let _ = file.set_len(length);
             })
-            .map_err(|source| TrainError::io(&path, source))
+        };
+        write().map_err(|source| TrainError::io(&path, source))
     }
 
     /// Replaces a log by these records. A log without records is removed.
