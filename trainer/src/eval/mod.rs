@@ -87,10 +87,7 @@ pub struct PassAt {
     pub estimate: Estimate,
 }
 
-/// Samples completions of each prompt, except those that `partial` already has, and has all judged.
-///
-/// # Errors
-/// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
+/// Samples completions of each prompt, except those that `partial` already has, and has all judged. Samples that get no verdict are masked, which is not an error.
 pub async fn evaluate(
     policy: &dyn Policy,
     rewards: &RewardClient,

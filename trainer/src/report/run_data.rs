@@ -85,10 +85,7 @@ fn unreadable(path: &Path, error: &io::Error) -> RunError {
 }
 
 impl RunData {
-    /// Reads a run folder.
-    ///
-    /// # Errors
-    /// [`RunError`]. Files that a young run does not have yet count as empty.
+    /// Reads a run folder. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
         // The first file and the last, if it is another one.
         let ends = |prefix: &str| -> Result<[Vec<SampleRecord>; 2], RunError> {
@@ -105,9 +102,6 @@ impl RunData {
     }
 
     /// Reads a run folder, but not its samples, which are most of it.
-    ///
-    /// # Errors
-    /// As [`RunData::read`].
     pub fn read_without_samples(folder: &Path) -> Result<Self, RunError> {
         let config_file = folder.join("config.toml");
         if !config_file.is_file() {

@@ -111,9 +111,6 @@ impl SweepFile {
     }
 
     /// Parses and checks the text of a sweep file; `origin` names it in errors. Paths stay as they are written.
-    ///
-    /// # Errors
-    /// [`SweepError::Usage`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, SweepError> {
         let usage = |reason: String| SweepError::Usage(format!("{origin}: {reason}"));
         let table: Table = text
