@@ -39,7 +39,6 @@ impl AtomicFile {
         let mut builder = tempfile::Builder::new();
         builder.prefix(PREFIX);
         // Readable by everyone, like other files; a temporary file is readable only by its owner.
-        #[cfg(unix)]
         builder.permissions(std::os::unix::fs::PermissionsExt::from_mode(0o644));
         let file = builder.tempfile_in(folder);
         let file = file.map_err(|error| folder_error(folder, &error))?;

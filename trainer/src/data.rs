@@ -1,6 +1,6 @@
 //! The prompts of tasks, their order, and their division into phases.
 
-mod auto_h;
+mod phase_size;
 mod prompt_schedule;
 mod sets;
 
@@ -18,7 +18,7 @@ use engine::text::{Date, today};
 use crate::config;
 use crate::policy::PromptEncoder;
 
-pub use auto_h::{PhaseSize, SizeReason};
+pub use phase_size::{PhaseSize, SizeReason};
 pub use prompt_schedule::{Phase, PromptSchedule, PromptUse};
 pub use sets::{TaskSet, open};
 
@@ -75,9 +75,6 @@ pub struct PromptRenderer {
 
 impl PromptRenderer {
     /// A renderer with the template that a recipe names: `auto`, a template's name, the path of a file with a template, or a template's text, which has a placeholder.
-    ///
-    /// # Errors
-    /// [`DataError::Template`].
     pub fn new(settings: &config::Data) -> Result<Self, DataError> {
         let name = settings.template.as_str();
         let path = Path::new(name);
@@ -108,12 +105,8 @@ impl PromptRenderer {
     }
 
     /// A renderer with this template; the settings have only its name.
-    #[must_use]
     pub fn with_template(template: Template, settings: &config::Data) -> Self {
-        let stop = settings
-            .stop
-            .clone()
-            .unwrap_or_else(|| template.stop.clone());
+        let stop = settings.stop.as_ref().unwrap_or(&template.stop).clone();
         Self {
             name: settings.template.clone(),
             template,
@@ -152,7 +145,6 @@ impl PromptRenderer {
     }
 
     /// Texts that end a completion, in addition to the model's end-of-text tokens.
-    #[must_use]
     pub fn stop_strings(&self) -> &[String] {
         &self.stop
     }
@@ -175,9 +167,6 @@ impl PromptRenderer {
     }
 
     /// Renders and tokenises tasks. Returns the prompts of at most `limit` tokens, and the number of the tasks that are left out.
-    ///
-    /// # Errors
-    /// [`DataError::Tokens`].
     pub fn prompts(
         &self,
         encoder: &dyn PromptEncoder,
@@ -259,7 +248,6 @@ pub struct TaskCounts {
 
 impl TaskCounts {
     /// The tasks of data sets, before their prompts are known.
-    #[must_use]
     pub fn of_datasets(sets: &[&Dataset]) -> Self {
         Self::of(
             &datasets::overlap(sets),
@@ -293,10 +281,8 @@ impl Prompts {
     ) -> Result<Self, DataError> {
         let overlap = datasets::overlap(&sets.iter().map(|set| &set.tasks).collect::<Vec<_>>());
         let room = |max_tokens: usize| encoder.context().saturating_sub(max_tokens);
-        let limit = config
-            .data
-            .max_prompt_tokens
-            .min(room(config.sampling.max_tokens));
+        let train_room = room(config.sampling.max_tokens);
+        let limit = config.data.max_prompt_tokens.min(train_room);
         let eval_limit = room(config.eval.max_tokens.unwrap_or(config.sampling.max_tokens));
         let mut all = Self::default();
         for TaskSet { recipe, tasks } in sets {
@@ -309,10 +295,8 @@ impl Prompts {
                 let (context, max_tokens) = (encoder.context(), config.sampling.max_tokens);
                 return Err(DataError::Nothing(format!(
                     "no training task of {} is left: all {left_out} prompts are longer than {limit} tokens. `data.max_prompt_tokens` is {}, and `sampling.max_tokens`, which is \
-                 {max_tokens}, leaves {} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
-                    tasks.name,
-                    config.data.max_prompt_tokens,
-                    room(max_tokens)
+                 {max_tokens}, leaves {train_room} of the {context} tokens of the model's context for the prompt; raise the first, lower the second, or train a model with a longer context",
+                    tasks.name, config.data.max_prompt_tokens
                 )));
             }
             all.weights
@@ -409,10 +393,8 @@ mod tests {
             let opened = open(&config(&sets.each_ref().map(String::as_str)), None);
             opened.map(drop).map_err(|error| error.to_string())
         };
-        let mixed = tempfile::Builder::new()
-            .suffix(".jsonl")
-            .tempfile()
-            .unwrap();
+        let mixed = tempfile::Builder::new().suffix(".jsonl").tempfile();
+        let mixed = mixed.unwrap();
         let lines = "{\"question\": \"1 + 1?\", \"answer\": \"2\"}\n{\"question\": \"Write f().\", \"entry_point\": \"f\", \"tests\": [{\"args\": [], \"expected\": 1}]}\n";
         std::fs::write(&mixed, lines).unwrap();
         for (dataset, template, says) in [
@@ -441,11 +423,9 @@ mod tests {
         let repeated = ("toy/train/2".to_owned(), "toy/eval/1".to_owned());
         assert_eq!(some.counts.in_both, Some(repeated));
 
+        let too_long = "all 3 prompts are longer than 5";
         for (set, says) in [
-            (
-                "data.max_prompt_tokens=5",
-                "all 3 prompts are longer than 5",
-            ),
+            ("data.max_prompt_tokens=5", too_long),
             ("sampling.max_tokens=9000", "leaves 0 of the 256 tokens"),
         ] {
             let error = prompts(&[set], dataset(3, 1)).unwrap_err();

@@ -26,6 +26,7 @@ pub mod escape;
 pub mod eval;
 pub mod interrupt;
 pub mod launcher_env;
+mod missing_file;
 mod paper;
 pub mod plan;
 pub mod policy;

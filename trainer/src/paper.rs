@@ -10,26 +10,20 @@ use serde::Deserialize;
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct Paper {
-    /// Its title.
     pub(crate) title: String,
-    /// The rows of Tables 1 to 3.
     pub(crate) results: Vec<PaperResult>,
-    /// The rows of Table 4.
     pub(crate) correlations: Vec<PaperCorrelation>,
     /// What it says of its figures, by their number.
     pub(crate) figures: BTreeMap<String, Figure>,
 }
 
-/// A row of Tables 1 to 3 for one data set.
+/// A row of Tables 1 to 3 for one data set. Names are those of the recipes.
 #[derive(Debug, Clone, PartialEq, Deserialize)]
 pub(crate) struct PaperResult {
-    /// The table's number.
     pub(crate) table: u32,
-    /// As the recipes name it.
     pub(crate) model: String,
-    /// As the recipes name it.
     pub(crate) dataset: String,
-    /// As the recipes name it, or `base`.
+    /// Or `base`.
     pub(crate) algorithm: String,
     /// In per cent.
     pub(crate) pass_at_1: Measured,
@@ -88,7 +82,6 @@ impl TryFrom<Vec<f64>> for Measured {
     }
 }
 
-/// The paper's numbers.
 pub(crate) static PAPER: LazyLock<Paper> = LazyLock::new(|| {
     let text = include_str!("../recipes/paper/results.toml");
     toml::from_str(text).expect("a test reads the file")
@@ -124,7 +117,6 @@ impl PaperResult {
             .then(|| format!("{}-{}-{}", self.model, self.dataset, self.algorithm))
     }
 
-    /// The numbers in a line.
     pub(crate) fn line(&self) -> String {
         let mut line = format!("Table {}: Pass@1 {} %", self.table, self.pass_at_1.text());
         if let Some(pass) = self.pass_at_8 {

@@ -18,14 +18,12 @@ pub fn permutation_of_set(run: u64, set: usize, epoch: usize, n: usize) -> Vec<u
 }
 
 /// The order in which the `n` completions of a phase are used with `algorithm.mix_groups`: a permutation of `0..n`.
-#[must_use]
 pub fn completion_order(run: u64, phase: usize, n: usize) -> Vec<usize> {
     shuffled(derive(run, "mixture", &[phase as u64], ""), n)
 }
 
 /// The epoch number of the prompts that replace others in a phase, in round `round`. No epoch of the data has such a number, so a prompt that was sampled before gets
 /// other completions. No two replacements have the same number.
-#[must_use]
 pub fn replacement_epoch(run: u64, phase: usize, round: usize) -> usize {
     const FIRST: usize = usize::MAX / 2;
     if round < 256 {

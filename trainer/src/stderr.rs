@@ -16,9 +16,6 @@ pub fn say(text: &str) {
 }
 
 /// Writes a field of an event, in one line whatever it contains.
-///
-/// # Errors
-/// Those of the writer.
 pub fn log_field(writer: &mut Writer<'_>, field: &Field, value: &dyn fmt::Debug) -> fmt::Result {
     let value = escape::line(&format!("{value:?}"));
     match field.name() {

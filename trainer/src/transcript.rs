@@ -97,11 +97,8 @@ fn summary(samples: &[&SampleRecord], prompts: usize) -> String {
 
 fn right_of(group: &[&SampleRecord]) -> String {
     let judged = || group.iter().filter_map(|sample| sample.reward);
-    format!(
-        "{} of {} right",
-        judged().filter(|reward| *reward >= 1.0).count(),
-        judged().count()
-    )
+    let right = judged().filter(|reward| *reward >= 1.0).count();
+    format!("{right} of {} right", judged().count())
 }
 
 fn answer(out: &mut String, same: &[&SampleRecord]) {
@@ -121,8 +118,10 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
     if let Some(reward) = sample.reward {
         let _ = write!(out, " · reward {}", (reward * 1000.0).round() / 1000.0);
     }
-    let is_cut_off = usize::from(sample.finish == Finish::Length);
-    let end = ["", " · cut off at the limit"][is_cut_off];
+    let end = match sample.finish {
+        Finish::Length => " · cut off at the limit",
+        Finish::Stop => "",
+    };
     let (tokens, logp) = (sample.tokens, sample.logp);
     let _ = write!(out, " · {tokens} tokens · log-probability {logp:.1}{end}");
     let detail: String = sample.detail.to_string().chars().take(400).collect();
@@ -137,14 +136,11 @@ fn answer(out: &mut String, same: &[&SampleRecord]) {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_LENGTH) {
-        Some((end, _)) => format!(
-            "{}\n\n({} more characters)",
-            fenced(&text[..end]),
-            text[end..].chars().count()
-        ),
-        None => fenced(text),
-    }
+    let Some((end, _)) = text.char_indices().nth(MAX_LENGTH) else {
+        return fenced(text);
+    };
+    let more = text[end..].chars().count();
+    format!("{}\n\n({more} more characters)", fenced(&text[..end]))
 }
 
 #[cfg(test)]

@@ -55,7 +55,6 @@ fn optimal_loo(group: &[(f64, f64)], own: usize) -> f64 {
 }
 
 /// Whether each completion's advantage can differ from 0, from the rewards of each group alone. Rewards are compared and not subtracted, so rounding decides nothing.
-#[must_use]
 pub fn has_gradient(algorithm: &Algorithm, groups: &[Vec<Option<f64>>]) -> Vec<Vec<bool>> {
     let batch_differs = differ(groups.iter().flatten());
     let of_group = |group: &Vec<Option<f64>>| {
@@ -90,10 +89,8 @@ pub(super) fn advantages(
     has_gradient: &[bool],
     batch: &Batch<'_>,
 ) -> Option<Vec<f64>> {
-    let judged: Vec<(f64, f64)> = group
-        .iter()
-        .filter_map(|sample| Some((sample.reward?, log_weight(sample) + sample.padding)))
-        .collect();
+    let pair = |sample: &Sample<'_>| Some((sample.reward?, log_weight(sample) + sample.padding));
+    let judged: Vec<(f64, f64)> = group.iter().filter_map(pair).collect();
     if judged.len() < algorithm.min_rewards() {
         return None;
     }
@@ -117,9 +114,6 @@ pub(super) fn advantages(
 fn standard_deviation(group: &[(f64, f64)]) -> f64 {
     let count = group.len() as f64;
     let mean = group.iter().map(|(reward, _)| reward).sum::<f64>() / count;
-    let squares: f64 = group
-        .iter()
-        .map(|(reward, _)| (reward - mean).powi(2))
-        .sum();
+    let squares: f64 = group.iter().map(|it| (it.0 - mean).powi(2)).sum();
     (squares / (count - 1.0)).sqrt()
 }

@@ -10,7 +10,6 @@ pub const MAX_LOG_WEIGHT: f64 = 30.0;
 const HALVINGS: usize = 60;
 
 /// ℓ = Σₜ (log π(yₜ) − log μ(yₜ)), summed in f64.
-#[must_use]
 pub fn log_weight(sample: &Sample<'_>) -> f64 {
     log_ratios(sample).sum()
 }

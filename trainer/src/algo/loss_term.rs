@@ -25,37 +25,26 @@ impl Factor {
 
     /// The factor of the advantage of a token with this importance weight. Each match arm is a clip or a cap, below its source.
     pub(super) fn bounded(self, ratio: f64, advantage: f64, algorithm: &Algorithm) -> f64 {
-        let Algorithm {
-            eta,
-            clip_low,
-            clip_high,
-            ..
-        } = *algorithm;
+        let (lowest, highest) = (1.0 - algorithm.clip_low, 1.0 + algorithm.clip_high);
         match self {
             Factor::One | Factor::W | Factor::Geometric => ratio,
             // min(w, η): bounded, and biased by the cap (truncated importance sampling, Ionides 2008); min(rₜ, η) of each token (token-level truncated importance
             // sampling: `token_truncate` in TRL, trl/trainer/grpo_trainer.py).
-            Factor::WCapped | Factor::TokenCapped => ratio.min(eta),
+            Factor::WCapped | Factor::TokenCapped => ratio.min(algorithm.eta),
             // rₜ if rₜ ≤ η, else 0. A masked token still counts in the divisors (token-level masked importance sampling: `token_mask` there).
-            Factor::TokenMasked => {
-                if ratio > eta {
-                    0.0
-                } else {
-                    ratio
-                }
-            }
+            Factor::TokenMasked if ratio > algorithm.eta => 0.0,
+            Factor::TokenMasked => ratio,
             // The gradient of min(rₜA, clip(rₜ, 1 − ε₋, 1 + ε₊)A): rₜ if the unclipped term is at most the clipped one, else 0 (PPO, Schulman et al. 2017, Eq. 7; the
             // objective of GRPO, Shao et al. 2024, Eq. 3, and of DAPO, Yu et al. 2025, Eq. 8).
             Factor::TokenPpoClip => {
-                let stops = if advantage > 0.0 {
-                    ratio > 1.0 + clip_high
-                } else {
-                    ratio < 1.0 - clip_low
+                let stops = match advantage > 0.0 {
+                    true => ratio > highest,
+                    false => ratio < lowest,
                 };
                 if stops { 0.0 } else { ratio }
             }
             // clip(rₜ, 1 − ε₋, 1 + ε₊): unlike with PPO's clip, no token loses its gradient (CISPO, MiniMax-M1 2025, Eqs. 4 and 5).
-            Factor::Cispo => ratio.clamp(1.0 - clip_low, 1.0 + clip_high),
+            Factor::Cispo => ratio.clamp(lowest, highest),
         }
     }
 }

@@ -66,19 +66,16 @@ pub struct Metrics {
 
 impl Metrics {
     /// A number that depends on log-probabilities under π; `None` if none were computed.
-    #[must_use]
     pub fn of_measured(&self, number: fn(&Self) -> f64) -> Option<f64> {
         (self.measured() > 0).then(|| number(self))
     }
 
     /// Number of completions with log-probabilities under π.
-    #[must_use]
     pub fn measured(&self) -> usize {
         self.measured.unwrap_or(self.judged)
     }
 
     /// The effective sample size as a fraction of [`Metrics::measured()`].
-    #[must_use]
     pub fn ess_share(&self) -> Option<f64> {
         self.of_measured(|it| it.ess / it.measured() as f64)
     }

@@ -102,11 +102,9 @@ pub fn gradient(
                 kept += terms.iter().map(|term| term.abs()).sum::<f64>() / norm;
                 whole += unbounded.sum::<f64>() / norm;
             }
-            loss -= terms
-                .iter()
-                .zip(sample.new)
-                .map(|(term, new)| term / norm * f64::from(*new))
-                .sum::<f64>();
+            let pairs = terms.iter().zip(sample.new);
+            let products = pairs.map(|(term, new)| term / norm * f64::from(*new));
+            loss -= products.sum::<f64>();
             if sample.reward.is_some()
                 && let Some(kl) = loss_term::kl(algorithm.kl, sample)
             {

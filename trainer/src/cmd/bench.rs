@@ -148,7 +148,6 @@ struct Figures {
     /// How matrix products are computed, and why so.
     products: String,
     seconds: f64,
-    /// Completion tokens per second.
     completion_tokens_per_s: f64,
     /// Prompt and completion tokens per second, each prompt counted once. In sampling, tokens that are computed once for all prompts count once.
     all_tokens_per_s: f64,
@@ -202,7 +201,6 @@ impl Options {
         )))
     }
 
-    /// The model's sizes.
     fn config(&self) -> anyhow::Result<ModelConfig> {
         match &self.random_weights {
             None => Ok(engine::load::config(&model_path(&self.model)?)?),
@@ -312,8 +310,7 @@ impl Options {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let Args { what, options } = args;
-    let what = *what;
+    let (what, options) = (args.what, &args.options);
     options.check()?;
     if let DeviceChoice::Planned(device) = options.device.device {
         return options.print(&Prediction::new(device, what, options)?, Prediction::text);
@@ -401,7 +398,6 @@ impl Figures {
     }
 }
 
-/// A size of memory in MiB.
 fn mebibytes(text: &str) -> Result<u64, String> {
     let expected = format!("a whole number from 0 to {MAX_MIB}");
     parsed(text, |mib| *mib <= MAX_MIB, &expected)

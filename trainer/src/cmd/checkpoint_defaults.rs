@@ -49,9 +49,9 @@ impl CheckpointDefaults {
         {
             let reason = error.to_string();
             let reason = reason.trim_start_matches("`data.template`: ");
+            let source = checkpoint.source.display();
             say(&format!(
-                "{} is ignored, since it is for other tasks: {reason}",
-                checkpoint.source.display()
+                "{source} is ignored, since it is for other tasks: {reason}"
             ));
             self.0 = None;
         }

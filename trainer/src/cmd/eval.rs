@@ -212,10 +212,8 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
         let bar = progress_bar((prompts.len() * args.samples) as u64, "samples");
         let mut watch = |tally: &RolloutProgress| {
             bar.set_position(tally.sampled as u64);
-            bar.set_message(format!(
-                "{:.0} tokens/s",
-                tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3)
-            ));
+            let rate = tally.tokens as f64 / tally.elapsed.as_secs_f64().max(1e-3);
+            bar.set_message(format!("{rate:.0} tokens/s"));
         };
         let evaluation = eval::evaluate(
             engine.as_ref(),
@@ -266,9 +264,9 @@ fn evaluate(args: &Args, ranks: Option<&Leader>) -> anyhow::Result<()> {
 fn leave(partial_evaluation: PartialEvaluation, own: bool) {
     let stored = partial_evaluation.completions();
     if stored > 0 && own {
+        let stored = count(stored, "completion");
         say(&format!(
-            "{} stored; the same command continues with them",
-            count(stored, "completion")
+            "{stored} stored; the same command continues with them"
         ));
     }
     partial_evaluation.remove_if_empty();
@@ -278,13 +276,10 @@ fn leave(partial_evaluation: PartialEvaluation, own: bool) {
 fn check_judged(records: &[SampleRecord]) -> anyhow::Result<()> {
     match records.last() {
         Some(last) if records.iter().all(|record| record.reward.is_none()) => {
-            let detail = &last.detail;
-            let reason = detail["reason"].as_str().map(str::to_owned);
-            bail!(
-                "none of {} could be judged: {}",
-                count(records.len(), "sample"),
-                reason.unwrap_or_else(|| detail.to_string())
-            );
+            let reason = last.detail["reason"].as_str().map(str::to_owned);
+            let reason = reason.unwrap_or_else(|| last.detail.to_string());
+            let samples = count(records.len(), "sample");
+            bail!("none of {samples} could be judged: {reason}");
         }
         _ => Ok(()),
     }
@@ -399,10 +394,8 @@ fn table(summary: &Summary) -> String {
     let truncated = percent(summary.truncated);
     let _ = writeln!(out, "  {:<22} {truncated:>7}", "cut off at the limit");
     if summary.masked > 0 {
-        let masked = format!(
-            "{:>6}    counted as neither correct nor incorrect",
-            summary.masked
-        );
+        let (masked, as_what) = (summary.masked, "counted as neither correct nor incorrect");
+        let masked = format!("{masked:>6}    {as_what}");
         let _ = writeln!(out, "  {:<22} {masked}", "without a verdict");
     }
     out

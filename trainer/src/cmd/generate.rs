@@ -327,18 +327,15 @@ impl Source {
 }
 
 fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::Result<Vec<u32>> {
-    let tokens = match (&line.prompt, &line.messages) {
-        (Some(prompt), None) if chat => {
-            let message = ("user".to_owned(), prompt.clone());
-            engine.encode_chat(&engine.chat_prompt(&[message], day)?)?
-        }
-        (Some(prompt), None) => engine.encode(prompt, true)?,
-        (None, Some(messages)) => {
-            let pair = |it: &Message| (it.role.clone(), it.content.clone());
-            let messages: Vec<_> = messages.iter().map(pair).collect();
-            engine.encode_chat(&engine.chat_prompt(&messages, day)?)?
-        }
+    let pair = |it: &Message| (it.role.clone(), it.content.clone());
+    let messages: Option<Vec<_>> = match (&line.prompt, &line.messages) {
+        (Some(prompt), None) => chat.then(|| vec![("user".to_owned(), prompt.clone())]),
+        (None, Some(messages)) => Some(messages.iter().map(pair).collect()),
         _ => bail!("give either \"prompt\" or \"messages\""),
+    };
+    let tokens = match messages {
+        Some(messages) => engine.encode_chat(&engine.chat_prompt(&messages, day)?)?,
+        None => engine.encode(line.prompt.as_deref().unwrap_or_default(), true)?,
     };
     if tokens.is_empty() {
         bail!("the prompt is empty, so there is nothing to continue");

@@ -30,10 +30,8 @@ pub(crate) fn renderer(data: &config::Data, tasks: &[Task]) -> anyhow::Result<Pr
 /// How prompts are made and completions end, in words: a figure depends on it as much as on the model. `has_chat` says whether the model has a chat template.
 pub(crate) fn description(renderer: &PromptRenderer, has_chat: bool, max_tokens: usize) -> String {
     let built_in = |name: &&str| Template::named(name).as_ref() == Ok(&renderer.template);
-    let template = match (
-        &*renderer.name,
-        template::names().into_iter().find(built_in),
-    ) {
+    let known = template::names().into_iter().find(built_in);
+    let template = match (&*renderer.name, known) {
         ("auto", Some(name)) => format!("{name} (auto)"),
         (text, _) if text.contains('{') => format!("{text:?}"),
         (name, _) => name.to_owned(),

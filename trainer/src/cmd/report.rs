@@ -34,10 +34,8 @@ pub(crate) struct Args {
 }
 
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
-    let page = match (
-        &args.runs[..],
-        args.runs.iter().find(|run| sweep::is_sweep(run)),
-    ) {
+    let first_sweep = args.runs.iter().find(|run| sweep::is_sweep(run));
+    let page = match (&args.runs[..], first_sweep) {
         ([folder], Some(_)) => {
             let out = args.out.as_ref().unwrap_or(folder);
             sweep_report::write(folder, out, !args.no_times)?

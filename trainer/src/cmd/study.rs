@@ -120,13 +120,9 @@ fn above_zero(text: &str) -> Result<f32, String> {
 pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     let What::Estimator(args) = &args.what;
     // A folder that cannot be written to is reported before the work.
-    let out = &args.out;
-    std::fs::create_dir_all(out).map_err(|error| {
-        Usage(format!(
-            "--out {} cannot be created: {error}",
-            out.display()
-        ))
-    })?;
+    let (out, shown) = (&args.out, args.out.display());
+    std::fs::create_dir_all(out)
+        .map_err(|error| Usage(format!("--out {shown} cannot be created: {error}")))?;
     let model = args.model.as_ref();
     let model = model.map(|model| block_on(on_model(args, model)));
     let study = Study {

@@ -180,9 +180,9 @@ async fn train(
             Ok(())
         }
         Ok(summary) => {
+            let (made, all) = (summary.step, summary.updates);
             say(&format!(
-                "stopped after {} of {} updates; continue with: {resume}",
-                summary.step, summary.updates
+                "stopped after {made} of {all} updates; continue with: {resume}"
             ));
             Err(super::Interrupted.into())
         }

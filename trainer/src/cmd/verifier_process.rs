@@ -113,15 +113,12 @@ impl VerifierProcess {
             // The environment may have one for another verifier.
             None => command.env_remove(TOKEN),
         };
-        #[cfg(unix)]
         command.process_group(0);
         let mut child = command
             .spawn()
             .with_context(|| format!("{} cannot be started", program.display()))?;
-        let stdout = child
-            .stdout
-            .take()
-            .context("the verifier was started without a stdout")?;
+        let stdout = child.stdout.take();
+        let stdout = stdout.context("the verifier was started without a stdout")?;
         let mut lines = BufReader::new(stdout).lines();
         let line = tokio::time::timeout(START_TIMEOUT, lines.next_line());
         let line = line.await.with_context(|| {
@@ -131,11 +128,8 @@ impl VerifierProcess {
                 log.display()
             )
         })?;
-        let Some(url) = line
-            .ok()
-            .flatten()
-            .and_then(|line| line.strip_prefix("listening on ").map(str::to_owned))
-        else {
+        let line = line.ok().flatten().unwrap_or_default();
+        let Some(url) = line.strip_prefix("listening on ").map(str::to_owned) else {
             let silent = || format!("it logged nothing; its log is {}", log.display());
             let reason = last_line(log, before).unwrap_or_else(silent);
             bail!("{NAME} ended before it listened: {reason}");
@@ -169,7 +163,6 @@ pub(crate) fn last_line(log: &Path, before: usize) -> Option<String> {
     Some(line.to_owned())
 }
 
-#[cfg(unix)]
 #[cfg(test)]
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;

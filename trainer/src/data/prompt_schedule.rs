@@ -68,7 +68,6 @@ pub struct Phase {
 
 impl PromptSchedule {
     /// The schedule of a recipe over `tasks` training prompts (at least one). With `algorithm.drop_last_phase` and fewer prompts than a phase has, it has no updates.
-    #[must_use]
     pub fn new(config: &Config, tasks: usize) -> Self {
         let per_update = config.prompts_per_update();
         let per_epoch = if config.algorithm.drop_last_phase {
@@ -122,13 +121,11 @@ impl PromptSchedule {
     }
 
     /// The first set of a mixture with so small a weight that it has no place in an epoch.
-    #[must_use]
     pub fn set_without_a_place(&self) -> Option<usize> {
         self.sets.iter().position(|set| set.places == 0)
     }
 
     /// The epoch of the last prompt of the first `done` updates; `done` is at least 1.
-    #[must_use]
     pub fn epoch_after(&self, done: usize) -> usize {
         (done * self.per_update).min(self.prompts).saturating_sub(1) / self.per_epoch.max(1)
     }
@@ -141,25 +138,21 @@ impl PromptSchedule {
     }
 
     /// Number of optimiser updates.
-    #[must_use]
     pub fn updates(&self) -> usize {
         self.prompts.div_ceil(self.per_update)
     }
 
     /// Number of inference phases; `None` if their sizes are chosen during the run.
-    #[must_use]
     pub fn phases(&self) -> Option<usize> {
         (!self.adapts).then(|| self.phases_begun(self.updates()))
     }
 
     /// Number of prompts in all updates.
-    #[must_use]
     pub fn prompts(&self) -> usize {
         self.prompts
     }
 
     /// Whether an evaluation is due after `done` updates: before the first update, after the last, and where `eval.every` or `eval.every_epochs` has one.
-    #[must_use]
     pub fn evaluates_after(&self, done: usize) -> bool {
         done == 0
             || done == self.updates()
@@ -167,7 +160,6 @@ impl PromptSchedule {
     }
 
     /// Number of evaluations of the whole run.
-    #[must_use]
     pub fn evaluations(&self) -> usize {
         2 + self.later_evaluations(self.updates().saturating_sub(1))
     }
@@ -179,7 +171,6 @@ impl PromptSchedule {
     }
 
     /// Number of the phase of the update that follows `done` updates.
-    #[must_use]
     pub fn phase_of(&self, done: usize) -> usize {
         let known = self.phase_starts.partition_point(|start| *start <= done) - 1;
         if known + 1 < self.phase_starts.len() {
@@ -189,7 +180,6 @@ impl PromptSchedule {
     }
 
     /// Number of phases that have at least one of the first `done` updates.
-    #[must_use]
     pub fn phases_begun(&self, done: usize) -> usize {
         done.checked_sub(1)
             .map_or(0, |before| self.phase_of(before) + 1)
@@ -204,7 +194,6 @@ impl PromptSchedule {
 
     /// Up to `count` prompts that replace discarded groups of a phase. `round` is the number of the replacement, counted from 0. Each round has its own order of the
     /// prompts, and uses each at most once. The sets of a mixture have the same shares of it as of an epoch.
-    #[must_use]
     pub fn replacements(&self, phase: usize, round: usize, count: usize) -> Vec<PromptUse> {
         let epoch = seed::replacement_epoch(self.seed, phase, round);
         let mut order = self.order(epoch, |set| (epoch, 0..self.sets[set].tasks));
@@ -240,7 +229,6 @@ impl PromptSchedule {
     }
 
     /// The phase with this number. Those after the end of the run have no updates.
-    #[must_use]
     pub fn phase(&self, index: usize) -> Phase {
         let first_update = self.phase_start(index);
         let last_update = self.phase_start(index + 1).min(self.updates());
@@ -285,7 +273,6 @@ fn apportion(places: usize, weights: &[f64]) -> Vec<usize> {
 
 impl Phase {
     /// Updates done after it.
-    #[must_use]
     pub fn end(&self) -> usize {
         self.first_update + self.updates.len()
     }

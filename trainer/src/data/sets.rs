@@ -20,9 +20,6 @@ pub struct TaskSet {
 /// Reads the data sets of a recipe, cut to its limits. The template of each must be for its tasks.
 ///
 /// Sets that share an id get their name in front of all their ids: ids identify the tasks of a run in its files.
-///
-/// # Errors
-/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
 pub fn open(config: &Config, data_dir: Option<&Path>) -> Result<Vec<TaskSet>, DataError> {
     let mut sets = Vec::new();
     for recipe in config.data_sets() {
@@ -102,14 +99,9 @@ mod tests {
                 serde_json::json!({"question": question, "answer": "2", "split": split}).to_string()
                     + "\n"
             };
-            let tasks = [
-                (1, "train"),
-                (2, "eval"),
-                (3, "train"),
-                (4, "eval"),
-                (5, "eval"),
-            ];
-            std::fs::write(&path, tasks.map(|(n, split)| task(n, split)).concat()).unwrap();
+            let splits = ["train", "eval", "train", "eval", "eval"];
+            let tasks = (1..).zip(splits).map(|(n, split)| task(n, split));
+            std::fs::write(&path, tasks.collect::<String>()).unwrap();
             path.display().to_string()
         };
         let [a, b, c] = ["a", "b", "c"].map(file);
@@ -124,39 +116,27 @@ mod tests {
             let sets = open(&config, None).map_err(|error| error.to_string())?;
             Prompts::new(&config, sets, &FakePolicy::default()).map_err(|error| error.to_string())
         };
-        let ids = |prompts: &[std::sync::Arc<Prompt>]| -> Vec<String> {
-            prompts
-                .iter()
-                .map(|prompt| prompt.task.id.clone())
-                .collect()
+        let ids = |prompts: &[std::sync::Arc<Prompt>]| {
+            let ids = prompts.iter().map(|prompt| prompt.task.id.as_str());
+            ids.collect::<Vec<_>>().join(" ")
         };
         let own = opened("", &[]).unwrap();
-        assert_eq!(
-            ids(&own.train),
-            ["a/tasks/1", "a/tasks/3", "b/tasks/1", "b/tasks/3"]
-        );
+        assert_eq!(ids(&own.train), "a/tasks/1 a/tasks/3 b/tasks/1 b/tasks/3");
         assert_eq!(own.weights, [(2, 3.0), (2, 1.0)]);
-        assert_eq!(
-            own.eval_sets,
-            [("a".to_owned(), 0..2), ("b".to_owned(), 2..4)]
-        );
-        assert_eq!(
-            (&*own.train[1].text, &own.train[1].stop[..]),
-            ("a 3", &[][..])
-        );
-        assert_eq!(
-            (&*own.train[2].text, &own.train[2].stop[..]),
-            ("Q: b 1", &["Q:".to_owned()][..])
-        );
+        let places = [("a".to_owned(), 0..2), ("b".to_owned(), 2..4)];
+        assert_eq!(own.eval_sets, places);
+        for (place, text, stop) in [(1, "a 3", &[][..]), (2, "Q: b 1", &["Q:"])] {
+            let prompt = &own.train[place];
+            assert_eq!(&*prompt.text, text);
+            assert_eq!(prompt.stop[..], *stop);
+        }
 
         // `eval.sets` replaces the sets' own held-out tasks. A single set there has no figures of its own.
         let others = opened(&format!("[eval.sets.c]\ndataset = {c:?}\n"), &[]).unwrap();
-        assert_eq!(ids(&others.eval), ["tasks/2", "tasks/4"]);
+        assert_eq!(ids(&others.eval), "tasks/2 tasks/4");
         assert_eq!((others.eval_sets, others.counts.eval), (Vec::new(), 2));
         let error = opened("", &["data.sets.a.template=mbppplus"]).unwrap_err();
-        assert!(
-            error.starts_with("`data.sets.a.template`: `mbppplus` asks for a function"),
-            "{error}"
-        );
+        let start = "`data.sets.a.template`: `mbppplus` asks for a function";
+        assert!(error.starts_with(start), "{error}");
     }
 }

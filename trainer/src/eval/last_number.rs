@@ -116,11 +116,8 @@ mod tests {
             ("1,2,3", "3"),
         ] {
             let expected = Some(expected).filter(|it| !it.is_empty());
-            assert_eq!(
-                last_number(completion).as_deref(),
-                expected,
-                "{completion:?}"
-            );
+            let found = last_number(completion);
+            assert_eq!(found.as_deref(), expected, "{completion:?}");
         }
     }
 

@@ -30,7 +30,6 @@ pub use verdicts::Verdicts;
 
 /// How the recipe's `[eval]` samples completions. Two models that are evaluated with one seed use the same random numbers. If it equals `run.seed`, a task in both
 /// splits is sampled with training's random numbers of the first epoch.
-#[must_use]
 pub fn sampling(config: &Config) -> SamplingParams {
     let eval = &config.eval;
     SamplingParams {
@@ -88,10 +87,7 @@ pub struct PassAt {
     pub estimate: Estimate,
 }
 
-/// Samples completions of each prompt, except those that `partial` already has, and has all judged.
-///
-/// # Errors
-/// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
+/// Samples completions of each prompt, except those that `partial` already has, and has all judged. Samples that get no verdict are masked, which is not an error.
 pub async fn evaluate(
     policy: &dyn Policy,
     rewards: &RewardClient,

@@ -48,7 +48,6 @@ impl Verdicts {
     }
 
     /// The counts by the verifier's names of the verdicts, in its order.
-    #[must_use]
     pub fn named(&self) -> [(&'static str, usize); 6] {
         [
             ("correct", self.correct),

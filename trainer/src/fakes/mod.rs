@@ -67,10 +67,9 @@ pub(crate) fn sample(text: &str, reward: f64) -> Sample {
         finish: Finish::Stop,
         judged: Judged {
             reward: Some(reward),
-            verdict: if reward > 0.0 {
-                Verdict::Correct
-            } else {
-                Verdict::Incorrect
+            verdict: match reward > 0.0 {
+                true => Verdict::Correct,
+                false => Verdict::Incorrect,
             },
             ..Judged::default()
         },
@@ -94,10 +93,8 @@ pub(crate) fn evaluation(step: usize, counts: &[Counts]) -> EvalRecord {
         samples: counts[0].judged,
         pass_at: [(1, passk::pass_at(counts, 1).unwrap())].into(),
         tasks: tasks.map(|(task, own)| (task.to_string(), *own)).collect(),
-        masked: 0,
         length_mean: 20.0,
-        truncated: 0.0,
-        sets: [].into(),
+        ..EvalRecord::default()
     }
 }
 

@@ -31,6 +31,7 @@ struct State {
 }
 
 /// The toy policy. A completion is up to four letters `a` to `e`, and ends after an `a`.
+#[derive(Default)]
 pub(crate) struct FakePolicy {
     state: Mutex<State>,
     steps: AtomicUsize,
@@ -41,32 +42,20 @@ pub(crate) struct FakePolicy {
     pub(crate) diverge_at: Option<usize>,
     /// By how much log-probabilities are higher in sampling than in training.
     pub(crate) logp_offset: f32,
-    /// Reported as the model's; completions end without them too.
-    pub(crate) stop_tokens: Vec<u32>,
+    /// Whether the model reports no stop tokens; completions end all the same.
+    pub(crate) lacks_stop_tokens: bool,
     /// How long scoring takes, and each of the forward pass, the backward pass and the optimiser in an update.
     pub(crate) pass: Duration,
 }
 
-impl Default for FakePolicy {
+impl Default for State {
     fn default() -> Self {
-        let weights = (0..SIZE)
-            .map(|i| ((i * 37 % 17) as f32 - 8.0) / 16.0)
-            .collect();
-        let state = State {
-            weights,
+        let weight = |i: usize| ((i * 37 % 17) as f32 - 8.0) / 16.0;
+        Self {
+            weights: (0..SIZE).map(weight).collect(),
             first: vec![0.0; SIZE],
             second: vec![0.0; SIZE],
             updates: 0,
-        };
-        Self {
-            state: Mutex::new(state),
-            steps: AtomicUsize::new(0),
-            sampled: Arc::default(),
-            fail_at: None,
-            diverge_at: None,
-            logp_offset: 0.0,
-            stop_tokens: vec![END],
-            pass: Duration::ZERO,
         }
     }
 }
@@ -251,10 +240,8 @@ impl Policy for FakePolicy {
     fn load_state(&self, file: PathBuf) -> Result<(), EngineError> {
         let bytes = std::fs::read(file).unwrap();
         let (numbers, updates) = bytes.split_at(SIZE * 12);
-        let numbers: Vec<f32> = numbers
-            .chunks(4)
-            .map(|b| f32::from_le_bytes(b.try_into().unwrap()))
-            .collect();
+        let number = |b: &[u8]| f32::from_le_bytes(b.try_into().unwrap());
+        let numbers: Vec<f32> = numbers.chunks(4).map(number).collect();
         *self.state.lock().unwrap() = State {
             weights: numbers[..SIZE].to_vec(),
             first: numbers[SIZE..2 * SIZE].to_vec(),
@@ -265,7 +252,8 @@ impl Policy for FakePolicy {
     }
 
     fn stop_tokens(&self) -> Vec<u32> {
-        self.stop_tokens.clone()
+        let stop = Some(END).filter(|_| !self.lacks_stop_tokens);
+        stop.into_iter().collect()
     }
 
     fn device_memory(&self) -> Option<MemoryMeter> {

@@ -152,36 +152,31 @@ impl Service {
         let mut body = vec![0; length];
         stream.read_exact(&mut body).await?;
         let path = first.split(' ').nth(1).unwrap_or_default();
-        let (status, headers, body) = match path {
-            "/readyz" => (
-                200,
-                "",
-                json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": self.state, "reason": "a reason"}]}),
-            ),
-            "/v1/datasets" => (
-                200,
-                "",
-                json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": super::dataset(1, 1).digest().to_string()}]}),
-            ),
-            "/v1/info" => (
-                200,
-                "",
-                json!({"service": "scripted", "version": "1", "api": "v1", "graders": self.graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MAX_ITEMS, "queue": 2 * MAX_ITEMS}}),
-            ),
+        let (mut status, mut headers) = (200, "");
+        let body = match path {
+            "/readyz" => {
+                json!({"ready": true, "graders": [{"name": "math", "version": "1", "state": self.state, "reason": "a reason"}]})
+            }
+            "/v1/datasets" => {
+                json!({"datasets": [{"name": "toy", "graders": ["math"], "train": 1, "eval": 1, "digest": super::dataset(1, 1).digest().to_string()}]})
+            }
+            "/v1/info" => {
+                json!({"service": "scripted", "version": "1", "api": "v1", "graders": self.graders, "datasets": [], "limits": {"body_bytes": 1 << 20, "items": MAX_ITEMS, "queue": 2 * MAX_ITEMS}})
+            }
             _ => {
-                let items: Vec<Item> = serde_json::from_value(
-                    serde_json::from_slice::<Value>(&body).unwrap()["items"].take(),
-                )
-                .unwrap();
+                let mut request: Value = serde_json::from_slice(&body).unwrap();
+                let items: Vec<Item> = serde_json::from_value(request["items"].take()).unwrap();
                 tokio::time::sleep(std::time::Duration::from_millis(5)).await;
                 match (self.handler)(self.requests.fetch_add(1, Ordering::SeqCst), items) {
-                    Answer::Results(results) => (200, "", json!({ "results": results })),
-                    Answer::Status(status, headers) => (
-                        status,
-                        headers,
-                        json!({"title": "scripted", "status": status, "detail": "scripted"}),
-                    ),
-                    Answer::Problem(status, problem) => (status, "", problem),
+                    Answer::Results(results) => json!({ "results": results }),
+                    Answer::Status(other, lines) => {
+                        (status, headers) = (other, lines);
+                        json!({"title": "scripted", "status": status, "detail": "scripted"})
+                    }
+                    Answer::Problem(other, problem) => {
+                        status = other;
+                        problem
+                    }
                     Answer::Broken => return Ok(()),
                 }
             }

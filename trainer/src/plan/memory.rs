@@ -42,7 +42,6 @@ pub struct MemoryBudget {
 
 impl MemoryBudget {
     /// The memory of a device; `None` if the system does not report it.
-    #[must_use]
     pub fn of(device: Device) -> Option<Self> {
         let gpu = device.memory();
         let bytes = gpu.or_else(engine::machine_memory::total)?;
@@ -82,7 +81,6 @@ pub enum Misfit {
 }
 
 /// Bytes of free disk space for a folder, which need not exist yet; `None` if the system does not report it.
-#[must_use]
 pub fn free_space(folder: &Path) -> Option<u64> {
     let folder = std::path::absolute(folder).ok()?;
     let parent = folder.ancestors().find(|parent| parent.exists())?;
@@ -101,9 +99,6 @@ const SAMPLE: (usize, usize) = (10, 500);
 
 impl MemoryEstimate {
     /// The estimate for a model and the prompts of its tasks, for each of `ranks` ranks.
-    ///
-    /// # Errors
-    /// [`ConfigError`].
     pub fn new(
         config: &Config,
         model: &ModelConfig,
@@ -173,7 +168,6 @@ impl MemoryEstimate {
     }
 
     /// Estimated peak memory of the run in bytes.
-    #[must_use]
     pub fn peak(&self) -> u64 {
         PROGRAM + self.memory.peak() + self.reference
     }

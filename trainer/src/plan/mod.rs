@@ -37,7 +37,6 @@ pub struct RunPlan {
 
 impl RunPlan {
     /// The plan of a recipe for a data set of this size, with the estimate for its model.
-    #[must_use]
     pub fn new(
         config: &Config,
         tasks: usize,
@@ -61,7 +60,6 @@ impl RunPlan {
     }
 
     /// The plan of this recipe as text, one line per subject, beside the available `memory` and bytes of disk space.
-    #[must_use]
     pub fn text(&self, config: &Config, memory: Option<MemoryBudget>, disk: Option<u64>) -> String {
         let count = |n: usize, word: &str| format!("{n} {word}{}", if n == 1 { "" } else { "s" });
         let evaluated = match self.trained_on {
@@ -80,11 +78,7 @@ impl RunPlan {
         let algorithm = &config.algorithm;
         let phase = algorithm.h * algorithm.n_step;
         let phases = match self.phases {
-            Some(phases) => format!(
-                "{} of {}",
-                count(phases, "inference phase"),
-                up_to(phases, phase)
-            ),
+            Some(phases) => count(phases, "inference phase") + " of " + &up_to(phases, phase),
             None => format!(
                 "inference phases of up to {}; their number is chosen during the run",
                 count(phase.min(self.completions), "completion")
@@ -123,11 +117,9 @@ impl RunPlan {
                 self.completions * algorithm.dynamic_sampling
             ));
         }
-        lines.push(format!(
-            "evaluation: {} of {}",
-            count(self.evaluations, "evaluation"),
-            count(self.eval_completions, "completion")
-        ));
+        let evaluations = count(self.evaluations, "evaluation");
+        let each = count(self.eval_completions, "completion");
+        lines.push(format!("evaluation: {evaluations} of {each}"));
         let checkpoints = count(self.checkpoints, "checkpoint");
         let Some(model) = self.model else {
             lines.push(format!(

@@ -6,7 +6,6 @@ use crate::config::{Config, Factor};
 use crate::data::TaskCounts;
 
 /// Warnings about a recipe and its tasks.
-#[must_use]
 pub fn warnings(config: &Config, tasks: &TaskCounts) -> Vec<String> {
     let mut warnings = config.unused();
     if config.algorithm.factor == Factor::One && config.algorithm.h > 1 {
@@ -87,26 +86,18 @@ mod tests {
         same.eval = same.train.clone();
         let mut some = dataset(5, 20);
         some.eval.push(some.train[0].clone());
+        let limit = "`eval.limit` is 19; raise it";
+        let few = "5 evaluation tasks: below 20,";
+        let every = "every evaluation task is trained on too";
         for (dataset, sets, expected) in [
             (&dataset(4, 0), &[][..], &["no held-out tasks"][..]),
             (&dataset(4, 0), &["eval.samples=0"], &[]),
             (&dataset(4, 20), &[], &[]),
             (&dataset(4, 1), &[], &["1 held-out task: below 20,"]),
             (&dataset(4, 1), &[], &["more tasks with the split `eval`"]),
-            (
-                &dataset(4, 19),
-                &["eval.limit=19"],
-                &["`eval.limit` is 19; raise it"],
-            ),
+            (&dataset(4, 19), &["eval.limit=19"], &[limit]),
             // Tasks that are trained on are not called held out.
-            (
-                &same,
-                &[],
-                &[
-                    "5 evaluation tasks: below 20,",
-                    "every evaluation task is trained on too",
-                ],
-            ),
+            (&same, &[], &[few, every]),
             (&same, &["eval.samples=0"], &[]),
             (&some, &[], &["1 of 21 evaluation tasks are"]),
         ] {

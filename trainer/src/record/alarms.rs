@@ -71,10 +71,7 @@ impl fmt::Display for AlarmRecord {
             AlarmState::Raised => "",
             AlarmState::Cleared => " is over",
         };
-        write!(
-            f,
-            "{}{over} after update {}: {}",
-            self.alarm, self.step, self.text
-        )
+        let (alarm, step, text) = (self.alarm, self.step, &self.text);
+        write!(f, "{alarm}{over} after update {step}: {text}")
     }
 }

@@ -40,7 +40,6 @@ datasets::choice! {
 
 impl Activity {
     /// Whether it is a part of training, without which the run would not have the same weights. The paper's runtimes are times of training.
-    #[must_use]
     pub fn is_training(self) -> bool {
         !matches!(self, Self::Start | Self::Evaluation | Self::Lost)
     }

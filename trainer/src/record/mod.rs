@@ -103,7 +103,6 @@ pub struct GroupCounts {
 
 impl GroupCounts {
     /// The counts of a mini-batch, from the counts of each group.
-    #[must_use]
     pub fn of(groups: impl Iterator<Item = Counts>) -> Self {
         let mut all = Self::default();
         for counts in groups {
@@ -161,7 +160,7 @@ pub struct StepTimings {
 }
 
 /// A line of `eval.jsonl`.
-#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Default, Serialize, Deserialize)]
 pub struct EvalRecord {
     /// Updates done before the evaluation.
     pub step: usize,
@@ -193,14 +192,12 @@ pub struct EvalSetRecord {
 
 impl EvalRecord {
     /// Pass@1, by which checkpoints are ranked.
-    #[must_use]
     pub fn pass_at_1(&self) -> Option<f64> {
         self.pass_at.get(&1).map(|estimate| estimate.mean)
     }
 }
 
 /// The step and Pass@1 of the evaluation with the highest Pass@1 after at least one update, the earliest among equals.
-#[must_use]
 pub fn best<'a>(evals: impl IntoIterator<Item = &'a EvalRecord>) -> Option<(usize, f64)> {
     evals
         .into_iter()
@@ -253,7 +250,6 @@ pub struct SampleRecord {
 
 impl SampleRecord {
     /// The end of its prompt and the start of its completion, in one line with control characters escaped.
-    #[must_use]
     pub fn example(&self) -> String {
         let mut ends = self.prompt.char_indices().rev();
         let end = &self.prompt[ends.nth(199).map_or(0, |(at, _)| at)..];
@@ -263,29 +259,25 @@ impl SampleRecord {
 
     /// The lines of a group.
     pub fn of_group(group: &SampledGroup) -> impl Iterator<Item = Self> + '_ {
-        group
-            .samples
-            .iter()
-            .enumerate()
-            .map(|(number, sample)| Self {
-                task: group.prompt.task.id.clone(),
-                sample: number,
-                prompt: group.prompt.text.to_string(),
-                completion: sample.text.clone(),
-                reward: sample.judged.reward,
-                verdict: sample.judged.verdict,
-                detail: sample.judged.detail.clone(),
-                terms: sample.judged.terms.clone(),
-                tokens: sample.tokens.len(),
-                logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
-                finish: sample.finish,
-                any_form: None,
-            })
+        let samples = group.samples.iter().enumerate();
+        samples.map(|(number, sample)| Self {
+            task: group.prompt.task.id.clone(),
+            sample: number,
+            prompt: group.prompt.text.to_string(),
+            completion: sample.text.clone(),
+            reward: sample.judged.reward,
+            verdict: sample.judged.verdict,
+            detail: sample.judged.detail.clone(),
+            terms: sample.judged.terms.clone(),
+            tokens: sample.tokens.len(),
+            logp: sample.logp.iter().map(|logp| f64::from(*logp)).sum(),
+            finish: sample.finish,
+            any_form: None,
+        })
     }
 }
 
 /// The time of a record, in seconds since 1970.
-#[must_use]
 pub fn timestamp() -> f64 {
     SystemTime::now()
         .duration_since(UNIX_EPOCH)

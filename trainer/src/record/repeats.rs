@@ -18,7 +18,6 @@ pub struct Repeats {
 
 impl Repeats {
     /// The repetitions in the groups of an update.
-    #[must_use]
     pub fn of(groups: &[SampledGroup]) -> Self {
         let (mut all, mut repeated) = (0usize, 0usize);
         let mut everywhere: HashMap<&str, usize> = HashMap::new();
@@ -46,28 +45,21 @@ mod tests {
     use super::*;
     use crate::fakes::{group, sample};
 
-    fn groups(texts: &[&[&str]]) -> Vec<SampledGroup> {
+    /// The repetitions in groups with these texts, within a prompt and with the commonest text.
+    fn repeats(texts: &[&[&str]]) -> (f64, f64) {
         let samples = |texts: &[&str]| texts.iter().map(|text| sample(text, 0.0)).collect();
-        let numbered = texts.iter().enumerate();
-        numbered
-            .map(|(number, texts)| group(number, samples(texts)))
-            .collect()
+        let groups = texts.iter().enumerate();
+        let groups = groups.map(|(number, texts)| group(number, samples(texts)));
+        let repeats = Repeats::of(&groups.collect::<Vec<_>>());
+        (repeats.repeated, repeats.commonest)
     }
 
     #[test]
     fn repeats_within_a_prompt_and_across_prompts_are_counted_separately() {
-        let sure = groups(&[&["1", "1", "1", "1"], &["2", "2", "2", "2"]]);
-        assert_eq!(
-            Repeats::of(&sure),
-            Repeats {
-                repeated: 0.75,
-                commonest: 0.5
-            }
-        );
-        let one_answer = groups(&[&["0", "0"], &["0", "1"], &["0", "2"]]);
-        let repeats = Repeats::of(&one_answer);
-        assert_eq!(repeats.repeated, 1.0 / 6.0);
-        assert_eq!(repeats.commonest, 4.0 / 6.0);
-        assert_eq!(Repeats::of(&[]), Repeats::default());
+        let sure = repeats(&[&["1", "1", "1", "1"], &["2", "2", "2", "2"]]);
+        assert_eq!(sure, (0.75, 0.5));
+        let one_answer = repeats(&[&["0", "0"], &["0", "1"], &["0", "2"]]);
+        assert_eq!(one_answer, (1.0 / 6.0, 4.0 / 6.0));
+        assert_eq!(repeats(&[]), (0.0, 0.0));
     }
 }

@@ -33,7 +33,6 @@ pub struct RunTimes {
 
 impl RunTimes {
     /// The times of a run with these lines of `clock.jsonl`. For updates of a version without a clock, they are those of `timings.jsonl`.
-    #[must_use]
     pub fn of(clock: &[ClockRecord], timings: &[StepTimings]) -> Self {
         let mut times = Self::default();
         without_lost(clock)
@@ -55,19 +54,16 @@ impl RunTimes {
     }
 
     /// The seconds of an activity.
-    #[must_use]
     pub fn of_activity(&self, activity: Activity) -> f64 {
         self.seconds.get(&activity).copied().unwrap_or(0.0)
     }
 
     /// The seconds of all processes.
-    #[must_use]
     pub fn wall(&self) -> f64 {
         self.seconds.values().sum()
     }
 
     /// The seconds of training: without start, evaluations and lost work. The paper's runtimes are such times.
-    #[must_use]
     pub fn training(&self) -> f64 {
         let training = self.seconds.iter().filter(|(one, _)| one.is_training());
         training.map(|(_, seconds)| seconds).sum()
@@ -101,7 +97,6 @@ impl RunTimes {
 }
 
 /// Seconds of training until the evaluation after this many updates, without the samples of the phase that follows and the checkpoint of the evaluated weights.
-#[must_use]
 pub fn training_until(clock: &[ClockRecord], updates: usize) -> f64 {
     let counts = |line: &ClockRecord, activity: Activity| {
         let follows = activity.makes_samples() || activity == Activity::Checkpoint;
@@ -109,11 +104,8 @@ pub fn training_until(clock: &[ClockRecord], updates: usize) -> f64 {
         line.step <= updates && activity.is_training() && is_before
     };
     let seconds = |line: &ClockRecord| -> f64 {
-        let counted = line
-            .times
-            .seconds
-            .iter()
-            .filter(|(one, _)| counts(line, **one));
+        let seconds = line.times.seconds.iter();
+        let counted = seconds.filter(|(one, _)| counts(line, **one));
         counted.map(|(_, seconds)| seconds).sum()
     };
     without_lost(clock).iter().map(seconds).sum()

@@ -29,7 +29,6 @@ pub struct TokenWeights {
 impl TokenWeights {
     /// The weights of the first judged completion of the first group with both right and wrong ones, else of the first judged completion; `None` without any. `stats`
     /// are those of all completions of the groups, in order; a completion without log-probabilities is left out.
-    #[must_use]
     pub fn of(
         (step, phase, update): (usize, usize, usize),
         groups: &[SampledGroup],

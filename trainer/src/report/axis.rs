@@ -18,7 +18,6 @@ pub(crate) enum ValueFormat {
 pub(super) struct Axis {
     low: f64,
     high: f64,
-    /// Distance between ticks.
     pub(super) step: f64,
     /// The axis ends at the data instead of at a tick, and ticks past the last value are left out.
     tight: bool,
@@ -27,11 +26,10 @@ pub(super) struct Axis {
 impl Axis {
     /// The axis over the values. With `tight` it ends at the data and has whole steps; else it ends at the next round numbers.
     pub(super) fn over(values: impl Iterator<Item = f64>, ticks: usize, tight: bool) -> Self {
-        let (mut low, mut high) = values
-            .filter(|v| v.is_finite())
-            .fold((f64::INFINITY, f64::NEG_INFINITY), |(l, h), v| {
-                (l.min(v), h.max(v))
-            });
+        let (mut low, mut high) = (f64::INFINITY, f64::NEG_INFINITY);
+        for value in values.filter(|value| value.is_finite()) {
+            (low, high) = (low.min(value), high.max(value));
+        }
         if low > high {
             (low, high) = (0.0, 1.0);
         }
@@ -66,11 +64,10 @@ impl Axis {
         (value - self.low) / (self.high - self.low)
     }
 
-    /// The values of the ticks.
     pub(super) fn ticks(&self) -> impl Iterator<Item = f64> + use<> {
         let first = (self.low / self.step).ceil() as i64;
-        let last = ((self.high + if self.tight { 0.0 } else { self.step * 0.01 }) / self.step)
-            .floor() as i64;
+        let beyond = if self.tight { 0.0 } else { self.step * 0.01 };
+        let last = ((self.high + beyond) / self.step).floor() as i64;
         let step = self.step;
         // There are only a handful by construction; the bound guards against a step that rounding made too small.
         (first..=last.min(first.saturating_add(20))).map(move |i| i as f64 * step)
@@ -81,11 +78,8 @@ impl Axis {
 fn round_up(raw: f64) -> f64 {
     let magnitude = 10f64.powf(raw.log10().floor());
     let lead = raw / magnitude;
-    let lead = [1.0, 2.0, 5.0]
-        .into_iter()
-        .find(|m| lead <= *m + 1e-9)
-        .unwrap_or(10.0);
-    lead * magnitude
+    let mut round = [1.0, 2.0, 5.0].into_iter();
+    round.find(|m| lead <= *m + 1e-9).unwrap_or(10.0) * magnitude
 }
 
 /// A tick's label, with as many decimals as the step needs.

@@ -90,16 +90,13 @@ impl Comparison {
             let ends = row.gain.interval.map(|interval| {
                 format!(" ({} to {})", points(interval.low), points(interval.high))
             });
+            let (gain, ends) = (points(row.gain.mean), ends.unwrap_or_default());
             let tasks = some_of(&row.gain, self.tasks).map(|tasks| format!(" ({tasks})"));
             lines.push([
                 format!("{}{}", row.label, tasks.unwrap_or_default()),
                 percent(row.before.mean),
                 percent(row.after.mean),
-                format!(
-                    "{} points{}",
-                    points(row.gain.mean),
-                    ends.unwrap_or_default()
-                ),
+                format!("{gain} points{ends}"),
             ]);
         }
         let others = self.others.iter().cloned();

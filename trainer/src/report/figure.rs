@@ -69,12 +69,8 @@ impl Figure {
         if !self.names.is_empty() {
             out.push_str("<ul class=\"legend\">");
             for (series, name) in self.names.iter().enumerate() {
-                let _ = write!(
-                    out,
-                    "<li class=\"{}\"><span>{}</span></li>",
-                    class_of(series),
-                    html(name)
-                );
+                let (class, name) = (class_of(series), html(name));
+                let _ = write!(out, "<li class=\"{class}\"><span>{name}</span></li>");
             }
             out.push_str("</ul>");
         }

@@ -18,12 +18,8 @@ pub(super) fn facts(out: &mut String, runs: &[RunData]) {
     }
     out.push_str("<div class=\"runs\">");
     for (index, run) in runs.iter().enumerate() {
-        let _ = write!(
-            out,
-            "<section class=\"run\"><h3>{} {}</h3>",
-            mark(index),
-            html(&run.name)
-        );
+        let (mark, name) = (mark(index), html(&run.name));
+        let _ = write!(out, "<section class=\"run\"><h3>{mark} {name}</h3>");
         facts_of(out, run);
         out.push_str("</section>\n");
     }
@@ -60,10 +56,14 @@ fn extended(extensions: &[ExtensionRecord], updates: usize) -> Option<String> {
         .filter(|extension| extension.updates_before < updates)
         .map(|extension| (extension.updates_before.to_string(), extension.equal))
         .unzip();
-    let equals = ["differs from", "equals"][usize::from(*equal.last()?)];
+    let equals = if *equal.last()? {
+        "equals"
+    } else {
+        "differs from"
+    };
+    let after = after.join(" and ");
     Some(format!(
-        "after {}; {equals} a run of this length from the start",
-        after.join(" and ")
+        "after {after}; {equals} a run of this length from the start"
     ))
 }
 

@@ -98,11 +98,8 @@ fn table(comparison: &Comparison, run: &RunData) -> String {
     };
     let rows = comparison.rows.iter().map(|row| {
         let [before, after] = [&row.before, &row.after].map(|it| cell(it, percent));
-        format!(
-            "| {} | {before} | {after} | {} |\n",
-            row.label,
-            cell(&row.gain, points)
-        )
+        let (label, gain) = (&row.label, cell(&row.gain, points));
+        format!("| {label} | {before} | {after} | {gain} |\n")
     });
     format!(
         "| | before | after | after − before, points |\n| --- | --- | --- | --- |\n{}\n{}, {} samples of each; 95% intervals by bootstrap over tasks.",

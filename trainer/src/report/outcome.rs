@@ -35,16 +35,12 @@ pub fn count(number: usize, what: &str) -> String {
 
 /// The number of tasks of a run's evaluation in words, and whether they were held out.
 pub(super) fn tasks(run: &RunData, number: usize) -> String {
+    let tasks = count(number, "task");
     match run.trained_on {
-        None => count(number, "task"),
+        None => tasks,
         Some(0) => count(number, "held-out task"),
-        Some(all) if all >= number => {
-            format!("{} that it was also trained on", count(number, "task"))
-        }
-        Some(some) => format!(
-            "{}, {some} of which it was also trained on",
-            count(number, "task")
-        ),
+        Some(all) if all >= number => format!("{tasks} that it was also trained on"),
+        Some(some) => format!("{tasks}, {some} of which it was also trained on"),
     }
 }
 

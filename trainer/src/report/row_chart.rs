@@ -33,7 +33,6 @@ pub(crate) struct RowChart {
 
 #[derive(Debug, Clone, PartialEq)]
 pub(crate) struct Row {
-    /// Its name.
     pub(crate) label: String,
     /// The text at the right end of the label's line.
     pub(crate) total: String,

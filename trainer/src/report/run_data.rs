@@ -8,6 +8,7 @@ use std::path::{Component, Path, PathBuf};
 use serde::de::DeserializeOwned;
 
 use crate::config::Config;
+use crate::missing_file::default_if_missing;
 use crate::record::{
     AlarmRecord, ClockRecord, EvalRecord, ExtensionRecord, RunTimes, SampleRecord, StepRecord,
     StepTimings, TokenWeights,
@@ -84,10 +85,7 @@ fn unreadable(path: &Path, error: &io::Error) -> RunError {
 }
 
 impl RunData {
-    /// Reads a run folder.
-    ///
-    /// # Errors
-    /// [`RunError`]. Files that a young run does not have yet count as empty.
+    /// Reads a run folder. Files that a young run does not have yet count as empty.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
         // The first file and the last, if it is another one.
         let ends = |prefix: &str| -> Result<[Vec<SampleRecord>; 2], RunError> {
@@ -104,9 +102,6 @@ impl RunData {
     }
 
     /// Reads a run folder, but not its samples, which are most of it.
-    ///
-    /// # Errors
-    /// As [`RunData::read`].
     pub fn read_without_samples(folder: &Path) -> Result<Self, RunError> {
         let config_file = folder.join("config.toml");
         if !config_file.is_file() {
@@ -206,10 +201,7 @@ fn numbered(folder: &Path, prefix: &str) -> Vec<PathBuf> {
 
 /// The records of a JSON Lines file; empty if the file does not exist. A last line without a line break is incomplete and is left out.
 fn lines<T: DeserializeOwned>(path: &Path) -> Result<Vec<T>, RunError> {
-    let text = match fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
-        bytes => bytes.map_err(|error| unreadable(path, &error))?,
-    };
+    let text = default_if_missing(fs::read(path)).map_err(|error| unreadable(path, &error))?;
     let text = String::from_utf8_lossy(&text);
     let complete = text.rfind('\n').map_or("", |end| &text[..end]);
     let lines = (1..).zip(complete.lines());

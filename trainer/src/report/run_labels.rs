@@ -13,11 +13,8 @@ pub(super) fn letter(index: usize) -> String {
 
 /// The letter in its run's colour, as HTML.
 pub(super) fn mark(index: usize) -> String {
-    format!(
-        "<span class=\"mark m{}\">{}</span>",
-        index % COLOURS,
-        letter(index)
-    )
+    let (colour, letter) = (index % COLOURS, letter(index));
+    format!("<span class=\"mark m{colour}\">{letter}</span>")
 }
 
 /// The title of each run in a legend: its name, after its letter if there are several runs.

@@ -141,14 +141,11 @@ fn question(prompt: &str) -> (&str, &str) {
 }
 
 fn cut(text: &str) -> String {
-    match text.char_indices().nth(MAX_CHARACTERS) {
-        Some((end, _)) => format!(
-            "{} … ({} more characters)",
-            &text[..end],
-            text[end..].chars().count()
-        ),
-        None => text.to_owned(),
-    }
+    let Some((end, _)) = text.char_indices().nth(MAX_CHARACTERS) else {
+        return text.to_owned();
+    };
+    let more = text[end..].chars().count();
+    format!("{} … ({more} more characters)", &text[..end])
 }
 
 #[cfg(test)]

@@ -19,10 +19,7 @@ use crate::reward::{RewardClient, RewardError};
 const LINGER: Duration = Duration::from_millis(100);
 
 /// Samples completions of each prompt, except those that `partial` already has, saves each in `partial`, and has all judged. Beside each prompt is its epoch.
-/// `watch` is called after every change.
-///
-/// # Errors
-/// [`RolloutError`]. Samples that get no verdict are masked, which is not an error.
+/// `watch` is called after every change. Samples that get no verdict are masked, which is not an error.
 pub async fn collect(
     policy: &dyn Policy,
     rewards: &RewardClient,

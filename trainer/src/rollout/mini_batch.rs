@@ -11,7 +11,6 @@ use crate::seed;
 
 impl Rollout {
     /// The groups of the phase's update `number`.
-    #[must_use]
     pub fn mini_batch(&self, phase: &Phase, number: usize) -> MiniBatch<'_> {
         let before = phase.updates[..number].iter().map(Vec::len).sum();
         MiniBatch::of_groups(&self.groups[before..][..phase.updates[number].len()])
@@ -19,7 +18,6 @@ impl Rollout {
 
     /// As [`Rollout::mini_batch`], but with the completions of all groups shuffled over the updates (`algorithm.mix_groups`). An update gets as many completions as
     /// `mini_batch` has. Each `group_size` of them that follow each other in the shuffled order are compared, whatever their prompts.
-    #[must_use]
     pub fn shuffled_mini_batch(
         &self,
         phase: &Phase,
@@ -68,7 +66,6 @@ pub struct MiniBatch<'a> {
 
 impl<'a> MiniBatch<'a> {
     /// Whole groups, in which the completions of each prompt are compared with each other.
-    #[must_use]
     pub fn of_groups(groups: &'a [SampledGroup]) -> Self {
         let mut next = 0;
         let baseline_groups = groups
@@ -91,7 +88,6 @@ impl<'a> MiniBatch<'a> {
     }
 
     /// The tokens of the completions for which `computed` is true, as the engine takes them to train on, in the order of `groups`.
-    #[must_use]
     pub fn trained_groups(&self, computed: &[bool]) -> Vec<Group> {
         let mut computed = computed.iter();
         let group = |group: &SampledGroup| {

@@ -73,7 +73,6 @@ pub struct Sample {
 
 impl Sample {
     /// A completion that is not judged yet.
-    #[must_use]
     pub fn unjudged(completion: Completion) -> Self {
         Self {
             tokens: completion.tokens,
@@ -97,7 +96,6 @@ impl Sample {
     }
 
     /// The tokens that an update computes log-probabilities of: the completion's, and its padding if it has any.
-    #[must_use]
     pub fn trained_tokens(&self) -> Vec<u32> {
         let mut tokens = self.tokens.clone();
         if let Some(padding) = &self.padding {
@@ -123,7 +121,6 @@ fn task_id<S: Serializer>(prompt: &Prompt, serializer: S) -> Result<S::Ok, S::Er
 
 impl SampledGroup {
     /// The group's tokens, as the engine takes them to score or to train on.
-    #[must_use]
     pub fn trained_group(&self) -> Group {
         Group {
             prompt: self.prompt.tokens.clone(),
@@ -132,13 +129,11 @@ impl SampledGroup {
     }
 
     /// Numbers of judged and of correct samples.
-    #[must_use]
     pub fn counts(&self) -> Counts {
         Sample::counts(self.samples.iter())
     }
 
     /// Whether all samples are correct, all are wrong, or none has a verdict: a group baseline learns nothing from it.
-    #[must_use]
     pub fn has_no_signal(&self) -> bool {
         let counts = self.counts();
         counts.correct == 0 || counts.correct == counts.judged
@@ -161,9 +156,6 @@ pub struct Rollout {
 }
 
 /// Computes log-probabilities of the groups' trained tokens under `policy`, and passes those of each sample to `set`. Blocks.
-///
-/// # Errors
-/// [`EngineError`].
 pub fn score(
     policy: &dyn Policy,
     groups: &mut [SampledGroup],
@@ -200,7 +192,6 @@ pub struct RolloutProgress {
 
 impl RolloutProgress {
     /// Whether completions are still to be sampled.
-    #[must_use]
     pub fn is_sampling(&self) -> bool {
         self.sampled < self.wanted
     }

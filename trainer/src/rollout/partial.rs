@@ -10,6 +10,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 
 use super::{RolloutError, Sample};
+use crate::missing_file::default_if_missing;
 
 /// A file of completions, one per line. Task and seed identify a completion, so a file is for one policy with one set of sampling parameters.
 #[derive(Debug, Default)]
@@ -34,14 +35,8 @@ struct Line<'a> {
 
 impl PartialRollout {
     /// Opens the file of a phase, or creates it. The file is truncated before its first line that is incomplete or not a completion.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn open(path: &Path) -> io::Result<Self> {
-        let text = match std::fs::read(path) {
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-            other => other?,
-        };
+        let text = default_if_missing(std::fs::read(path))?;
         let mut stored = HashMap::new();
         let mut whole = 0;
         for line in text.split_inclusive(|byte| *byte == b'\n') {
@@ -109,12 +104,10 @@ impl PartialRollout {
 fn read(line: &[u8]) -> Option<((String, u64), (Duration, Sample))> {
     let line = line.strip_suffix(b"\n")?;
     let sample: Sample = serde_json::from_slice(line).ok()?;
-    let Line {
-        task, seed, after, ..
-    } = serde_json::from_slice(line).ok()?;
+    let line: Line<'_> = serde_json::from_slice(line).ok()?;
     let one_each = !sample.tokens.is_empty() && sample.tokens.len() == sample.logp.len();
-    let after = Duration::try_from_secs_f64(after).ok()?;
-    one_each.then(|| ((task.into_owned(), seed), (after, sample)))
+    let after = Duration::try_from_secs_f64(line.after).ok()?;
+    one_each.then(|| ((line.task.into_owned(), line.seed), (after, sample)))
 }
 
 #[cfg(test)]

@@ -32,9 +32,6 @@ pub fn end_token(policy: &dyn Policy) -> Result<u32, EngineError> {
 }
 
 /// Pads each completion to the length of the longest in `groups`. `policy`, which sampled them, scores the padding.
-///
-/// # Errors
-/// [`EngineError`].
 pub fn pad(
     policy: &dyn Policy,
     groups: &mut [SampledGroup],

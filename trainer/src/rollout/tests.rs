@@ -72,20 +72,15 @@ async fn samples_are_judged_during_sampling_and_returned_in_place() {
     let rollout = rollout.unwrap();
     assert!(early);
     let again = collected(&policy, &rewards, &prompts, None, |_, _| {}).await;
-    let again = again.unwrap();
-    assert_eq!(
-        rollout.groups, again.groups,
-        "samples are a function of their seeds"
-    );
+    // Samples are a function of their seeds.
+    assert_eq!(rollout.groups, again.unwrap().groups);
     for ((prompt, _), group) in prompts.iter().zip(&rollout.groups) {
         assert_eq!(group.prompt.task.id, prompt.task.id);
         assert_eq!(group.samples.len(), 8);
     }
     let right = assert_judged(&rollout);
-    assert_eq!(
-        (last.wanted, last.sampled, last.judged, last.masked),
-        (320, 320, 320, 0)
-    );
+    let counts = (last.wanted, last.sampled, last.judged, last.masked);
+    assert_eq!(counts, (320, 320, 320, 0));
     assert!(last.reward == right as f64 && right > 0 && right < 320);
 }
 

@@ -33,7 +33,6 @@ struct State {
 
 impl Clock {
     /// Starts in [`Activity::Start`].
-    #[must_use]
     pub fn start() -> Self {
         let now = Instant::now();
         resident_memory::reset_peak();

@@ -82,7 +82,6 @@ impl From<RolloutError> for TrainError {
 const DIVERGENCE: &str = "the run would compute the same and end here again";
 
 /// Whether a log's reason for the end of a run is that its weights no longer computed finite numbers.
-#[must_use]
 pub fn is_divergence(reason: &str) -> bool {
     reason.contains(DIVERGENCE)
 }
@@ -113,13 +112,11 @@ impl TrainError {
     }
 
     /// Whether `--resume` can continue the run as it is.
-    #[must_use]
     pub fn can_resume(&self) -> bool {
         !self.is_refusal() && !matches!(self, Self::Diverged { .. })
     }
 
     /// Whether the start was refused: an existing run is unchanged, and cannot continue before the user has done what the error says.
-    #[must_use]
     pub fn is_refusal(&self) -> bool {
         matches!(
             self,

@@ -74,13 +74,9 @@ fn is_cut(config: &Config, updates: &[StepRecord]) -> bool {
 
 /// What the user reads about an extension.
 pub(super) fn message(extension: &ExtensionRecord) -> String {
-    let ExtensionRecord {
-        updates_before,
-        updates,
-        equal,
-    } = extension;
-    let longer = format!("the run is made longer: {updates} updates instead of {updates_before}");
-    if *equal {
+    let (before, updates) = (extension.updates_before, extension.updates);
+    let longer = format!("the run is made longer: {updates} updates instead of {before}");
+    if extension.equal {
         return longer;
     }
     format!(

@@ -8,7 +8,6 @@ use engine::text::today;
 use crate::config::Config;
 
 /// The absolute path; the path unchanged if its absolute path is not valid UTF-8.
-#[must_use]
 pub fn absolute(path: &Path) -> PathBuf {
     std::path::absolute(path)
         .ok()

@@ -76,7 +76,6 @@ pub struct Summary {
 
 impl Summary {
     /// The time of training and of the whole run, for people to read.
-    #[must_use]
     pub fn time(&self) -> String {
         let [training, all] =
             [self.times.training(), self.times.wall()].map(|seconds| match seconds < 600.0 {

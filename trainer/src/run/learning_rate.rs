@@ -7,12 +7,7 @@ use crate::config::{LrSchedule, Optimiser};
 /// The learning rate of update `number`, counted from 1, of `updates` in all. It rises linearly to `lr` at the end of the warm-up. Then it falls so that an update after
 /// the last one would have the final rate.
 pub(super) fn learning_rate(optimiser: &Optimiser, number: usize, updates: usize) -> f64 {
-    let Optimiser {
-        lr,
-        warmup,
-        final_lr,
-        ..
-    } = *optimiser;
+    let (lr, warmup, final_lr) = (optimiser.lr, optimiser.warmup, optimiser.final_lr);
     if number < warmup {
         return lr * number as f64 / warmup as f64;
     }

@@ -17,16 +17,12 @@ pub(super) struct MaskedCount {
 impl MaskedCount {
     /// Adds samples: the reward of each, and the verdict's detail.
     pub(super) fn add<'a>(&mut self, samples: impl IntoIterator<Item = (Option<f64>, &'a Value)>) {
-        let mut last = None;
         for (reward, detail) in samples {
             self.samples += 1;
             if reward.is_none() {
                 self.masked += 1;
-                last = Some(detail);
+                self.reason = detail.to_string();
             }
-        }
-        if let Some(detail) = last {
-            self.reason = detail.to_string();
         }
     }
 

@@ -82,10 +82,8 @@ impl Run {
         if step > 0 {
             // The process may have been killed between the rename and the link.
             checkpoint::point(folder, "last", step)?;
-            progress.say(&format!(
-                "continuing after update {step} of {}",
-                schedule.updates()
-            ));
+            let updates = schedule.updates();
+            progress.say(&format!("continuing after update {step} of {updates}"));
         }
         if logged > step {
             progress.say(&format!(

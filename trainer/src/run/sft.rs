@@ -105,9 +105,9 @@ impl TeacherFile {
             self.lines
         } else {
             let limit = config.verifier.max_masked;
-            let (correct, unjudged, summary) = judge(rewards, &by_id, self.lines, progress).await?;
+            let (correct, masked, summary) = judge(rewards, &by_id, self.lines, progress).await?;
             // A run does not train on fewer demonstrations because the verifier fails.
-            unjudged
+            masked
                 .check(limit, "this file")
                 .map_err(|error| refused(error.to_string()))?;
             if correct.is_empty() {
@@ -212,7 +212,7 @@ fn read(config: &Config, path: &Path) -> Result<Vec<TeacherLine>, TrainError> {
     Ok(lines)
 }
 
-/// The lines that the verifier finds correct, those without a verdict, and in words how many are correct, and why the others are not used.
+/// The lines that the verifier finds correct, the count of those without a verdict, and in words how many are correct, and why the others are not used.
 async fn judge(
     rewards: &RewardClient,
     prompts: &HashMap<&str, &Arc<Prompt>>,
@@ -230,14 +230,14 @@ async fn judge(
         wanted,
         ..RolloutProgress::default()
     };
-    let (mut correct, mut unjudged) = (Vec::new(), MaskedCount::default());
+    let (mut correct, mut masked) = (Vec::new(), MaskedCount::default());
     for chunk in lines.chunks(CHUNK) {
         let completions: Vec<(&Prompt, &str)> = chunk
             .iter()
             .map(|line| (&**prompts[line.task.as_str()], line.completion.as_str()))
             .collect();
         let judged = rewards.judge(&completions).await?;
-        unjudged.add(judged.iter().map(|it| (it.reward, &it.detail)));
+        masked.add(judged.iter().map(|it| (it.reward, &it.detail)));
         for (line, judged) in chunk.iter().zip(judged) {
             match judged.reward {
                 None => counts.masked += 1,
@@ -258,5 +258,5 @@ async fn judge(
         counts.masked,
     );
     progress.say(&summary);
-    Ok((correct, unjudged, summary))
+    Ok((correct, masked, summary))
 }

@@ -5,11 +5,11 @@ use std::sync::mpsc;
 
 use engine::{AdamW, Finish, Objective, StepReport, TokenStats};
 
+use super::TrainError;
 use super::clock::Clock;
 use super::folder::Log;
 use super::learning_rate::learning_rate;
 use super::train_loop::Run;
-use super::{Job, TrainError};
 use crate::algo::{self, Metrics};
 use crate::config::{Algorithm, Config, MetricsOf, Preset, Reward};
 use crate::data::Phase;
@@ -62,12 +62,8 @@ impl UpdateSettings {
     }
 
     fn terms(&self, sample: &Sample) -> Option<Terms<'_>> {
-        Terms::of(
-            &sample.judged,
-            sample.tokens.len(),
-            self.max_tokens,
-            &self.reward,
-        )
+        let tokens = sample.tokens.len();
+        Terms::of(&sample.judged, tokens, self.max_tokens, &self.reward)
     }
 
     pub(super) fn of(config: &Config) -> Self {
@@ -146,17 +142,12 @@ impl Run {
                 self.job.folder.append(Log::Weights, &weights)?;
             }
         }
-        let Job {
-            journal,
-            folder,
-            clock,
-            ..
-        } = &mut self.job;
-        let times = clock.save(folder, self.step)?;
+        let job = &mut self.job;
+        let times = job.clock.save(&job.folder, self.step)?;
         timings.total = times.seconds;
         timings.memory = times.memory;
         timings.device_memory = times.device_memory;
-        journal.updated(folder, &record, &mut timings)?;
+        job.journal.updated(&job.folder, &record, &mut timings)?;
         self.logged = self.step;
         if self.step == self.saved + 1 {
             // This update shows that the weights of the newest checkpoint can be trained further, so older checkpoints can be removed.
@@ -283,10 +274,8 @@ fn objective(
     metrics: mpsc::Sender<Metrics>,
     clock: Clock,
 ) -> Objective {
-    let data: Vec<(Sample, Option<f64>)> = batch
-        .samples()
-        .map(|sample| (sample.clone(), settings.reward_of(sample)))
-        .collect();
+    let with_reward = |sample: &Sample| (sample.clone(), settings.reward_of(sample));
+    let data: Vec<(Sample, Option<f64>)> = batch.samples().map(with_reward).collect();
     let (algorithm, max_tokens) = (settings.algorithm, settings.max_tokens);
     let baseline_groups = batch.baseline_groups.clone();
     let computed = computed.to_vec();
@@ -338,21 +327,16 @@ fn entropies(sample: &Sample, stats: &TokenStats) -> impl Iterator<Item = f64> {
 
 /// The mean over groups of the unbiased Pass@k, for k = 1, 2, 4, … up to the largest group. Groups with fewer than k judged samples are left out.
 fn pass_at(groups: &[SampledGroup]) -> BTreeMap<usize, f64> {
-    let largest = groups
-        .iter()
-        .map(|group| group.samples.len())
-        .max()
-        .unwrap_or(0);
-    std::iter::successors(Some(1), |k| Some(2 * k))
-        .take_while(|k| *k <= largest)
-        .filter_map(|k| {
-            let values: Vec<f64> = groups
-                .iter()
-                .filter_map(|group| group.counts().pass_at(k))
-                .collect();
-            (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
-        })
-        .collect()
+    let sizes = groups.iter().map(|group| group.samples.len());
+    let largest = sizes.max().unwrap_or(0);
+    let mean = |k: usize| {
+        let values = groups.iter().filter_map(|group| group.counts().pass_at(k));
+        let values: Vec<f64> = values.collect();
+        (!values.is_empty()).then(|| (k, values.iter().sum::<f64>() / values.len() as f64))
+    };
+    let powers = std::iter::successors(Some(1_usize), |k| Some(2 * k));
+    let ks = powers.take_while(|k| *k <= largest);
+    ks.filter_map(mean).collect()
 }
 
 #[cfg(test)]

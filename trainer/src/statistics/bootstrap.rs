@@ -49,7 +49,6 @@ impl Outcomes {
         }
     }
 
-    /// Number of arms.
     pub(crate) fn arms(&self) -> usize {
         self.sums.len()
     }

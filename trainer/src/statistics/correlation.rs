@@ -10,7 +10,6 @@ pub(crate) struct Correlation {
     /// Its 95% interval by Fisher's z, for pairs that are independent and about normal: tanh(atanh r ± 1.96 / √(n − 3)); `None` with fewer than four pairs, and on a
     /// line.
     pub(crate) interval: Option<Interval>,
-    /// Number of pairs.
     pub(crate) pairs: usize,
 }
 

@@ -3,7 +3,6 @@
 /// A mean over runs with its standard deviation, as the paper's tables have them.
 #[derive(Debug, Clone, Copy, PartialEq)]
 pub(crate) struct Spread {
-    /// The mean.
     pub(crate) mean: f64,
     /// The sample standard deviation, over n − 1; `None` for a single value.
     pub(crate) sd: Option<f64>,

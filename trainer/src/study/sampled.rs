@@ -116,9 +116,6 @@ type Watch<'a> = &'a dyn Fn(&str, usize, usize);
 /// Measures the estimators on the groups of each behaviour model. ∇J is estimated from the first model's groups, sampled by the policy itself, with the
 /// leave-one-out baseline, which is unbiased.
 ///
-/// # Errors
-/// [`StudyError`].
-///
 /// # Panics
 /// Without a model.
 pub fn sampled(

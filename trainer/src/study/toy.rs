@@ -92,7 +92,6 @@ fn log_probabilities(logits: &[f64]) -> Vec<f64> {
     rows.collect()
 }
 
-/// log π of a completion.
 fn total_logp(completion: &Completion, logp: &[f64]) -> f64 {
     completion.iter().map(|token| logp[*token]).sum()
 }

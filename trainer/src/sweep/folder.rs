@@ -10,7 +10,6 @@
 //! ```
 
 use std::fs::{File, TryLockError};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::text::today;
@@ -19,6 +18,7 @@ use super::manifest::{self, Event, ManifestLine};
 use super::plan::{Plan, PlannedRun};
 use super::{SweepError, SweepFile};
 use crate::atomic_file;
+use crate::missing_file::default_if_missing;
 
 /// A sweep's folder, and the plan that its file makes.
 #[derive(Debug, Clone, PartialEq)]
@@ -77,9 +77,6 @@ impl SweepFolder {
     }
 
     /// The folder of this sweep, which need not exist. Nothing is made.
-    ///
-    /// # Errors
-    /// As [`SweepFolder::create`].
     pub fn check(root: &Path, file: &SweepFile) -> Result<Self, SweepError> {
         let folder = Self::planned(root, file.clone())?;
         folder.check_same()?;
@@ -183,44 +180,30 @@ impl SweepFolder {
     }
 
     /// What ran, in order.
-    ///
-    /// # Errors
-    /// [`SweepError::File`].
     pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
         manifest::read(&self.root.join("manifest.jsonl"))
     }
 
     /// Appends a line to the manifest.
-    ///
-    /// # Errors
-    /// [`SweepError::File`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
         manifest::append(&self.root.join("manifest.jsonl"), line)
     }
 
     /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.
-    ///
-    /// # Errors
-    /// [`SweepError::File`].
     pub fn tidy(&self, run: &str) -> Result<(), SweepError> {
         if self.file.keep_checkpoints {
             return Ok(());
         }
         for name in ["checkpoints", "rollouts"] {
             let path = self.run(run).join(name);
-            match std::fs::remove_dir_all(&path) {
-                Err(error) if error.kind() == io::ErrorKind::NotFound => {}
-                other => other.map_err(|error| SweepError::io(&path, &error))?,
-            }
+            default_if_missing(std::fs::remove_dir_all(&path))
+                .map_err(|error| SweepError::io(&path, &error))?;
         }
         Ok(())
     }
 
     /// Tries to claim a run, unless another process makes it: returns its log, locked and open for appending, and how far the run is. A run's log is its lock: the process
     /// that makes the run holds it too, so it is free only when both have closed it.
-    ///
-    /// # Errors
-    /// [`SweepError::File`].
     pub fn claim(&self, run: &PlannedRun) -> Result<Option<(File, RunState)>, SweepError> {
         let path = self.log(&run.name);
         let log = File::options().create(true).append(true).open(&path);

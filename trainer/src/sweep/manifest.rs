@@ -1,13 +1,14 @@
 //! `manifest.jsonl`: what ran, on which processor, with which binary.
 
 use std::fs::File;
-use std::io::{self, Read as _, Seek as _, SeekFrom, Write as _};
+use std::io::{Read as _, Seek as _, SeekFrom, Write as _};
 use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use sha2::{Digest as _, Sha256};
 
 use super::SweepError;
+use crate::missing_file::default_if_missing;
 use crate::record::timestamp;
 use crate::run::is_divergence;
 
@@ -104,19 +105,13 @@ impl ManifestLine {
 }
 
 /// Appends a line. Other processes that append wait for it. A line that a killed process has left half-written is removed first.
-///
-/// # Errors
-/// [`SweepError::File`].
 pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
     let write = || {
         let mut text = serde_json::to_vec(line)?;
         text.push(b'\n');
-        let mut file = File::options()
-            .create(true)
-            .truncate(false)
-            .read(true)
-            .write(true)
-            .open(path)?;
+        let mut options = File::options();
+        options.create(true).truncate(false).read(true).write(true);
+        let mut file = options.open(path)?;
         // The lock ends with the file.
         file.lock()?;
         let mut written = Vec::new();
@@ -131,14 +126,9 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
 }
 
 /// The whole lines of a manifest; none if there is no file yet.
-///
-/// # Errors
-/// [`SweepError::File`].
 pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
-    let text = match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
-        other => other.map_err(|error| SweepError::io(path, &error))?,
-    };
+    let text = default_if_missing(std::fs::read(path));
+    let text = text.map_err(|error| SweepError::io(path, &error))?;
     let lines = whole_lines(&text).split_inclusive(|byte| *byte == b'\n');
     let lines = (1..).zip(lines).map(|(number, line)| {
         serde_json::from_slice(line).map_err(|error| {

@@ -98,15 +98,9 @@ impl Plan {
         let sentence = |run: &PlannedRun| {
             let first = runs.iter().find(|first| first.grid == run.grid)?;
             let (certain, possible) = differing(&first.config, &run.config);
-            let sees = if certain.is_empty() {
-                "may not see"
-            } else {
-                "does not see"
-            };
-            let differing = if certain.is_empty() {
-                possible
-            } else {
-                certain
+            let (sees, differing) = match certain.is_empty() {
+                true => ("may not see", possible),
+                false => ("does not see", certain),
             };
             (!differing.is_empty()).then(|| {
                 format!(
@@ -126,6 +120,8 @@ fn differing(one: &Config, other: &Config) -> (Vec<&'static str>, Vec<&'static s
     let (a, b) = (&one.algorithm, &other.algorithm);
     // Prompts that do not fill a phase. H says the size of a phase.
     let dropped = a.drop_last_phase == b.drop_last_phase && (!a.drop_last_phase || a.h == b.h);
+    let sampling = a.dynamic_sampling == b.dynamic_sampling;
+    let length = (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates);
     // How many are replaced depends on the samples.
     let replaced = a.dynamic_sampling == 0 || one == other;
     let too_long = |config: &Config| (config.model.clone(), config.sampling.max_tokens);
@@ -133,14 +129,8 @@ fn differing(one: &Config, other: &Config) -> (Vec<&'static str>, Vec<&'static s
         ("[data]", one.data == other.data),
         ("algorithm.group_size", a.group_size == b.group_size),
         ("algorithm.n_step", a.n_step == b.n_step),
-        (
-            "algorithm.dynamic_sampling",
-            a.dynamic_sampling == b.dynamic_sampling,
-        ),
-        (
-            "their epochs or updates",
-            (one.run.epochs, one.run.updates) == (other.run.epochs, other.run.updates),
-        ),
+        ("algorithm.dynamic_sampling", sampling),
+        ("their epochs or updates", length),
         (
             "the prompts that are dropped at the end of an epoch",
             dropped,

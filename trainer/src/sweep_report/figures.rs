@@ -237,10 +237,8 @@ fn token_weights(arms: &[ArmRuns<'_>]) -> Option<LineChart> {
 
 /// Figure 4: the share of weights above η over the updates, mean over the runs, with a line for each H of the ladders above 1.
 fn clipped(arms: &[ArmRuns<'_>]) -> LineChart {
-    let rungs = ladders(arms)
-        .into_iter()
-        .flat_map(|ladder| ladder.rungs)
-        .filter(|rung| rung.h() > 1);
+    let rungs = ladders(arms).into_iter().flat_map(|ladder| ladder.rungs);
+    let rungs = rungs.filter(|rung| rung.h() > 1);
     let series = rungs.map(|rung| {
         let share = |step: &StepRecord| step.algo.of_measured(|it| it.clip_share);
         Series::new(rung.label(), mean_by_update(rung, share))

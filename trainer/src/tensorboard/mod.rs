@@ -37,9 +37,6 @@ pub struct EventFile(File);
 impl EventFile {
     /// Creates the folder's event file with these entries. The folder is created if it does not exist. Older event files in it are removed when the new one is
     /// complete.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn replace(folder: &Path, time: f64, entries: &[Entry]) -> io::Result<Self> {
         std::fs::create_dir_all(folder)?;
         let name = format!("events.out.tfevents.{:010}.rapid", time.max(0.0) as u64);
@@ -62,9 +59,6 @@ impl EventFile {
     }
 
     /// Appends an entry, in one write.
-    ///
-    /// # Errors
-    /// The system's error.
     pub fn add(&mut self, entry: &Entry) -> io::Result<()> {
         let mut bytes = Vec::new();
         frame::put(&mut bytes, &event::summary(entry));

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use anyhow::bail;
-use engine::{AdamW, Engine, GenerateRequest, Group, Sampling, TokenStats};
+use engine::{AdamW, Engine, GenerateRequest, Group, TokenStats};
 
 use super::{Options, What};
 
@@ -20,7 +20,6 @@ pub(super) struct Measurement {
     pub(super) seconds: f64,
     /// Prompt and completion tokens.
     pub(super) tokens: usize,
-    /// Operations per weight.
     pub(super) flop_per_weight: f64,
     /// Bytes moved per weight; 0 for an iteration, since its number of sampling steps varies.
     pub(super) bytes_per_weight: f64,
@@ -104,11 +103,8 @@ fn sample(engine: &Engine, options: &Options, prompts: usize) -> anyhow::Result<
         .map(|(number, lengths)| GenerateRequest {
             prompt: prompt(engine.info().vocabulary, options, number),
             seeds: (0..lengths.len() as u64).collect(),
-            sampling: Sampling::default(),
-            min_tokens: 0,
             max_tokens: lengths[0],
-            stop_tokens: Vec::new(),
-            stop_strings: Vec::new(),
+            ..GenerateRequest::default()
         });
     let mut sampled = 0;
     for completion in engine.generate(requests.collect()) {

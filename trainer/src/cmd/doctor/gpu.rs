@@ -61,11 +61,8 @@ fn made(check: GpuCheck, device: Device, dtype: Dtype, extent: Extent) -> Vec<Ch
         GpuCheck::Phases => phases(open, dtype, extent).map(claimed),
     };
     result.unwrap_or_else(|error| {
-        vec![Check::fail(
-            &what,
-            paragraph(&error.into()),
-            "--device cpu computes the same without it",
-        )]
+        let remedy = "--device cpu computes the same without it";
+        vec![Check::fail(&what, paragraph(&error.into()), remedy)]
     })
 }
 

@@ -113,10 +113,9 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         prompt: prompt.clone(),
         seeds: vec![0],
         sampling: Sampling::greedy(),
-        min_tokens: 0,
         max_tokens: TOKENS,
         stop_tokens: engine.stop_tokens(),
-        stop_strings: Vec::new(),
+        ..GenerateRequest::default()
     };
     let completion = engine.generate(vec![request]).recv()??;
     let group = Group {
@@ -124,10 +123,8 @@ fn generate(engine: &Engine, device: &DeviceArgs) -> anyhow::Result<[Check; 2]> 
         completions: vec![completion.tokens.clone()],
     };
     let scored = engine.score(vec![group], 1.0)?;
-    let pairs = scored
-        .iter()
-        .flat_map(|stats| &stats.logp)
-        .zip(&completion.logp);
+    let trained = scored.iter().flat_map(|stats| &stats.logp);
+    let pairs = trained.zip(&completion.logp);
     let differences = pairs.map(|(train, sample)| (train - sample).abs());
     let difference = differences.fold(0.0, f32::max);
     let options = device.options();

@@ -54,26 +54,16 @@ pub(super) fn origin(
             hasher.update(&token.to_le_bytes());
         }
     }
-    let SamplingParams {
-        samples,
-        seed,
-        sampling,
-        min_tokens,
-        max_tokens,
-    } = params;
-    let stop_strings = prompts
-        .first()
-        .map(|prompt| &prompt.stop[..])
-        .unwrap_or_default();
+    let stop_strings = prompts.first().map_or(&[][..], |prompt| &prompt.stop[..]);
     let settings = [
-        ("-n", json!(samples)),
-        ("--seed", json!(seed)),
-        ("--temperature", json!(sampling.temperature)),
-        ("--top-p", json!(sampling.top_p)),
-        ("--top-k", json!(sampling.top_k)),
-        ("--min-p", json!(sampling.min_p)),
-        ("--min-tokens", json!(min_tokens)),
-        ("--max-tokens", json!(max_tokens)),
+        ("-n", json!(params.samples)),
+        ("--seed", json!(params.seed)),
+        ("--temperature", json!(params.sampling.temperature)),
+        ("--top-p", json!(params.sampling.top_p)),
+        ("--top-k", json!(params.sampling.top_k)),
+        ("--min-p", json!(params.sampling.min_p)),
+        ("--min-tokens", json!(params.min_tokens)),
+        ("--max-tokens", json!(params.max_tokens)),
         ("--stop", json!(stop_strings)),
         ("--dtype", json!(engine.dtype)),
         ("--kernel", json!(engine.kernel)),

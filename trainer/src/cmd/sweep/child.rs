@@ -102,7 +102,6 @@ async fn process(
         .stdin(Stdio::piped())
         .stdout(log.try_clone()?)
         .stderr(log.try_clone()?);
-    #[cfg(unix)]
     command.process_group(0);
     let mut child = command
         .spawn()

@@ -66,7 +66,6 @@ impl Sizes {
         Ok(Self(sizes))
     }
 
-    /// The size of a run of the sweep.
     pub(super) fn of_run(&self, run: &PlannedRun) -> &Size {
         &self.0[&key(run)]
     }

@@ -15,29 +15,19 @@ fn phase() -> (Phase, Rollout) {
         groups: groups.collect(),
         ..Rollout::default()
     };
+    let (epoch, prompt) = (0, 0);
     let phase = Phase {
         index: 5,
         first_update: 0,
-        updates: vec![
-            vec![
-                PromptUse {
-                    epoch: 0,
-                    prompt: 0
-                };
-                2
-            ];
-            3
-        ],
+        updates: vec![vec![PromptUse { epoch, prompt }; 2]; 3],
     };
     (phase, samples)
 }
 
 /// The numbers of the completions that are compared with each other.
 fn compared(batch: &MiniBatch<'_>) -> Vec<Vec<usize>> {
-    let numbers: Vec<usize> = batch
-        .samples()
-        .map(|sample| sample.text.parse().unwrap())
-        .collect();
+    let numbers = batch.samples().map(|sample| sample.text.parse().unwrap());
+    let numbers: Vec<usize> = numbers.collect();
     let of_group = |group: &Vec<usize>| group.iter().map(|place| numbers[*place]).collect();
     batch.baseline_groups.iter().map(of_group).collect()
 }
@@ -67,8 +57,6 @@ fn groups_are_of_a_prompt_or_with_mixing_of_a_shuffled_order() {
         prompts.dedup();
         assert_eq!(prompts.len(), batch.groups.len());
     }
-    assert!(
-        scattered > 6,
-        "completions of one prompt are in several updates"
-    );
+    // Completions of one prompt are in several updates.
+    assert!(scattered > 6);
 }

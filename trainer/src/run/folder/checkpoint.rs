@@ -1,7 +1,6 @@
 //! Checkpoints: Hugging Face model folders that also hold the state to continue a run to the bit.
 
 use std::fs::{DirEntry, File};
-use std::io;
 use std::path::{Path, PathBuf};
 
 use engine::EngineError;
@@ -9,6 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{RunFolder, write_whole};
 use crate::checkpoint_settings;
+use crate::missing_file::default_if_missing;
 use crate::policy::Policy;
 use crate::run::TrainError;
 
@@ -25,7 +25,6 @@ struct CompleteMark {
 }
 
 /// Folder of the checkpoint after `step` updates.
-#[must_use]
 pub fn folder_of(run: &RunFolder, step: usize) -> PathBuf {
     run.checkpoints().join(format!("step-{step}"))
 }
@@ -213,10 +212,8 @@ fn clear_partial(run: &RunFolder) -> Result<(), TrainError> {
 }
 
 fn clear(folder: &Path) -> Result<(), TrainError> {
-    match std::fs::remove_dir_all(folder) {
-        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(TrainError::io(folder, error)),
-        _ => Ok(()),
-    }
+    default_if_missing(std::fs::remove_dir_all(folder))
+        .map_err(|source| TrainError::io(folder, source))
 }
 
 #[cfg(test)]

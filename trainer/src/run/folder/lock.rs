@@ -75,12 +75,10 @@ impl RunFolder {
     fn lock(root: &Path) -> Result<Self, TrainError> {
         create_folder(root)?;
         let path = root.join(".lock");
-        let file = File::options()
-            .create(true)
-            .truncate(false)
-            .write(true)
-            .open(&path)
-            .map_err(|source| TrainError::io(&path, source))?;
+        let mut options = File::options();
+        options.create(true).truncate(false).write(true);
+        let file = options.open(&path);
+        let file = file.map_err(|source| TrainError::io(&path, source))?;
         match file.try_lock() {
             Ok(()) => Ok(Self {
                 root: root.to_owned(),

@@ -1,13 +1,14 @@
 //! The logs of a run folder: JSON Lines.
 
 use std::fs::File;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::path::Path;
 
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use super::{RunFolder, write_whole};
+use crate::missing_file::default_if_missing;
 use crate::run::TrainError;
 
 datasets::choice! {
@@ -66,18 +67,15 @@ impl RunFolder {
     ) -> Result<(), TrainError> {
         let path = self.log(log);
         let line = lines(&path, [record])?;
-        File::options()
-            .create(true)
-            .append(true)
-            .open(&path)
-            .and_then(|mut file| {
-                let length = file.metadata()?.len();
-                file.write_all(&line).inspect_err(|_| {
-                    // Else the next line would continue a part of this one. If it fails too, the next resumption cuts the part off.
-                    let _ = file.set_len(length);
-                })
+        let write = || {
+            let mut file = File::options().create(true).append(true).open(&path)?;
+            let length = file.metadata()?.len();
+            file.write_all(&line).inspect_err(|_| {
+                // Else the next line would continue a part of this one. If it fails too, the next resumption cuts the part off.
+                let _ = file.set_len(length);
             })
-            .map_err(|source| TrainError::io(&path, source))
+        };
+        write().map_err(|source| TrainError::io(&path, source))
     }
 
     /// Replaces a log by these records. A log without records is removed.
@@ -90,12 +88,8 @@ impl RunFolder {
         if !records.is_empty() {
             return write_whole(&path, &lines(&path, records)?);
         }
-        match std::fs::remove_file(&path) {
-            Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                Err(TrainError::io(&path, error))
-            }
-            _ => Ok(()),
-        }
+        default_if_missing(std::fs::remove_file(&path))
+            .map_err(|source| TrainError::io(&path, source))
     }
 
     pub(in crate::run) fn read<T: DeserializeOwned>(&self, log: Log) -> Result<Vec<T>, TrainError> {
@@ -106,12 +100,8 @@ impl RunFolder {
     pub(in crate::run) fn sync(&self) -> Result<(), TrainError> {
         for log in Log::ALL {
             let path = self.log(log);
-            match File::open(&path).and_then(|file| file.sync_all()) {
-                Err(error) if error.kind() != io::ErrorKind::NotFound => {
-                    return Err(TrainError::io(&path, error));
-                }
-                _ => {}
-            }
+            default_if_missing(File::open(&path).and_then(|file| file.sync_all()))
+                .map_err(|source| TrainError::io(&path, source))?;
         }
         Ok(())
     }
@@ -134,10 +124,7 @@ pub fn read_log<T: DeserializeOwned>(root: &Path, log: Log) -> Result<Vec<T>, Tr
 
 /// A file's bytes; none if the file does not exist.
 pub(in crate::run) fn content(path: &Path) -> Result<Vec<u8>, TrainError> {
-    match std::fs::read(path) {
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(Vec::new()),
-        other => other.map_err(|source| TrainError::io(path, source)),
-    }
+    default_if_missing(std::fs::read(path)).map_err(|source| TrainError::io(path, source))
 }
 
 /// The whole lines of a log. A last line that was still being written is left out.

@@ -30,7 +30,6 @@ pub(in crate::run) const PARTIAL_ROLLOUT: &str = ".drawn.jsonl";
 
 impl RunFolder {
     /// The folder itself.
-    #[must_use]
     pub fn root(&self) -> &Path {
         &self.root
     }
@@ -40,19 +39,16 @@ impl RunFolder {
     }
 
     /// `config.toml`: the resolved configuration.
-    #[must_use]
     pub fn config(&self) -> PathBuf {
         self.root.join("config.toml")
     }
 
     /// `samples/`: completions for people to read.
-    #[must_use]
     pub fn samples(&self) -> PathBuf {
         self.root.join("samples")
     }
 
     /// `checkpoints/`
-    #[must_use]
     pub fn checkpoints(&self) -> PathBuf {
         self.root.join("checkpoints")
     }

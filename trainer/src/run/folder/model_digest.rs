@@ -55,11 +55,8 @@ fn files(model: &Path) -> Result<Vec<PathBuf>, TrainError> {
         let is_known = is_one(path.extension(), &WEIGHTS) || is_one(path.file_name(), &OTHERS);
         is_known && path.is_file()
     };
-    let mut files: Vec<PathBuf> = entries
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(is_model_file)
-        .collect();
+    let paths = entries.flatten().map(|entry| entry.path());
+    let mut files: Vec<PathBuf> = paths.filter(is_model_file).collect();
     files.sort();
     Ok(files)
 }

@@ -18,7 +18,7 @@ const NAME: &str = "data.json";
 const VERSION: u32 = 2;
 
 /// The file's content.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Eq, Default, Serialize, Deserialize)]
 pub struct Provenance {
     version: u32,
     /// The folder of data sets that the run was given.
@@ -74,7 +74,6 @@ impl Grader {
 }
 
 /// The name of a device, without what the engine adds in parentheses: the number of threads, on which no result depends, and the number type.
-#[must_use]
 pub fn device_name(device: &str) -> &str {
     device.rsplit_once(" (").map_or(device, |(name, _)| name)
 }
@@ -129,9 +128,7 @@ impl Provenance {
             digest: writer.finish().to_string(),
             trained_on: datasets::overlap(sets).len(),
             eval_digest: digest_of(&eval),
-            model: None,
-            device: None,
-            graders: Vec::new(),
+            ..Self::default()
         })
     }
 
@@ -153,7 +150,6 @@ impl Provenance {
     }
 
     /// The graders that judged last, in words; empty if the verifier did not describe them.
-    #[must_use]
     pub fn graders(&self) -> Vec<String> {
         let words = |grader: &Grader| format!("{} {}", grader.name, grader.summary());
         self.graders.iter().map(words).collect()
@@ -259,7 +255,6 @@ fn digest_of(tasks: &[&Task]) -> String {
 }
 
 /// The digest of tasks, in their order: of their ids, their questions and the content that decides verdicts.
-#[must_use]
 pub fn tasks_digest<'a>(tasks: impl IntoIterator<Item = &'a Task>) -> String {
     let digests = tasks.into_iter().map(|task| task.digest().0);
     let writer = digests.fold(DigestWriter::new(), DigestWriter::field);

@@ -121,33 +121,26 @@ pub(in crate::run) fn prune(
     checkpoints: &[usize],
     first: usize,
 ) {
-    let checkpoints = if checkpoints.is_empty() {
-        &[0]
-    } else {
-        checkpoints
+    let checkpoints: &[usize] = match checkpoints {
+        [] => &[0],
+        some => some,
     };
-    let needed: Vec<usize> = checkpoints
+    let unfinished = checkpoints
         .iter()
-        .filter(|step| **step < schedule.updates())
-        .map(|step| schedule.phase_of(*step))
-        .collect();
-    remove(
-        &run.rollouts(),
-        "phase-",
-        &[".json", PARTIAL_ROLLOUT],
-        |phase| phase < first && !needed.contains(&phase),
-    );
+        .filter(|step| **step < schedule.updates());
+    let needed: Vec<usize> = unfinished.map(|step| schedule.phase_of(*step)).collect();
+    let folder = run.rollouts();
+    let unneeded = |phase: usize| phase < first && !needed.contains(&phase);
+    remove(&folder, "phase-", &[".json", PARTIAL_ROLLOUT], unneeded);
 }
 
 /// Before a phase is sampled, removes all samples of later weights: training may lead to other weights this time, if the verifier judges differently.
 pub(in crate::run) fn remove_later(run: &RunFolder, phase: &Phase) {
     let folder = run.rollouts();
-    remove(&folder, "phase-", &[".json", PARTIAL_ROLLOUT], |number| {
-        number > phase.index
-    });
-    remove(&folder, "eval-", &[PARTIAL_ROLLOUT], |step| {
-        step > phase.first_update
-    });
+    let is_later = |number: usize| number > phase.index;
+    remove(&folder, "phase-", &[".json", PARTIAL_ROLLOUT], is_later);
+    let is_later = |step: usize| step > phase.first_update;
+    remove(&folder, "eval-", &[PARTIAL_ROLLOUT], is_later);
 }
 
 /// The error for a phase with missing samples, although an update was made on them.

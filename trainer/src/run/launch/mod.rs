@@ -57,7 +57,6 @@ pub struct Launch {
 
 impl Target {
     /// The folder of the run.
-    #[must_use]
     pub fn folder(&self) -> &Path {
         match self {
             Self::New(folder) | Self::Resume(folder) => folder,
@@ -65,7 +64,6 @@ impl Target {
     }
 
     /// The folder of a new run.
-    #[must_use]
     pub fn new_folder(&self) -> Option<&Path> {
         match self {
             Self::New(root) => Some(root),

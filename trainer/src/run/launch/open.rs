@@ -42,17 +42,10 @@ fn weights(folder: &Path) -> PathBuf {
     if folder.join("config.json").is_file() {
         return folder.to_owned();
     }
-    std::fs::read_dir(folder)
-        .into_iter()
-        .flatten()
-        .flatten()
-        .map(|entry| entry.path())
-        .filter(|path| {
-            path.extension()
-                .is_some_and(|extension| extension == "gguf")
-        })
-        .min()
-        .unwrap_or_else(|| folder.to_owned())
+    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+    let paths = entries.map(|entry| entry.path());
+    let files = paths.filter(|path| path.extension().is_some_and(|it| it == "gguf"));
+    files.min().unwrap_or_else(|| folder.to_owned())
 }
 
 /// Opens a model with the recipe's options.

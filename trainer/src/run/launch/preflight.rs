@@ -45,7 +45,15 @@ pub(super) fn check(
 /// [`DataError::Nothing`] if an epoch has no whole phase and `algorithm.drop_last_phase` is set, or if a set of a mixture has no place in it.
 pub fn check_epoch(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
     whole_phases(config, prompts.train.len())?;
-    shares(config, prompts)
+    let schedule = PromptSchedule::new(config, prompts.train.len()).with_mixture(&prompts.weights);
+    let Some(set) = schedule.set_without_a_place() else {
+        return Ok(());
+    };
+    Err(DataError::Nothing(format!(
+        "`{}.weight`: its share of an epoch's {} prompts is less than one prompt, so it is never trained on; raise it",
+        config.data_sets()[set].section,
+        prompts.train.len()
+    )))
 }
 
 /// Refuses `algorithm.drop_last_phase` with fewer training prompts than a phase has. `tasks` is their number.
@@ -58,19 +66,6 @@ fn whole_phases(config: &Config, tasks: usize) -> Result<(), DataError> {
         )));
     }
     Ok(())
-}
-
-/// Refuses a mixture with a set that has no place in an epoch.
-fn shares(config: &Config, prompts: &Prompts) -> Result<(), DataError> {
-    let schedule = PromptSchedule::new(config, prompts.train.len()).with_mixture(&prompts.weights);
-    let Some(set) = schedule.set_without_a_place() else {
-        return Ok(());
-    };
-    Err(DataError::Nothing(format!(
-        "`{}.weight`: its share of an epoch's {} prompts is less than one prompt, so it is never trained on; raise it",
-        config.data_sets()[set].section,
-        prompts.train.len()
-    )))
 }
 
 #[cfg(test)]

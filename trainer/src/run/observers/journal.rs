@@ -32,7 +32,6 @@ pub struct Journal {
 
 impl Journal {
     /// A journal without events.
-    #[must_use]
     pub fn new(progress: Progress) -> Self {
         Self {
             progress,

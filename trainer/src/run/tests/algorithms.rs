@@ -187,7 +187,7 @@ async fn padding_changes_only_the_value_term_and_resumes_to_the_bit() {
     assert_same(&cut, &expected, "padded");
 
     let mut policy = FakePolicy::default();
-    policy.stop_tokens.clear();
+    policy.lacks_stop_tokens = true;
     let config = config(&["algorithm.sum_padding=true", "eval.samples=0"]);
     let job = job(&place("refused"), &config, Arc::new(policy));
     let error = train(job.unwrap()).await.unwrap_err();
@@ -217,7 +217,6 @@ async fn recomputed_behaviour_log_probabilities_remove_the_rounding_of_sampling(
     }
 }
 
-/// The demonstrations of a teacher's file.
 async fn demonstrations_of(root: &Path, config: &Config) -> Result<Vec<SampledGroup>, TrainError> {
     let resumed = root.join("config.toml").exists().then_some(root);
     let teacher = TeacherFile::read(config, resumed)?.expect("the recipe has a teacher");
@@ -238,15 +237,12 @@ async fn demonstrations_are_trained_at_temperature_1() {
     let metrics = async |temperature: &str| {
         let root = home.path().join(temperature);
         let sets = [temperature, "run.updates=3", "eval.samples=0"];
-        run_in(&root, &preset_config(&server.url, Preset::Sft, &sets))
-            .await
-            .unwrap();
+        let config = preset_config(&server.url, Preset::Sft, &sets);
+        run_in(&root, &config).await.unwrap();
         std::fs::read_to_string(root.join("metrics.jsonl")).unwrap()
     };
-    assert_eq!(
-        metrics("sampling.temperature=0.5").await,
-        metrics("sampling.temperature=1.0").await
-    );
+    let at_one_half = metrics("sampling.temperature=0.5").await;
+    assert_eq!(at_one_half, metrics("sampling.temperature=1.0").await);
 }
 
 #[tokio::test(flavor = "multi_thread")]
@@ -267,12 +263,8 @@ async fn demonstrations_are_correct_and_the_same_in_a_resumed_run() {
     let config = preset_config(&server.url, Preset::Sft, &[&teacher]);
     let demonstrations = demonstrations_of(&root, &config).await.unwrap();
     let summaries = demonstrations.iter().map(|one| {
-        let task = one.prompt.task.id.as_str();
-        (
-            task,
-            one.samples[0].text.as_str(),
-            one.samples[0].tokens.len(),
-        )
+        let (task, sample) = (&one.prompt.task, &one.samples[0]);
+        (&*task.id, &*sample.text, sample.tokens.len())
     });
     // The end token counts too; the completion of nine letters is longer than the maximum.
     assert!(summaries.eq([("toy/train/0", "bb", 3), ("toy/train/1", "b", 2)]));

@@ -26,12 +26,10 @@ fn outputs_with_config(root: &Path) -> BTreeMap<String, String> {
 #[tokio::test(flavor = "multi_thread")]
 async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
     let (home, server) = home_and_verifier().await;
+    let mixed = ["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"];
     for (number, (sets, lengths)) in [
         (&[][..], &[12, 24][..]),
-        (
-            &["algorithm.mix_groups=true", "algorithm.dynamic_sampling=1"],
-            &[12, 24],
-        ),
+        (&mixed, &[12, 24]),
         (&["optimiser.warmup=20", "run.keep=3"], &[12, 24]),
         (&["algorithm.h=2"], &[4, 8, 24]),
         (&AUTO, &[2, 24]),
@@ -48,22 +46,17 @@ async fn an_extended_run_equals_one_that_had_the_new_length_from_the_start() {
         }
         for length in &lengths[1..] {
             let summary = extend(&longer, &[&format!("run.updates={length}")]).await;
-            assert_eq!(
-                (summary.ended, summary.step),
-                (RunOutcome::Finished, *length)
-            );
+            assert_eq!(summary.ended, RunOutcome::Finished);
+            assert_eq!(summary.step, *length);
         }
         let (mut longer_outputs, mut expected) =
             (outputs_with_config(&longer), outputs_with_config(&at_once));
         if lengths[0] == 2 {
             // The evaluation at the old end is an additional one.
-            for outputs in [&mut longer_outputs, &mut expected] {
-                outputs.retain(|name, _| {
-                    ["metrics", "config", "state", "phase"]
-                        .iter()
-                        .any(|kept| name.starts_with(kept))
-                });
-            }
+            let kept = ["metrics", "config", "state", "phase"];
+            let is_kept = |name: &str| kept.iter().any(|kept| name.starts_with(kept));
+            longer_outputs.retain(|name, _| is_kept(name));
+            expected.retain(|name, _| is_kept(name));
         }
         assert_same(&longer_outputs, &expected, &sets.join(" "));
         let records = extension_records(&longer).into_iter().map(|record| {
@@ -100,11 +93,8 @@ async fn a_run_that_was_cut_short_differs_from_a_longer_one() {
         extend(&root, &[&longer, &url]).await;
         let steps = steps(&root);
         let mut phases = steps.chunk_by(|a, b| a.phase == b.phase);
-        assert!(
-            phases.clone().map(<[_]>::len).eq(sizes.iter().copied()),
-            "{name}: {:?}",
-            phases.map(<[_]>::len).collect::<Vec<_>>()
-        );
+        let found: Vec<usize> = phases.clone().map(<[_]>::len).collect();
+        assert_eq!(found, sizes, "{name}");
         assert!(phases.all(|phase| phase[0].algo.ell_std == 0.0));
         let records = extension_records(&root);
         assert!(records.len() == 1 && !records[0].equal, "{records:?}");
@@ -139,11 +129,9 @@ async fn a_run_is_made_longer_only_once_it_has_finished_and_never_shorter() {
     };
     refused("run.epochs=6", "made 5 of its 9 updates").await;
     extend(&root, &[]).await;
-    refused(
-        "run.epochs=1",
-        "the run has 9 updates, and a run that is continued can only be made longer, not 3;",
-    )
-    .await;
+    let longer =
+        "the run has 9 updates, and a run that is continued can only be made longer, not 3;";
+    refused("run.epochs=1", longer).await;
     refused("run.updates=8", "the run has 9 updates, and").await;
 }
 

@@ -45,33 +45,25 @@ async fn unjudged_samples_end_the_run_and_are_judged_when_resumed() {
     // One verifier works for the evaluation before training, and for none after it; another for evaluations alone.
     let evaluations = failing(|before, item| is_held_out(item) && before >= 20).await;
     let phases = failing(|_, item| !is_held_out(item)).await;
-    for (name, server, part, left) in [
-        (
-            "evaluation",
-            &evaluations,
-            "20 of the 20 samples of the evaluation after 4 updates",
-            "eval-4.drawn.jsonl",
-        ),
-        (
-            "phase",
-            &phases,
-            "48 of the 48 samples of phase 1",
-            "phase-0.drawn.jsonl",
-        ),
+    let of_evaluation = "20 of the 20 samples of the evaluation after 4 updates";
+    for (name, server, part) in [
+        ("eval-4", &evaluations, of_evaluation),
+        ("phase-0", &phases, "48 of the 48 samples of phase 1"),
     ] {
         let root = place(name);
+        let left = root.join(format!("rollouts/{name}.drawn.jsonl"));
         let (ended, sampled) = counted(&root, &server.url).await;
         let words = "have no verdict, more than the 10 %";
         assert_contains(&ended.unwrap_err(), &[part, words, "out of order"]);
         let evals: Vec<EvalRecord> = read_log(&root, Log::Eval).unwrap();
         assert_eq!(evals.len(), 1);
         assert!(!root.join("samples/eval-4.jsonl").exists());
-        assert!(root.join("rollouts").join(left).exists());
+        assert!(left.exists());
         let (ended, more) = counted(&root, &working.url).await;
         ended.unwrap();
         assert_eq!(sampled + more, all);
         assert_same(&outputs(&root), &expected, name);
-        assert!(!root.join("rollouts").join(left).exists());
+        assert!(!left.exists());
     }
 
     let lax = config(&evaluations.url, &["verifier.max_masked=1.0"]);
@@ -108,12 +100,8 @@ async fn masked_samples_of_dynamic_sampling_are_counted_over_the_whole_phase() {
     run_in(&root, &config(&server.url, &dynamic)).await.unwrap();
     assert_eq!(unjudged.lock().unwrap().len(), 4);
     for step in steps(&root) {
-        let counts = (step.algo.judged, step.algo.masked);
-        assert_eq!(
-            counts,
-            (16, 0),
-            "a group without a verdict replaces no other"
-        );
+        // A group without a verdict replaces no other.
+        assert_eq!((step.algo.judged, step.algo.masked), (16, 0));
     }
 
     let server = failing(|before, _| before >= 48).await;

@@ -19,10 +19,8 @@ async fn the_last_update_of_a_phase_is_made_once() {
     for line in &lines {
         assert_eq!(line.policy.len(), line.behaviour.len());
         // Three updates have changed the policy since it sampled.
-        assert!(
-            line.log_ratios().any(|ratio| ratio.abs() > 1e-6),
-            "{line:?}"
-        );
+        let has_changed = line.log_ratios().any(|ratio| ratio.abs() > 1e-6);
+        assert!(has_changed, "{line:?}");
         assert!(line.reward == 0.0 || line.completion.contains('b'));
     }
 
@@ -41,11 +39,8 @@ async fn the_last_update_of_a_phase_is_made_once() {
     assert!(!disturbed.join("checkpoints/step-3").exists());
     std::fs::remove_dir(&log).unwrap();
     run_in(&disturbed, &config(&server.url, h)).await.unwrap();
-    assert_same(
-        &outputs(&disturbed),
-        &outputs(&undisturbed),
-        "after it failed",
-    );
+    let [again, expected] = [&disturbed, &undisturbed].map(|root| outputs(root));
+    assert_same(&again, &expected, "after it failed");
 
     // In a phase of one update, all weights are 1.
     let config = config(&server.url, "algorithm.h=1");

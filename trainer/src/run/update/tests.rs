@@ -8,11 +8,9 @@ fn gradient(rewards: &[&[f64]], baseline_groups: Vec<Vec<usize>>) -> Vec<Option<
         "[model]\nname = \"m\"\n[data]\ndataset = \"starter-math\"\n[algorithm]\npreset = \"pg\"\n";
     let config = config::parse("test", recipe, &[]).unwrap();
     let samples = |rewards: &[f64]| rewards.iter().map(|it| fakes::sample("a", *it)).collect();
-    let groups: Vec<SampledGroup> = rewards
-        .iter()
-        .enumerate()
-        .map(|(number, rewards)| fakes::group(number, samples(rewards)))
-        .collect();
+    let numbered = rewards.iter().enumerate();
+    let groups = numbered.map(|(number, rewards)| fakes::group(number, samples(rewards)));
+    let groups: Vec<SampledGroup> = groups.collect();
     let batch = MiniBatch {
         groups: groups.into(),
         baseline_groups,

@@ -62,7 +62,6 @@ impl Synthetic {
         self.temporary.path().join("out")
     }
 
-    /// The file of the run with this name.
     pub(super) fn file(&self, run: &str, file: &str) -> PathBuf {
         self.folder.run(run).join(file)
     }
@@ -117,7 +116,6 @@ impl Synthetic {
         self.folder.record(&line).unwrap();
     }
 
-    /// Writes a log of a run.
     fn lines(&self, run: &PlannedRun, file: &str, records: &[impl serde::Serialize]) {
         let line = |record| serde_json::to_string(record).unwrap() + "\n";
         let text: String = records.iter().map(line).collect();
@@ -130,7 +128,6 @@ impl Synthetic {
         fs::read_to_string(page).unwrap()
     }
 
-    /// The text of a table of the report.
     pub(super) fn table(&self, name: &str) -> String {
         fs::read_to_string(self.out().join(format!("{name}.csv"))).unwrap()
     }
@@ -154,7 +151,6 @@ impl Synthetic {
         rows.collect()
     }
 
-    /// A column of a table of the report.
     pub(super) fn column(&self, table: &str, column: &str) -> Vec<String> {
         let rows = self.csv(table).into_iter();
         rows.map(|mut row| row.remove(column).unwrap()).collect()
@@ -210,9 +206,8 @@ fn evaluation(step: usize, run: &str, tasks: usize, effect: f64) -> EvalRecord {
         samples: SAMPLES,
         pass_at: pass_at.into(),
         tasks: counts,
-        masked: 0,
         length_mean: 12.0,
         truncated: 0.1,
-        sets: [].into(),
+        ..EvalRecord::default()
     }
 }

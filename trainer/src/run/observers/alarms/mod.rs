@@ -46,7 +46,6 @@ pub struct AlarmMonitor {
 
 impl AlarmMonitor {
     /// The monitor of a run with this algorithm.
-    #[must_use]
     pub fn new(algorithm: &Algorithm) -> Self {
         Self {
             uniform_groups_teach: !algorithm.compares_within_groups(),

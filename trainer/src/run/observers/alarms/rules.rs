@@ -100,10 +100,8 @@ fn no_signal(window: &Window, phase: usize) -> Vec<Finding> {
 }
 
 fn lengths(start: &Means, now: &Means, phase: usize) -> Vec<Finding> {
-    let rewards = format!(
-        "the reward went from {:.3} to {:.3}",
-        start.reward, now.reward
-    );
+    let (before, after) = (start.reward, now.reward);
+    let rewards = format!("the reward went from {before:.3} to {after:.3}");
     let longer = Finding {
         alarm: Alarm::LengthExplosion,
         raised: now.length > LONGER.0 * start.length,

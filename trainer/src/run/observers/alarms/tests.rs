@@ -57,11 +57,8 @@ fn alarms_of(change: impl Fn(&mut StepRecord)) -> Vec<(Alarm, AlarmState)> {
             change(record);
         }
     });
-    AlarmMonitor::default()
-        .replay(&steps, &[])
-        .iter()
-        .map(|record| (record.alarm, record.state))
-        .collect()
+    let records = AlarmMonitor::default().replay(&steps, &[]);
+    records.iter().map(|it| (it.alarm, it.state)).collect()
 }
 
 #[test]
@@ -208,10 +205,9 @@ fn a_held_out_fall_is_reward_hacking_only_if_the_reward_rises() {
 /// `quickstart.jsonl` is the `metrics.jsonl` of `rapid quickstart` with seed 0 and one more update, from a machine with two cores.
 #[test]
 fn the_quickstart_raises_no_alarm() {
-    let steps: Vec<StepRecord> = include_str!("quickstart.jsonl")
-        .lines()
-        .map(|line| serde_json::from_str(line).unwrap())
-        .collect();
+    let lines = include_str!("quickstart.jsonl").lines();
+    let steps = lines.map(|line| serde_json::from_str(line).unwrap());
+    let steps: Vec<StepRecord> = steps.collect();
     assert_eq!(steps.len(), 11);
     assert!(steps[10].algo.reward > 2.0 * steps[0].algo.reward);
     // The held-out tasks rise as in that run.

@@ -60,7 +60,6 @@ impl PhaseSize {
     /// 0 and below 1.
     ///
     /// The size never falls if a fraction rises.
-    #[must_use]
     pub fn after(last: &[Option<f64>], target: f64, max: usize) -> Self {
         let max = max.max(1);
         if last.is_empty() {
@@ -99,10 +98,8 @@ fn lifetime(last: &[Option<f64>], target: f64) -> f64 {
         .skip(1)
         .rev()
         .filter_map(|(staleness, ess)| {
-            Some((
-                staleness,
-                -ess.filter(|e| !e.is_nan())?.clamp(0.0, 1.0).ln(),
-            ))
+            let ess = ess.filter(|e| !e.is_nan())?;
+            Some((staleness, -ess.clamp(0.0, 1.0).ln()))
         })
         .peekable();
     let Some((staleness, _)) = falls.peek().copied() else {
@@ -166,10 +163,8 @@ mod tests {
         assert_eq!(of(&[Some(1.0); 4], 8), (8, SizeReason::Max, false));
         assert_eq!(of(&phase(4, 3.0, 2.0), 16), (4, SizeReason::Lifetime, true));
         assert_eq!(of(&phase(4, 30.0, 2.0), 5), (5, SizeReason::Max, true));
-        assert_eq!(
-            of(&[Some(1.0), Some(0.0)], 16),
-            (1, SizeReason::Lifetime, true)
-        );
+        let fallen = [Some(1.0), Some(0.0)];
+        assert_eq!(of(&fallen, 16), (1, SizeReason::Lifetime, true));
     }
 
     #[test]
