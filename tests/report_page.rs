@@ -98,10 +98,11 @@ fn measured(chromium: &Path, page: &Path, width: usize, dark: bool) -> Value {
         .replace("WIDTH", &width.to_string())
         .replace("PAGE", &text);
     fs::write(&wrapper, wrapped).unwrap();
-    let (profile, is_light) = (folder.path().join("profile"), u8::from(!dark));
+    let profile = folder.path().join("profile");
+    let scheme = u8::from(!dark);
     let output = Command::new(chromium)
         .args(CHROMIUM_OPTIONS.split_whitespace())
-        .arg(format!("--blink-settings=preferredColorScheme={is_light}"))
+        .arg(format!("--blink-settings=preferredColorScheme={scheme}"))
         .arg(format!("--user-data-dir={}", profile.display()))
         .arg(format!("file://{}", wrapper.display()))
         .output()

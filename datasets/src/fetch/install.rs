@@ -32,7 +32,7 @@ pub(super) fn install(
         kind: manifest.kind,
         name: manifest.name.clone(),
         source,
-        files: files.into_iter().map(|found| found.file).collect(),
+        files: files.into_iter().map(|it| it.file).collect(),
     };
     // Written elsewhere and renamed, because a source may have a file of this name, which may be linked to another cache.
     let draft = staging.join(RECEIPT);

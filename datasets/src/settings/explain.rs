@@ -57,8 +57,8 @@ fn explain(text: &mut String, prefix: &str, keys: &[Key], values: &Table, defaul
         if !matches!(key.limit, Limit::None) || matches!(key.kind, ValueKind::Choice(..)) {
             notes.push(format!("Takes {}.", key.describe()));
         }
-        let other = default.filter(|default| value.is_some_and(|value| value != *default));
-        notes.extend(other.map(|default| format!("Default: {default}.")));
+        let overridden = default.filter(|default| value.is_some_and(|value| value != *default));
+        notes.extend(overridden.map(|default| format!("Default: {default}.")));
         if !notes.is_empty() {
             let _ = writeln!(text, "# {}", notes.join(" "));
         }

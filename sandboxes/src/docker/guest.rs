@@ -35,9 +35,9 @@ const KILLED_ITSELF: i64 = 249;
 const EXIT_GRACE: Duration = Duration::from_secs(30);
 /// The engine may take this long to learn that a killed container was out of memory.
 const OUT_OF_MEMORY_DELAY: Duration = Duration::from_secs(2);
-/// The pause between two removals of a container.
+/// The pause between two requests to remove a container.
 const REMOVAL_PAUSE: Duration = Duration::from_secs(2);
-/// Removals of a container. If they all fail, it is removed at the next start of a verifier.
+/// Maximum number of requests to remove a container. If they all fail, it is removed at the next start of a verifier.
 const MAX_REMOVALS: usize = 5;
 
 /// A container with an interpreter that waits for its job, or runs it.

@@ -19,7 +19,7 @@ use crate::{Call, End, Identity, Limits, Request, Run, Sandbox, SandboxError, Wo
 /// Bytes of memory below which the interpreter cannot work.
 const MIN_MEMORY: u64 = 64 << 20;
 
-/// How often containers are taken from the pool until they stay alive long enough for a program to run in them.
+/// Maximum number of times that containers are taken from the pool for a run, until they stay alive until its program runs in them.
 const MAX_TAKES: usize = 5;
 
 impl Sandbox for DockerSandbox {

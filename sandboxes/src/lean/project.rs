@@ -45,7 +45,8 @@ impl Project {
             if !output.status.success() || stdout.is_empty() {
                 let stderr = String::from_utf8_lossy(&output.stderr);
                 let last = stderr.trim().lines().next_back();
-                let (last, words) = (last.unwrap_or("it printed nothing"), words.join(" "));
+                let last = last.unwrap_or("it printed nothing");
+                let words = words.join(" ");
                 return Err(missing(format!("is not usable: `lake {words}`: {last}")));
             }
             Ok(stdout)
