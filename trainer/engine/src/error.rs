@@ -45,5 +45,6 @@ pub enum EngineError {
 #[cfg(test)]
 #[track_caller]
 pub(crate) fn assert_says(error: &str, words: &[&str]) {
-    assert!(words.iter().all(|it| error.contains(it)), "{error}");
+    let says = words.iter().all(|it| error.contains(it));
+    assert!(says, "{words:?}: {error}");
 }

@@ -315,10 +315,14 @@ impl TermStore {
             let (param, depth) = match level {
                 Level::Zero => (false, 0),
                 Level::Param(_) => (true, 0),
-                Level::Succ(inner) => (facts(inner).0, facts(inner).1 + 1),
+                Level::Succ(inner) => {
+                    let (param, depth) = facts(inner);
+                    (param, depth + 1)
+                }
                 Level::Max(one, other) | Level::IMax(one, other) => {
-                    let (one, other) = (facts(one), facts(other));
-                    (one.0 || other.0, one.1.max(other.1) + 1)
+                    let (param, depth) = facts(one);
+                    let (other_param, other_depth) = facts(other);
+                    (param || other_param, depth.max(other_depth) + 1)
                 }
             };
             self.too_deep |= depth > MAX_LEVEL_DEPTH;

@@ -45,7 +45,8 @@ pub(crate) fn on_cpu() -> EngineOptions {
 #[track_caller]
 pub(crate) fn assert_says(error: &EngineError, words: &[&str]) {
     let error = error.to_string();
-    assert!(words.iter().all(|it| error.contains(it)), "{error}");
+    let says = words.iter().all(|it| error.contains(it));
+    assert!(says, "{words:?}: {error}");
 }
 
 /// Random numbers that are the same on every machine.

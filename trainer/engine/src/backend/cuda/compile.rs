@@ -240,7 +240,7 @@ mod tests {
             (130, CompileTarget::Ptx(120)),
             (87, CompileTarget::Ptx(86)),
         ] {
-            assert_eq!(CompileTarget::of(device, &known), Some(target));
+            assert_eq!(CompileTarget::of(device, &known), Some(target), "{device}");
         }
         // There is no PTX for architectures below 8.0.
         assert_eq!(CompileTarget::of(80, &[75]), None);

@@ -123,7 +123,10 @@ impl Cuda {
 
     /// Reports and clears the stored fault.
     pub(super) fn check(&mut self) -> Result<(), EngineError> {
-        self.fault.take().map_or(Ok(()), |fault| Err(fault.into()))
+        match self.fault.take() {
+            Some(fault) => Err(fault.into()),
+            None => Ok(()),
+        }
     }
 
     /// Makes a call of the device, unless a fault is stored.
