@@ -75,6 +75,9 @@ pub struct PromptRenderer {
 
 impl PromptRenderer {
     /// A renderer with the template that a recipe names: `auto`, a template's name, the path of a file with a template, or a template's text, which has a placeholder.
+    ///
+    /// # Errors
+    /// [`DataError::Template`].
     pub fn new(settings: &config::Data) -> Result<Self, DataError> {
         let name = settings.template.as_str();
         let path = Path::new(name);
@@ -167,6 +170,9 @@ impl PromptRenderer {
     }
 
     /// Renders and tokenises tasks. Returns the prompts of at most `limit` tokens, and the number of the tasks that are left out.
+    ///
+    /// # Errors
+    /// [`DataError::Tokens`].
     pub fn prompts(
         &self,
         encoder: &dyn PromptEncoder,

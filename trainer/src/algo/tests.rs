@@ -56,7 +56,7 @@ fn rapid_paper_equals_equations_3_and_5_by_hand() {
         one(&[-9.0], &[-1.0], None),
     ];
     let computed = run(&PAPER, &[group]);
-    // b = (min(4, 2)·1 + ½·1 + 1·0) / 3 = 5/6; −(1/3)·w·(R − b).
+    // b = (min(4, 2)·1 + ½·1 + 1·0) / 3 = 5/6; −(1/3)·w·(R − b), with R − b = 1/6, 1/6 and −5/6.
     let expected = [-4.0 / 18.0, -0.5 / 18.0, 5.0 / 18.0, 0.0];
     for (tokens, expected) in computed.dlogp.iter().zip(expected) {
         let all_close = tokens.iter().all(|d| close(f64::from(*d), expected));

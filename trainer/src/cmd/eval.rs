@@ -394,8 +394,8 @@ fn table(summary: &Summary) -> String {
     let truncated = percent(summary.truncated);
     let _ = writeln!(out, "  {:<22} {truncated:>7}", "cut off at the limit");
     if summary.masked > 0 {
-        let (masked, as_what) = (summary.masked, "counted as neither correct nor incorrect");
-        let masked = format!("{masked:>6}    {as_what}");
+        let note = "counted as neither correct nor incorrect";
+        let masked = format!("{:>6}    {note}", summary.masked);
         let _ = writeln!(out, "  {:<22} {masked}", "without a verdict");
     }
     out

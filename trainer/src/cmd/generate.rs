@@ -328,6 +328,7 @@ impl Source {
 
 fn tokens(engine: &Engine, line: &PromptLine, chat: bool, day: Date) -> anyhow::Result<Vec<u32>> {
     let pair = |it: &Message| (it.role.clone(), it.content.clone());
+    // `None` for a prompt that is continued as it stands.
     let messages: Option<Vec<_>> = match (&line.prompt, &line.messages) {
         (Some(prompt), None) => chat.then(|| vec![("user".to_owned(), prompt.clone())]),
         (None, Some(messages)) => Some(messages.iter().map(pair).collect()),

@@ -20,6 +20,9 @@ pub struct TaskSet {
 /// Reads the data sets of a recipe, cut to its limits. The template of each must be for its tasks.
 ///
 /// Sets that share an id get their name in front of all their ids: ids identify the tasks of a run in its files.
+///
+/// # Errors
+/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
 pub fn open(config: &Config, data_dir: Option<&Path>) -> Result<Vec<TaskSet>, DataError> {
     let mut sets = Vec::new();
     for recipe in config.data_sets() {

@@ -252,8 +252,10 @@ impl Policy for FakePolicy {
     }
 
     fn stop_tokens(&self) -> Vec<u32> {
-        let stop = Some(END).filter(|_| !self.lacks_stop_tokens);
-        stop.into_iter().collect()
+        match self.lacks_stop_tokens {
+            true => Vec::new(),
+            false => vec![END],
+        }
     }
 
     fn device_memory(&self) -> Option<MemoryMeter> {

@@ -104,8 +104,8 @@ pub fn training_until(clock: &[ClockRecord], updates: usize) -> f64 {
         line.step <= updates && activity.is_training() && is_before
     };
     let seconds = |line: &ClockRecord| -> f64 {
-        let seconds = line.times.seconds.iter();
-        let counted = seconds.filter(|(one, _)| counts(line, **one));
+        let all = line.times.seconds.iter();
+        let counted = all.filter(|(one, _)| counts(line, **one));
         counted.map(|(_, seconds)| seconds).sum()
     };
     without_lost(clock).iter().map(seconds).sum()

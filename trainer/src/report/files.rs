@@ -35,7 +35,7 @@ pub(crate) fn replace(path: &Path, text: &str) -> Result<(), WriteError> {
 type Digests = BTreeMap<String, String>;
 
 /// Writes a report into a folder, which is created if it does not exist: its files, by their names, and its page; returns the page's path. Files of an earlier report that this
-/// one has not are removed, unless somebody changed them. If this fails, each file is either written whole or left as it was.
+/// one has not are removed, unless somebody changed them. After an error, each file is either written whole or left as it was.
 pub(crate) fn write_files(
     folder: &Path,
     files: &[(String, String)],

@@ -54,7 +54,10 @@ pub use run_data::{RunData, RunError};
 pub(crate) const STYLE: &str = include_str!("style.css");
 
 /// Writes `report.html`, `report-before-after.csv`, `report-metrics.csv` and, for several runs, `report-differences.csv` into a folder, which is created if it does
-/// not exist; returns the page's path. What an earlier report left there is removed. If this fails, each file is either written whole or left as it was.
+/// not exist; returns the page's path. What an earlier report left there is removed.
+///
+/// # Errors
+/// [`WriteError`]; each file is either written whole or left as it was.
 pub fn write(runs: &[RunData], folder: &Path) -> Result<PathBuf, WriteError> {
     let mut tables = vec![before_after::csv_table(runs)];
     if runs.len() > 1 {

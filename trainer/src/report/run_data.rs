@@ -86,6 +86,9 @@ fn unreadable(path: &Path, error: &io::Error) -> RunError {
 
 impl RunData {
     /// Reads a run folder. Files that a young run does not have yet count as empty.
+    ///
+    /// # Errors
+    /// [`RunError::Given`] if it is not a run's folder, [`RunError::File`] if a file cannot be read or a line of it is not a record.
     pub fn read(folder: &Path) -> Result<Self, RunError> {
         // The first file and the last, if it is another one.
         let ends = |prefix: &str| -> Result<[Vec<SampleRecord>; 2], RunError> {

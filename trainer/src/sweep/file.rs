@@ -111,6 +111,9 @@ impl SweepFile {
     }
 
     /// Parses and checks the text of a sweep file; `origin` names it in errors. Paths stay as they are written.
+    ///
+    /// # Errors
+    /// [`SweepError::Usage`].
     pub fn parse(origin: &str, text: &str) -> Result<Self, SweepError> {
         let usage = |reason: String| SweepError::Usage(format!("{origin}: {reason}"));
         let table: Table = text
@@ -156,11 +159,11 @@ impl SweepFile {
             .filter(|key| *key != "compare")
             .filter(|key| *key != "seeds" || !other.seeds.starts_with(&self.seeds))
             .find(|key| ours.get(*key) != theirs.get(*key))?;
-        let [here, there] = [&ours, &theirs].map(|table| {
+        let [its, here] = [&ours, &theirs].map(|table| {
             let value = table.get(differing);
             value.map_or_else(|| "nothing".to_owned(), Value::to_string)
         });
-        Some(format!("its `{differing}` is {here}, and here {there}"))
+        Some(format!("its `{differing}` is {its}, and here {here}"))
     }
 
     fn check(&self) -> Result<(), String> {

@@ -77,6 +77,9 @@ impl SweepFolder {
     }
 
     /// The folder of this sweep, which need not exist. Nothing is made.
+    ///
+    /// # Errors
+    /// As [`SweepFolder::create`].
     pub fn check(root: &Path, file: &SweepFile) -> Result<Self, SweepError> {
         let folder = Self::planned(root, file.clone())?;
         folder.check_same()?;
@@ -180,16 +183,25 @@ impl SweepFolder {
     }
 
     /// What ran, in order.
+    ///
+    /// # Errors
+    /// [`SweepError::File`].
     pub fn manifest(&self) -> Result<Vec<ManifestLine>, SweepError> {
         manifest::read(&self.root.join("manifest.jsonl"))
     }
 
     /// Appends a line to the manifest.
+    ///
+    /// # Errors
+    /// [`SweepError::File`].
     pub fn record(&self, line: &ManifestLine) -> Result<(), SweepError> {
         manifest::append(&self.root.join("manifest.jsonl"), line)
     }
 
     /// Removes what a finished run needs no more, if the sweep keeps no checkpoints: these, and the samples from which updates are made.
+    ///
+    /// # Errors
+    /// [`SweepError::File`].
     pub fn tidy(&self, run: &str) -> Result<(), SweepError> {
         if self.file.keep_checkpoints {
             return Ok(());
@@ -204,6 +216,9 @@ impl SweepFolder {
 
     /// Tries to claim a run, unless another process makes it: returns its log, locked and open for appending, and how far the run is. A run's log is its lock: the process
     /// that makes the run holds it too, so it is free only when both have closed it.
+    ///
+    /// # Errors
+    /// [`SweepError::File`].
     pub fn claim(&self, run: &PlannedRun) -> Result<Option<(File, RunState)>, SweepError> {
         let path = self.log(&run.name);
         let log = File::options().create(true).append(true).open(&path);

@@ -105,6 +105,9 @@ impl ManifestLine {
 }
 
 /// Appends a line. Other processes that append wait for it. A line that a killed process has left half-written is removed first.
+///
+/// # Errors
+/// [`SweepError::File`].
 pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
     let write = || {
         let mut text = serde_json::to_vec(line)?;
@@ -126,6 +129,9 @@ pub fn append(path: &Path, line: &ManifestLine) -> Result<(), SweepError> {
 }
 
 /// The whole lines of a manifest; none if there is no file yet.
+///
+/// # Errors
+/// [`SweepError::File`].
 pub fn read(path: &Path) -> Result<Vec<ManifestLine>, SweepError> {
     let text = default_if_missing(std::fs::read(path));
     let text = text.map_err(|error| SweepError::io(path, &error))?;

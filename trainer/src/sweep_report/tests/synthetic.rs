@@ -116,6 +116,7 @@ impl Synthetic {
         self.folder.record(&line).unwrap();
     }
 
+    /// Writes a log of a run.
     fn lines(&self, run: &PlannedRun, file: &str, records: &[impl serde::Serialize]) {
         let line = |record| serde_json::to_string(record).unwrap() + "\n";
         let text: String = records.iter().map(line).collect();
