@@ -82,10 +82,7 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
         let next = format!("complete its README.md, and upload it: hf upload OWNER/NAME {shown}");
         (export::to_folder(&checkpoint, &out, dtype, card), next)
     } else {
-        let next = format!(
-            "run it with llama.cpp: llama-cli -m {shown}{}",
-            prompt_form(settings.as_ref())
-        );
+        let next = llama_command(&shown.to_string(), settings.as_ref());
         (export::to_gguf(&checkpoint, &out, dtype, &name), next)
     };
     exported.map_err(|error| match error {
@@ -97,17 +94,21 @@ pub(crate) fn run(args: &Args) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The form that the model's prompts had in training, for whoever writes them by hand elsewhere.
-fn prompt_form(settings: Option<&CheckpointSettings>) -> String {
-    let Some(settings) = settings else {
-        return String::new();
+/// The command that runs the model in llama.cpp, with the form that its prompts had in training.
+fn llama_command(file: &str, settings: Option<&CheckpointSettings>) -> String {
+    let (command, became) = match settings {
+        Some(settings) if !settings.data.chat => (
+            format!("llama-completion -m {file} -no-cnv -f prompt.txt"),
+            "this prompt",
+        ),
+        _ => (format!("llama-cli -m {file}"), "this message"),
     };
-    let way = match settings.data.chat {
-        true => "the user's message",
-        false => "a prompt without chat template (-no-cnv)",
-    };
+    let form = settings.map(|settings| {
+        let template = settings.template.text();
+        format!("\nin training, a question became {became}:\n{template}")
+    });
     format!(
-        "; in training, a question was {way} of this form:\n{}",
-        settings.template.text()
+        "run it with llama.cpp: {command}{}",
+        form.unwrap_or_default()
     )
 }
