@@ -118,10 +118,10 @@ impl Graders {
             .inspect_err(|reason| tracing::warn!("the grader `{name}` cannot judge: {reason}"))
     }
 
-    /// Waits for whether the program of the operator's grader `name` ends although it was not asked yet. Blocks for two seconds.
+    /// Starts the program of the operator's grader `name` without asking it, and waits for whether it ends or writes. Blocks for two seconds.
     ///
     /// # Errors
-    /// How it ended.
+    /// What it did.
     pub fn try_out(&self, name: &str) -> Result<(), String> {
         let cell = self.custom.get(name);
         match cell.and_then(|cell| cell.grader().ok()) {

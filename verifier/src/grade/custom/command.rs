@@ -8,10 +8,10 @@ use std::io::{Read as _, Write as _};
 use std::path::PathBuf;
 use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use datasets::excerpt::excerpt;
-use sandboxes::lean::{EndCause, HelperCommand, HelperProcess, Jail};
+use sandboxes::lean::{End, EndCause, HelperCommand, HelperProcess, Jail};
 use serde_json::json;
 
 use super::answer::{Answer, Failure, Question};
@@ -101,22 +101,25 @@ impl Processes {
         Ok(())
     }
 
-    /// Waits for whether a process that was not asked yet ends.
+    /// Starts a process that is asked nothing, and waits for whether it ends or writes.
     ///
     /// # Errors
-    /// How it ended.
-    pub(super) fn try_out(&self) -> Result<(), String> {
-        let started = Instant::now();
-        while started.elapsed() < TRIAL {
-            let ended = lock(&self.idle)
-                .extract_if(.., |process| !process.process.is_alive())
-                .next();
-            if let Some(process) = ended {
-                return Err(self.failure(process, NoAnswer::Ended).reason);
+    /// What it did.
+    pub(super) fn try_out(&self, content: &Content) -> Result<(), String> {
+        let mut process = self.start(content).map_err(|failure| failure.reason)?;
+        process.process.allow_clock(TRIAL);
+        let did = match process.line() {
+            Ok(line) => {
+                let line = excerpt(String::from_utf8_lossy(&line).trim());
+                NoAnswer::Line(format!("it wrote before it was asked: {line}"))
             }
-            std::thread::sleep(TRIAL / 40);
+            Err(did) => did,
+        };
+        let end = process.process.end();
+        match (&did, end.cause) {
+            (NoAnswer::Ended, EndCause::Late) => Ok(()),
+            _ => Err(self.failure(did, &end).reason),
         }
-        Ok(())
     }
 
     /// The answer of a process that has read this content of the files.
@@ -140,7 +143,7 @@ impl Processes {
                     return checked;
                 }
                 Err(wrong) => {
-                    let failure = self.failure(process, wrong);
+                    let failure = self.failure(wrong, &process.process.end());
                     // The process may have ended since its last answer. That says nothing about the item.
                     if !(was_idle && failure.retryable) {
                         // What has never worked does not work the next time either.
@@ -183,9 +186,8 @@ impl Processes {
         })
     }
 
-    /// Ends a process that gave no answer.
-    fn failure(&self, process: Process, no_answer: NoAnswer) -> Failure {
-        let end = process.process.end();
+    /// Why a process that has ended gave no answer.
+    fn failure(&self, no_answer: NoAnswer, end: &End) -> Failure {
         let late = || {
             let seconds = self.time.as_secs_f64();
             Failure::new(format!("it did not answer within {seconds} seconds"))

@@ -60,13 +60,13 @@ impl CustomGrader {
         })
     }
 
-    /// Waits for whether its program ends although it was not asked yet, as when a module is missing. Blocks for two seconds.
+    /// Starts its program once more, asks nothing, and waits for whether it ends, as when a module is missing, or writes. Blocks for two seconds.
     ///
     /// # Errors
-    /// How it ended.
+    /// What it did.
     pub fn try_out(&self) -> Result<(), String> {
         match &self.source {
-            Source::Command(processes) => processes.try_out(),
+            Source::Command(processes) => processes.try_out(&self.files.content()?),
             Source::Url(_) => Ok(()),
         }
     }

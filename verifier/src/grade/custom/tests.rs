@@ -99,9 +99,18 @@ fn a_misbehaving_process_is_replaced_and_answers_no_other_item() {
         assert!(reason(&last).contains("status 3"));
         assert_eq!(last.retryable, retryable, "{first}");
     }
-    let broken = grader(&settings("import absent".to_owned()));
-    let end = broken.try_out().unwrap_err();
-    assert!(end.contains("status 1: ModuleNotFoundError"), "{end}");
+    for (program, did) in [
+        ("import absent", "status 1: ModuleNotFoundError"),
+        (
+            "print('ready', flush=True); input()",
+            "before it was asked: ready",
+        ),
+    ] {
+        let end = grader(&settings(program.to_owned())).try_out();
+        assert!(end.unwrap_err().contains(did), "{program}");
+    }
+    let fine = grader(&settings(PROGRAM.replace("BODY", "say(reward=1)")));
+    assert_eq!(fine.try_out(), Ok(()));
     // It ends after each item, or is killed while it waits.
     let body = "say(reward=1); time.sleep(0.2); os.kill(os.getpid(), 9)";
     let mortal = grader(&settings(PROGRAM.replace("BODY", body)));
