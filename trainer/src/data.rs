@@ -10,7 +10,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 
-use datasets::template::check_control;
+use datasets::template::{TemplateError, check_control};
 use datasets::{Dataset, DatasetError, Task, Template};
 use engine::EngineError;
 use engine::text::{Date, today};
@@ -44,6 +44,9 @@ pub enum DataError {
     /// The template cannot be used.
     #[error("`data.template`: {0}")]
     Template(String),
+    /// The system prompt cannot be used.
+    #[error(transparent)]
+    System(TemplateError),
     /// The engine could not tokenise a prompt.
     #[error("the prompt of task {task} cannot be tokenised: {source}")]
     Tokens {
@@ -77,7 +80,7 @@ impl PromptRenderer {
     /// A renderer with the template that a recipe names: `auto`, a template's name, the path of a file with a template, or a template's text, which has a placeholder.
     ///
     /// # Errors
-    /// [`DataError::Template`].
+    /// [`DataError::Template`], [`DataError::System`].
     pub fn new(settings: &config::Data) -> Result<Self, DataError> {
         let name = settings.template.as_str();
         let path = Path::new(name);
@@ -101,8 +104,7 @@ impl PromptRenderer {
         };
         let template = template.map_err(DataError::Template)?;
         if let Some(system) = &settings.system {
-            check_control("`data.system`", system)
-                .map_err(|error| DataError::Template(error.to_string()))?;
+            check_control("the system prompt", system).map_err(DataError::System)?;
         }
         Ok(Self::with_template(template, settings))
     }
@@ -415,6 +417,11 @@ mod tests {
                 assert_eq!(opened(dataset, template), Ok(()), "{template}");
             }
         }
+        let mut config = config(&["data.dataset=starter-math", "data.chat=true"]);
+        config.data.system = Some("Use \u{8}oxed{}.".to_owned());
+        let error = open(&config, None).unwrap_err().to_string();
+        let says = r"the system prompt has the control character \u{8}oxed{}.:";
+        assert!(error.starts_with(says), "{error}");
     }
 
     #[test]

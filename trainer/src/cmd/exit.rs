@@ -63,7 +63,7 @@ fn data(error: &DataError) -> bool {
     match error {
         DataError::Dataset(error) => error.is_misnamed(),
         DataError::Tokens { .. } => false,
-        DataError::Template(_) | DataError::Nothing(_) => true,
+        DataError::Template(_) | DataError::System(_) | DataError::Nothing(_) => true,
     }
 }
 

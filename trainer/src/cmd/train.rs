@@ -162,7 +162,7 @@ async fn train(
         if let Err(TrainError::Reward(_)) = &result {
             say(&format!("the verifier's log is {}", log.display()));
         } else {
-            // A run that is refused leaves nothing else.
+            // A run that is refused for another reason leaves nothing.
             let _ = std::fs::remove_file(log).and_then(|()| std::fs::remove_dir(&folder));
         }
     }

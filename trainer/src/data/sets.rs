@@ -22,7 +22,7 @@ pub struct TaskSet {
 /// Sets that share an id get their name in front of all their ids: ids identify the tasks of a run in its files.
 ///
 /// # Errors
-/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`].
+/// [`DataError::Dataset`], [`DataError::Nothing`], [`DataError::Template`], [`DataError::System`].
 pub fn open(config: &Config, data_dir: Option<&Path>) -> Result<Vec<TaskSet>, DataError> {
     let mut sets = Vec::new();
     for recipe in config.data_sets() {

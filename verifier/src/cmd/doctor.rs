@@ -22,6 +22,7 @@ use super::{ConfigArgs, prepared_judge, print_result};
   rapid-verifier doctor --json
   rapid-verifier doctor --set code.sandbox=docker
   rapid-verifier doctor --set lean.project=sandboxes/lean
+  rapid-verifier doctor --config verifier.toml           with graders of your own, which it starts
 
 Exits with 0 if math and code can be judged, and proofs if Lean is configured; with 1 if not, or if a configured data set cannot be read.")]
 pub(crate) struct Args {
