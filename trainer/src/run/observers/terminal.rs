@@ -200,13 +200,13 @@ impl Progress {
         }
     }
 
-    /// The time left, at the pace of this process so far, and the best evaluation so far.
+    /// The time left, at the pace of this process so far, and the best evaluation so far, if it is after an update.
     fn outlook(&self) -> String {
         let mut outlook = String::new();
         if self.left > 0.0 {
             outlook += &format!(", run {} left", human_duration(self.left));
         }
-        if let Some((_, pass)) = self.best.filter(|(_, pass)| *pass > 0.0) {
+        if let Some((1.., pass)) = self.best.filter(|(_, pass)| *pass > 0.0) {
             outlook += &format!(", best Pass@1 {}", percent(pass));
         }
         outlook
